@@ -1,0 +1,20 @@
+# docker build --build-arg VERSION=$(git describe --tags --always) --build-arg COMMIT=$(git rev-parse HEAD) \
+#   --build-arg DATE=$(git log -1 --format=%cI) -t capgate .
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=unknown COMMIT=unknown DATE=unknown
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+    -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT -X main.date=$DATE" \
+    -o /out/capgate ./cmd/capgate
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /out/capgate /capgate
+USER 65532:65532
+# 8080 is public, every protocol; 8081 is for operators: keep it private.
+EXPOSE 8080 8081
+ENTRYPOINT ["/capgate"]
+CMD ["serve"]

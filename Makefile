@@ -1,0 +1,98 @@
+# make: build, lint, test. `make help` lists every verb.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := all
+
+# What a binary says about itself. The date is the commit's, so that a build can be repeated.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+FUZZTIME ?= 10s
+
+# Every tool is a module of its own under tools/, pinned there, and built into a directory named
+# after a checksum of its go.mod and go.sum: another version is another directory.
+tool_dir = bin/tools/$(1)-$(firstword $(shell cat tools/$(1)/go.mod tools/$(1)/go.sum | cksum))
+BUF      := $(call tool_dir,buf)
+PROTOC   := $(call tool_dir,protoc)
+LINT     := $(call tool_dir,lint)
+
+.PHONY: all
+all: build lint test ## build, lint and test: what `make` does
+
+.PHONY: help
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the static binary bin/capgate
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
+
+.PHONY: setup
+setup: ## install what the tests need (apt-get, as root); nothing where nothing is missing
+	@tools/setup
+
+.PHONY: test
+test: setup ## every test, under the race detector
+	CGO_ENABLED=1 go test -race ./...
+
+.PHONY: lint
+lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
+	$(LINT)/golangci-lint run
+	$(BUF)/buf lint
+	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/selu
+
+.PHONY: generate
+generate: regenerate ## Go code from the protos
+	find proto -name '*.pb*.go' -delete
+	cp -r bin/.generated/proto .
+
+.PHONY: check-generated
+check-generated: regenerate ## fail if the committed Go code is not what the protos say
+	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto \
+		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
+
+# A dot hides the copy from the go command.
+.PHONY: regenerate
+regenerate: $(BUF)/ok $(PROTOC)/ok
+	rm -rf bin/.generated
+	PATH="$(CURDIR)/$(PROTOC):$$PATH" $(BUF)/buf generate --output bin/.generated
+
+.PHONY: bench
+bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chosen
+	go run ./bench $(BENCHARGS)
+
+.PHONY: microbench
+microbench: ## the benchmarks of the packages, with allocations
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz test for FUZZTIME (10s)
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r name; do \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+		done; \
+	done
+
+.PHONY: demo
+demo: ## the gateway and two replicas of a demo capability, in one process
+	go run ./cmd/capgate demo
+
+.PHONY: lines
+lines: ## lines of Go per package, without tests and generated code
+	@go list -f '{{$$p := .}}{{range .GoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}' ./... \
+		| awk 'NF == 2 && $$2 !~ /\.pb(\.gw)?\.go$$/ { \
+			while ((getline line < $$2) > 0) n[$$1]++; close($$2) } \
+			END { for (p in n) { print n[p], p; all += n[p] } print all + 0, "total" }' \
+		| sort -n | awk '{printf "%7d  %s\n", $$1, $$2}'
+
+.PHONY: clean
+clean: ## remove what was built, tools included
+	rm -rf bin
+
+$(BUF)/ok $(PROTOC)/ok $(LINT)/ok: bin/tools/%/ok:
+	@mkdir -p $(@D)
+	cd tools/$(firstword $(subst -, ,$*)) && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -o $(CURDIR)/$(@D)/ tool
+	@touch $@

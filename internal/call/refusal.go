@@ -1,0 +1,34 @@
+package call
+
+import "time"
+
+// Kind is why the gateway itself refuses a call. gateway/status.go turns it into
+// a gRPC code and an HTTP status; nothing else does.
+type Kind uint8
+
+// The kinds of refusal, named like the gRPC codes that they become.
+const (
+	Internal Kind = iota
+	InvalidArgument
+	NotFound
+	PermissionDenied
+	Unauthenticated
+	ResourceExhausted
+	FailedPrecondition
+	Unimplemented
+	Unavailable
+	DeadlineExceeded
+	Canceled
+)
+
+// Refusal is the gateway's own "no". It is immutable: the common ones are built
+// once and shared by every call.
+type Refusal struct {
+	Kind       Kind
+	Reason     string            // google.rpc.ErrorInfo.reason, UPPER_SNAKE_CASE, one of a bounded set
+	Message    string            // for a person; never holds arguments, config or credentials
+	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
+	RetryAfter time.Duration     // > 0: the caller may try again after it
+}
+
+func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
