@@ -1,0 +1,340 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/interop"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// attackHandler forwards as it is told and counts what became of the streams.
+type attackHandler struct {
+	headers func(*relay.Stream) // decides; required
+	message func(*relay.Stream, relay.Message)
+
+	mu    sync.Mutex
+	ended map[relay.Failure]int
+}
+
+func (h *attackHandler) Headers(s *relay.Stream)                  { h.headers(s) }
+func (h *attackHandler) Message(s *relay.Stream, m relay.Message) { h.message(s, m) }
+
+func (h *attackHandler) Unsent(s *relay.Stream, err error) {
+	s.Refuse(relay.Status{Code: 14, Message: err.Error()})
+}
+
+func (h *attackHandler) Explain(_ *relay.Stream, why relay.Failure) relay.Status {
+	codes := map[relay.Failure]uint32{
+		relay.DeadlineExceeded: 4, relay.MessageTimeout: 4, relay.UpstreamProtocol: 13,
+		relay.MemoryExceeded: 8, relay.MessageTooLarge: 8, relay.MessageMalformed: 3,
+	}
+	code, ok := codes[why]
+	if !ok {
+		code = 14
+	}
+	return relay.Status{Code: code, Message: why.String()}
+}
+
+func (h *attackHandler) Done(_ *relay.Stream, r *relay.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended == nil {
+		h.ended = map[relay.Failure]int{}
+	}
+	h.ended[r.Failure]++
+}
+
+func (h *attackHandler) count(why relay.Failure) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended[why]
+}
+
+// rig is a relay in front of grpc-go's interop server and of a backend that the test
+// plays itself, with a client of good manners.
+//
+// What becomes of a call is told by its path: /raw/… goes to the test's backend,
+// /read/… to the interop server after its first message was read, /refuse/… is
+// refused at length, and the rest goes to the interop server at once.
+type rig struct {
+	t       *testing.T
+	relay   *relay.Relay
+	handler *attackHandler
+	addr    string
+	tls     *tls.Config  // for clients; nil: cleartext
+	raw     net.Listener // the test's backend
+	good    testgrpc.TestServiceClient
+	before  int // goroutines, with the good client connected
+}
+
+const methodEmpty = "/grpc.testing.TestService/EmptyCall"
+
+func newRig(t *testing.T, cfg relay.Config) *rig { return startRig(t, cfg, nil) }
+
+// newTLSRig is a rig of which the relay speaks TLS to its clients.
+func newTLSRig(t *testing.T, cfg relay.Config) *rig {
+	server, client := tlsConfigs(t)
+	cfg.TLS, client.NextProtos = server, []string{"h2"}
+	return startRig(t, cfg, client)
+}
+
+func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
+	t.Helper()
+	srv := grpc.NewServer()
+	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer())
+	back := listen(t)
+	go func() { _ = srv.Serve(back) }()
+	t.Cleanup(srv.Stop)
+
+	g := &rig{t: t, handler: &attackHandler{}, tls: client, raw: listen(t)}
+	t.Cleanup(func() { _ = g.raw.Close() })
+	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, r.URL.Path)
+	})
+	g.relay = relay.New(cfg, g.handler, web)
+	t.Cleanup(g.relay.Close)
+	up := g.relay.NewUpstream(relay.UpstreamConfig{Addr: back.Addr().String()})
+	raw := g.relay.NewUpstream(relay.UpstreamConfig{Addr: g.raw.Addr().String(), MaxConns: 1, DialTimeout: cfg.SetupTimeout})
+	g.handler.headers = func(s *relay.Stream) {
+		switch path := s.Path(); {
+		case strings.HasPrefix(path, "/raw/"):
+			s.Forward(raw)
+		case strings.HasPrefix(path, "/read/"):
+			s.SetPath(methodEmpty)
+			s.ReadMessage()
+		case strings.HasPrefix(path, "/refuse/"):
+			s.Refuse(relay.Status{Code: 9, Message: strings.Repeat("no ", 300)})
+		default:
+			s.Forward(up)
+		}
+	}
+	g.handler.message = func(s *relay.Stream, _ relay.Message) { s.Forward(up) }
+	front := listen(t)
+	go func() { _ = g.relay.Serve(front) }()
+	g.addr = front.Addr().String()
+
+	g.good = testgrpc.NewTestServiceClient(g.grpc())
+	for range 2 * runtime.GOMAXPROCS(0) { // each shard has a connection to the backend of its own
+		g.call()
+		other := g.grpc()
+		interop.DoEmptyUnaryCall(t.Context(), testgrpc.NewTestServiceClient(other))
+		_ = other.Close()
+	}
+	g.settled(relay.Usage{Clients: 1})
+	g.before = runtime.NumGoroutine()
+	return g
+}
+
+// grpc is a connection of grpc-go's.
+func (g *rig) grpc() *grpc.ClientConn {
+	if g.tls == nil {
+		return dialGRPC(g.t, g.addr)
+	}
+	return dialGRPC(g.t, g.addr, grpc.WithTransportCredentials(credentials.NewTLS(g.tls)))
+}
+
+// call makes a good call, which must succeed within a second or two.
+func (g *rig) call() {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := g.good.EmptyCall(ctx, &testgrpc.Empty{}, grpc.WaitForReady(true)); err != nil {
+		g.t.Errorf("another client's call: %v", err)
+	}
+}
+
+// limits are what an attack may cost, beyond what the rig has at rest.
+type limits struct {
+	buffers    int
+	goroutines int
+	streams    int
+}
+
+// during runs an attack while the good client makes calls and the relay's usage is
+// watched, and then waits until the relay is as it was before.
+func (g *rig) during(most limits, attack func()) {
+	g.t.Helper()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	calls := 0
+	go func() {
+		defer close(stopped)
+		for ; !g.t.Failed(); calls++ {
+			select {
+			case <-stop:
+				return
+			default:
+				g.call()
+				g.within(most)
+			}
+		}
+	}()
+	func() {
+		defer func() { // also when attack ends the test
+			close(stop)
+			<-stopped
+		}()
+		attack()
+		g.call()
+		g.within(most)
+	}()
+	g.atRest()
+	g.t.Logf("%d calls of another client meanwhile", calls)
+}
+
+func (g *rig) within(most limits) {
+	u := g.relay.Usage()
+	if u.Buffers > most.buffers || u.Streams > most.streams+1 {
+		g.t.Errorf("usage %+v, at most %+v expected", u, most)
+	}
+	// The test has two goroutines more than at rest, and a good call some for itself.
+	if n := runtime.NumGoroutine() - g.before; n > most.goroutines+6 {
+		g.t.Errorf("%d more goroutines, at most %d expected", n, most.goroutines)
+	}
+}
+
+// atRest waits until the relay holds what it held before the attack.
+func (g *rig) atRest() {
+	g.t.Helper()
+	g.settled(relay.Usage{Clients: 1})
+	waitFor(g.t, func() error {
+		if n := runtime.NumGoroutine(); n > g.before+2 {
+			return fmt.Errorf("%d goroutines, %d before", n, g.before)
+		}
+		return nil
+	})
+}
+
+// settled waits until nothing is held but client connections.
+func (g *rig) settled(want relay.Usage) {
+	g.t.Helper()
+	waitFor(g.t, func() error {
+		u := g.relay.Usage()
+		u.Upstreams = 0
+		if u != want {
+			return fmt.Errorf("usage %+v, want %+v", u, want)
+		}
+		return nil
+	})
+}
+
+// attacker is a connection that has greeted.
+func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
+	g.t.Helper()
+	c := g.dial()
+	if err := c.Greet(settings...); err != nil {
+		g.t.Fatal(err)
+	}
+	return c
+}
+
+// dial is a connection on which nothing has been said.
+func (g *rig) dial() *rawhttp2.Conn {
+	g.t.Helper()
+	c, err := rawhttp2.Dial(g.addr)
+	must(g.t, err)
+	if g.tls != nil {
+		c = rawhttp2.New(tls.Client(c.Conn, g.tls))
+	}
+	g.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// backend waits for the relay's connection to the test's backend.
+func (g *rig) backend(settings ...rawhttp2.Setting) *rawhttp2.Conn {
+	g.t.Helper()
+	nc, err := g.raw.Accept()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = nc.Close() })
+	c := rawhttp2.New(nc)
+	if err := c.Welcome(settings...); err != nil {
+		g.t.Fatal(err)
+	}
+	return c
+}
+
+// sink plays a backend that reads everything and answers nothing.
+func (g *rig) sink() {
+	go func() {
+		nc, err := g.raw.Accept()
+		if err != nil {
+			return
+		}
+		g.t.Cleanup(func() { _ = nc.Close() })
+		c := rawhttp2.New(nc)
+		c.Timeout = time.Minute
+		if err := c.Welcome(); err == nil {
+			_ = c.WaitClosed()
+		}
+	}()
+}
+
+// request is the fields of a gRPC request.
+func request(path string, more ...string) []string {
+	return append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "test",
+		"content-type", "application/grpc", "te", "trailers"}, more...)
+}
+
+// waitFor polls until ready returns nil.
+func waitFor(t testing.TB, ready func() error) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		err := ready()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantGoAway reads until the relay has ended the connection, which must be with this
+// code, and ends it too.
+func wantGoAway(c *rawhttp2.Conn, want uint32) error {
+	defer func() { _ = c.Close() }()
+	got, err := c.WaitGoAway()
+	if err == nil && got != want {
+		err = fmt.Errorf("GOAWAY with error %d, want %d", got, want)
+	}
+	return err
+}
+
+// tlsConfigs are for a server and for clients that trust it.
+func tlsConfigs(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(nil) // for its certificate
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	client = srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	client.ServerName = "example.com"
+	return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, client
+}

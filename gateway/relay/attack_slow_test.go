@@ -1,0 +1,167 @@
+package relay_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// TestSlowPeers begins things and does not end them.
+func TestSlowPeers(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	preface := slices.Clip(rawhttp2.Settings().Append([]byte(rawhttp2.Preface)))
+	headers := func(c *rawhttp2.Conn) []byte {
+		return rawhttp2.Headers(1, false, c.Block(request("/read/slow")...)).Append(nil)
+	}
+	cases := map[string]struct {
+		first   func(*rawhttp2.Conn) []byte // written at once
+		trickle []byte                      // written a byte at a time, again and again
+	}{
+		"nothing":          {first: func(*rawhttp2.Conn) []byte { return nil }},
+		"half a preface":   {first: func(*rawhttp2.Conn) []byte { return preface[:10] }},
+		"trickled preface": {trickle: preface[:20]},
+		"no SETTINGS":      {first: func(*rawhttp2.Conn) []byte { return preface[:24] }},
+		"HTTP/1.1 headers": {first: func(*rawhttp2.Conn) []byte { return []byte("GET / HTTP/1.1\r\nHost: x\r\n") }},
+		"half a frame":     {first: func(c *rawhttp2.Conn) []byte { return append(preface, headers(c)[:20]...) }},
+		"half a PING":      {first: func(*rawhttp2.Conn) []byte { return append(preface, rawhttp2.Ping(1).Append(nil)[:12]...) }},
+		"no CONTINUATION":  {first: func(c *rawhttp2.Conn) []byte { return append(preface, openBlock(c)...) }},
+		"trickled headers": {first: func(c *rawhttp2.Conn) []byte { return append(preface, bigFrameHeader()...) }, trickle: make([]byte, 64)},
+		"half a message":   {first: func(c *rawhttp2.Conn) []byte { return append(append(preface, headers(c)...), halfMessage()...) }},
+		"trickled message": {first: func(c *rawhttp2.Conn) []byte { return append(append(preface, headers(c)...), halfMessage()...) }, trickle: make([]byte, 64)},
+	}
+	g := newRig(t, relay.Config{SetupTimeout: limit, PingTimeout: limit})
+	g.during(limits{buffers: 64 << 10, goroutines: 4 * len(cases), streams: 2}, func() {
+		var all sync.WaitGroup
+		for name, tc := range cases {
+			c := g.dial()
+			if tc.first != nil {
+				must(t, c.WriteBytes(tc.first(c)))
+			}
+			start := time.Now()
+			all.Go(func() {
+				err := trickleUntilClosed(c, tc.trickle)
+				if d := time.Since(start); err != nil || d < limit/2 || d > 20*limit {
+					t.Errorf("%s: ended after %v: %v", name, d, err)
+				}
+				_ = c.Close()
+			})
+		}
+		all.Wait()
+	})
+}
+
+// trickleUntilClosed writes a byte every few milliseconds until the relay has closed
+// the connection.
+func trickleUntilClosed(c *rawhttp2.Conn, trickle []byte) error {
+	ended := make(chan error, 1)
+	go func() { ended <- c.Drain() }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(10 * time.Millisecond):
+			if len(trickle) > 0 {
+				_ = c.WriteBytes(trickle[:1]) // fails when it is closed
+				trickle = trickle[1:]
+			}
+		}
+	}
+}
+
+// bigFrameHeader announces a HEADERS frame of 64 bytes.
+func bigFrameHeader() []byte {
+	return rawhttp2.Headers(1, true, make([]byte, 64)).Append(nil)[:9]
+}
+
+// halfMessage is the beginning of a message of 1000 bytes, in a DATA frame that has more to come.
+func halfMessage() []byte {
+	return rawhttp2.Data(1, false, rawhttp2.Message(make([]byte, 1000))).Append(nil)[:100]
+}
+
+func openBlock(c *rawhttp2.Conn) []byte {
+	return rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1, Payload: c.Block(request(methodEmpty)...)}.Append(nil)
+}
+
+// TestSlowHandshake begins TLS and does not end it.
+func TestSlowHandshake(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	server, _ := tlsConfigs(t)
+	h := &attackHandler{}
+	r := relay.New(relay.Config{TLS: server, SetupTimeout: limit, MaxConns: 1}, h, http.NotFoundHandler())
+	t.Cleanup(r.Close)
+	ln := listen(t)
+	go func() { _ = r.Serve(ln) }()
+	clientHello := []byte{22, 3, 1, 2, 0, 1, 0} // the first bytes of one
+	for _, said := range [][]byte{nil, clientHello} {
+		c, err := rawhttp2.Dial(ln.Addr().String())
+		must(t, err)
+		must(t, c.WriteBytes(said))
+		must(t, c.Drain()) // the second one is served, so the first one's place was given back
+		must(t, c.Close())
+	}
+}
+
+// TestIdleConnection is closed after its time, in good order.
+func TestIdleConnection(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, relay.Config{IdleTimeout: 300 * time.Millisecond})
+	c := g.attacker()
+	wantEmptyCall(t, c, 1)
+	start := time.Now()
+	must(t, wantGoAway(c, rawhttp2.NoError))
+	if d := time.Since(start); d < 200*time.Millisecond {
+		t.Errorf("closed after %v", d)
+	}
+}
+
+// TestBusyConnectionIsNotIdle keeps a stream open for longer than the idle time.
+func TestBusyConnectionIsNotIdle(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, relay.Config{IdleTimeout: 100 * time.Millisecond})
+	g.sink()
+	c := g.attacker()
+	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
+	must(t, c.Sync())
+	<-time.After(300 * time.Millisecond)
+	must(t, c.Sync())
+	must(t, c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)))
+	must(t, wantGoAway(c, rawhttp2.NoError))
+}
+
+// TestHalfOpen: a client that has gone without a word is found by PING.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, relay.Config{KeepAlive: 100 * time.Millisecond, PingTimeout: 100 * time.Millisecond})
+	g.sink()
+	c := g.attacker()
+	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
+	pings := 0
+	for {
+		f, err := c.Read()
+		if rawhttp2.Closed(err) {
+			break
+		}
+		must(t, err)
+		if f.Type == rawhttp2.TypePing {
+			if pings++; pings == 1 { // the second one is not answered
+				must(t, c.Write(rawhttp2.Pong(f)))
+			}
+		}
+	}
+	if pings != 2 {
+		t.Errorf("%d PINGs, want 2", pings)
+	}
+	waitFor(t, func() error {
+		if n := g.handler.count(relay.ClientGone); n != 1 {
+			return fmt.Errorf("%d streams ended for want of a client", n)
+		}
+		return nil
+	})
+}

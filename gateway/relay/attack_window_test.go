@@ -1,0 +1,235 @@
+package relay_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// What a client that does not take its downloads may cost.
+const (
+	perStream = 64 << 10
+	perConn   = 1 << 20
+)
+
+// TestUnreadDownloads opens a hundred downloads without end and takes none: because
+// it gives no window, because it never gives any back, or because it gives all there is
+// and does not read the socket.
+func TestUnreadDownloads(t *testing.T) {
+	const downloads = 100
+	const all = 1<<31 - 1
+	window := func(n uint32) rawhttp2.Frame {
+		return rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: n})
+	}
+	cases := map[string]struct {
+		then []rawhttp2.Frame // said when the downloads are open, without window so far
+		read bool
+		rig  func(*testing.T, relay.Config) *rig
+	}{
+		"no window":            {read: true, rig: newRig},
+		"no window given back": {then: []rawhttp2.Frame{window(65535)}, read: true, rig: newRig},
+		"socket not read":      {then: []rawhttp2.Frame{rawhttp2.WindowUpdate(0, all-65535), window(all)}, rig: newRig},
+		"socket not read, TLS": {then: []rawhttp2.Frame{rawhttp2.WindowUpdate(0, all-65535), window(all)}, rig: newTLSRig},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := tc.rig(t, relay.Config{})
+			g.during(limits{buffers: downloads*perStream + perConn, goroutines: 10, streams: downloads}, func() {
+				c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
+				for i := range uint32(downloads) {
+					must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
+				}
+				go endless(g.backend())
+				must(t, c.Sync())
+				must(t, c.Write(tc.then...))
+				if tc.read {
+					go func() { _ = c.WaitClosed() }()
+				}
+				waitFor(t, func() error {
+					if u := g.relay.Usage(); u.Buffers < downloads*perStream/2 {
+						return fmt.Errorf("usage %+v: the attack has no effect", u)
+					}
+					return nil
+				})
+				for range 50 {
+					g.call()
+				}
+				must(t, c.Close())
+			})
+		})
+	}
+}
+
+// TestConnectionShare: one connection does not get all the memory that there is for
+// slow readers. What goes beyond its share is ended, the rest of it goes on.
+func TestConnectionShare(t *testing.T) {
+	const downloads, share = 100, 1 << 20
+	g := newRig(t, relay.Config{MaxConnBuffered: share})
+	g.during(limits{buffers: 2*share + perConn, goroutines: 10, streams: downloads}, func() {
+		c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
+		for i := range uint32(downloads) {
+			must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
+		}
+		go endless(g.backend())
+		waitFor(t, func() error {
+			if n, want := g.handler.count(relay.MemoryExceeded), downloads-2*share/perStream; n < want {
+				return fmt.Errorf("%d downloads ended for want of memory, at least %d expected", n, want)
+			}
+			return nil
+		})
+		const id = 2*downloads + 1
+		must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)), rawhttp2.WindowUpdate(id, 100),
+			rawhttp2.Data(id, true, rawhttp2.Message(nil))))
+		r, err := c.WaitResponse(id)
+		must(t, err)
+		if r.Status() != "0" {
+			t.Errorf("another call on the connection: %v", r)
+		}
+		must(t, c.Close())
+	})
+}
+
+// endless plays a backend that answers each call with a body without end, as fast as
+// the windows allow.
+func endless(b *rawhttp2.Conn) {
+	data := make([]byte, 16<<10)
+	conn, streams := perConn, map[uint32]int{} // windows
+	for {
+		f, err := b.Read()
+		if err != nil {
+			return
+		}
+		var out []rawhttp2.Frame
+		switch f.Type {
+		case rawhttp2.TypeHeaders:
+			streams[f.Stream] = 65535
+			out = append(out, rawhttp2.Headers(f.Stream, false, b.Block(":status", "200", "content-type", "application/grpc")))
+		case rawhttp2.TypeReset:
+			delete(streams, f.Stream)
+		case rawhttp2.TypeWindowUpdate:
+			if n := int(f.Code()); f.Stream == 0 {
+				conn += n
+			} else if _, open := streams[f.Stream]; open {
+				streams[f.Stream] += n
+			}
+		}
+		for id, window := range streams {
+			for n := min(window, conn, len(data)); n > 0; n = min(window, conn, len(data)) {
+				out = append(out, rawhttp2.Data(id, false, data[:n]))
+				window, conn = window-n, conn-n
+			}
+			streams[id] = window
+		}
+		if len(out) > 0 && b.Write(out...) != nil {
+			return
+		}
+	}
+}
+
+// TestCrumbs grants a download its window byte by byte: as many frames to read and
+// to write for us as bytes for it.
+func TestCrumbs(t *testing.T) {
+	g := newRig(t, relay.Config{})
+	g.during(limits{buffers: 4 * perStream, goroutines: 10, streams: 1}, func() {
+		c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
+		must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/download")...))))
+		go endless(g.backend())
+		ended := make(chan error, 1)
+		go func() { ended <- wantCalm(c) }()
+		var crumbs []byte
+		for range 500 {
+			crumbs = rawhttp2.WindowUpdate(1, 1).Append(crumbs)
+		}
+		flood(t, c, crumbs, ended)
+	})
+}
+
+// TestAnswersUnread makes the relay answer and does not read the answers: the relay
+// takes no more, and waits for the client only so long.
+func TestAnswersUnread(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, relay.Config{KeepAlive: 300 * time.Millisecond, PingTimeout: 300 * time.Millisecond})
+			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
+				_ = writeRefused(g.attacker(), 100_000) // answers of 90 MB
+				g.settled(relay.Usage{Clients: 1})
+			})
+		})
+	}
+}
+
+// TestAnswersReadLate reads them in the end: none is missing.
+func TestAnswersReadLate(t *testing.T) {
+	const calls = 20_000 // answers of 18 MB, more than the sockets' buffers take
+	g := newRig(t, relay.Config{})
+	g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
+		c := g.attacker()
+		c.Timeout = 20 * time.Second
+		must(t, writeRefused(c, calls)) // requests of 300 KB: the sockets take them
+		waitFor(t, func() error {
+			if u := g.relay.Usage(); u.Buffers < 64<<10 {
+				return fmt.Errorf("usage %+v: nothing waits", u)
+			}
+			return nil
+		})
+		for answers := 0; answers < calls; answers++ {
+			_, err := c.Wait(func(f rawhttp2.Frame) bool {
+				return f.Type == rawhttp2.TypeHeaders && f.Stream == uint32(2*answers+1) && f.Has(rawhttp2.EndStream)
+			})
+			must(t, err)
+		}
+		must(t, c.Close())
+	})
+}
+
+// writeRefused makes calls that are refused at length.
+func writeRefused(c *rawhttp2.Conn, calls int) error {
+	for id := uint32(1); id < uint32(2*calls); id += 200 {
+		var frames []rawhttp2.Frame
+		for i := id; i < id+200; i += 2 {
+			frames = append(frames, rawhttp2.Headers(i, true, c.Block(request("/refuse/")...)))
+		}
+		if err := c.Write(frames...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestUploadUnread sends to a backend that takes nothing.
+func TestUploadUnread(t *testing.T) {
+	const uploads = 50
+	g := newRig(t, relay.Config{})
+	backend := make(chan *rawhttp2.Conn, 1)
+	go func() {
+		c := g.backend(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
+		backend <- c
+		_ = c.WaitClosed()
+	}()
+	// What a backend has not taken yet can still go to another one.
+	g.during(limits{buffers: uploads*perStream + perConn, goroutines: 12, streams: uploads}, func() {
+		c := g.attacker()
+		piece := make([]byte, 16<<10-1)
+		for i := range uint32(uploads) {
+			must(t, c.Write(rawhttp2.Headers(2*i+1, false, c.Block(request("/raw/upload")...))))
+		}
+		for range 4 { // 64 KiB: as much as the window has
+			for i := range uint32(uploads) {
+				must(t, c.Write(rawhttp2.Data(2*i+1, false, piece)))
+			}
+		}
+		must(t, c.Sync())
+		g.call()
+		must(t, c.Write(rawhttp2.Data(1, false, piece))) // and more than it has
+		code, err := c.WaitReset(1)
+		must(t, err)
+		if code != rawhttp2.FlowControlError {
+			t.Errorf("reset with error %d, want FLOW_CONTROL_ERROR", code)
+		}
+		must(t, c.Close())
+	})
+	_ = (<-backend).Close()
+}

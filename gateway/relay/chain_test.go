@@ -1,0 +1,65 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// TestRelayBehindRelay sends much both ways at once between two relays whose
+// connection takes little: neither may wait for the other to read first.
+func TestRelayBehindRelay(t *testing.T) {
+	t.Parallel()
+	for name, dial := range map[string]func(*world) func(context.Context) (net.Conn, error){
+		"pipe": func(w *world) func(context.Context) (net.Conn, error) { return w.Dial },
+		"tcp": func(w *world) func(context.Context) (net.Conn, error) {
+			return func(context.Context) (net.Conn, error) {
+				nc, err := net.Dial("tcp", w.addr)
+				if err == nil {
+					err = errors.Join(nc.(*net.TCPConn).SetReadBuffer(128<<10), nc.(*net.TCPConn).SetWriteBuffer(32<<10))
+				}
+				return nc, err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			behind := newWorld(t, relay.Config{})
+			w := newWorld(t, relay.Config{})
+			w.h.to(w.NewUpstream(relay.UpstreamConfig{Dial: dial(behind), MaxConns: 1}))
+			var all sync.WaitGroup
+			for i := range 60 {
+				s := stream(w.ctx, t, w.cc, "Echo")
+				all.Go(func() {
+					for range 30 {
+						if err := send(s, pattern(i, 50_000)); err != nil {
+							t.Errorf("send: %v", err)
+							return
+						}
+					}
+					_ = s.CloseSend()
+				})
+				all.Go(func() {
+					for n := 0; ; n++ {
+						got, err := recv(s)
+						if errors.Is(err, io.EOF) && n == 30 {
+							return
+						}
+						if err != nil || !bytes.Equal(got, pattern(i, 50_000)) {
+							t.Error(fmt.Errorf("message %d: %w", n, err))
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}

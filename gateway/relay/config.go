@@ -1,0 +1,63 @@
+package relay
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"runtime"
+	"time"
+)
+
+// Config sets a relay's limits. The zero value works.
+type Config struct {
+	TLS *tls.Config  // set: the listener speaks TLS, h2 or http/1.1 by ALPN; nil: cleartext
+	Log *slog.Logger // nil: discard
+
+	Shards          int           // locks over the connections; default GOMAXPROCS
+	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
+	MaxStreams      uint32        // open streams per client connection; default 1024
+	MaxHeaderList   int           // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
+	MaxFirstMessage int           // bytes of a first message that ReadMessage waits for; default 16 MiB
+	MaxReplay       int           // bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB
+	MaxBuffered     int64         // bytes held for slow readers and first messages, per shard; default 1 GiB / Shards
+	MaxConnBuffered int           // of these, for one client connection; default 64 MiB
+	StreamWindow    int           // bytes in flight per stream and direction; default and least 65535
+	ConnWindow      int           // bytes in flight per connection and direction; default 1 MiB
+	SetupTimeout    time.Duration // preface, TLS handshake, header block and first message must come within it; default 10 s
+	IdleTimeout     time.Duration // a connection without streams is closed after it; default 5 min
+	KeepAlive       time.Duration // a client connection silent for so long gets a PING; default 1 min
+	PingTimeout     time.Duration // a PING must be answered within it; default 20 s
+	DeadlineMargin  time.Duration // taken off the deadline told upstream, so that its answer can still travel; default 1 ms
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Shards, runtime.GOMAXPROCS(0))
+	setDefault(&c.MaxConns, 16<<10)
+	setDefault(&c.MaxStreams, 1024)
+	setDefault(&c.MaxHeaderList, 64<<10)
+	setDefault(&c.MaxFirstMessage, 16<<20)
+	setDefault(&c.MaxReplay, 64<<10)
+	setDefault(&c.MaxBuffered, (1<<30)/int64(c.Shards))
+	setDefault(&c.MaxConnBuffered, 64<<20)
+	setDefault(&c.ConnWindow, 1<<20)
+	setDefault(&c.SetupTimeout, 10*time.Second)
+	setDefault(&c.IdleTimeout, 5*time.Minute)
+	setDefault(&c.KeepAlive, time.Minute)
+	setDefault(&c.PingTimeout, 20*time.Second)
+	setDefault(&c.DeadlineMargin, time.Millisecond)
+	c.StreamWindow = max(c.StreamWindow, initialWindow)
+	c.ConnWindow = max(c.ConnWindow, initialWindow)
+	if c.TLS != nil {
+		c.TLS = c.TLS.Clone()
+		c.TLS.NextProtos = []string{"h2", "http/1.1"}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func setDefault[T int | int64 | uint32 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}

@@ -1,0 +1,294 @@
+package relay
+
+import (
+	"fmt"
+	"time"
+)
+
+// How a connection writes, waits and ends.
+
+// flush writes what there is. It leaves no reference to a read buffer.
+func (c *conn) flush() {
+	c.dirty = false
+	if c.closed || c.blocked {
+		return
+	}
+	if c.out.size > 0 {
+		iov := c.out.pieces(c.sh.iov[:0])
+		n, err := c.link.write(iov)
+		if err != nil {
+			c.lost(fmt.Errorf("write: %w", err))
+			return
+		}
+		c.out.wrote(&c.sh.buffers, n, iov)
+		clear(iov)
+		c.sh.iov = iov[:0]
+		c.blocked = c.out.size > 0
+	}
+	if c.blocked {
+		c.stalled = c.stalled || c.clogged()
+		return
+	}
+	if c.ending {
+		c.link.finish()
+		return
+	}
+	c.resumeStreams()
+	if c.pool != nil {
+		c.pool.dispatch()
+	}
+}
+
+// relieve writes before the turn ends, if what the turn brought is already much, and
+// takes no more from a client that has much to read.
+func (c *conn) relieve() {
+	if c.out.size >= burstLimit && !c.blocked {
+		c.flush()
+	}
+	c.stalled = c.stalled || c.clogged()
+}
+
+// clogged tells that a client has so much to read, other than DATA, that no more is
+// to be taken from it. DATA has its windows, and who waits for the other end to read
+// before it reads itself could wait for ever: a backend is never made to wait, as it
+// may be a relay too.
+func (c *conn) clogged() bool {
+	return c.pool == nil && c.blocked && c.out.size-c.out.data > outLimit
+}
+
+// writable is called by the link when it can take more after it could not.
+func (c *conn) writable() {
+	if c.closed {
+		return
+	}
+	c.blocked = false
+	c.heard = c.sh.now // the peer has taken something
+	if c.pingSent != 0 {
+		c.pingSent = c.sh.now // for which the PING may have had to wait
+	}
+	c.flush()
+	if c.closed {
+		return
+	}
+	c.resumeStreams()
+	if c.stalled && !c.clogged() {
+		c.unstall()
+	}
+}
+
+// unstall takes input again, beginning with what was read already.
+func (c *conn) unstall() {
+	c.stalled = false
+	if b := c.backlog; b != nil {
+		c.backlog = nil
+		end := frameHeaderLen + copy(c.sh.buf[frameHeaderLen:], b)
+		c.sh.buffers.put(b)
+		c.feed(c.sh.buf, frameHeaderLen, end)
+	}
+	if !c.stalled {
+		c.link.resume()
+	}
+}
+
+// fail ends the connection because its peer broke the protocol.
+func (c *conn) fail(err *connError) {
+	if c.ending || c.closed {
+		return
+	}
+	c.sh.relay.cfg.Log.Debug("http2 connection error", "error", err.why, "code", uint32(err.code), "upstream", c.pool != nil)
+	c.writeGoAway(c.lastPeerID(), err.code, err.why)
+	failure := ClientProtocol
+	if c.pool != nil {
+		failure = UpstreamProtocol
+	}
+	c.end(failure, err)
+}
+
+// lastPeerID is the last stream that the peer opened.
+func (c *conn) lastPeerID() uint32 {
+	if c.pool != nil {
+		return 0
+	}
+	return c.lastID
+}
+
+// end stops the connection: its streams end with failure, its input is ignored, and
+// it is closed when its output is written or lingerTime is over.
+func (c *conn) end(failure Failure, err error) {
+	c.ending, c.draining, c.since = true, true, c.sh.now
+	if c.pool != nil {
+		c.pool.gone(c, err)
+	}
+	c.streams.each(func(h *half) { h.stream.lost(h, failure) })
+	c.setTimer()
+	c.markDirty()
+}
+
+// lost is the end of the connection's socket. It may be called more than once.
+func (c *conn) lost(err error) {
+	if c.closed {
+		return
+	}
+	c.closed, c.ending, c.draining = true, true, true
+	c.sh.wheel.clear(&c.timer)
+	delete(c.sh.conns, c)
+	failure := ClientGone
+	if c.pool != nil {
+		failure = UpstreamLost
+		c.pool.gone(c, err)
+	}
+	c.streams.each(func(h *half) { h.stream.lost(h, failure) })
+	c.sh.buffers.put(c.out.buf)
+	c.sh.buffers.put(c.partial)
+	c.sh.buffers.put(c.block.buf)
+	c.sh.buffers.put(c.backlog)
+	c.out, c.partial, c.block.buf, c.backlog = output{}, nil, nil, nil
+	c.link.close()
+	if len(c.sh.conns) == 0 {
+		c.sh.buffers = bufferPool{}
+	}
+	c.sh.relay.connGone(c)
+}
+
+// streamGone is called when a stream has left the connection.
+func (c *conn) streamGone() {
+	if c.streams.count == 0 {
+		c.quiet = c.sh.now
+		if !c.closed {
+			c.setTimer()
+		}
+		c.closeIfDone()
+	}
+	if c.pool != nil && !c.ending {
+		c.pool.dispatch()
+	}
+}
+
+// closeIfDone closes a draining connection that has no streams left.
+func (c *conn) closeIfDone() {
+	if c.draining && !c.ending && c.streams.count == 0 && c.drainPhase != drainAnnounced {
+		c.end(NoFailure, ErrGoAway)
+	}
+}
+
+type drainPhase uint8
+
+const (
+	notDraining    drainPhase = iota
+	drainAnnounced            // GOAWAY with the highest id was sent, and a PING behind it
+	drainFinal                // GOAWAY with the real last id was sent
+)
+
+// drainPing marks the PING whose answer proves that the peer knows of the GOAWAY.
+const drainPing = 0x6361706761746521
+
+// drain tells a client to go elsewhere, in two steps, so that no request that is
+// under way to us is lost (RFC 9113 §6.8).
+func (c *conn) drain() {
+	if c.drainPhase != notDraining || c.ending {
+		return
+	}
+	if !c.settled {
+		c.lost(errIdle)
+		return
+	}
+	c.drainPhase = drainAnnounced
+	if c.pingSent == 0 {
+		c.pingSent = c.sh.now // it has to be answered like any other
+		c.setTimer()
+	}
+	c.writeGoAway(maxStreamID, errNone, "")
+	c.writePing(drainPing)
+}
+
+func (c *conn) onDrainPing(p []byte) {
+	if c.drainPhase == drainAnnounced && be32(p) == drainPing>>32 {
+		c.drainPhase, c.draining = drainFinal, true
+		c.writeGoAway(c.lastPeerID(), errNone, "")
+		c.closeIfDone()
+	}
+}
+
+// lingerTime is how long the peer has to read our last words.
+const lingerTime = int64(time.Second)
+
+// startClock begins the time that the peer has to finish what it has begun.
+func (c *conn) startClock() {
+	c.since = c.sh.now
+	c.setTimer()
+}
+
+// unfinished tells that the peer has begun something that it has to finish in time:
+// its greeting, a header block, or a frame other than the body of a DATA frame.
+func (c *conn) unfinished() bool { return !c.settled || c.block.active || len(c.partial) > 0 }
+
+func (c *conn) setupTimeout() int64 {
+	if c.pool != nil && !c.settled {
+		return int64(c.pool.upstream.cfg.DialTimeout)
+	}
+	return int64(c.sh.relay.cfg.SetupTimeout)
+}
+
+// setTimer sets the next moment at which the connection has to look at itself.
+func (c *conn) setTimer() {
+	cfg := &c.sh.relay.cfg
+	var when int64
+	switch {
+	case c.closed:
+		return
+	case c.ending:
+		when = c.since + lingerTime
+	case c.unfinished():
+		when = c.since + c.setupTimeout()
+	case c.pingSent != 0:
+		when = c.pingSent + int64(cfg.PingTimeout)
+	case c.streams.count == 0 && c.pool != nil:
+		when = c.quiet + int64(cfg.IdleTimeout)
+	default:
+		when = c.heard + int64(c.keepAlive())
+		if c.streams.count == 0 {
+			when = min(when, c.quiet+int64(cfg.IdleTimeout))
+		}
+	}
+	// A timer that fires early looks again; only one that fires late would be wrong.
+	if c.timer.when == 0 || when < c.timer.when {
+		c.sh.wheel.set(&c.timer, max(when, c.sh.now+tick))
+	}
+}
+
+func (c *conn) keepAlive() time.Duration {
+	if c.pool != nil {
+		return c.pool.upstream.cfg.KeepAlive
+	}
+	return c.sh.relay.cfg.KeepAlive
+}
+
+func (c *conn) expire() {
+	cfg := &c.sh.relay.cfg
+	now := c.sh.now
+	switch {
+	case c.ending:
+		if now-c.since >= lingerTime {
+			c.lost(ErrClosed)
+			return
+		}
+	case c.unfinished():
+		if now-c.since >= c.setupTimeout() {
+			c.lost(errSlow)
+			return
+		}
+	case c.pingSent != 0:
+		if now-c.pingSent >= int64(cfg.PingTimeout) {
+			c.lost(errPingTimeout)
+			return
+		}
+	case c.streams.count == 0 && now-c.quiet >= int64(cfg.IdleTimeout):
+		c.writeGoAway(c.lastPeerID(), errNone, "")
+		c.end(NoFailure, errIdle)
+		return
+	case now-c.heard >= int64(c.keepAlive()) && (c.pool == nil || c.streams.count > 0):
+		c.pingSent = now
+		c.writePing(uint64(now))
+	}
+	c.setTimer()
+}

@@ -1,0 +1,171 @@
+package relay
+
+import (
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// space returns the connection's own output with room for n more bytes; what was
+// appended goes back by write.
+func (c *conn) space(n int) []byte {
+	c.out.buf = c.sh.buffers.grow(c.out.buf, n)
+	return c.out.buf
+}
+
+func (c *conn) write(buf []byte) {
+	c.out.size += len(buf) - len(c.out.buf)
+	c.out.buf = buf
+	c.markDirty()
+	if c.out.size > controlLimit && c.blocked && !c.ending {
+		c.sh.later(func() { c.lost(errNotReading) })
+	}
+}
+
+func (c *conn) markDirty() {
+	if !c.dirty && !c.blocked {
+		c.dirty = true
+		c.sh.dirty = append(c.sh.dirty, c)
+	}
+}
+
+// writeHello sends what an HTTP/2 endpoint says first: a server its SETTINGS, a
+// client the preface before them.
+func (c *conn) writeHello() {
+	cfg := &c.sh.relay.cfg
+	b := c.space(128)
+	settings := make([]byte, 0, 32)
+	if c.pool != nil {
+		b = append(b, preface...)
+		settings = appendSetting(settings, settingEnablePush, 0)
+	} else {
+		settings = appendSetting(settings, settingMaxStreams, cfg.MaxStreams)
+	}
+	settings = appendSetting(settings, settingMaxHeaderListSize, uint32(cfg.MaxHeaderList))
+	if cfg.StreamWindow != initialWindow {
+		settings = appendSetting(settings, settingInitialWindow, uint32(cfg.StreamWindow))
+	}
+	b = append(appendFrameHeader(b, len(settings), frameSettings, 0, 0), settings...)
+	if more := cfg.ConnWindow - initialWindow; more > 0 {
+		b = appendUint32(appendFrameHeader(b, 4, frameWindowUpdate, 0, 0), uint32(more))
+	}
+	c.write(b)
+}
+
+func (c *conn) writeWindowUpdate(stream uint32, n int) {
+	c.write(appendUint32(appendFrameHeader(c.space(frameHeaderLen+4), 4, frameWindowUpdate, 0, stream), uint32(n)))
+}
+
+func (c *conn) writeReset(stream uint32, code errCode) {
+	c.reset.add(stream)
+	c.write(appendUint32(appendFrameHeader(c.space(frameHeaderLen+4), 4, frameRSTStream, 0, stream), uint32(code)))
+}
+
+func (c *conn) writeGoAway(last uint32, code errCode, why string) {
+	b := appendFrameHeader(c.space(frameHeaderLen+8+len(why)), 8+len(why), frameGoAway, 0, 0)
+	b = appendUint32(appendUint32(b, last), uint32(code))
+	c.write(append(b, why...))
+}
+
+func (c *conn) writePing(data uint64) {
+	b := appendFrameHeader(c.space(frameHeaderLen+8), 8, framePing, 0, 0)
+	c.write(appendUint32(appendUint32(b, uint32(data>>32)), uint32(data)))
+}
+
+// room is how many bytes of data the connection takes now for a stream.
+func (c *conn) room(h *half) int {
+	if c.full() {
+		return 0
+	}
+	return min(h.sendWin, c.sendWin)
+}
+
+// full tells that enough waits already: for a socket that takes no more, or for the
+// end of this turn.
+func (c *conn) full() bool {
+	return c.blocked && c.out.size >= outLimit || c.out.size >= burstLimit
+}
+
+// writeData sends n bytes at buf[pos:], which lie in the read buffer of this turn:
+// long ones go from there, with their frame's header written before them. A frame's
+// data is at most maxFrame bytes, so n is.
+func (c *conn) writeData(h *half, buf []byte, pos, n int, end bool) {
+	if n < copyBelow || c.blocked { // a blocked connection is not flushed before buf is read into again
+		c.copyData(h, buf[pos:pos+n], end)
+		return
+	}
+	c.spend(h, n, end)
+	putFrameHeader(buf[pos-frameHeaderLen:], n, frameData, endFlag(end), h.id)
+	c.out.refer(buf[pos-frameHeaderLen : pos+n])
+	c.markDirty()
+}
+
+// copyData sends p, at most maxFrame bytes, by copying it.
+func (c *conn) copyData(h *half, p []byte, end bool) {
+	c.spend(h, len(p), end)
+	c.out.data += frameHeaderLen + len(p)
+	b := appendFrameHeader(c.space(frameHeaderLen+len(p)), len(p), frameData, endFlag(end), h.id)
+	c.write(append(b, p...))
+}
+
+func (c *conn) spend(h *half, n int, end bool) {
+	h.sendWin -= n
+	c.sendWin -= n
+	h.sentEnd = h.sentEnd || end
+}
+
+func endFlag(end bool) byte {
+	if end {
+		return flagEndStream
+	}
+	return 0
+}
+
+// block is a header block on its way into the output.
+type blockWriter struct {
+	c     *conn
+	b     []byte
+	start int
+}
+
+func (c *conn) beginBlock() blockWriter {
+	b := c.space(512)
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	return blockWriter{c, c.enc.Begin(b), start}
+}
+
+func (w *blockWriter) field(f *hpack.Field) {
+	w.b = w.c.enc.Encode(w.room(f.Name, f.Value), f)
+}
+
+func (w *blockWriter) text(name, value string) {
+	w.b = w.c.enc.EncodeString(w.room(name, value), name, value)
+}
+
+// room has space for a field, so that append need not make any, of which the pool
+// would not know.
+func (w *blockWriter) room(name, value string) []byte {
+	return w.c.sh.buffers.grow(w.b, len(name)+len(value)+16)
+}
+
+// end closes the block's frame, and cuts it into CONTINUATIONs when it is longer
+// than a frame may be.
+func (w *blockWriter) end(h *half, end bool) {
+	n := len(w.b) - w.start - frameHeaderLen
+	if n <= maxFrame {
+		putFrameHeader(w.b[w.start:], n, frameHeaders, flagEndHeaders|endFlag(end), h.id)
+	} else {
+		block := append([]byte(nil), w.b[w.start+frameHeaderLen:]...)
+		w.b = w.b[:w.start]
+		typ, flags := byte(frameHeaders), endFlag(end)
+		for len(block) > 0 {
+			part := block[:min(len(block), maxFrame)]
+			if block = block[len(part):]; len(block) == 0 {
+				flags |= flagEndHeaders
+			}
+			w.b = append(appendFrameHeader(w.b, len(part), typ, flags, h.id), part...)
+			typ, flags = frameContinuation, 0
+		}
+	}
+	w.c.write(w.b)
+	h.sentEnd = h.sentEnd || end
+}

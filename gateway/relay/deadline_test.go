@@ -1,0 +1,226 @@
+package relay_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// capped forwards with the client's deadline or this one, whichever is sooner.
+func (f *forwarder) capped(d time.Duration) {
+	f.onHeaders(func(s *relay.Stream) {
+		d := d
+		if asked, ok := s.Timeout(); ok {
+			d = min(d, asked)
+		}
+		s.SetDeadline(d)
+		s.Forward(f.target())
+	})
+}
+
+// TestDeadlineToldUpstream checks that the backend gets what is left, and no more.
+func TestDeadlineToldUpstream(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		asked, limit time.Duration // 0: none
+		most         time.Duration
+	}{
+		"client's":       {asked: 20 * time.Second, limit: time.Hour, most: 20 * time.Second},
+		"capped":         {asked: time.Hour, limit: 10 * time.Second, most: 10 * time.Second},
+		"only the cap":   {limit: 10 * time.Second, most: 10 * time.Second},
+		"not interfered": {asked: 20 * time.Second, most: 20 * time.Second},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left := make(chan time.Duration, 1)
+			w := newWorld(t, relay.Config{DeadlineMargin: 50 * time.Millisecond}, grpc.StreamInterceptor(
+				func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+					deadline, _ := ss.Context().Deadline()
+					left <- time.Until(deadline)
+					return next(srv, ss)
+				}))
+			margin := time.Duration(0)
+			if c.limit > 0 {
+				w.h.capped(c.limit)
+				margin = 50 * time.Millisecond
+			}
+			ctx, cancel := context.Background(), func() {}
+			if c.asked > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.asked)
+			}
+			defer cancel()
+			if _, err := unary(ctx, w.cc, "Echo", nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-left; got > c.most-margin || got < c.most-5*time.Second {
+				t.Errorf("the backend has %v of %v", got, c.most)
+			}
+		})
+	}
+}
+
+// TestDeadlinePasses ends calls whose time is over, whatever they wait for.
+func TestDeadlinePasses(t *testing.T) {
+	t.Parallel()
+	const limit = 60 * time.Millisecond
+	forward := func(f *forwarder) func(*relay.Stream) {
+		return func(s *relay.Stream) { s.SetDeadline(limit); s.Forward(f.target()) }
+	}
+	cases := map[string]struct {
+		method  string
+		headers func(*forwarder) func(*relay.Stream)
+	}{
+		"backend ignores it": {"Hold", forward},
+		"backend obeys":      {"Wait", forward},
+		"parked": {"Echo", func(*forwarder) func(*relay.Stream) {
+			return func(s *relay.Stream) { s.SetDeadline(limit); s.Park() }
+		}},
+		"message missing": {"Echo", func(*forwarder) func(*relay.Stream) {
+			return func(s *relay.Stream) { s.SetDeadline(limit); s.ReadMessage() }
+		}},
+		"set after ReadMessage": {"Echo", func(*forwarder) func(*relay.Stream) {
+			return func(s *relay.Stream) { s.ReadMessage(); s.SetDeadline(limit) }
+		}},
+		"no connection": {"Echo", func(f *forwarder) func(*relay.Stream) {
+			return func(s *relay.Stream) { s.SetDeadline(limit); s.Forward(f.target()) }
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{})
+			defer close(w.back.release)
+			if name == "no connection" { // the socket is open, but nobody says SETTINGS
+				w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: listen(t).Addr().String()}))
+			}
+			w.h.onHeaders(c.headers(w.h))
+			began := time.Now()
+			s := stream(w.ctx, t, w.cc, c.method) // sends no message
+			_, err := recv(s)
+			if status.Code(err) != codes.DeadlineExceeded {
+				t.Fatalf("%v", err)
+			}
+			if took := time.Since(began); took < limit/2 || took > 5*time.Second {
+				t.Errorf("after %v", took)
+			}
+			done := w.h.results(t, 1)[0]
+			if done.Code != uint32(codes.DeadlineExceeded) || !done.Upstream && done.Failure != relay.DeadlineExceeded {
+				t.Errorf("result %+v", done)
+			}
+			if c.method == "Wait" {
+				if err := <-w.back.left; err == nil {
+					t.Error("the backend does not know")
+				}
+			}
+		})
+	}
+}
+
+// TestMalformedTimeout reports a grpc-timeout that is none as no time at all.
+func TestMalformedTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	got := make(chan time.Duration, 1)
+	w.h.onHeaders(func(s *relay.Stream) {
+		d, ok := s.Timeout()
+		if !ok {
+			d = -1
+		}
+		got <- d
+		s.Reply(nil)
+	})
+	for value, want := range map[string]time.Duration{"": -1, "5x": 0, "1S": time.Second, "99999999H": 0, "123456789S": 0, "-1S": 0, "007m": 7 * time.Millisecond} {
+		fields := request("/t.T/Echo")
+		if value != "" {
+			fields = append(fields, "grpc-timeout", value)
+		}
+		c := rawClient(t, w.addr)
+		writeBlock(t, c, 1, c.Block(fields...))
+		if d := <-got; d != want && !(strings.HasSuffix(value, "H") && d > 10000*time.Hour) {
+			t.Errorf("%q: %v, not %v", value, d, want)
+		}
+		_ = c.Close()
+	}
+}
+
+// TestCancel lets the client leave: the backend hears of it, whatever the call waits for.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range handlers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{})
+			prepare(w.h)
+			ctx, cancel := context.WithCancel(w.ctx)
+			s := stream(ctx, t, w.cc, "Wait")
+			must(t, send(s, nil))
+			<-w.back.started
+			cancel()
+			if err := <-w.back.left; err != context.Canceled {
+				t.Errorf("the backend sees %v", err)
+			}
+			done := w.h.results(t, 1)[0]
+			if done.Code != uint32(codes.Canceled) || done.Failure != relay.ClientGone || done.Upstream {
+				t.Errorf("result %+v", done)
+			}
+		})
+	}
+}
+
+// TestCancelUnstarted cancels calls that no backend knows of yet.
+func TestCancelUnstarted(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]func(*forwarder, *relay.Stream){
+		"reading": func(_ *forwarder, s *relay.Stream) { s.ReadMessage() },
+		"parked":  func(_ *forwarder, s *relay.Stream) { s.Park() },
+		"queued":  func(f *forwarder, s *relay.Stream) { s.Forward(f.target()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{})
+			silent := listen(t)
+			w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: silent.Addr().String()}))
+			asked := make(chan struct{}, 1)
+			w.h.onHeaders(func(s *relay.Stream) { wait(w.h, s); asked <- struct{}{} })
+			ctx, cancel := context.WithCancel(w.ctx)
+			_ = stream(ctx, t, w.cc, "Echo")
+			<-asked
+			cancel()
+			if done := w.h.results(t, 1)[0]; done.Failure != relay.ClientGone || done.Forwarded != 0 {
+				t.Errorf("result %+v", done)
+			}
+			waitFor(t, func() error { return wantUsage(w.Relay, relay.Usage{Clients: 1}) })
+		})
+	}
+}
+
+// TestBackendCancels passes a backend's reset on to the client.
+func TestBackendCancels(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[uint32]codes.Code{8: codes.Canceled, 2: codes.Internal, 11: codes.ResourceExhausted} {
+		t.Run(want.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{})
+			raw := w.rawBackend(t)
+			s := stream(w.ctx, t, w.cc, "Echo")
+			b := raw.accept(t)
+			id := b.head(t)
+			must(t, b.Write(rawhttp2.Reset(id, code)))
+			if _, err := recv(s); status.Code(err) != want {
+				t.Errorf("%v", err)
+			}
+			if done := w.h.results(t, 1)[0]; done.Code != uint32(want) || !done.Upstream {
+				t.Errorf("result %+v", done)
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package relay
+
+import "time"
+
+// Handler decides what becomes of each gRPC stream. The relay calls it with the
+// stream's shard locked, on the goroutine that read the bytes: its methods must
+// not block, and must not keep msg. A method that has to wait parks the stream.
+type Handler interface {
+	// Headers is called when a stream's request headers are complete. Before it
+	// returns it must call one of ReadMessage, Forward, Reply, Refuse or Park.
+	Headers(s *Stream)
+
+	// Message is called when the first message asked for by ReadMessage is there.
+	// The same choice is due, less ReadMessage.
+	Message(s *Stream, msg Message)
+
+	// Unsent is called when a forwarded stream provably did not start at the
+	// upstream: no connection, REFUSED_STREAM, or a GOAWAY below it. The request is
+	// still whole: Forward to another upstream, Refuse or Park.
+	Unsent(s *Stream, err error)
+
+	// Explain turns a failure that the relay found itself into the status that the
+	// client gets.
+	Explain(s *Stream, f Failure) Status
+
+	// Done is called once for every stream that Headers was called for, when
+	// nothing more of it will be sent. The stream must not be used afterwards.
+	Done(s *Stream, r *Result)
+}
+
+// Message is the first gRPC message of a stream.
+type Message struct {
+	Data       []byte // without the five-byte prefix; valid only during the call
+	Compressed bool   // the prefix's flag: Data is encoded as grpc-encoding says
+	Missing    bool   // the client ended the stream without sending a message
+}
+
+// Status is a gRPC status as it goes into trailers.
+type Status struct {
+	Code    uint32 // google.rpc.Code
+	Message string // UTF-8, percent-encoded by the relay
+	Details []byte // serialized google.rpc.Status for grpc-status-details-bin, or nil
+}
+
+// Failure is why the relay itself ends a stream.
+type Failure uint8
+
+// The failures.
+const (
+	NoFailure        Failure = iota
+	UpstreamLost             // the connection ended after the stream may have started
+	UpstreamProtocol         // the upstream broke HTTP/2
+	DeadlineExceeded         // the deadline set by SetDeadline, or the client's, passed
+	MessageTooLarge          // the first message is longer than Config.MaxFirstMessage
+	MessageMalformed         // the first message's framing is broken or cut off
+	MessageTimeout           // the first message did not come within Config.SetupTimeout
+	MemoryExceeded           // bytes held for slow readers passed Config.MaxBuffered
+	Draining                 // the relay is stopping and the time for it is over
+	ClientGone               // the client reset the stream or its connection ended
+	ClientProtocol           // the client broke HTTP/2 on this stream
+)
+
+var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",
+	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL"}
+
+func (f Failure) String() string { return failureNames[f] }
+
+// Result is what became of a stream. It is valid only during Done.
+type Result struct {
+	Code      uint32  // google.rpc.Code that ended the stream; 1 (CANCELLED) when the client left
+	Failure   Failure // why, when it was the relay that ended it
+	Upstream  bool    // Code came from the upstream
+	BytesIn   int64   // DATA bytes from the client, prefixes included
+	BytesOut  int64   // DATA bytes to the client
+	Started   time.Time
+	Forwarded time.Duration // since Started: request headers sent upstream; 0 never
+	FirstByte time.Duration // since Started: response headers came; 0 never
+	Ended     time.Duration // since Started
+}
+
+// Tap sees the DATA bytes that an upstream sends, in order and before they go on.
+// It must not keep or change p. It runs under the shard's lock.
+type Tap interface {
+	Body(p []byte)
+}

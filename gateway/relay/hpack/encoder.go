@@ -1,0 +1,137 @@
+package hpack
+
+// restartAfter is how many popular fields have to be sent as literals, because
+// the table was full without them, before the table is begun anew. At worst
+// the fields of one table are sent again for as many literals.
+const restartAfter = 256
+
+// Encoder encodes the header blocks of one connection. Popular fields enter its
+// dynamic table as long as there is room, and none is evicted: when too many find
+// no room, the whole table is emptied and fills with what is popular then.
+type Encoder struct {
+	table  *sent // nil until the first field enters
+	n      int   // fields in table
+	used   int   // their sizes (RFC 7541 §4.1)
+	misses int   // popular fields that found no room since the table was begun
+
+	max    int // size of the table that the peer knows of
+	next   int // size to use from the next block on
+	lowest int // the smallest that max and next have been since the last block
+}
+
+// NewEncoder makes an Encoder for a peer that has not yet sent its settings.
+func NewEncoder() *Encoder {
+	return &Encoder{max: maxSent, next: maxSent, lowest: maxSent}
+}
+
+// SetMaxTable takes the peer's SETTINGS_HEADER_TABLE_SIZE. It holds from the next
+// Begin on.
+func (e *Encoder) SetMaxTable(n uint32) {
+	e.next = int(min(n, maxSent))
+	e.lowest = min(e.lowest, e.next)
+}
+
+// Begin must be called before the first field of each block. It appends what the
+// peer has to know about the table. Every block begun must be sent, in order.
+func (e *Encoder) Begin(dst []byte) []byte {
+	if e.lowest != e.max || e.next != e.max || e.misses >= restartAfter {
+		dst = e.resize(dst)
+	}
+	return dst
+}
+
+// resize appends one or two size updates (RFC 7541 §4.2): the lowest size since
+// the last block, if it was below both the old one and the new, and the new one.
+// With fields in the table the first of two is 0: lower than needed, but some
+// decoders (x/net, so grpc-go) refuse a second update unless the first has
+// emptied the table.
+func (e *Encoder) resize(dst []byte) []byte {
+	twice := e.lowest < e.max && e.lowest < e.next
+	if e.used > 0 && (twice || e.used > e.lowest || e.misses >= restartAfter) {
+		e.clear()
+		e.lowest = 0
+	}
+	if e.lowest < e.max && e.lowest < e.next {
+		dst = appendInt(dst, kindSizeUpdate, maskSizeUpdate, uint32(e.lowest))
+		e.max = e.lowest
+	}
+	if e.next != e.max {
+		dst = appendInt(dst, kindSizeUpdate, maskSizeUpdate, uint32(e.next))
+		e.max = e.next
+	}
+	e.lowest = e.next
+	return dst
+}
+
+func (e *Encoder) clear() {
+	if e.table != nil {
+		*e.table = sent{}
+	}
+	e.n, e.used, e.misses = 0, 0, 0
+}
+
+// Encode appends one field.
+func (e *Encoder) Encode(dst []byte, f *Field) []byte {
+	in := f.in
+	if in == nil || f.Sensitive || f.changed(in) {
+		return appendLiteral(dst, f)
+	}
+	if in.static != 0 {
+		return append(dst, kindIndexed|in.static)
+	}
+	if e.n > 0 {
+		if i := e.table.find(in); i >= 0 {
+			return appendInt(dst, kindIndexed, maskIndexed, uint32(staticLen+e.n-i))
+		}
+	}
+	return e.insert(dst, in)
+}
+
+// EncodeString appends a field that the caller has made and that is no secret. It
+// finds fields of the static table; to have others indexed, prepare them with
+// Interner.Intern and use Encode.
+func (e *Encoder) EncodeString(dst []byte, name, value string) []byte {
+	first := staticName(name)
+	if i := staticField(first, name, value); i != 0 {
+		return append(dst, kindIndexed|i)
+	}
+	return appendField(dst, kindWithout, maskLiteral, first, name, value)
+}
+
+// insert appends in as a literal and, if there is room, enters it into the table.
+func (e *Encoder) insert(dst []byte, in *interned) []byte {
+	if in.size > e.max-e.used {
+		if in.size <= e.max {
+			e.misses++
+		}
+		return appendField(dst, kindWithout, maskLiteral, in.field.nameIndex, in.field.Name, in.field.Value)
+	}
+	if e.table == nil {
+		e.table = new(sent)
+	}
+	e.table.add(in, e.n)
+	e.n++
+	e.used += in.size
+	return appendField(dst, kindIncremental, maskIncremental, in.field.nameIndex, in.field.Name, in.field.Value)
+}
+
+// appendLiteral appends a field that stays out of the table.
+func appendLiteral(dst []byte, f *Field) []byte {
+	kind := byte(kindWithout)
+	if f.Sensitive {
+		kind = kindNever
+	}
+	nameIndex := f.nameIndex
+	if nameIndex != 0 && staticTable[nameIndex].name != f.Name {
+		nameIndex = 0 // the caller has changed it
+	}
+	return appendField(dst, kind, maskLiteral, nameIndex, f.Name, f.Value)
+}
+
+func appendField(dst []byte, kind, mask, nameIndex byte, name, value string) []byte {
+	dst = appendInt(dst, kind, mask, uint32(nameIndex))
+	if nameIndex == 0 {
+		dst = appendString(dst, name)
+	}
+	return appendString(dst, value)
+}

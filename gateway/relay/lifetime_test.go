@@ -1,0 +1,177 @@
+package relay_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// TestMaxConns lets more clients wait until one leaves.
+func TestMaxConns(t *testing.T) {
+	t.Parallel()
+	h := &forwarder{}
+	h.onHeaders(func(s *relay.Stream) { s.Reply(nil) })
+	_, addr := serveRelay(t, relay.Config{MaxConns: 2}, h, http.NotFoundHandler())
+	first := rawClient(t, addr)
+	web, err := net.Dial("tcp", addr) // HTTP/1.1 counts too
+	must(t, err)
+	_, err = web.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	must(t, err)
+	_, err = web.Read(make([]byte, 100))
+	must(t, err)
+	for _, leave := range []io.Closer{first, web} {
+		waiting, err := rawhttp2.Dial(addr)
+		must(t, err)
+		defer waiting.Close()
+		waiting.Timeout = 50 * time.Millisecond
+		if err := waiting.Greet(); err == nil {
+			t.Fatal("a third client was served")
+		}
+		waiting.Timeout = 5 * time.Second
+		_ = leave.Close()
+		if _, err := waiting.Read(); err != nil {
+			t.Errorf("the place of one that left is not used: %v", err)
+		}
+	}
+}
+
+// brokenListener fails as one does that has no descriptors left, and then works.
+type brokenListener struct {
+	net.Listener
+	fails int
+}
+
+func (l *brokenListener) Accept() (net.Conn, error) {
+	if l.fails--; l.fails >= 0 {
+		return nil, errors.New("too many open files")
+	}
+	return l.Listener.Accept()
+}
+
+// TestServeEnds returns an error only if the listener is at fault.
+func TestServeEnds(t *testing.T) {
+	t.Parallel()
+	h := &forwarder{}
+	h.onHeaders(func(s *relay.Stream) { s.Reply(nil) })
+	r := relay.New(relay.Config{}, h, http.NotFoundHandler())
+	defer r.Close()
+	ln := listen(t)
+	served := make(chan error, 1)
+	go func() { served <- r.Serve(&brokenListener{ln, 3}) }()
+	if _, err := unary(t.Context(), dialRaw(t, ln.Addr().String()), "Echo", nil); err != nil {
+		t.Errorf("after errors that pass: %v", err)
+	}
+	_ = ln.Close()
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+	r.Close()
+	late := listen(t)
+	if err := r.Serve(late); err != nil {
+		t.Errorf("Serve after Close: %v", err)
+	}
+	if _, err := net.Dial("tcp", late.Addr().String()); err == nil {
+		t.Error("the listener is still open")
+	}
+}
+
+// TestUpstreamClosesWhileDialled turns away what waits for a connection.
+func TestUpstreamClosesWhileDialled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Shards: 1})
+	silent := listen(t)
+	t.Cleanup(func() { _ = silent.Close() })
+	up := w.NewUpstream(relay.UpstreamConfig{Addr: silent.Addr().String()})
+	asked := make(chan struct{}, 10)
+	w.h.onHeaders(func(s *relay.Stream) { s.Forward(up); asked <- struct{}{} })
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			_, err := unary(w.ctx, w.cc, "Echo", nil)
+			if status.Convert(err).Message() != "unsent: "+relay.ErrClosed.Error() {
+				t.Error(err)
+			}
+		})
+		<-asked
+	}
+	up.Close()
+	all.Wait()
+	nc, err := silent.Accept()
+	must(t, err)
+	p := rawPeer{rawhttp2.New(nc)}
+	must(t, p.Welcome()) // the relay has no use for it any more
+	must(t, p.WaitClosed())
+	waitFor(t, func() error {
+		if u := w.Usage(); u.Upstreams != 0 {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
+}
+
+// TestUntakenReply gives up on a response that the client does not take in time.
+func TestUntakenReply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	w.h.onHeaders(func(s *relay.Stream) {
+		s.SetDeadline(50 * time.Millisecond)
+		s.Reply(pattern(0, 200_000))
+	})
+	c := rawClient(t, w.addr)
+	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/t.T/Echo")...))))
+	if code, err := c.WaitReset(1); err != nil || code != 8 {
+		t.Errorf("reset with %d, %v", code, err)
+	}
+	if r := w.h.results(t, 1)[0]; r.Failure != relay.DeadlineExceeded || r.Code != uint32(codes.DeadlineExceeded) {
+		t.Errorf("%+v", r)
+	}
+	waitFor(t, func() error { return emptyHanded(w.Relay) })
+}
+
+// TestHTTPAnswers maps responses that come from something other than a gRPC server.
+func TestHTTPAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	raw := w.rawBackend(t)
+	c := rawClient(t, w.addr)
+	var p rawPeer
+	want := map[string]codes.Code{
+		"200": codes.Unknown, "400": codes.Internal, "401": codes.Unauthenticated, "403": codes.PermissionDenied, "404": codes.Unimplemented,
+		"429": codes.Unavailable, "502": codes.Unavailable, "503": codes.Unavailable, "504": codes.Unavailable, "418": codes.Unknown,
+	}
+	n := 0
+	for code, grpc := range want {
+		id := uint32(2*n + 1)
+		must(t, c.Write(rawhttp2.Headers(id, true, c.Block(request("/t.T/Echo")...))))
+		if n == 0 {
+			p = raw.accept(t)
+		}
+		up := p.head(t)
+		must(t, p.Write(rawhttp2.Headers(up, true, p.Block(":status", code, "content-type", "text/html"))))
+		r, err := c.WaitResponse(id)
+		must(t, err)
+		if r.Header[":status"] != code || r.Header["content-type"] != "text/html" {
+			t.Errorf("%s: %v", code, r)
+		}
+		n++
+		if got := w.h.results(t, n)[n-1].Code; got != uint32(grpc) {
+			t.Errorf("%s is code %d, not %d", code, got, grpc)
+		}
+	}
+	id := uint32(2*n + 1)
+	must(t, c.Write(rawhttp2.Headers(id, true, c.Block(":method", "GET", ":scheme", "http", ":path", "/t.T/Echo", ":authority", "x", "content-type", "application/grpc"))))
+	if r, err := c.WaitResponse(id); err != nil || r.Header[":status"] != "405" {
+		t.Errorf("GET: %v, %v", r, err)
+	}
+}

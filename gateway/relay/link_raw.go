@@ -1,0 +1,162 @@
+package relay
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+)
+
+// rawLink carries a connection over a cleartext TCP socket, with the socket's own
+// read and write calls: one goroutine stays inside RawConn.Read for the
+// connection's life and is woken when the socket is readable.
+//
+// The descriptor is used only with the shard locked and before close. All the while
+// that goroutine is inside RawConn.Read, and it closes the socket itself when it has
+// left: the descriptor is never used after it was closed or given to another connection.
+type rawLink struct {
+	c       *conn
+	nc      *net.TCPConn
+	rc      syscall.RawConn
+	fd      int
+	waiting bool // a goroutine waits for the socket to be writable
+	suspect bool // in shard.suspects
+}
+
+func newRawLink(nc *net.TCPConn) (*rawLink, error) {
+	rc, err := nc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &rawLink{nc: nc, rc: rc}
+	return l, rc.Control(func(fd uintptr) { l.fd = int(fd) })
+}
+
+// run reads until the connection ends.
+func (l *rawLink) run() {
+	sh := l.c.sh
+	err := l.rc.Read(func(uintptr) bool {
+		sh.enter()
+		done := l.read()
+		sh.leave()
+		return done
+	})
+	sh.enter()
+	l.c.lost(err)
+	sh.leave()
+	_ = l.nc.Close()
+}
+
+// suspectDelay is how late an end of file can be noticed that came together with
+// data, see read.
+const suspectDelay = 50 * time.Millisecond
+
+// fullReads is how many full buffers one connection may take before others get a turn.
+const fullReads = 4
+
+// read takes what the socket has, and returns true when the connection is over.
+//
+// A read that does not fill the buffer has emptied the socket, so another one, that
+// would only say EAGAIN, is saved: the next byte will wake us. Not so an end of file
+// that arrived together with the bytes just read; the shard therefore looks once more
+// at such a socket a moment later.
+func (l *rawLink) read() bool {
+	sh := l.c.sh
+	for range fullReads {
+		if l.c.closed {
+			return true
+		}
+		if l.c.stalled {
+			return false
+		}
+		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:])
+		switch {
+		case err == syscall.EAGAIN:
+			return false
+		case err == syscall.EINTR:
+			continue
+		case err != nil || n == 0:
+			if err == nil {
+				err = io.EOF
+			}
+			l.c.lost(err)
+			return true
+		}
+		l.c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
+		if n < readBuffer {
+			if !l.suspect {
+				l.suspect = true
+				sh.suspects = append(sh.suspects, l)
+			}
+			return false
+		}
+		sh.settle()
+	}
+	l.resume() // there may be more, of which the socket will not tell again
+	return false
+}
+
+// resume reads in a turn of its own.
+func (l *rawLink) resume() {
+	sh := l.c.sh
+	sh.relay.wg.Go(func() {
+		sh.enter()
+		l.read()
+		sh.leave()
+	})
+}
+
+func (l *rawLink) write(pieces [][]byte) (int, error) {
+	total := 0
+	for len(pieces) > 0 {
+		batch := pieces[:min(len(pieces), maxPieces)]
+		want := 0
+		for _, p := range batch {
+			want += len(p)
+		}
+		n, err := l.c.sh.sysWrite(l.fd, batch)
+		if n > 0 {
+			total += n
+		}
+		if err != nil && err != syscall.EAGAIN && err != syscall.EINTR {
+			return total, err
+		}
+		if n < want {
+			l.await()
+			return total, nil
+		}
+		pieces = pieces[len(batch):]
+	}
+	return total, nil
+}
+
+// await calls writable when the socket takes bytes again. The function given to
+// RawConn.Write is called once before it waits, so no edge is missed.
+func (l *rawLink) await() {
+	if l.waiting {
+		return
+	}
+	l.waiting = true
+	sh := l.c.sh
+	sh.relay.wg.Go(func() {
+		err := l.rc.Write(func(uintptr) bool {
+			sh.enter()
+			defer sh.leave()
+			l.c.writable()
+			l.waiting = l.c.blocked && !l.c.closed
+			return !l.waiting
+		})
+		if err != nil && !errors.Is(err, net.ErrClosed) {
+			sh.enter()
+			l.c.lost(err)
+			sh.leave()
+		}
+	})
+}
+
+func (l *rawLink) finish() { _ = l.nc.CloseWrite() }
+
+// close makes run return; Close itself would wait for run, which may wait for the
+// shard that is locked here.
+func (l *rawLink) close() { _ = l.nc.SetDeadline(time.Unix(1, 0)) }

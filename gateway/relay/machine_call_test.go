@@ -1,0 +1,336 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	xhpack "golang.org/x/net/http2/hpack"
+)
+
+// call is one call through the machine, as its two ends mean it to be.
+type call struct {
+	m    *machine
+	num  int
+	mode string // what the handler does with it
+
+	reqHead   []xhpack.HeaderField
+	msgLen    int // first message, without its prefix
+	reqLen    int // body, the first message included
+	respLen   int
+	respHead  []xhpack.HeaderField
+	trailers  []xhpack.HeaderField // nil: END_STREAM on the last DATA
+	down      *side                // at the client
+	ups       []*side              // at backends; only the last may be alive
+	unsent    int
+	done      int
+	result    Result
+	parked    []Parked
+	bodies    [2][]byte // as far as they were needed
+	asked     bool      // Headers was called
+	disturbed bool      // an end misbehaved: only what was delivered must be right
+}
+
+// octet is the request's or the response's byte at off.
+func (k *call) octet(up bool, off int) byte {
+	n := k.num*31 + off*7 + off>>8
+	if !up {
+		n += 101
+	}
+	return byte(n)
+}
+
+// bytes is a part of the request's body or the response's.
+func (k *call) bytes(up bool, from, to int) []byte {
+	body := &k.bodies[0]
+	if !up {
+		body = &k.bodies[1]
+	}
+	for i := len(*body); i < to; i++ {
+		*body = append(*body, k.octet(up, i))
+	}
+	if up {
+		copy(*body, append([]byte{0}, appendUint32(nil, uint32(k.msgLen))...))
+	}
+	return (*body)[from:to:to]
+}
+
+// check compares received bytes with what the other end sends.
+func (k *call) check(s *side, p []byte) {
+	want := k.bytes(!s.e.client, s.got, s.got+len(p))
+	if k.mode == "reply" && s.e.client {
+		want = k.replyBytes()[s.got : s.got+len(p)]
+	}
+	if !bytes.Equal(p, want) {
+		k.m.t.Fatalf("call %d, to client %v: %d bytes at %d differ", k.num, s.e.client, len(p), s.got)
+	}
+}
+
+func (k *call) replyBytes() []byte {
+	msg := k.bytes(false, 0, k.respLen)
+	return append(appendUint32([]byte{0}, uint32(len(msg))), msg...)
+}
+
+var machineModes = []string{"forward", "forward", "read", "read", "park", "park-read", "read-park", "reply", "read-reply", "refuse"}
+
+// newCall makes a call up; open sends its headers.
+func (m *machine) newCall() *call {
+	k := &call{m: m, num: len(m.calls), mode: machineModes[m.rng.IntN(len(machineModes))]}
+	m.calls = append(m.calls, k)
+	m.byNum[strconv.Itoa(k.num)] = k
+	k.msgLen, k.respLen = m.size(), m.size()
+	k.reqLen = 5 + k.msgLen
+	switch m.rng.IntN(6) {
+	case 0:
+		k.reqLen += m.size()
+	case 1:
+		k.reqLen = 0
+	}
+	k.reqHead = append(fields(":method", "POST", ":scheme", "https", ":path", "/x.Y/Z", ":authority", "a.example",
+		"content-type", "application/grpc", "te", "trailers", "x-call", strconv.Itoa(k.num), "x-mode", k.mode), m.extras()...)
+	k.respHead = append(fields(":status", "200", "content-type", "application/grpc"), m.extras()...)
+	if m.rng.IntN(5) > 0 {
+		k.trailers = append(fields("grpc-status", "0", "grpc-message", ""), m.extras()...)
+	}
+	return k
+}
+
+func fields(pairs ...string) []xhpack.HeaderField {
+	var out []xhpack.HeaderField
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, xhpack.HeaderField{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return out
+}
+
+// size is mostly small, sometimes more than the windows take.
+func (m *machine) size() int {
+	switch m.rng.IntN(10) {
+	case 0:
+		return 0
+	case 1:
+		return m.rng.IntN(200_000)
+	case 2, 3:
+		return m.rng.IntN(20_000)
+	}
+	return m.rng.IntN(300)
+}
+
+// extras are header fields of all kinds: repeated, secret, new each time, long.
+func (m *machine) extras() []xhpack.HeaderField {
+	var out []xhpack.HeaderField
+	for range m.rng.IntN(4) {
+		f := xhpack.HeaderField{Name: fmt.Sprintf("x-extra-%d", m.rng.IntN(5)), Value: strconv.Itoa(m.rng.IntN(20))}
+		switch m.rng.IntN(20) {
+		case 0:
+			f.Value = strings.Repeat("v", m.rng.IntN(24<<10))
+		case 1, 2:
+			f.Value, f.Sensitive = strconv.Itoa(m.rng.Int()), true
+		case 3, 4:
+			f.Name, f.Value = "x-bin", strconv.Itoa(m.rng.Int())
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (k *call) open(e *endpoint) {
+	if e.lastID == 0 {
+		e.lastID = 1
+	} else {
+		e.lastID += 2
+	}
+	s := &side{call: k, e: e, id: e.lastID, born: len(e.windows) - 1, send: initialWindow, recv: e.windows[len(e.windows)-1], sentHead: true}
+	k.down, e.sides[s.id] = s, s
+	s.sentEnd = k.reqLen == 0 && k.m.rng.IntN(2) == 0
+	e.headers(s.id, k.reqHead, s.sentEnd)
+}
+
+// onHeaders takes a header block from the relay.
+func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
+	t, s := e.m.t, e.sides[id]
+	if !e.client {
+		if s != nil || id <= e.lastID || id&1 == 0 {
+			t.Fatalf("backend: HEADERS on stream %d after %d", id, e.lastID)
+		}
+		e.lastID = id
+		k := e.m.byNum[value(got, "x-call")]
+		s = &side{call: k, e: e, id: id, born: e.acked, send: initialWindow, recv: e.windows[e.acked], gotHead: true, gotEnd: end}
+		if e.sides[id] = s; id <= e.lastGood { // others were disowned while on their way
+			if n := len(k.ups); n > 0 && k.ups[n-1].live() {
+				t.Fatalf("call %d was delivered twice", k.num)
+			}
+			k.ups = append(k.ups, s)
+		}
+		want := append([]xhpack.HeaderField(nil), k.reqHead...)
+		want[1].Value = "http"
+		if n := len(got) - 1; got[n].Name == "grpc-timeout" {
+			got = got[:n]
+		}
+		equalFields(t.Fatalf, k, got, want)
+		return
+	}
+	if s == nil || s.gotEnd || s.gotReset {
+		t.Fatalf("client: HEADERS on stream %d that is not open: %+v", id, s)
+	}
+	switch status := value(got, ":status"); {
+	case status == "103":
+		if s.gotHead || end {
+			t.Fatal("103 out of place")
+		}
+		return
+	case status == "" && (!s.gotHead || !end):
+		t.Fatalf("headers out of place: %v", got)
+	case status != "" && s.gotHead:
+		t.Fatal("second response headers")
+	}
+	if s.call.status() == "0" && s.call.forwarded() {
+		want := s.call.trailers
+		if !s.gotHead {
+			if want = s.call.respHead; end {
+				want = append(want[:2:2], s.call.trailers...)
+			}
+		}
+		if st := value(got, "grpc-status"); st == "" || st == "0" {
+			equalFields(t.Fatalf, s.call, got, want)
+		}
+	}
+	s.gotHead, s.gotEnd = true, end
+	if v := value(got, "grpc-status"); end {
+		s.status = v
+	}
+}
+
+// live says that the backend may still work on the call.
+func (s *side) live() bool {
+	return !s.e.gone && !s.gotReset && !s.sentReset && !s.sentEnd && s.id <= s.e.lastGood
+}
+
+func (k *call) forwarded() bool {
+	return k.mode != "refuse" && k.mode != "reply" && k.mode != "read-reply"
+}
+
+// status is the grpc-status that an undisturbed call ends with.
+func (k *call) status() string {
+	if k.mode == "refuse" {
+		return "7"
+	}
+	if k.forwarded() && k.trailers == nil {
+		return ""
+	}
+	return "0"
+}
+
+func value(list []xhpack.HeaderField, name string) string {
+	for _, f := range list {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+func equalFields(fatalf func(string, ...any), k *call, got, want []xhpack.HeaderField) {
+	if len(got) != len(want) {
+		fatalf("call %d: %d fields, not %d: %.300v", k.num, len(got), len(want), got)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			fatalf("call %d: field %d is %.100v, not %.100v", k.num, i, got[i], want[i])
+		}
+	}
+}
+
+// machineHandler does what each call's mode says.
+type machineHandler struct{ m *machine }
+
+func (h *machineHandler) call(s *Stream) *call {
+	if k, ok := s.Value.(*call); ok {
+		return k
+	}
+	v, _ := s.Header("x-call")
+	k := h.m.byNum[v]
+	s.Value = k
+	return k
+}
+
+func (h *machineHandler) Headers(s *Stream) {
+	k := h.call(s)
+	k.asked = true
+	if h.m.rng.IntN(2) == 0 {
+		s.SetDeadline(time.Hour)
+		s.DropHeader("grpc-timeout")
+	}
+	switch k.mode {
+	case "forward":
+		s.Forward(h.m.up)
+	case "park", "park-read":
+		k.parked = append(k.parked, s.Park())
+	case "refuse":
+		s.Refuse(Status{Code: 7, Message: "no é%", Details: []byte{1, 2, 3}})
+	case "reply":
+		s.Reply(k.bytes(false, 0, k.respLen))
+	default:
+		s.ReadMessage()
+	}
+}
+
+func (h *machineHandler) Message(s *Stream, msg Message) {
+	k := h.call(s)
+	if msg.Missing != (k.reqLen == 0) || !msg.Missing && !bytes.Equal(msg.Data, k.bytes(true, 5, 5+k.msgLen)) {
+		h.m.t.Errorf("call %d: first message differs", k.num)
+	}
+	switch k.mode {
+	case "read-park":
+		k.parked = append(k.parked, s.Park())
+	case "read-reply":
+		k.mode = "reply"
+		s.Reply(k.bytes(false, 0, k.respLen))
+	default:
+		s.Forward(h.m.up)
+	}
+}
+
+func (h *machineHandler) Unsent(s *Stream, err error) {
+	k := h.call(s)
+	if k.unsent++; k.unsent > 20 {
+		k.disturbed = true
+		s.Refuse(Status{Code: 14, Message: err.Error()})
+		return
+	}
+	s.Forward(h.m.up)
+}
+
+func (h *machineHandler) Explain(s *Stream, f Failure) Status {
+	k := h.call(s)
+	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient || k.reqLen > h.m.sh.relay.cfg.MaxReplay) {
+		k.disturbed = true
+	}
+	return Status{Code: 14, Message: f.String()}
+}
+
+func (h *machineHandler) Done(s *Stream, r *Result) {
+	k := h.call(s)
+	if k.done++; k.done > 1 {
+		h.m.t.Errorf("call %d: done %d times", k.num, k.done)
+	}
+	k.result = *r
+}
+
+// resume decides a parked call.
+func (k *call) resume() {
+	p := k.parked[0]
+	k.parked = k.parked[1:]
+	ok := p.Resume(func(s *Stream) {
+		if k.mode == "park-read" {
+			s.ReadMessage()
+			return
+		}
+		s.Forward(k.m.up)
+	})
+	if !ok && k.done == 0 {
+		k.m.t.Errorf("call %d: not resumed and not done", k.num)
+	}
+}

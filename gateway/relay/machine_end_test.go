@@ -1,0 +1,238 @@
+package relay
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+func (e *endpoint) sorted() []*side {
+	list := slices.Collect(maps.Values(e.sides))
+	slices.SortFunc(list, func(a, b *side) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
+
+// sendRequest lets the client say the next piece of its request.
+func (k *call) sendRequest() {
+	s := k.down
+	if s.sentEnd || s.sentReset || s.gotReset {
+		return
+	}
+	if n := k.next(s, k.reqLen); n > 0 {
+		s.sent += n
+		end := s.sent == k.reqLen && k.m.rng.IntN(3) > 0
+		s.e.data(s, k.bytes(true, s.sent-n, s.sent), end)
+		s.sentEnd = end
+		return
+	}
+	if s.sent < k.reqLen {
+		if k.m.rng.IntN(20) == 0 {
+			s.e.data(s, nil, false) // allowed, and means nothing
+		}
+		return
+	}
+	s.sentEnd = true
+	if k.m.rng.IntN(4) == 0 {
+		s.e.headers(s.id, fields("x-trailer", "dropped"), true)
+	} else {
+		s.e.data(s, nil, true)
+	}
+}
+
+// next is how many bytes of a body of size total s sends now.
+func (k *call) next(s *side, total int) int {
+	n := min(total-s.sent, s.send, s.e.sendConn, maxFrame)
+	if n > 1 && k.m.rng.IntN(3) == 0 {
+		n = 1 + k.m.rng.IntN(n)
+	}
+	return n
+}
+
+// sendResponse lets the backend say the next piece of its response.
+func (k *call) sendResponse() {
+	if len(k.ups) == 0 {
+		return
+	}
+	s := k.ups[len(k.ups)-1]
+	if !s.live() {
+		return
+	}
+	switch n := k.next(s, k.respLen); {
+	case !s.sentHead && k.m.rng.IntN(6) == 0:
+		s.e.headers(s.id, fields(":status", "103", "x-early", "1"), false)
+	case !s.sentHead && k.respLen == 0 && k.trailers != nil && k.m.rng.IntN(2) == 0:
+		s.sentHead, s.sentEnd = true, true
+		s.e.headers(s.id, append(k.respHead[:2:2], k.trailers...), true)
+	case !s.sentHead:
+		s.sentHead = true
+		s.e.headers(s.id, k.respHead, false)
+	case n > 0:
+		s.sent += n
+		end := s.sent == k.respLen && k.trailers == nil
+		s.e.data(s, k.bytes(false, s.sent-n, s.sent), end)
+		s.sentEnd = end
+	case s.sent < k.respLen:
+	case k.trailers != nil:
+		s.sentEnd = true
+		s.e.headers(s.id, k.trailers, true)
+	default:
+		s.sentEnd = true
+		s.e.data(s, nil, true)
+	}
+	if s.sentEnd && !s.gotEnd && !s.gotReset && k.m.rng.IntN(2) == 0 {
+		s.e.reset(s, errNone) // as servers do that did not read all
+	}
+}
+
+// over says that the client waits for nothing more, and the Handler neither.
+func (k *call) over() bool {
+	if k.m.lenient && k.down.gotReset && k.down.code == errRefusedStream {
+		k.disturbed = true // turned away at once, or not kept for another backend
+		return k.done > 0 || !k.asked
+	}
+	return k.done > 0 && (k.down.gotEnd || k.down.gotReset || k.down.sentReset)
+}
+
+// finish lets everything run to its end.
+func (m *machine) finish() {
+	for range 3000 {
+		ends := slices.Concat(m.clients, m.backs)
+		for _, e := range ends {
+			if e.gone {
+				continue
+			}
+			m.give(e, plenty-e.link.room)
+			if e.windows[len(e.windows)-1] < initialWindow {
+				e.window(initialWindow)
+			}
+			if e.unread > 0 {
+				e.update(nil, e.unread)
+			}
+			for _, s := range e.sorted() {
+				if s.unread > 0 && !s.gotEnd {
+					e.update(s, s.unread)
+				}
+			}
+			for !e.c.closed && len(e.wire) > 0 && !e.c.stalled {
+				m.deliver(e, readBuffer)
+			}
+		}
+		left := 0
+		for _, k := range m.calls {
+			if len(k.parked) > 0 {
+				k.resume()
+			}
+			k.sendRequest()
+			k.sendResponse()
+			if !k.over() || !k.down.sentEnd && !k.down.gotReset && !k.down.sentReset {
+				left++
+			}
+		}
+		m.settleDials()
+		m.collect()
+		if left == 0 {
+			for _, e := range slices.Concat(m.clients, m.backs) {
+				for !e.gone && !e.c.closed && len(e.wire) > 0 {
+					m.deliver(e, readBuffer)
+				}
+			}
+			m.collect()
+			return
+		}
+	}
+	for _, k := range m.calls {
+		if !k.over() {
+			m.t.Errorf("call %d (%s) does not end: done %d, down %+v", k.num, k.mode, k.done, k.down)
+			for _, s := range k.ups {
+				m.t.Errorf("  up %+v live %v", s, s.live())
+			}
+		}
+	}
+	m.t.FailNow()
+}
+
+// verify checks how the calls ended and that nothing is left of them.
+func (m *machine) verify() {
+	t := m.t
+	for _, k := range m.calls {
+		if k.disturbed {
+			if k.down.gotEnd && k.down.status == "0" && k.forwarded() && k.down.got != k.respLen {
+				t.Errorf("call %d: OK after %d of %d bytes", k.num, k.down.got, k.respLen)
+			}
+			continue
+		}
+		want := k.respLen
+		switch k.mode {
+		case "refuse":
+			want = 0
+		case "reply":
+			want += 5
+		}
+		if d := k.down; !d.gotEnd || d.got != want || d.status != k.status() {
+			t.Errorf("call %d (%s): end %v, %d of %d bytes, status %q, not %q, reset %v %d, %v", k.num, k.mode, d.gotEnd, d.got, want, d.status, k.status(), d.gotReset, d.code, k.result)
+		}
+		if !k.forwarded() || t.Failed() {
+			continue
+		}
+		s := k.ups[len(k.ups)-1]
+		if s.gotEnd && s.got != k.reqLen {
+			t.Errorf("call %d: the backend got %d of %d bytes, and the end", k.num, s.got, k.reqLen)
+		}
+		if !s.gotEnd && !s.gotReset && !s.sentReset {
+			t.Errorf("call %d: the request does not end at the backend", k.num)
+		}
+	}
+	m.sh.enter()
+	defer m.sh.leave()
+	if m.sh.buffered != 0 {
+		t.Errorf("%d bytes are still held", m.sh.buffered)
+	}
+	if p := m.sh.poolOf(m.up); p.queued != 0 || p.first != nil || p.last != nil {
+		t.Errorf("%d streams wait for ever", p.queued)
+	}
+	for _, e := range slices.Concat(m.clients, m.backs) {
+		c := e.c
+		if e.gone || c.closed || c.ending {
+			continue
+		}
+		if c.streams.count != 0 || c.waiting.first != nil || c.waiting.last != nil || c.out.size != 0 || len(c.partial) != 0 || c.body.half != nil {
+			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil, c.out.size)
+		}
+		if c.recvWin+c.owed != m.sh.relay.cfg.ConnWindow || c.sendWin != e.recvConn {
+			t.Errorf("client %v: windows out of step: receive %d, send %d and %d", e.client, c.recvWin+c.owed, c.sendWin, e.recvConn)
+		}
+	}
+}
+
+// balance checks the books: what was taken off a window is being read, is held, or
+// will be given back; what is held is counted.
+func (m *machine) balance() {
+	m.sh.enter()
+	defer m.sh.leave()
+	var held int64
+	for c := range m.sh.conns {
+		c.streams.each(func(h *half) {
+			s := h.stream
+			waits := s.down.queue.len()
+			if h == &s.down {
+				waits = s.up.queue.len() - s.early
+				held += int64(s.down.queue.len() + s.up.queue.len() + s.headSize)
+				if s.replay {
+					held += int64(s.up.queue.off)
+				}
+			}
+			if c.body.half == h {
+				waits += c.body.left
+			}
+			if sum := h.recvWin + h.owed + waits; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
+				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.owed, waits, sum)
+			}
+			if blocked := h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded; blocked && !h.listed {
+				m.t.Fatalf("client %v: %d bytes wait for nothing", c.pool == nil, h.queue.len())
+			}
+		})
+	}
+	if held != m.sh.buffered {
+		m.t.Fatalf("%d bytes are held, not %d", held, m.sh.buffered)
+	}
+}

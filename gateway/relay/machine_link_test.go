@@ -1,0 +1,150 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// machine runs a shard's state machines without sockets: bytes are handed to feed
+// in pieces of any size, and leave through links that take only so many at a time.
+// All of it follows from a seed.
+type machine struct {
+	t       testing.TB
+	rng     *rand.Rand
+	sh      *shard
+	up      *Upstream
+	clients []*endpoint
+	backs   []*endpoint
+	calls   []*call
+	byNum   map[string]*call
+	lenient bool // the relay may refuse calls for want of memory
+	maxOpen uint32
+}
+
+// fakeLink is a socket that takes room bytes, and then none until it is given more.
+type fakeLink struct {
+	out      []byte
+	room     int
+	waiting  bool // the conn waits for writable
+	finished bool
+	closed   bool
+}
+
+func (l *fakeLink) write(pieces [][]byte) (int, error) {
+	if l.closed {
+		return 0, errors.New("written to after close")
+	}
+	total := 0
+	for _, p := range pieces {
+		n := min(len(p), l.room)
+		l.out = append(l.out, p[:n]...)
+		l.room -= n
+		total += n
+		if n < len(p) {
+			l.waiting = true
+			break
+		}
+	}
+	return total, nil
+}
+
+func (l *fakeLink) finish() { l.finished = true }
+func (l *fakeLink) close()  { l.closed = true }
+func (l *fakeLink) resume() {}
+
+const plenty = 1 << 40
+
+func newMachine(t testing.TB, seed uint64, cfg Config) *machine {
+	cfg.Shards = 1
+	cfg.SetupTimeout, cfg.IdleTimeout, cfg.KeepAlive = time.Hour, time.Hour, time.Hour
+	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 0)), byNum: map[string]*call{}, maxOpen: 1 << 20}
+	r := New(cfg, &machineHandler{m}, http.NotFoundHandler())
+	t.Cleanup(r.Close)
+	m.sh = r.shards[0]
+	m.up = r.NewUpstream(UpstreamConfig{
+		MaxConns: 2,
+		// Connections are made by attach.
+		Dial: func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+	})
+	return m
+}
+
+// addClient connects a client.
+func (m *machine) addClient() *endpoint {
+	e := newEndpoint(m, true)
+	m.sh.enter()
+	e.c = newConn(m.sh, nil, e.link)
+	m.sh.leave()
+	e.wire = append(e.wire, preface...)
+	e.hello(1 << 30)
+	m.clients = append(m.clients, e)
+	return e
+}
+
+// attach answers the pool's dial with a connection.
+func (m *machine) attach() {
+	e := newEndpoint(m, false)
+	m.sh.enter()
+	e.c = newConn(m.sh, m.sh.poolOf(m.up), e.link)
+	m.sh.leave()
+	e.hello(m.maxOpen)
+	m.backs = append(m.backs, e)
+}
+
+// settleDials makes the connections that the pool asked for.
+func (m *machine) settleDials() {
+	m.sh.enter()
+	p := m.sh.poolOf(m.up)
+	want := p.dialing
+	for c := range m.sh.conns {
+		if c.pool == p && !c.settled {
+			want--
+		}
+	}
+	m.sh.leave()
+	for range want {
+		m.attach()
+	}
+}
+
+// deliver feeds n bytes of what the endpoint wrote, through the buffer that all
+// connections of a shard share.
+func (m *machine) deliver(e *endpoint, n int) {
+	m.sh.enter()
+	defer m.sh.leave()
+	if n = min(n, len(e.wire), readBuffer); n == 0 || e.c.closed || e.c.stalled {
+		return
+	}
+	clear(m.sh.buf[:64<<10]) // what an output still refers to from an earlier turn is lost
+	copy(m.sh.buf[frameHeaderLen:], e.wire[:n])
+	e.wire = append(e.wire[:0], e.wire[n:]...)
+	e.c.feed(m.sh.buf, frameHeaderLen, frameHeaderLen+n)
+}
+
+// give lets the endpoint's socket take n more bytes.
+func (m *machine) give(e *endpoint, n int) {
+	m.sh.enter()
+	defer m.sh.leave()
+	if e.link.room += n; e.link.waiting {
+		e.link.waiting = false
+		e.c.writable()
+	}
+}
+
+// collect lets all endpoints read what the relay wrote.
+func (m *machine) collect() {
+	for _, list := range [][]*endpoint{m.clients, m.backs} {
+		for _, e := range list {
+			m.sh.mu.Lock()
+			e.rest = append(e.rest, e.link.out...)
+			e.link.out = e.link.out[:0]
+			m.sh.mu.Unlock()
+			e.parse()
+		}
+	}
+}

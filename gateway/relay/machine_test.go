@@ -1,0 +1,232 @@
+package relay
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"testing"
+)
+
+var machineSeed = flag.Int("machine.seed", -1, "run TestMachine with this seed alone")
+
+// TestMachine lets random clients and backends talk through the relay's state
+// machines: bytes come in pieces of any size, sockets take what they like, windows
+// grow and shrink below zero, calls are cancelled, refused, moved by GOAWAY. What
+// must hold: bytes and headers arrive in order, END_STREAM once, no window is
+// overrun, every call ends, nothing stays behind.
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	first, n := 0, 100
+	if testing.Short() {
+		n = 50
+	}
+	if *machineSeed >= 0 {
+		first, n = *machineSeed, 1
+	}
+	for seed := first; seed < first+n; seed++ {
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { runMachine(t, uint64(seed)) })
+		if !ok {
+			return
+		}
+	}
+}
+
+func runMachine(t *testing.T, seed uint64) {
+	cfg := Config{}
+	if seed%3 == 1 {
+		cfg.MaxBuffered = 150_000
+	}
+	if seed%4 == 2 {
+		cfg.MaxReplay = 1000
+	}
+	m := newMachine(t, seed, cfg)
+	m.lenient = cfg.MaxBuffered != 0
+	if seed%5 == 3 {
+		m.maxOpen = 3
+	}
+	m.addClient()
+	m.addClient()
+	for i := range 1500 {
+		m.step()
+		m.settleDials()
+		m.collect()
+		if i%16 == 0 {
+			m.balance()
+		}
+	}
+	m.finish()
+	m.verify()
+}
+
+func (m *machine) step() {
+	switch m.rng.IntN(24) {
+	case 0, 1:
+		if len(m.calls) < 60 {
+			m.newCall().open(m.clients[m.rng.IntN(len(m.clients))])
+		}
+	case 2, 3, 4, 5:
+		if k := m.anyCall(); k != nil {
+			k.sendRequest()
+		}
+	case 6, 7, 8, 9:
+		if k := m.anyCall(); k != nil {
+			k.sendResponse()
+		}
+	case 10, 11, 12, 13, 14, 15, 16:
+		if e := m.anyEnd(); e != nil {
+			m.deliver(e, m.piece())
+		}
+	case 17, 18:
+		if e := m.anyEnd(); e != nil {
+			m.updates(e)
+		}
+	case 19, 20:
+		if e := m.anyEnd(); e != nil {
+			m.squeeze(e)
+		}
+	case 21:
+		if k := m.anyCall(); k != nil && len(k.parked) > 0 {
+			k.resume()
+		}
+	default:
+		m.mischief()
+	}
+}
+
+func (m *machine) piece() int {
+	switch m.rng.IntN(4) {
+	case 0:
+		return 1 + m.rng.IntN(12)
+	case 1:
+		return 1 + m.rng.IntN(3000)
+	}
+	return 1 << 20
+}
+
+func (m *machine) anyCall() *call {
+	if len(m.calls) == 0 {
+		return nil
+	}
+	return m.calls[m.rng.IntN(len(m.calls))]
+}
+
+// anyEnd is a random end of a living connection.
+func (m *machine) anyEnd() *endpoint {
+	list := m.clients
+	if m.rng.IntN(2) == 0 && len(m.backs) > 0 {
+		list = m.backs
+	}
+	if e := list[m.rng.IntN(len(list))]; !e.gone {
+		return e
+	}
+	return nil
+}
+
+// updates gives back a part of what was received.
+func (m *machine) updates(e *endpoint) {
+	if e.unread > 0 {
+		e.update(nil, 1+m.rng.IntN(e.unread))
+	}
+	for _, s := range e.sorted() {
+		if s.unread > 0 && !s.gotEnd && m.rng.IntN(2) == 0 {
+			e.update(s, 1+m.rng.IntN(s.unread))
+		}
+	}
+}
+
+// squeeze changes what the relay may write to e's socket.
+func (m *machine) squeeze(e *endpoint) {
+	if e.link.room > 1<<30 && m.rng.IntN(2) == 0 {
+		m.give(e, m.rng.IntN(2000)-e.link.room)
+		return
+	}
+	if n := m.rng.IntN(60_000); m.rng.IntN(3) > 0 {
+		m.give(e, n)
+	} else {
+		m.give(e, plenty-e.link.room)
+	}
+}
+
+// mischief is what happens seldom.
+func (m *machine) mischief() {
+	e := m.anyEnd()
+	if e == nil {
+		return
+	}
+	switch m.rng.IntN(9) {
+	case 0, 1:
+		if len(e.windows) < 40 {
+			e.window([]int{0, 1, 100, 5000, 65535, 100_000}[m.rng.IntN(6)])
+		}
+	case 2:
+		e.frame(framePing, 0, 0, make([]byte, 8))
+	case 3:
+		e.frame(0x77, 0xff, uint32(m.rng.IntN(9)), make([]byte, m.rng.IntN(50)))
+	case 4, 5, 6:
+		if k := m.anyCall(); k != nil {
+			k.breakOff()
+		}
+	case 7:
+		if !e.client && m.rng.IntN(3) == 0 {
+			e.goAway()
+		}
+	case 8:
+		if !e.client && m.rng.IntN(4) == 0 {
+			e.cut()
+		}
+	}
+}
+
+// breakOff resets the call from one end.
+func (k *call) breakOff() {
+	s := k.down
+	if k.m.rng.IntN(2) == 0 && len(k.ups) > 0 {
+		s = k.ups[len(k.ups)-1]
+		if !s.live() {
+			return
+		}
+		if !s.sentHead && k.m.rng.IntN(3) > 0 {
+			k.disturbed = k.disturbed || k.reqLen > k.m.sh.relay.cfg.MaxReplay
+			s.e.reset(s, errRefusedStream)
+			return
+		}
+	}
+	if s.sentReset || s.gotReset || s.e.client && s.gotEnd {
+		return
+	}
+	k.disturbed = true
+	s.e.reset(s, errCancel)
+}
+
+// goAway disowns streams on which nothing was answered yet.
+func (e *endpoint) goAway() {
+	var last uint32
+	for id, s := range e.sides {
+		if s.sentHead || s.sentReset {
+			last = max(last, id)
+		}
+	}
+	if e.lastID > last {
+		last += uint32(e.m.rng.IntN(int(e.lastID - last + 1)))
+	}
+	e.lastGood = min(e.lastGood, last)
+	for id, s := range e.sides {
+		if id > e.lastGood && s.call.reqLen > e.m.sh.relay.cfg.MaxReplay {
+			s.call.disturbed = true
+		}
+	}
+	e.frame(frameGoAway, 0, 0, appendUint32(appendUint32(nil, e.lastGood), 0))
+}
+
+// cut ends a connection without a word.
+func (e *endpoint) cut() {
+	e.m.collect()
+	for _, s := range e.sides {
+		s.call.disturbed = s.call.disturbed || !s.gotReset && !s.sentReset
+	}
+	e.gone = true
+	e.m.sh.enter()
+	e.c.streams.each(func(h *half) { h.stream.Value.(*call).disturbed = true })
+	e.c.lost(io.EOF)
+	e.m.sh.leave()
+}

@@ -1,0 +1,216 @@
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// pool is a shard's connections to one upstream and the streams that wait for one.
+type pool struct {
+	sh       *shard
+	upstream *Upstream
+	conns    []*conn // take streams
+	dialing  int     // on their way: dialled, or waiting for the peer's SETTINGS
+
+	first, last *Stream // waiting
+	queued      int
+
+	failed      error // why the last dial failed
+	failedAt    int64
+	dispatching bool
+}
+
+// dialPause is how long streams are turned away at once after a dial has failed.
+const dialPause = int64(50 * time.Millisecond)
+
+func (sh *shard) poolOf(u *Upstream) *pool {
+	p := sh.pools[u]
+	if p == nil {
+		p = &pool{sh: sh, upstream: u}
+		sh.pools[u] = p
+	}
+	return p
+}
+
+// add starts a stream on a connection, now or later.
+func (p *pool) add(s *Stream) {
+	if p.queued == 0 {
+		if c := p.pick(); c != nil {
+			s.start(c)
+			return
+		}
+	}
+	switch {
+	case p.upstream.closed.Load():
+		s.unsent(ErrClosed)
+		p.forget()
+	case p.queued >= p.upstream.cfg.MaxQueue:
+		s.unsent(ErrQueueFull)
+	case p.failed != nil && len(p.conns)+p.dialing == 0 && p.sh.now-p.failedAt < dialPause:
+		s.unsent(p.failed)
+	default:
+		s.next = nil
+		if p.last == nil {
+			p.first = s
+		} else {
+			p.last.next = s
+		}
+		p.last = s
+		p.queued++
+		p.dial()
+	}
+}
+
+// remove takes a stream out of the queue.
+func (p *pool) remove(s *Stream) {
+	var before *Stream
+	for x := p.first; x != s; x = x.next {
+		before = x
+	}
+	if before == nil {
+		p.first = s.next
+	} else {
+		before.next = s.next
+	}
+	if p.last == s {
+		p.last = before
+	}
+	s.next = nil
+	p.queued--
+}
+
+func (p *pool) pop() *Stream {
+	s := p.first
+	p.remove(s)
+	return s
+}
+
+// pick is a connection that takes one more stream. Streams are kept together: one
+// write for many is what makes the relay cheap.
+func (p *pool) pick() *conn {
+	if p.upstream.closed.Load() {
+		return nil
+	}
+	for _, c := range p.conns {
+		if c.takes() && !c.full() {
+			return c
+		}
+	}
+	return nil
+}
+
+func (c *conn) takes() bool { return c.streams.count < int(c.peerMaxStreams) && c.lastID < maxStreamID }
+
+// busy tells that a connection will take more streams when this turn has written
+// what they sent already.
+func (p *pool) busy() bool {
+	for _, c := range p.conns {
+		if c.takes() && c.full() && !c.blocked {
+			return true
+		}
+	}
+	return false
+}
+
+// dispatch starts waiting streams as far as the connections take them.
+func (p *pool) dispatch() {
+	if p.dispatching || p.queued == 0 {
+		return
+	}
+	p.dispatching = true
+	for p.queued > 0 {
+		c := p.pick()
+		if c == nil {
+			break
+		}
+		p.pop().start(c)
+	}
+	p.dispatching = false
+	if p.queued > 0 {
+		p.dial()
+	}
+}
+
+func (p *pool) dial() {
+	if p.dialing > 0 || p.busy() || len(p.conns) >= p.upstream.cfg.MaxConns || p.upstream.closed.Load() {
+		return
+	}
+	p.dialing++
+	p.sh.relay.wg.Go(func() {
+		nc, err := p.upstream.connect(p.sh.relay.ctx)
+		if err != nil {
+			p.sh.enter()
+			p.undialed(fmt.Errorf("connect: %w", err))
+			p.sh.leave()
+			return
+		}
+		p.sh.serve(nc, p, nil, peer{})
+	})
+}
+
+// undialed is called when a connection did not come about. What waits is turned away
+// when there is no other connection to wait for.
+func (p *pool) undialed(err error) {
+	p.dialing--
+	p.forget()
+	p.failed, p.failedAt = err, p.sh.now
+	if len(p.conns)+p.dialing > 0 {
+		return
+	}
+	for p.queued > 0 {
+		p.pop().unsent(err)
+	}
+}
+
+// ready is called when a connection has the peer's SETTINGS.
+func (p *pool) ready(c *conn) {
+	p.dialing--
+	p.failed = nil
+	p.conns = append(p.conns, c)
+	p.upstream.conns.Add(1)
+	if p.upstream.closed.Load() {
+		p.close()
+	}
+	p.dispatch()
+}
+
+// retire keeps new streams off a connection.
+func (p *pool) retire(c *conn) {
+	if i := slices.Index(p.conns, c); i >= 0 {
+		p.conns = slices.Delete(p.conns, i, i+1)
+		p.upstream.conns.Add(-1)
+	}
+}
+
+// gone is called when a connection ends; it may be called again.
+func (p *pool) gone(c *conn, err error) {
+	if c.left {
+		return
+	}
+	c.left = true
+	if !c.settled {
+		p.undialed(err)
+	}
+	p.retire(c)
+	p.dispatch()
+}
+
+func (p *pool) close() {
+	for p.queued > 0 {
+		p.pop().unsent(ErrClosed)
+	}
+	for _, c := range slices.Clone(p.conns) {
+		p.retire(c)
+		c.draining = true
+		c.closeIfDone()
+	}
+	p.forget()
+}
+
+// forget lets go of a closed upstream.
+func (p *pool) forget() {
+	if p.upstream.closed.Load() && p.dialing == 0 && p.queued == 0 {
+		delete(p.sh.pools, p.upstream)
+	}
+}

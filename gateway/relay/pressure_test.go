@@ -1,0 +1,278 @@
+package relay_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// held waits until the relay holds the same for a while, and returns how much.
+func held(t testing.TB, r *relay.Relay) int {
+	t.Helper()
+	same, last := 0, -1
+	waitFor(t, func() error {
+		if u := r.Usage(); u.Buffers == last {
+			same++
+		} else {
+			same, last = 0, u.Buffers
+		}
+		if same < 30 {
+			return fmt.Errorf("the relay still works, with %d bytes", last)
+		}
+		return nil
+	})
+	return last
+}
+
+// TestSlowReaders lets backends send to clients that do not read: the relay holds
+// little, stops the backends, and delivers all when the clients read.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	const streams, messages, size = 40, 10, 100_000
+	w := newWorld(t, relay.Config{})
+	// One client that grants no window, but a little: then nothing comes until it reads.
+	cc := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
+	var calls []grpc.ClientStream
+	for range streams {
+		s := stream(w.ctx, t, cc, "Count")
+		must(t, send(s, fmt.Appendf(nil, "%d %d", messages, size)))
+		must(t, s.CloseSend())
+		calls = append(calls, s)
+	}
+	// What each stream may have under way from its backend, and what waits for the socket.
+	if n, most := held(t, w.Relay), streams*(128<<10)+1<<20; n > most || n < 65535 {
+		t.Errorf("the relay holds %d bytes, and should at most %d", n, most)
+	}
+	if _, err := unary(w.ctx, w.cc, "Echo", pattern(1, 1<<20)); err != nil {
+		t.Errorf("another client meanwhile: %v", err)
+	}
+	var all sync.WaitGroup
+	for _, s := range calls {
+		all.Go(func() {
+			for i := range messages {
+				if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(i, size)) {
+					t.Errorf("message %d: %d bytes, %v", i, len(got), err)
+					return
+				}
+			}
+			if _, err := recv(s); !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	w.h.results(t, streams+1)
+	waitFor(t, func() error { return emptyHanded(w.Relay) })
+}
+
+// TestSlowBackend lets clients send to backends that do not read.
+func TestSlowBackend(t *testing.T) {
+	t.Parallel()
+	for _, read := range []bool{false, true} {
+		t.Run(fmt.Sprintf("read %v", read), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{}, grpc.InitialWindowSize(65535), grpc.InitialConnWindowSize(65535))
+			if read {
+				w.h.onHeaders((*relay.Stream).ReadMessage)
+			}
+			const streams = 20
+			var all sync.WaitGroup
+			for i := range streams {
+				s := stream(w.ctx, t, w.cc, "Hold")
+				all.Go(func() {
+					for send(s, pattern(i, 100_000)) == nil { // until the call has ended
+					}
+					if _, err := recv(s); err != nil {
+						t.Error(err)
+					}
+				})
+				<-w.back.started
+			}
+			// A window's bytes wait, and as many are kept in case of a refusal. The first
+			// message is longer than either.
+			if n, most := held(t, w.Relay), streams*(512<<10)+1<<20; n > most {
+				t.Errorf("the relay holds %d bytes, and should at most %d", n, most)
+			}
+			close(w.back.release)
+			all.Wait()
+			waitFor(t, func() error { return emptyHanded(w.Relay) })
+		})
+	}
+}
+
+// emptyHanded says what a relay without calls still holds.
+func emptyHanded(r *relay.Relay) error {
+	if u := r.Usage(); u.Streams != 0 || u.Buffers != 0 {
+		return fmt.Errorf("the relay holds %+v", u)
+	}
+	return nil
+}
+
+// TestMaxBuffered ends calls when all together hold too much, and recovers.
+func TestMaxBuffered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{MaxBuffered: 1 << 20, Shards: 1})
+	cc := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
+	var calls []grpc.ClientStream
+	for range 40 {
+		s := stream(w.ctx, t, cc, "Count")
+		_ = send(s, []byte("40 100000"))
+		_ = s.CloseSend()
+		calls = append(calls, s)
+	}
+	if n := held(t, w.Relay); n > 6<<20 {
+		t.Errorf("the relay holds %d bytes", n)
+	}
+	full := 0
+	for _, s := range calls {
+		var err error
+		for err == nil {
+			_, err = recv(s)
+		}
+		if c := status.Code(err); c == codes.ResourceExhausted {
+			full++
+		}
+	}
+	if full == 0 || full == len(calls) {
+		t.Errorf("%d of %d calls were ended for want of memory", full, len(calls))
+	}
+	if _, err := unary(w.ctx, w.cc, "Echo", pattern(1, 500_000)); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// TestStreamLimit queues calls for a backend that takes few at a time.
+func TestStreamLimit(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]relay.UpstreamConfig{"many connections": {}, "one connection": {MaxConns: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(10))
+			cfg.Addr = w.back.addr
+			w.h.to(w.NewUpstream(cfg))
+			w.h.onUnsent(func(s *relay.Stream, err error) {
+				t.Errorf("Unsent: %v", err)
+				s.Refuse(relay.Status{Code: 14})
+			})
+			var all sync.WaitGroup
+			for i := range 200 {
+				all.Go(func() {
+					if got, err := unary(w.ctx, w.cc, "Echo", pattern(i, 1000)); err != nil || !bytes.Equal(got, pattern(i, 1000)) {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if n := w.h.target().Conns(); n > 16 || cfg.MaxConns == 1 && n != 1 {
+				t.Errorf("%d connections", n)
+			}
+		})
+	}
+}
+
+// TestQueueFull turns streams away when too many wait.
+func TestQueueFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(1))
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr, MaxConns: 1, MaxQueue: 5}))
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil { // now it is connected
+		t.Fatal(err)
+	}
+	errs := make(chan error, 20)
+	for range 20 {
+		go func() {
+			_, err := unary(w.ctx, w.cc, "Hold", nil)
+			errs <- err
+		}()
+	}
+	for range 14 {
+		if err := <-errs; status.Convert(err).Message() != "unsent: "+relay.ErrQueueFull.Error() {
+			t.Errorf("%v", err)
+		}
+	}
+	close(w.back.release)
+	for range 6 {
+		if err := <-errs; err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestIdleUpstream closes connections that have nothing to do, and dials again.
+func TestIdleUpstream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{IdleTimeout: 30 * time.Millisecond, Shards: 1})
+	for range 3 {
+		if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() error {
+			if u := w.Usage(); w.h.target().Conns() != 0 || u.Upstreams != 0 || u.Clients != 0 {
+				return fmt.Errorf("%+v, %d connections", u, w.h.target().Conns())
+			}
+			return nil
+		})
+	}
+}
+
+// TestKeepAlive asks a silent backend whether it is still there, and gives it up.
+func TestKeepAlive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{PingTimeout: 50 * time.Millisecond})
+	ln := listen(t)
+	t.Cleanup(func() { _ = ln.Close() })
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), KeepAlive: 30 * time.Millisecond}))
+	raw := rawBackend{ln}
+	s := stream(w.ctx, t, w.cc, "Echo")
+	p := raw.accept(t)
+	p.head(t)
+	for range 3 {
+		f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypePing && !f.Has(rawhttp2.Ack) })
+		must(t, err)
+		must(t, p.Write(rawhttp2.Pong(f)))
+	}
+	// It does not answer the next one.
+	if _, err := recv(s); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	if r := w.h.results(t, 1)[0]; r.Failure != relay.UpstreamLost {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestUpstreamClose lets the calls of a closed upstream finish, and starts none.
+func TestUpstreamClose(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	s := stream(w.ctx, t, w.cc, "Echo")
+	must(t, send(s, []byte("1")))
+	_, err := recv(s)
+	must(t, err)
+	w.h.target().Close()
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Convert(err).Message() != "unsent: "+relay.ErrClosed.Error() {
+		t.Error(err)
+	}
+	must(t, send(s, []byte("2")))
+	if got, err := recv(s); err != nil || string(got) != "2" {
+		t.Error(err)
+	}
+	must(t, s.CloseSend())
+	wantEOF(t, s)
+	waitFor(t, func() error {
+		if u := w.Usage(); u.Upstreams != 0 || w.h.target().Conns() != 0 {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
+}

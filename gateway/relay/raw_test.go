@@ -1,0 +1,99 @@
+package relay_test
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// rawClient is a client connection of which the test writes every frame.
+func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp2.Conn {
+	t.Helper()
+	c, err := rawhttp2.Dial(addr)
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	must(t, c.Greet(settings...))
+	return c
+}
+
+// rawBackend takes the relay's connections; the test writes every frame.
+type rawBackend struct{ net.Listener }
+
+// rawBackend makes the test play the world's backend.
+func (w *world) rawBackend(t testing.TB) rawBackend {
+	ln := listen(t)
+	t.Cleanup(func() { _ = ln.Close() })
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
+	return rawBackend{ln}
+}
+
+// rawPeer is one of the relay's connections to a rawBackend.
+type rawPeer struct{ *rawhttp2.Conn }
+
+func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
+	t.Helper()
+	nc, err := b.Accept()
+	must(t, err)
+	t.Cleanup(func() { _ = nc.Close() })
+	c := rawhttp2.New(nc)
+	must(t, c.Welcome(settings...))
+	return rawPeer{c}
+}
+
+// head waits for the next request and returns its stream.
+func (p rawPeer) head(t testing.TB) uint32 {
+	t.Helper()
+	f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
+	must(t, err)
+	if !f.Has(rawhttp2.EndHeaders) {
+		t.Fatal("long request headers")
+	}
+	_, err = p.Fields(f.Payload)
+	must(t, err)
+	return f.Stream
+}
+
+// body reads a request's DATA to its end.
+func (p rawPeer) body(t testing.TB, id uint32) []byte {
+	t.Helper()
+	return p.bodies(t, 1)[id]
+}
+
+// bodies reads until n requests are whole.
+func (p rawPeer) bodies(t testing.TB, n int) map[uint32][]byte {
+	t.Helper()
+	all := map[uint32][]byte{}
+	for n > 0 {
+		f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData })
+		must(t, err)
+		all[f.Stream] = append(all[f.Stream], f.Payload...)
+		if f.Has(rawhttp2.EndStream) {
+			n--
+		} else if size := uint32(len(f.Payload)); size > 0 {
+			must(t, p.Write(rawhttp2.WindowUpdate(f.Stream, size), rawhttp2.WindowUpdate(0, size)))
+		}
+	}
+	return all
+}
+
+// reply answers with a whole response.
+func (p rawPeer) reply(t testing.TB, id uint32, data []byte) {
+	t.Helper()
+	must(t, p.Write(
+		rawhttp2.Headers(id, false, p.Block(":status", "200", "content-type", "application/grpc")),
+		rawhttp2.Data(id, false, data),
+		rawhttp2.Headers(id, true, p.Block("grpc-status", "0"))))
+}
+
+// wantUsage compares what the relay holds, less upstream connections.
+func wantUsage(r *relay.Relay, want relay.Usage) error {
+	u := r.Usage()
+	u.Upstreams = 0
+	if u != want {
+		return fmt.Errorf("usage %+v, not %+v", u, want)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Relay serves clients and forwards their streams to upstreams.
+type Relay struct {
+	cfg     Config
+	handler Handler
+	shards  []*shard
+	epoch   time.Time
+	web     *Upstream // the http.Handler, as an upstream like any other
+	webLn   *handoff
+	webSrv  *http.Server
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // every goroutine of the relay
+	next   atomic.Uint32  // shard of the next connection
+	slots  chan struct{}  // one per client connection
+	gone   chan struct{}  // signals that a client connection has ended
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	stopping  bool
+}
+
+// New makes a relay that asks h about gRPC streams and hands everything else to web.
+// It does nothing until Serve or Dial; Shutdown or Close ends it.
+func New(cfg Config, h Handler, web http.Handler) *Relay {
+	cfg = cfg.withDefaults()
+	r := &Relay{
+		cfg:       cfg,
+		handler:   h,
+		epoch:     time.Now().Add(-time.Second), // 0 on the shards' clock means: never
+		slots:     make(chan struct{}, cfg.MaxConns),
+		gone:      make(chan struct{}, 1),
+		listeners: map[net.Listener]struct{}{},
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	for i := range cfg.Shards {
+		r.shards = append(r.shards, newShard(r, i))
+	}
+	r.startWeb(web)
+	return r
+}
+
+// Serve accepts clients on ln until Shutdown or Close, and closes it. It returns nil
+// after those, or the listener's error.
+func (r *Relay) Serve(ln net.Listener) error {
+	r.mu.Lock()
+	if r.stopping {
+		r.mu.Unlock()
+		return ln.Close()
+	}
+	r.listeners[ln] = struct{}{}
+	r.mu.Unlock()
+	for pause := time.Duration(0); ; {
+		select {
+		case r.slots <- struct{}{}:
+		case <-r.ctx.Done():
+			return nil
+		}
+		nc, err := ln.Accept()
+		if err == nil {
+			pause = 0
+			if !r.spawn(func() { r.greet(nc) }) {
+				_ = nc.Close()
+				return nil
+			}
+			continue
+		}
+		<-r.slots
+		if r.isStopping() {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		// Out of descriptors, most likely: that passes.
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		r.cfg.Log.Error("accept", "error", err, "retry_in", pause)
+		select {
+		case <-time.After(pause):
+		case <-r.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Dial is a client connection inside the process; HTTP/2 is spoken on it in clear.
+func (r *Relay) Dial(context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	if !r.spawn(func() { r.shard().serve(ours, nil, nil, peer{addr: ours.RemoteAddr(), internal: true}) }) {
+		return nil, ErrClosed
+	}
+	return theirs, nil
+}
+
+// spawn starts a goroutine that Close waits for, unless Close was called.
+func (r *Relay) spawn(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return false
+	}
+	r.wg.Go(f)
+	return true
+}
+
+func (r *Relay) shard() *shard {
+	return r.shards[int(r.next.Add(1))%len(r.shards)]
+}
+
+// peer is who a client connection belongs to.
+type peer struct {
+	addr     net.Addr
+	tls      *tls.ConnectionState
+	internal bool // made by Dial
+}
+
+// greet finds out what a new connection speaks and serves it. Its slot is given back
+// when an HTTP/2 connection has ended, or by the web server for its own (web.go).
+func (r *Relay) greet(nc net.Conn) {
+	p := peer{addr: nc.RemoteAddr()}
+	var first []byte
+	var err error
+	if r.cfg.TLS != nil {
+		tc := tls.Server(nc, r.cfg.TLS)
+		if err = r.handshake(tc); err == nil {
+			state := tc.ConnectionState()
+			if nc, p.tls = tc, &state; state.NegotiatedProtocol != "h2" {
+				r.webLn.give(tc)
+				return
+			}
+		}
+	} else if first, err = r.sniff(nc); err == nil && string(first) != preface {
+		r.webLn.give(&sniffed{Conn: nc, first: first})
+		return
+	}
+	if err != nil {
+		r.cfg.Log.Debug("connection setup", "remote", p.addr, "error", err)
+		_ = nc.Close()
+	} else {
+		r.shard().serve(nc, nil, first, p)
+	}
+	<-r.slots
+}
+
+func (r *Relay) handshake(tc *tls.Conn) error {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.SetupTimeout)
+	defer cancel()
+	return tc.HandshakeContext(ctx)
+}
+
+// sniff reads until the bytes are HTTP/2's preface, or cannot become it.
+func (r *Relay) sniff(nc net.Conn) ([]byte, error) {
+	if err := nc.SetReadDeadline(time.Now().Add(r.cfg.SetupTimeout)); err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(r.ctx, func() { _ = nc.SetReadDeadline(time.Unix(1, 0)) })()
+	buf := make([]byte, 0, len(preface))
+	for len(buf) < len(preface) && string(buf) == preface[:len(buf)] {
+		n, err := nc.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err != nil {
+			return nil, err
+		}
+	}
+	return buf, nc.SetReadDeadline(time.Time{})
+}
+
+// serve runs an HTTP/2 connection until it ends: a client's, or, with a pool, one to
+// an upstream. first are bytes that were read already.
+func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who peer) {
+	raw, isRaw := nc.(*net.TCPConn)
+	var l link
+	var run func()
+	var own **conn
+	if isRaw {
+		rl, err := newRawLink(raw)
+		if err != nil {
+			_ = nc.Close()
+			if p != nil {
+				sh.enter()
+				p.undialed(err)
+				sh.leave()
+			}
+			return
+		}
+		l, run, own = rl, rl.run, &rl.c
+	} else {
+		cl := newConnLink(nc)
+		l, run, own = cl, cl.run, &cl.c
+	}
+	sh.enter()
+	c := newConn(sh, p, l)
+	*own, c.peer = c, who
+	if sh.relay.ctx.Err() != nil {
+		c.lost(ErrClosed)
+	} else if len(first) > 0 {
+		n := copy(sh.buf[frameHeaderLen:], first)
+		c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
+	}
+	sh.leave()
+	run()
+}
+
+func (r *Relay) connGone(c *conn) {
+	if c.pool == nil {
+		wake(r.gone)
+	}
+}
+
+func (r *Relay) isStopping() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopping
+}

@@ -1,0 +1,133 @@
+package relay
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// checkRequest reads the pseudo-header fields and says whether the request is well
+// formed (RFC 9113 §8.2, §8.3.1).
+func (s *Stream) checkRequest() bool {
+	var seen [nameContentType]bool
+	var regular, hasHost bool
+	var host string
+	for i := range s.head.Fields {
+		f := &s.head.Fields[i]
+		if f.Tag&tagBad != 0 {
+			return false
+		}
+		name := f.Tag & nameMask
+		if f.Tag&tagPseudo != 0 {
+			if regular || name == nameStatus || seen[name] {
+				return false
+			}
+			seen[name] = true
+		} else {
+			regular = true
+		}
+		switch name {
+		case nameMethod:
+			s.method = f.Value
+		case namePath:
+			s.path = f.Value
+		case nameAuthority:
+			s.authority = f.Value
+		case nameContentType:
+			s.grpc = f.Tag&tagGRPC != 0
+		case nameHost:
+			if hasHost {
+				return false
+			}
+			hasHost, host = true, f.Value
+		case nameContentLength:
+			if !s.down.setLength(f.Value) {
+				return false
+			}
+		}
+	}
+	if hasHost && seen[nameAuthority] && host != s.authority {
+		return false // what is routed by one may be served by the other
+	}
+	if !seen[nameMethod] || !seen[namePath] || !seen[nameScheme] || s.method == "CONNECT" {
+		return false // CONNECT is not offered, and has other rules
+	}
+	return (strings.HasPrefix(s.path, "/") || s.path == "*" && s.method == "OPTIONS") && s.down.lengthFits()
+}
+
+// setLength keeps a content-length; there must not be a second one.
+func (h *half) setLength(value string) bool {
+	n, err := strconv.ParseUint(value, 10, 62)
+	if err != nil || h.length >= 0 {
+		return false
+	}
+	h.length = int64(n)
+	return true
+}
+
+// lengthFits says whether the DATA so far is what content-length allows.
+func (h *half) lengthFits() bool {
+	return h.length < 0 || h.got == h.length || h.got < h.length && !h.gotEnd
+}
+
+// checkResponse says whether response headers or trailers are well formed, and
+// finds :status ("" in trailers) and the gRPC status (-1 when there is none).
+func checkResponse(list *hpack.List) (status string, grpc int, ok bool) {
+	grpc = -1
+	for i := range list.Fields {
+		f := &list.Fields[i]
+		switch {
+		case f.Tag&tagBad != 0:
+			return "", -1, false
+		case f.Tag&tagPseudo != 0:
+			if i != 0 || f.Tag&nameMask != nameStatus || !isStatus(f.Value) {
+				return "", -1, false
+			}
+			status = f.Value
+		case f.Tag&nameMask == nameGRPCStatus:
+			n, err := strconv.ParseUint(f.Value, 10, 31)
+			if err != nil {
+				n = codeUnknown
+			}
+			grpc = int(n)
+		}
+	}
+	return status, grpc, true
+}
+
+func isStatus(v string) bool {
+	return len(v) == 3 && v[0] >= '1' && v[0] <= '9' && v[1] >= '0' && v[1] <= '9' && v[2] >= '0' && v[2] <= '9'
+}
+
+// responseLength takes the content-length of response headers. A response that has
+// no body tells that of another one.
+func (s *Stream) responseLength(list *hpack.List, status string) bool {
+	if s.method == "HEAD" || status == "304" {
+		return true
+	}
+	for i := range list.Fields {
+		if f := &list.Fields[i]; f.Tag&nameMask == nameContentLength && !s.up.setLength(f.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// codeOfHTTP is the gRPC status of a response that has none of its own
+// (gRPC's "HTTP to gRPC Status Code Mapping").
+func codeOfHTTP(status string) uint32 {
+	switch status {
+	case "400", "431":
+		return codeInternal
+	case "401":
+		return codeUnauthenticated
+	case "403":
+		return codePermissionDenied
+	case "404":
+		return codeUnimplemented
+	case "429", "502", "503", "504":
+		return codeUnavailable
+	}
+	return codeUnknown
+}

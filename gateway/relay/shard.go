@@ -1,0 +1,173 @@
+package relay
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// readBuffer is how much one read takes at the most.
+const readBuffer = 256 << 10
+
+// shard is one lock over client connections and the upstream connections that
+// their streams use. Whatever happens to them happens between enter and leave.
+type shard struct {
+	relay *Relay
+	index int
+
+	mu       sync.Mutex
+	now      int64 // nanoseconds since relay.epoch, of this turn
+	buf      []byte
+	iov      [][]byte
+	iovecs   []syscall.Iovec
+	dirty    []*conn    // have output to write
+	deferred []func()   // run before this turn's flush
+	ended    []*Stream  // to be reported and recycled at the end of this turn
+	suspects []*rawLink // may have missed an end of file, see rawLink.read
+	conns    map[*conn]struct{}
+	pools    map[*Upstream]*pool
+	wheel    wheel
+	timer    *time.Timer
+	timerAt  int64 // when timer fires; 0 when it is not set
+
+	interner *hpack.Interner
+	scratch  *hpack.List // the header block being decoded
+	consts   constFields
+	buffers  bufferPool
+	lists    []*hpack.List
+	streams  []*Stream // free
+	buffered int64     // bytes in the streams' queues, and of unanswered requests' headers
+}
+
+const keepStreams = 1024
+
+func newShard(r *Relay, index int) *shard {
+	sh := &shard{
+		relay:    r,
+		index:    index,
+		buf:      make([]byte, frameHeaderLen+readBuffer),
+		conns:    map[*conn]struct{}{},
+		pools:    map[*Upstream]*pool{},
+		interner: hpack.NewInterner(classify),
+		scratch:  new(hpack.List),
+	}
+	sh.consts = newConstFields(sh.interner)
+	sh.timer = time.AfterFunc(time.Hour, sh.tick)
+	sh.timer.Stop()
+	return sh
+}
+
+// enter begins a turn.
+func (sh *shard) enter() {
+	sh.mu.Lock()
+	sh.now = int64(time.Since(sh.relay.epoch))
+}
+
+// leave ends a turn: everything that it brought about is written, once per connection.
+func (sh *shard) leave() {
+	sh.settle()
+	sh.arm()
+	sh.mu.Unlock()
+}
+
+// settle runs what was put off, writes, and recycles, until nothing is left to do.
+// It must run before sh.buf is read into again.
+func (sh *shard) settle() {
+	for len(sh.deferred) > 0 || len(sh.dirty) > 0 {
+		for i := 0; i < len(sh.deferred); i++ {
+			sh.deferred[i]()
+		}
+		clear(sh.deferred)
+		sh.deferred = sh.deferred[:0]
+		for i := 0; i < len(sh.dirty); i++ {
+			sh.dirty[i].flush()
+		}
+		clear(sh.dirty)
+		sh.dirty = sh.dirty[:0]
+	}
+	for i := 0; i < len(sh.ended); i++ {
+		sh.recycle(sh.ended[i])
+	}
+	clear(sh.ended)
+	sh.ended = sh.ended[:0]
+}
+
+func (sh *shard) later(f func()) { sh.deferred = append(sh.deferred, f) }
+
+// arm sets the timer for the next thing that the wheel or a suspect needs.
+func (sh *shard) arm() {
+	wait := sh.wheel.wait(sh.now)
+	if len(sh.suspects) > 0 && (wait == 0 || wait > suspectDelay) {
+		wait = suspectDelay
+	}
+	if wait == 0 {
+		return
+	}
+	if at := sh.now + int64(wait); sh.timerAt == 0 || at < sh.timerAt {
+		sh.timerAt = at
+		sh.timer.Reset(wait)
+	}
+}
+
+func (sh *shard) tick() {
+	sh.enter()
+	sh.timerAt = 0
+	sh.wheel.run(sh.now)
+	suspects := sh.suspects
+	sh.suspects = nil
+	for _, l := range suspects {
+		l.suspect = false
+		l.read()
+		sh.settle()
+	}
+	sh.leave()
+}
+
+func (sh *shard) newList() *hpack.List {
+	if n := len(sh.lists); n > 0 {
+		l := sh.lists[n-1]
+		sh.lists = sh.lists[:n-1]
+		return l
+	}
+	return new(hpack.List)
+}
+
+func (sh *shard) freeList(l *hpack.List) {
+	if len(sh.lists) < keepStreams {
+		l.Reset()
+		sh.lists = append(sh.lists, l)
+	}
+}
+
+// keepScratch hands the block just decoded over to its stream.
+func (sh *shard) keepScratch() *hpack.List {
+	l := sh.scratch
+	sh.scratch = sh.newList()
+	return l
+}
+
+func (sh *shard) newStream() *Stream {
+	if n := len(sh.streams); n > 0 {
+		s := sh.streams[n-1]
+		sh.streams = sh.streams[:n-1]
+		return s
+	}
+	s := &Stream{sh: sh}
+	s.timer.expired = s.expire
+	s.down.stream, s.up.stream = s, s
+	return s
+}
+
+// recycle reports a stream that has ended and makes it ready for another call.
+func (sh *shard) recycle(s *Stream) {
+	if s.announced {
+		s.result.Ended = time.Duration(sh.now) - s.began
+		sh.relay.handler.Done(s, &s.result)
+	}
+	s.reset()
+	if len(sh.streams) < keepStreams {
+		sh.streams = append(sh.streams, s)
+	}
+}

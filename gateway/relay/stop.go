@@ -1,0 +1,115 @@
+package relay
+
+import (
+	"context"
+	"time"
+)
+
+// Shutdown stops gracefully: no new connections; clients are told to go elsewhere;
+// streams may finish until ctx ends, then they get the Handler's answer to Draining.
+// It returns ctx's error if some had to be cut off, and nothing is left behind.
+func (r *Relay) Shutdown(ctx context.Context) error {
+	r.stopListening()
+	// First who needs others: clients need the web handler, which may need
+	// connections from inside the process.
+	err := r.drain(ctx, func(c *conn) bool { return !c.peer.internal })
+	if err == nil {
+		err = r.webSrv.Shutdown(ctx)
+	}
+	if err == nil {
+		err = r.drain(ctx, func(*conn) bool { return true })
+	}
+	if err != nil {
+		r.cutOff()
+	}
+	r.Close()
+	return err
+}
+
+// Close ends everything at once and waits until nothing is left.
+func (r *Relay) Close() {
+	r.stopListening()
+	r.mu.Lock()
+	r.cancel() // under the lock, so that spawn begins nothing after it
+	r.mu.Unlock()
+	_ = r.webSrv.Close()
+	for _, sh := range r.shards {
+		sh.enter()
+		for c := range sh.conns {
+			c.lost(ErrClosed)
+		}
+		sh.leave()
+	}
+	r.wg.Wait()
+	for _, sh := range r.shards {
+		sh.timer.Stop()
+	}
+}
+
+func (r *Relay) stopListening() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopping = true
+	for ln := range r.listeners {
+		_ = ln.Close()
+	}
+	clear(r.listeners)
+}
+
+// drain asks some of the clients to leave and waits until they have.
+func (r *Relay) drain(ctx context.Context, which func(*conn) bool) error {
+	return r.await(ctx, func(c *conn) bool {
+		if !which(c) {
+			return false
+		}
+		c.drain()
+		return true
+	})
+}
+
+// cutOff ends every call with the Handler's answer to Draining, and gives the clients
+// the time to read it: bytes that lie unread in a socket are lost when it is closed.
+func (r *Relay) cutOff() {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
+	defer cancel()
+	_ = r.await(ctx, func(c *conn) bool {
+		c.streams.each(func(h *half) { h.stream.fail(Draining) })
+		if !c.ending {
+			c.end(Draining, ErrClosed)
+		}
+		return true
+	})
+}
+
+// await visits the clients again each time that one has gone, until there is none
+// for which visit returns true.
+func (r *Relay) await(ctx context.Context, visit func(*conn) bool) error {
+	for {
+		left := 0
+		r.eachClient(func(c *conn) {
+			if visit(c) {
+				left++
+			}
+		})
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-r.gone:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Relay) eachClient(f func(*conn)) {
+	for _, sh := range r.shards {
+		sh.enter()
+		for c := range sh.conns {
+			if c.pool == nil && !c.closed {
+				f(c)
+			}
+		}
+		sh.leave()
+	}
+}

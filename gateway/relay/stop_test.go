@@ -1,0 +1,219 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// relayGoroutines shows the goroutines that run a relay's code. Tests that use it are
+// not parallel, so that no other relay is there.
+func relayGoroutines() string {
+	buf := make([]byte, 16<<20)
+	var found []string
+	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "gateway/relay.") && !strings.Contains(g, "testing.tRunner") {
+			found = append(found, g)
+		}
+	}
+	return strings.Join(found, "\n\n")
+}
+
+// wantNothingLeft waits until no goroutine of any relay is left.
+func wantNothingLeft(t *testing.T) {
+	t.Helper()
+	waitFor(t, func() error {
+		if left := relayGoroutines(); left != "" {
+			return errors.New(left)
+		}
+		return nil
+	})
+}
+
+// TestShutdownGraceful lets calls finish, and leaves nothing behind.
+func TestShutdownGraceful(t *testing.T) {
+	for _, scheme := range []string{"http", "https", "pipe"} {
+		t.Run(scheme, func(t *testing.T) {
+			w, c := stopWorld(t, scheme, relay.Config{})
+			s := stream(w.ctx, t, w.cc, "Echo")
+			must(t, send(s, []byte("before")))
+			_, err := recv(s)
+			must(t, err)
+			get := make(chan error, 1)
+			answer := w.slow(c, get)
+			down := make(chan error, 1)
+			go func() { down <- w.Shutdown(w.ctx) }()
+			waitFor(t, func() error { // no new connection
+				nc, err := net.Dial("tcp", w.addr)
+				if err == nil {
+					_ = nc.Close()
+					return errors.New("still listening")
+				}
+				return nil
+			})
+			must(t, send(s, []byte("during")))
+			if got, err := recv(s); err != nil || string(got) != "during" {
+				t.Fatalf("%q, %v", got, err)
+			}
+			close(answer)
+			must(t, <-get)
+			must(t, s.CloseSend())
+			wantEOF(t, s)
+			must(t, <-down)
+			if u := w.Usage(); u != (relay.Usage{}) {
+				t.Errorf("%+v", u)
+			}
+			wantNothingLeft(t)
+		})
+	}
+}
+
+// TestShutdownForced ends calls that do not end, and tells them why.
+func TestShutdownForced(t *testing.T) {
+	for _, scheme := range []string{"http", "https", "pipe"} {
+		t.Run(scheme, func(t *testing.T) {
+			w, c := stopWorld(t, scheme, relay.Config{})
+			web := make(chan error, 1)
+			answer := w.slow(c, web)
+			defer close(answer)
+			var calls []grpc.ClientStream
+			for i := range 20 {
+				s := stream(w.ctx, t, w.cc, "Echo")
+				if i%2 == 0 {
+					must(t, send(s, []byte("x")))
+					_, err := recv(s)
+					must(t, err)
+				}
+				calls = append(calls, s)
+			}
+			ctx, cancel := context.WithTimeout(w.ctx, 30*time.Millisecond)
+			defer cancel()
+			if err := w.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Shutdown: %v", err)
+			}
+			for _, s := range calls {
+				if _, err := recv(s); status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "relay: DRAINING" {
+					t.Errorf("%v", err)
+				}
+			}
+			if err := <-web; err == nil || err.Error() != "503 Service Unavailable" {
+				t.Errorf("web: %v", err)
+			}
+			for _, r := range w.h.results(t, 20) {
+				if r.Failure != relay.Draining {
+					t.Errorf("%+v", r)
+				}
+			}
+			wantNothingLeft(t)
+		})
+	}
+}
+
+// TestClose ends everything at once: clients that say nothing, that do not read, and
+// calls in every phase.
+func TestClose(t *testing.T) {
+	for _, scheme := range []string{"http", "https", "pipe"} {
+		t.Run(scheme, func(t *testing.T) {
+			w, c := stopWorld(t, scheme, relay.Config{})
+			w.h.onHeaders(func(s *relay.Stream) {
+				if s.Path() == "/t.T/Park" {
+					s.Park()
+				} else {
+					s.Forward(w.h.target())
+				}
+			})
+			for range 3 {
+				nc, err := net.Dial("tcp", w.addr) // says nothing
+				must(t, err)
+				defer nc.Close()
+			}
+			for range 20 { // nobody reads what they bring
+				s := stream(w.ctx, t, w.cc, "Count")
+				must(t, send(s, []byte("100 100000")))
+			}
+			_ = stream(w.ctx, t, w.cc, "Park")
+			answer := w.slow(c, make(chan error, 1))
+			began := time.Now()
+			time.AfterFunc(100*time.Millisecond, func() { close(answer) }) // handlers end by themselves
+			w.Close()
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("Close took %v", took)
+			}
+			if u := w.Usage(); u != (relay.Usage{}) {
+				t.Errorf("%+v", u)
+			}
+			wantNothingLeft(t)
+		})
+	}
+}
+
+// stopWorld is a world whose client connects in one of three ways.
+func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Client) {
+	w := newWorld(t, relay.Config{})
+	w.Close() // only its backend is wanted
+	w.h = &forwarder{}
+	var web http.ServeMux
+	var clientTLS *tls.Config
+	if scheme == "https" {
+		cfg.TLS, clientTLS = tlsConfigs(t)
+	}
+	web.HandleFunc("/slow", func(rw http.ResponseWriter, r *http.Request) {
+		w.back.started <- struct{}{}
+		select {
+		case <-w.back.release:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(rw, "done")
+	})
+	w.Relay, w.addr = serveRelay(t, cfg, w.h, &web)
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
+	opts := []grpc.DialOption{}
+	switch scheme {
+	case "pipe":
+		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return w.Dial(ctx) }))
+	case "https":
+		opts = append(opts, grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
+	}
+	cc, err := grpc.NewClient("passthrough:///"+w.addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))}, opts...)...)
+	must(t, err)
+	t.Cleanup(func() { _ = cc.Close() })
+	w.cc = cc
+	return w, webClients(t, clientTLS)["HTTP/2.0"]
+}
+
+// slow has a web request open; closing the channel lets it be answered.
+func (w *world) slow(c *http.Client, done chan error) chan struct{} {
+	scheme := "http"
+	if c.Transport.(*http.Transport).TLSClientConfig != nil {
+		scheme = "https"
+	}
+	go func() {
+		resp, err := c.Get(scheme + "://" + w.addr + "/slow")
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("%s", resp.Status)
+			}
+		}
+		done <- err
+	}()
+	<-w.back.started
+	return w.back.release
+}

@@ -1,0 +1,318 @@
+package relay
+
+import (
+	"net"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// Stream is one call on its way through the relay. A Handler uses it only inside
+// its callbacks and inside Parked.Resume. Its request headers are kept until the
+// response starts: what Done needs of them, the Handler copies before.
+type Stream struct {
+	// Value is the Handler's own. It is nil when Headers is called.
+	Value any
+
+	sh       *shard
+	remote   net.Addr
+	down, up half // the client's side and the upstream's
+	phase    phase
+	gen      uint32 // counts the calls that this Stream has served, for Parked
+
+	head      *hpack.List // request headers, until the response starts
+	edits     []edit
+	method    string
+	path      string
+	authority string
+	grpc      bool // content-type is application/grpc
+	announced bool // the Handler knows of it: Done is due
+	started   bool // response headers came from the upstream
+	replay    bool // the request is still whole: up.queue has all of it
+	upstream  *Upstream
+	next      *Stream     // in its pool's queue
+	trailers  *hpack.List // to follow down.queue
+	tap       Tap
+	headSize  int // of head, as long as it counts for the connection and the shard
+	held      int // bytes in the queues, as the connection and the shard count them
+	early     int // bytes in up.queue for which the client already got its window back
+	deadline  int64
+	messageBy int64 // when the first message has to be there
+	timer     timer
+	began     time.Duration // since relay.epoch
+	result    Result
+}
+
+// phase is how far a stream is.
+type phase uint8
+
+const (
+	free      phase = iota
+	deciding        // inside a Handler callback
+	reading         // waiting for the first message
+	parked          // waiting for Resume
+	queued          // waiting for an upstream connection
+	forwarded       // frames go both ways
+	answered        // only what the relay says itself is still to be sent
+	over            // nothing more will be sent
+)
+
+// half is one side of a stream: what goes to and comes from one connection.
+type half struct {
+	stream   *Stream
+	conn     *conn // nil: not attached, or no more
+	id       uint32
+	sendWin  int // what we may send to this side
+	recvWin  int // what this side may still send us
+	owed     int // received and passed on, not yet given back
+	got      int64
+	length   int64 // content-length, or -1
+	gotEnd   bool  // END_STREAM received
+	sentEnd  bool  // END_STREAM sent
+	queueEnd bool  // END_STREAM is to follow the queue
+	queue    queue // bytes to this side
+	prev     *half // in conn.waiting
+	next     *half
+	listed   bool
+}
+
+// edit is a header that the Handler sets, or drops when its value is unset.
+type edit struct {
+	name, value string
+	drop        bool
+}
+
+// Path is the request's :path, byte for byte as it was sent.
+func (s *Stream) Path() string { return s.path }
+
+// Authority is the request's :authority, or its Host when it has none.
+func (s *Stream) Authority() string {
+	if s.authority == "" {
+		s.authority, _ = s.Header("host")
+	}
+	return s.authority
+}
+
+// Header is the first value of a request header; name is in lower case. There are
+// none any more when the response has started.
+func (s *Stream) Header(name string) (string, bool) {
+	if s.head == nil {
+		return "", false
+	}
+	for i := range s.head.Fields {
+		if f := &s.head.Fields[i]; f.Name == name {
+			return f.Value, true
+		}
+	}
+	return "", false
+}
+
+// Contradicts tells whether a request header comes more than once, with different values.
+func (s *Stream) Contradicts(name string) bool {
+	first, found := "", false
+	for i := range s.head.Fields {
+		switch f := &s.head.Fields[i]; {
+		case f.Name != name:
+		case found && f.Value != first:
+			return true
+		default:
+			first, found = f.Value, true
+		}
+	}
+	return false
+}
+
+// SetHeader sends the upstream this value instead of what the client sent. The last
+// word on a header counts.
+func (s *Stream) SetHeader(name, value string) { s.edit(edit{name: name, value: value}) }
+
+// DropHeader keeps a request header from the upstream.
+func (s *Stream) DropHeader(name string) { s.edit(edit{name: name, drop: true}) }
+
+func (s *Stream) edit(e edit) {
+	if old := s.edited(e.name); old != nil {
+		*old = e
+	} else {
+		s.edits = append(s.edits, e)
+	}
+}
+
+// SetPath sends the upstream another :path.
+func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
+
+// RemoteAddr is the client's address.
+func (s *Stream) RemoteAddr() net.Addr { return s.remote }
+
+// Shard numbers the lock under which the Handler is called for this stream, from 0.
+func (s *Stream) Shard() int { return s.sh.index }
+
+// Timeout is what is left of the client's grpc-timeout when its headers came; a
+// malformed one is reported as no time at all.
+func (s *Stream) Timeout() (time.Duration, bool) {
+	if s.head == nil {
+		return 0, false
+	}
+	for i := range s.head.Fields {
+		if f := &s.head.Fields[i]; f.Tag&nameMask == nameTimeout {
+			d, ok := parseTimeout(f.Value)
+			if !ok {
+				return 0, true
+			}
+			return d, true
+		}
+	}
+	return 0, false
+}
+
+// SetDeadline ends the stream with DeadlineExceeded after d, counted from its
+// start, and tells the upstream what is left when it is forwarded.
+func (s *Stream) SetDeadline(d time.Duration) {
+	s.deadline = max(int64(s.began)+int64(min(d, maxTimeout)), 1)
+	s.setTimer()
+}
+
+// TapResponse lets t see the response body. Call it before Forward.
+func (s *Stream) TapResponse(t Tap) { s.tap = t }
+
+// ReadMessage asks for the first message: the Handler's Message will be called.
+func (s *Stream) ReadMessage() {
+	s.phase = reading
+	s.messageBy = s.sh.now + int64(s.sh.relay.cfg.SetupTimeout)
+	s.setTimer()
+}
+
+// Park puts the stream off: the decision will come by Resume, from any goroutine.
+func (s *Stream) Park() Parked {
+	s.phase = parked
+	return Parked{s.sh, s, s.gen}
+}
+
+// Parked is a stream whose decision is still to come.
+type Parked struct {
+	sh  *shard // not read from s: without the shard's lock, s may be another call's by now
+	s   *Stream
+	gen uint32
+}
+
+// Resume calls f, which must Forward, Reply or Refuse the stream, Park it again, or
+// ReadMessage if that was not done before. When the stream has ended meanwhile f is
+// not called and Resume returns false.
+func (p Parked) Resume(f func(*Stream)) bool {
+	p.sh.enter()
+	defer p.sh.leave()
+	if p.s.gen != p.gen || p.s.phase != parked {
+		return false
+	}
+	p.s.phase = deciding
+	f(p.s)
+	if p.s.phase == reading {
+		p.s.readHeld() // the message may have come meanwhile
+	}
+	return true
+}
+
+func (s *Stream) setTimer() {
+	when := s.deadline
+	if s.phase == reading && (when == 0 || s.messageBy < when) {
+		when = s.messageBy
+	}
+	if when != 0 {
+		s.sh.wheel.set(&s.timer, when)
+	} else {
+		s.sh.wheel.clear(&s.timer)
+	}
+}
+
+func (s *Stream) expire() {
+	switch {
+	case s.phase == answered:
+		// The response is whole, but the client has not taken it in its time.
+		s.down.conn.writeReset(s.down.id, errCancel)
+		s.result.Code, s.result.Failure, s.result.Upstream = codeDeadlineExceeded, DeadlineExceeded, false
+		s.finish()
+	case s.deadline != 0 && s.sh.now >= s.deadline:
+		s.fail(DeadlineExceeded)
+	case s.phase == reading:
+		c := s.down.conn
+		s.fail(MessageTimeout)
+		if !c.peer.internal {
+			c.drain()
+		}
+	}
+}
+
+// open attaches a new stream to its client's connection.
+func (s *Stream) open(c *conn, id uint32, head *hpack.List, end bool) {
+	s.phase = deciding
+	s.head, s.replay, s.headSize = head, true, head.Size()
+	c.heads += s.headSize
+	s.sh.buffered += int64(s.headSize)
+	s.began, s.remote = time.Duration(s.sh.now), c.peer.addr
+	s.down.attach(c, id)
+	s.down.gotEnd, s.up.queueEnd = end, end
+}
+
+func (h *half) attach(c *conn, id uint32) {
+	h.conn, h.id = c, id
+	h.sendWin, h.recvWin = c.peerWindow, c.sh.relay.cfg.StreamWindow
+	h.length = -1
+	c.streams.put(h)
+	if c.streams.count == 1 {
+		c.setTimer()
+	}
+}
+
+// detach forgets a half; frames for its id are strays from now on.
+func (h *half) detach() {
+	c := h.conn
+	if c == nil {
+		return
+	}
+	h.conn = nil
+	c.streams.remove(h.id)
+	c.waiting.remove(h)
+	if c.body.half == h {
+		c.body.half = nil
+	}
+	c.streamGone()
+}
+
+// begin hands the stream to whoever decides it.
+func (s *Stream) begin() {
+	if !s.grpc {
+		s.Forward(s.sh.relay.web)
+		return
+	}
+	if s.method != "POST" {
+		s.refuseHTTP("405")
+		return
+	}
+	s.announced = true
+	s.result.Started = s.sh.relay.epoch.Add(s.began)
+	s.sh.relay.handler.Headers(s)
+	if s.phase == reading && s.down.gotEnd {
+		s.deliver(Message{Missing: true})
+	}
+}
+
+// reset makes the stream ready to be used for another call.
+func (s *Stream) reset() {
+	sh := s.sh
+	sh.wheel.clear(&s.timer)
+	s.noReplay()
+	s.account(-s.down.queue.len() - s.up.queue.len())
+	s.down.queue.drop(&sh.buffers)
+	s.up.queue.drop(&sh.buffers)
+	if s.head != nil {
+		sh.freeList(s.head)
+	}
+	if s.trailers != nil {
+		sh.freeList(s.trailers)
+	}
+	clear(s.edits)
+	*s = Stream{
+		sh: sh, gen: s.gen + 1, edits: s.edits[:0],
+		timer: timer{expired: s.timer.expired},
+		down:  half{stream: s}, up: half{stream: s},
+	}
+}

@@ -1,0 +1,270 @@
+package relay
+
+// accept takes n received bytes of a DATA frame off the half's window, extra of
+// which are padding. It returns nil when the frame ends the stream instead.
+func (h *half) accept(n, extra int) *half {
+	s := h.stream
+	if h.gotEnd {
+		s.broken(h, errStreamClosed)
+		return nil
+	}
+	if h == &s.up && !s.started {
+		s.broken(h, errProtocol)
+		return nil
+	}
+	if h.recvWin -= n; h.recvWin < 0 {
+		s.broken(h, errFlowControl)
+		return nil
+	}
+	h.got += int64(n - extra)
+	if h.length >= 0 && h.got > h.length {
+		s.broken(h, errProtocol)
+		return nil
+	}
+	h.credit(extra)
+	return h
+}
+
+// credit gives n bytes, received on this half and done with, back to its peer.
+func (h *half) credit(n int) {
+	h.owed += n
+	window := h.stream.sh.relay.cfg.StreamWindow
+	if h.conn != nil && !h.gotEnd && h.owed >= window/2 {
+		h.recvWin += h.owed
+		h.conn.writeWindowUpdate(h.id, h.owed)
+		h.owed = 0
+	}
+}
+
+// receive takes n bytes of body at buf[pos:] that came on half h.
+func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
+	if end {
+		h.gotEnd = true
+		if !h.lengthFits() {
+			s.broken(h, errProtocol)
+			return
+		}
+	}
+	if h == &s.up {
+		if s.tap != nil {
+			s.tap.Body(buf[pos : pos+n])
+		}
+		s.result.BytesOut += int64(n)
+		s.move(h, &s.down, buf, pos, n, end)
+		if end && s.phase == forwarded { // move may have ended it for want of memory
+			s.responseEnds()
+		}
+		return
+	}
+	s.result.BytesIn += int64(n)
+	if s.phase == reading && s.readInPlace(buf[pos:pos+n], end) {
+		return
+	}
+	switch s.phase {
+	case forwarded:
+		s.move(h, &s.up, buf, pos, n, end)
+	case answered, over:
+		h.credit(n)
+	default:
+		s.hold(buf[pos:pos+n], end)
+		if s.phase == reading {
+			s.readHeld()
+		}
+	}
+}
+
+// move passes n bytes on: as many as the windows take from where they lie, the
+// rest into the queue of their destination.
+func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
+	c, sent := to.conn, 0
+	if to.queue.len() == 0 {
+		if sent = max(min(n, c.room(to)), 0); sent > 0 || n == 0 && end {
+			c.guard.sent(sent, sent < n)
+			c.writeData(to, buf, pos, sent, end && sent == n)
+			from.credit(sent)
+		}
+	}
+	keep := to == &s.up && s.replay
+	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.buf)+n > cfg.MaxReplay || s.sh.buffered > cfg.MaxBuffered/2) {
+		s.noReplay()
+		keep = false
+	}
+	if keep {
+		to.queue.append(&s.sh.buffers, buf[pos:pos+n], true)
+		to.queue.sent(&s.sh.buffers, sent, true)
+		s.account(sent)
+	} else if sent < n {
+		to.queue.append(&s.sh.buffers, buf[pos+sent:pos+n], false)
+	}
+	to.queueEnd = to.queueEnd || end
+	if sent < n {
+		c.wait(to)
+		s.buffered(n - sent)
+	}
+}
+
+// noReplay gives up on starting the request again, and lets go of what was sent.
+func (s *Stream) noReplay() {
+	if !s.replay {
+		return
+	}
+	s.replay = false
+	s.account(-s.up.queue.off)
+	if s.up.queue.len() == 0 {
+		s.up.queue.drop(&s.sh.buffers)
+	}
+}
+
+// wait lists a half that has bytes left because of its connection. One whose own
+// window is used up is woken by its WINDOW_UPDATE instead.
+func (c *conn) wait(h *half) {
+	if h.sendWin > 0 {
+		c.waiting.push(h)
+	}
+}
+
+// account counts n bytes more, or fewer, in the stream's queues.
+func (s *Stream) account(n int) {
+	s.held += n
+	s.sh.buffered += int64(n)
+	if c := s.down.conn; c != nil {
+		c.held += n
+	}
+}
+
+// buffered accounts for n more bytes held, and ends the stream when it is too much.
+func (s *Stream) buffered(n int) {
+	s.account(n)
+	cfg := &s.sh.relay.cfg
+	if c := s.down.conn; s.sh.buffered > cfg.MaxBuffered || c != nil && c.held > cfg.MaxConnBuffered {
+		s.fail(MemoryExceeded)
+	}
+}
+
+// hold keeps bytes of the request until it is known where they go.
+func (s *Stream) hold(p []byte, end bool) {
+	s.up.queue.append(&s.sh.buffers, p, true)
+	s.up.queueEnd = s.up.queueEnd || end
+	s.buffered(len(p))
+}
+
+// pump sends what waits in a half's queue, as far as its windows allow, and what
+// follows it.
+func (s *Stream) pump(h *half) {
+	c := h.conn
+	if c == nil || s.phase < forwarded || s.phase == over {
+		return
+	}
+	for h.queue.len() > 0 {
+		n := min(h.queue.len(), c.room(h), maxFrame)
+		if n <= 0 {
+			c.wait(h)
+			return
+		}
+		end := h.queueEnd && n == h.queue.len()
+		c.guard.sent(n, n < min(h.queue.len(), maxFrame))
+		c.copyData(h, h.queue.buf[h.queue.off:h.queue.off+n], end)
+		keep := h == &s.up && s.replay
+		h.queue.sent(&s.sh.buffers, n, keep)
+		if !keep {
+			s.account(-n)
+		}
+		s.creditSource(h, n)
+	}
+	c.waiting.remove(h)
+	switch {
+	case h.sentEnd:
+	case h.queueEnd:
+		c.copyData(h, nil, true)
+	case h == &s.down && s.trailers != nil:
+		s.writeBlock(s.trailers, true)
+	}
+	s.checkDone()
+}
+
+// creditSource gives back n bytes that left the queue of h to where they came from.
+func (s *Stream) creditSource(h *half, n int) {
+	if h == &s.down {
+		s.up.credit(n)
+		return
+	}
+	early := min(n, s.early)
+	s.early -= early
+	s.down.credit(n - early)
+}
+
+// resumeStreams lets the streams that waited for the connection go on, in turn.
+func (c *conn) resumeStreams() {
+	for h := c.waiting.first; h != nil && c.sendWin > 0 && !c.full(); h = c.waiting.first {
+		c.waiting.remove(h)
+		h.stream.pump(h)
+	}
+}
+
+// readInPlace delivers the first message when all of it is in p and nothing came
+// before it. It returns true when it took care of p.
+func (s *Stream) readInPlace(p []byte, end bool) bool {
+	if s.up.queue.len() > 0 {
+		return false
+	}
+	n, ok := s.messageLen(p)
+	if !ok {
+		return s.phase == over || s.phase == answered
+	}
+	if len(p) < 5+n {
+		return false
+	}
+	s.deliver(Message{Data: p[5 : 5+n], Compressed: p[0] == 1})
+	return false
+}
+
+// readAhead is how many bytes of a long first message the client may send ahead of
+// what came.
+const readAhead = 256 << 10
+
+// readHeld delivers the first message when all of it has come, and otherwise lets
+// the client send on.
+func (s *Stream) readHeld() {
+	p := s.up.queue.buf
+	n, ok := s.messageLen(p)
+	switch {
+	case s.phase != reading:
+	case ok && len(p) >= 5+n:
+		s.deliver(Message{Data: p[5 : 5+n], Compressed: p[0] == 1})
+	case s.down.gotEnd && len(p) == 0:
+		s.deliver(Message{Missing: true})
+	case s.down.gotEnd:
+		s.fail(MessageMalformed)
+	case ok:
+		// A message longer than the window: give back what came, and something in
+		// advance as it will all be kept anyway, but no more than the message needs.
+		if more := min(len(p)+readAhead, 5+n) - s.early; more > 0 {
+			s.early += more
+			s.down.credit(more)
+		}
+	}
+}
+
+// messageLen reads the prefix of the first message. It ends streams whose message
+// cannot be taken.
+func (s *Stream) messageLen(p []byte) (int, bool) {
+	if len(p) < 5 {
+		return 0, false
+	}
+	if p[0] > 1 {
+		s.fail(MessageMalformed)
+		return 0, false
+	}
+	n := be32(p[1:])
+	if n > uint32(s.sh.relay.cfg.MaxFirstMessage) {
+		s.fail(MessageTooLarge)
+		return 0, false
+	}
+	return int(n), true
+}
+
+func (s *Stream) deliver(m Message) {
+	s.phase = deciding
+	s.setTimer()
+	s.sh.relay.handler.Message(s, m)
+}

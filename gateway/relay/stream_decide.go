@@ -1,0 +1,222 @@
+package relay
+
+import (
+	"encoding/base64"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// Forward sends the stream to an upstream, at once or as soon as it has a
+// connection. If it cannot, the Handler's Unsent is called later.
+func (s *Stream) Forward(u *Upstream) {
+	s.phase, s.upstream = queued, u
+	s.sh.poolOf(u).add(s)
+}
+
+// start puts a queued stream on an upstream connection.
+func (s *Stream) start(c *conn) {
+	s.phase = forwarded
+	c.lastID = (c.lastID + 1) | 1 // 1, 3, 5, …
+	if c.lastID == maxStreamID {  // the last that a connection can have (RFC 9113 §5.1.1)
+		c.pool.retire(c)
+		c.draining = true
+	}
+	s.up.attach(c, c.lastID)
+	s.up.gotEnd, s.up.sentEnd = false, false
+	if s.result.Forwarded == 0 {
+		s.result.Forwarded = max(time.Duration(s.sh.now)-s.began, 1)
+	}
+	if len(s.up.queue.buf) > s.sh.relay.cfg.MaxReplay {
+		s.replay = false
+	}
+	s.writeRequest(c)
+	s.pump(&s.up)
+}
+
+// writeRequest writes the request's headers as the upstream shall see them.
+func (s *Stream) writeRequest(c *conn) {
+	w := c.beginBlock()
+	for i := range s.head.Fields {
+		f := &s.head.Fields[i]
+		switch f.Tag & nameMask {
+		case nameScheme:
+			w.field(s.upstream.scheme(&s.sh.consts))
+			continue
+		case nameTimeout:
+			if s.deadline != 0 {
+				continue
+			}
+		case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
+			continue // a request has none; nobody behind shall take it for a response
+		}
+		if e := s.edited(f.Name); e == nil {
+			w.field(f)
+		} else if f.Tag&tagPseudo != 0 && !e.drop {
+			w.text(e.name, e.value)
+		}
+	}
+	if s.deadline != 0 {
+		var buf [24]byte
+		left := time.Duration(s.deadline-s.sh.now) - s.sh.relay.cfg.DeadlineMargin
+		w.text("grpc-timeout", string(appendTimeout(buf[:0], left)))
+	}
+	for i := range s.edits {
+		if e := &s.edits[i]; !e.drop && e.name[0] != ':' {
+			w.text(e.name, e.value)
+		}
+	}
+	w.end(&s.up, s.up.queueEnd && s.up.queue.len() == 0)
+}
+
+func (s *Stream) edited(name string) *edit {
+	for i := range s.edits {
+		if s.edits[i].name == name {
+			return &s.edits[i]
+		}
+	}
+	return nil
+}
+
+// unsent takes back a stream that did not start at its upstream.
+func (s *Stream) unsent(err error) {
+	if s.up.conn != nil {
+		s.up.detach()
+	}
+	if s.started || !s.replay {
+		s.failWith(UpstreamLost)
+		return
+	}
+	// The client has its window already for what was sent.
+	s.early += s.up.queue.off
+	s.up.queue.rewind()
+	s.phase = parked
+	gen := s.gen
+	s.sh.later(func() {
+		if s.gen != gen || s.phase != parked {
+			return
+		}
+		s.phase = deciding
+		if !s.announced {
+			s.fail(UpstreamLost)
+			return
+		}
+		s.sh.relay.handler.Unsent(s, err)
+	})
+}
+
+// Reply answers with one message and status OK, without any upstream.
+func (s *Stream) Reply(msg []byte) {
+	s.phase = answered
+	w := s.down.conn.beginBlock()
+	w.field(&s.sh.consts.status200)
+	w.field(&s.sh.consts.contentType)
+	w.end(&s.down, false)
+	prefix := appendUint32([]byte{0}, uint32(len(msg)))
+	q := &s.down.queue
+	q.append(&s.sh.buffers, prefix, false)
+	q.append(&s.sh.buffers, msg, false)
+	s.result.Code, s.result.BytesOut = codeOK, int64(q.len())
+	s.trailers = s.sh.newList()
+	s.trailers.Fields = append(s.trailers.Fields, s.sh.consts.grpcStatus[codeOK])
+	s.buffered(q.len())
+	s.pump(&s.down)
+}
+
+// Refuse answers with a status and nothing else.
+func (s *Stream) Refuse(st Status) {
+	s.dropUpstream(errCancel)
+	s.result.Code, s.result.Upstream = st.Code, false
+	s.phase = answered
+	if s.down.conn == nil {
+		return
+	}
+	s.account(-s.down.queue.len())
+	s.down.queue.drop(&s.sh.buffers)
+	s.writeStatus(st)
+	s.checkDone()
+}
+
+// fail ends a stream for a reason that the relay found.
+func (s *Stream) fail(f Failure) {
+	if s.phase == over || s.phase == answered {
+		return
+	}
+	s.result.Failure = f
+	if s.grpc {
+		s.Refuse(s.sh.relay.handler.Explain(s, f))
+		return
+	}
+	s.dropUpstream(errCancel)
+	if s.started {
+		s.down.conn.writeReset(s.down.id, errInternal)
+		s.finish()
+		return
+	}
+	s.phase = answered
+	s.refuseHTTP("503")
+}
+
+// failWith is fail, but what already came from the upstream is delivered first.
+func (s *Stream) failWith(f Failure) {
+	if s.grpc && s.started && s.down.queue.len() > 0 && s.phase == forwarded {
+		st := s.sh.relay.handler.Explain(s, f)
+		s.result.Failure, s.result.Code, s.result.Upstream = f, st.Code, false
+		s.dropUpstream(errCancel)
+		s.phase = answered
+		s.trailers = s.sh.newList()
+		appendStatus(s.trailers, &s.sh.consts, st)
+		s.pump(&s.down)
+		return
+	}
+	s.fail(f)
+}
+
+// refuseHTTP answers a request that is not to be treated as gRPC.
+func (s *Stream) refuseHTTP(status string) {
+	s.phase = answered
+	w := s.down.conn.beginBlock()
+	w.text(":status", status)
+	w.end(&s.down, true)
+	s.checkDone()
+}
+
+// writeStatus ends the response with a status: as trailers, or as the whole
+// response when none has begun.
+func (s *Stream) writeStatus(st Status) {
+	list := s.sh.newList()
+	if !s.started {
+		list.Fields = append(list.Fields, s.sh.consts.status200, s.sh.consts.contentType)
+	}
+	appendStatus(list, &s.sh.consts, st)
+	s.writeBlock(list, true)
+	s.sh.freeList(list)
+}
+
+func appendStatus(list *hpack.List, consts *constFields, st Status) {
+	code := st.Code
+	if code >= uint32(len(consts.grpcStatus)) {
+		code = codeUnknown
+	}
+	list.Fields = append(list.Fields, consts.grpcStatus[code])
+	if st.Message != "" {
+		list.Append("grpc-message", percentEncode(st.Message), nameGRPCMessage)
+	}
+	if len(st.Details) > 0 {
+		list.Append("grpc-status-details-bin", base64.RawStdEncoding.EncodeToString(st.Details), nameGRPCDetails)
+	}
+}
+
+// percentEncode writes a message as grpc-message wants it (gRPC over HTTP/2, "Responses").
+func percentEncode(msg string) string {
+	const hex = "0123456789ABCDEF"
+	var out []byte
+	for i := range len(msg) {
+		if b := msg[i]; b >= ' ' && b <= '~' && b != '%' && !(b == ' ' && (i == 0 || i == len(msg)-1)) {
+			out = append(out, b)
+		} else {
+			out = append(out, '%', hex[b>>4], hex[b&15])
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,211 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// headers takes a header block on an open stream: response headers, trailers of
+// either side.
+func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
+	if h == &s.down {
+		s.requestTrailers(list, end)
+		return
+	}
+	status, code, ok := checkResponse(list)
+	if s.down.conn.relieve(); s.phase == over {
+		return // its client is gone
+	}
+	switch {
+	case tooLong || !ok || h.gotEnd, s.started && (status != "" || !end), !s.started && status == "":
+		s.broken(h, errProtocol)
+		return
+	case s.down.conn.out.size > headersLimit:
+		s.fail(MemoryExceeded) // headers are under no flow control
+		return
+	case status != "" && status[0] == '1':
+		if end || status == "101" {
+			s.broken(h, errProtocol)
+			return
+		}
+		h.conn.guard.control(1)
+		s.writeBlock(list, false)
+		return
+	}
+	h.gotEnd = end
+	if !s.started && !s.responseLength(list, status) || !h.lengthFits() {
+		s.broken(h, errProtocol)
+		return
+	}
+	if !s.started {
+		s.responseStarts()
+	}
+	if !end {
+		s.writeBlock(list, false)
+		return
+	}
+	if code < 0 {
+		code = int(codeUnknown)
+		if status != "" {
+			code = int(codeOfHTTP(status))
+		}
+	}
+	s.result.Code, s.result.Upstream = uint32(code), true
+	if s.down.queue.len() > 0 {
+		s.trailers = s.sh.keepScratch()
+	} else {
+		s.writeBlock(list, true)
+	}
+	s.responseEnds()
+}
+
+// requestTrailers ends the request. gRPC has no request trailers: they are dropped.
+func (s *Stream) requestTrailers(list *hpack.List, end bool) {
+	h := &s.down
+	for i := range list.Fields {
+		if list.Fields[i].Tag&(tagBad|tagPseudo) != 0 {
+			end = false
+		}
+	}
+	if h.gotEnd {
+		s.broken(h, errStreamClosed)
+		return
+	}
+	if !end {
+		s.broken(h, errProtocol)
+		return
+	}
+	s.receive(h, nil, 0, 0, true)
+}
+
+// responseStarts lets go of what was kept in case the request had to start again.
+func (s *Stream) responseStarts() {
+	s.started = true
+	s.noReplay()
+	s.forgetHead()
+	s.result.FirstByte = time.Duration(s.sh.now) - s.began
+	s.result.Code, s.result.Upstream = codeUnknown, true
+	s.sh.freeList(s.head)
+	s.head, s.method, s.path, s.authority = nil, "", "", ""
+}
+
+// forgetHead takes the request's headers off the account.
+func (s *Stream) forgetHead() {
+	s.down.conn.heads -= s.headSize
+	s.sh.buffered -= int64(s.headSize)
+	s.headSize = 0
+}
+
+// responseEnds leaves the upstream when it has said all; what the client has not
+// read yet is still to be delivered.
+func (s *Stream) responseEnds() {
+	s.up.conn.guard.pay(answerPays)
+	s.dropUpstream(errCancel)
+	s.phase = answered
+	s.checkDone()
+}
+
+func (s *Stream) writeBlock(list *hpack.List, end bool) {
+	w := s.down.conn.beginBlock()
+	for i := range list.Fields {
+		w.field(&list.Fields[i])
+	}
+	w.end(&s.down, end)
+}
+
+// checkDone ends the stream when its response has been sent whole.
+func (s *Stream) checkDone() {
+	if s.phase == over || !s.down.sentEnd {
+		return
+	}
+	if s.down.conn != nil {
+		s.down.conn.guard.pay(answerPays)
+	}
+	if !s.down.gotEnd && s.down.conn != nil {
+		// The client may stop sending (RFC 9113 §8.1).
+		s.down.conn.writeReset(s.down.id, errNone)
+	}
+	s.dropUpstream(errCancel)
+	s.finish()
+}
+
+// dropUpstream leaves the upstream, resetting the stream there if it is still open.
+func (s *Stream) dropUpstream(code errCode) {
+	switch s.phase {
+	case queued:
+		s.sh.poolOf(s.upstream).remove(s)
+	case forwarded:
+		if c := s.up.conn; c != nil {
+			if !s.up.sentEnd || !s.up.gotEnd {
+				c.writeReset(s.up.id, code)
+			}
+			s.up.detach()
+		}
+	}
+}
+
+// finish ends a stream: nothing more will be sent. It is reported and recycled when
+// the turn ends.
+func (s *Stream) finish() {
+	if s.phase == over {
+		return
+	}
+	s.phase = over
+	s.forgetHead()
+	s.down.conn.held -= s.held
+	s.down.detach()
+	s.up.detach()
+	s.sh.wheel.clear(&s.timer)
+	s.sh.ended = append(s.sh.ended, s)
+}
+
+// canceled is the client's RST_STREAM.
+func (s *Stream) canceled(code errCode) {
+	s.dropUpstream(code)
+	s.result.Code, s.result.Failure, s.result.Upstream = codeCanceled, ClientGone, false
+	s.finish()
+}
+
+// refused is the upstream's RST_STREAM.
+func (s *Stream) refused(code errCode) {
+	s.up.detach()
+	if code == errRefusedStream && !s.started && s.replay {
+		s.unsent(ErrRefused)
+		return
+	}
+	if code == errCancel && s.deadline != 0 && s.sh.now >= s.deadline-int64(s.sh.relay.cfg.DeadlineMargin)-tick {
+		s.failWith(DeadlineExceeded) // so end grpc-go's servers calls whose time is over
+		return
+	}
+	s.result.Code, s.result.Upstream = code.grpcCode(), true
+	s.down.conn.writeReset(s.down.id, code)
+	s.finish()
+}
+
+// broken ends a stream because one of its peers broke the protocol on it.
+func (s *Stream) broken(h *half, code errCode) {
+	c := h.conn
+	c.writeReset(h.id, code)
+	if h == &s.up {
+		h.detach()
+		s.failWith(UpstreamProtocol)
+		return
+	}
+	c.guard.reset()
+	s.dropUpstream(errCancel)
+	s.result.Code, s.result.Failure = codeInternal, ClientProtocol
+	s.finish()
+}
+
+// lost is the end of one of the stream's connections.
+func (s *Stream) lost(h *half, f Failure) {
+	if h == &s.up {
+		h.detach()
+		s.failWith(f)
+		return
+	}
+	s.dropUpstream(errCancel)
+	s.result.Code, s.result.Failure, s.result.Upstream = codeCanceled, f, false
+	s.finish()
+}

@@ -1,0 +1,88 @@
+package relay
+
+import "time"
+
+const (
+	tick       = int64(10 * time.Millisecond)
+	wheelSlots = 512 // power of two; one turn is 5.12 s
+)
+
+// timer is an intrusive entry of a wheel. Its owner embeds it.
+type timer struct {
+	next, prev *timer
+	when       int64 // nanoseconds on the shard's clock; 0 when not set
+	expired    func()
+}
+
+// wheel is a shard's timers: setting and clearing one costs a few nanoseconds,
+// which matters because every call has a deadline that hardly ever passes. An
+// entry further away than a turn stays in its slot and is looked at once a turn.
+type wheel struct {
+	slots [wheelSlots]timer // list heads
+	count int
+	done  int64 // all slots up to this tick number have been run
+	next  int64 // the first tick whose slot may have a timer; too early after a clear
+}
+
+func (w *wheel) set(t *timer, when int64) {
+	if t.when != 0 {
+		w.clear(t)
+	}
+	t.when = when
+	n := max(when/tick+1, w.done+1)
+	head := &w.slots[n&(wheelSlots-1)]
+	n = w.done + 1 + (n-w.done-1)&(wheelSlots-1) // when its slot comes by first
+	if w.count == 0 || n < w.next {
+		w.next = n
+	}
+	t.prev, t.next = head, head.next
+	head.next = t
+	if t.next != nil {
+		t.next.prev = t
+	}
+	w.count++
+}
+
+func (w *wheel) clear(t *timer) {
+	if t.when == 0 {
+		return
+	}
+	t.prev.next = t.next
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.next, t.prev, t.when = nil, nil, 0
+	w.count--
+}
+
+// run calls every timer that is due at now. A timer may set and clear others,
+// itself included.
+func (w *wheel) run(now int64) {
+	last := now / tick
+	first := max(w.done+1, last-wheelSlots+1)
+	w.done = last
+	for n := first; n <= last; n++ {
+		head := &w.slots[n&(wheelSlots-1)]
+		for t := head.next; t != nil; {
+			if t.when > now {
+				t = t.next
+				continue
+			}
+			w.clear(t)
+			t.expired()
+			t = head.next // the list may have changed: look again from its start
+		}
+	}
+	for w.next = last + 1; w.next < last+wheelSlots && w.slots[w.next&(wheelSlots-1)].next == nil; {
+		w.next++
+	}
+}
+
+// wait is how long to sleep until the next slot that may have a timer; 0 when there
+// is none.
+func (w *wheel) wait(now int64) time.Duration {
+	if w.count == 0 {
+		return 0
+	}
+	return time.Duration(max(w.next*tick-now, 1))
+}

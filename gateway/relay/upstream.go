@@ -1,0 +1,98 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// UpstreamConfig says how a backend is reached. Addr or Dial is required.
+type UpstreamConfig struct {
+	Addr string                                      // host:port
+	Dial func(ctx context.Context) (net.Conn, error) // instead of TCP to Addr
+	TLS  *tls.Config                                 // set: TLS, with a client certificate for mTLS; ALPN is set by the relay
+
+	MaxConns    int           // connections per shard; default 16
+	MaxQueue    int           // streams per shard that wait for a connection; default 4096
+	DialTimeout time.Duration // connect, TLS handshake and the peer's SETTINGS; default 5 s
+	KeepAlive   time.Duration // a connection silent for so long, with open streams, gets a PING; default 5 min 10 s, as grpc-go ends connections that ask more often than every 5 min
+}
+
+func (c UpstreamConfig) withDefaults() UpstreamConfig {
+	setDefault(&c.MaxConns, 16)
+	setDefault(&c.MaxQueue, 4096)
+	setDefault(&c.DialTimeout, 5*time.Second)
+	setDefault(&c.KeepAlive, 5*time.Minute+10*time.Second)
+	if c.TLS != nil {
+		c.TLS = c.TLS.Clone()
+		c.TLS.NextProtos = []string{"h2"}
+		if c.TLS.ServerName == "" {
+			c.TLS.ServerName, _, _ = net.SplitHostPort(c.Addr)
+		}
+	}
+	if c.Dial == nil {
+		dialer := &net.Dialer{KeepAlive: 15 * time.Second}
+		c.Dial = func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", c.Addr) }
+	}
+	return c
+}
+
+// Upstream is one backend. Its connections are dialled when a stream needs one.
+type Upstream struct {
+	relay  *Relay
+	cfg    UpstreamConfig
+	closed atomic.Bool
+	conns  atomic.Int64
+}
+
+// NewUpstream makes a backend known. It does not connect.
+func (r *Relay) NewUpstream(cfg UpstreamConfig) *Upstream {
+	return &Upstream{relay: r, cfg: cfg.withDefaults()}
+}
+
+// Conns is the number of connections that are open and ready.
+func (u *Upstream) Conns() int { return int(u.conns.Load()) }
+
+// Close takes the backend out: streams that it has finish, no new one starts, and
+// its connections close when they have none left.
+func (u *Upstream) Close() {
+	u.closed.Store(true)
+	for _, sh := range u.relay.shards {
+		sh.enter()
+		if p := sh.pools[u]; p != nil {
+			p.close()
+		}
+		sh.leave()
+	}
+}
+
+// connect makes a connection ready to be written to.
+func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, u.cfg.DialTimeout)
+	defer cancel()
+	nc, err := u.cfg.Dial(ctx)
+	if err != nil || u.cfg.TLS == nil {
+		return nc, err
+	}
+	tc := tls.Client(nc, u.cfg.TLS)
+	err = tc.HandshakeContext(ctx)
+	if err == nil && tc.ConnectionState().NegotiatedProtocol != "h2" {
+		err = errNoH2
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return tc, nil
+}
+
+func (u *Upstream) scheme(consts *constFields) *hpack.Field {
+	if u.cfg.TLS != nil {
+		return &consts.schemeHTTPS
+	}
+	return &consts.schemeHTTP
+}

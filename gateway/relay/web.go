@@ -1,0 +1,112 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// The http.Handler is reached in two ways: HTTP/1.1 connections are handed to its
+// server as they are; HTTP/2 streams go to it over a connection inside the process,
+// as to any upstream.
+
+func (r *Relay) startWeb(h http.Handler) {
+	r.web, r.webLn = r.newLocal(UpstreamConfig{Addr: "web"})
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	r.webSrv = &http.Server{
+		Handler:           h,
+		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		ReadHeaderTimeout: r.cfg.SetupTimeout,
+		IdleTimeout:       r.cfg.IdleTimeout,
+		MaxHeaderBytes:    r.cfg.MaxHeaderList,
+		ConnState:         r.webConnState,
+		ErrorLog:          slog.NewLogLogger(r.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	r.wg.Go(func() { _ = r.webSrv.Serve(r.webLn) })
+}
+
+// NewLocalUpstream makes an upstream inside the process: whoever serves the listener
+// gets the relay's connections.
+func (r *Relay) NewLocalUpstream(name string) (*Upstream, net.Listener) {
+	return r.newLocal(UpstreamConfig{Addr: name})
+}
+
+func (r *Relay) newLocal(cfg UpstreamConfig) (*Upstream, *handoff) {
+	ln := newHandoff()
+	cfg.KeepAlive = time.Hour // nothing between the two can fail unnoticed
+	cfg.Dial = func(context.Context) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		ln.give(theirs)
+		return ours, nil
+	}
+	return r.NewUpstream(cfg), ln
+}
+
+// webConnState gives back the slot of a client connection that was handed over.
+func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {
+	if state != http.StateClosed && state != http.StateHijacked {
+		return
+	}
+	switch nc.(type) {
+	case *sniffed, *tls.Conn:
+		<-r.slots
+	}
+}
+
+// handoff is a listener for connections that were accepted elsewhere.
+type handoff struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newHandoff() *handoff {
+	return &handoff{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+// give hands a connection over, or closes it when nobody accepts any more.
+func (h *handoff) give(nc net.Conn) {
+	select {
+	case h.conns <- nc:
+	case <-h.done: // the relay is stopping: slots do not matter any more
+		_ = nc.Close()
+	}
+}
+
+func (h *handoff) Accept() (net.Conn, error) {
+	select {
+	case nc := <-h.conns:
+		return nc, nil
+	case <-h.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (h *handoff) Close() error {
+	h.once.Do(func() { close(h.done) })
+	return nil
+}
+
+func (h *handoff) Addr() net.Addr { return &net.UnixAddr{Name: "handoff", Net: "unix"} }
+
+// sniffed gives back the bytes that were read to tell the protocol.
+type sniffed struct {
+	net.Conn
+	first []byte
+}
+
+func (s *sniffed) Read(p []byte) (int, error) {
+	if len(s.first) > 0 {
+		n := copy(p, s.first)
+		s.first = s.first[n:]
+		return n, nil
+	}
+	return s.Conn.Read(p)
+}

@@ -1,0 +1,269 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// site is an ordinary http.Handler.
+func site() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /echo", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body) // HTTP/1.1 does not do both at once
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = w.Write(body)
+	})
+	mux.HandleFunc("GET /size/{n}", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.PathValue("n"))
+		w.Header().Set("Content-Length", strconv.Itoa(n))
+		w.Header().Set("X-Proto", r.Proto)
+		_, _ = w.Write(pattern(0, n))
+	})
+	mux.HandleFunc("POST /early", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden) // reads nothing of the body
+		_, _ = w.Write([]byte("no"))
+	})
+	mux.HandleFunc("GET /hints", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</style.css>")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusOK)
+	})
+	mux.HandleFunc("GET /abort", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(pattern(0, 100_000))
+		panic(http.ErrAbortHandler)
+	})
+	return mux
+}
+
+// webClients speak HTTP/1.1 and HTTP/2, in clear or over TLS.
+func webClients(t *testing.T, cfg *tls.Config) map[string]*http.Client {
+	clients := map[string]*http.Client{}
+	for _, name := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		p := new(http.Protocols)
+		p.SetHTTP1(name == "HTTP/1.1")
+		p.SetHTTP2(name == "HTTP/2.0" && cfg != nil)
+		p.SetUnencryptedHTTP2(name == "HTTP/2.0" && cfg == nil)
+		tr := &http.Transport{Protocols: p, TLSClientConfig: cfg.Clone()} // which the transport changes
+		t.Cleanup(tr.CloseIdleConnections)
+		clients[name] = &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	}
+	return clients
+}
+
+// TestWeb reaches the http.Handler in every way, beside gRPC on the same port.
+func TestWeb(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := tlsConfigs(t)
+	for _, scheme := range []string{"http", "https"} {
+		w := newWorld(t, relay.Config{})
+		cfg := relay.Config{TLS: serverTLS}
+		opts, clients := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(clientTLS))}, webClients(t, clientTLS)
+		if scheme == "http" {
+			cfg, opts, clients = relay.Config{}, nil, webClients(t, nil)
+		}
+		h := &forwarder{}
+		r, addr := serveRelay(t, cfg, h, site())
+		h.to(r.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
+		for name, c := range clients {
+			t.Run(scheme+" "+name, func(t *testing.T) {
+				base := scheme + "://" + addr
+				t.Run("echo", func(t *testing.T) { webEcho(t, c, base) })
+				t.Run("size", func(t *testing.T) { webSize(t, c, base, name) })
+				t.Run("early", func(t *testing.T) { webEarly(t, c, base) })
+				t.Run("abort", func(t *testing.T) { webAbort(t, c, base) })
+			})
+		}
+		t.Run(scheme+" grpc", func(t *testing.T) {
+			if got, err := unary(w.ctx, dialMaybeTLS(t, addr, opts), "Echo", pattern(0, 3<<20)); err != nil || !bytes.Equal(got, pattern(0, 3<<20)) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+		if u := r.Usage(); u.Streams != 0 {
+			t.Errorf("%+v", u)
+		}
+	}
+}
+
+func dialMaybeTLS(t *testing.T, addr string, opts []grpc.DialOption) *grpc.ClientConn {
+	if len(opts) == 0 {
+		return dialRaw(t, addr)
+	}
+	cc, err := grpc.NewClient(addr, append(opts, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))...)
+	must(t, err)
+	t.Cleanup(func() { _ = cc.Close() })
+	return cc
+}
+
+func webEcho(t *testing.T, c *http.Client, base string) {
+	for _, size := range []int{0, 1, 100_000, 5 << 20} {
+		body := pattern(9, size)
+		resp, err := c.Post(base+"/echo", "text/plain", bytes.NewReader(body))
+		must(t, err)
+		got, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || !bytes.Equal(got, body) || resp.StatusCode != 200 {
+			t.Errorf("%d bytes: %d bytes, %s, %v", size, len(got), resp.Status, err)
+		}
+	}
+}
+
+func webSize(t *testing.T, c *http.Client, base, proto string) {
+	for _, method := range []string{"GET", "HEAD"} {
+		req, err := http.NewRequest(method, base+"/size/300000", nil)
+		must(t, err)
+		resp, err := c.Do(req)
+		must(t, err)
+		got, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.ContentLength != 300_000 || resp.Header.Get("X-Proto") != proto {
+			t.Errorf("%s: %d, %v, %v", method, resp.ContentLength, resp.Header, err)
+		}
+		if want := map[string]int{"GET": 300_000}[method]; len(got) != want {
+			t.Errorf("%s: %d bytes", method, len(got))
+		}
+	}
+	resp, err := c.Get(base + "/hints")
+	must(t, err)
+	if _ = resp.Body.Close(); resp.StatusCode != 200 {
+		t.Errorf("hints: %s", resp.Status)
+	}
+	resp, err = c.Get(base + "/nothing")
+	must(t, err)
+	if _ = resp.Body.Close(); resp.StatusCode != 404 {
+		t.Errorf("nothing: %s", resp.Status)
+	}
+}
+
+// webEarly gets an answer before its body is read.
+func webEarly(t *testing.T, c *http.Client, base string) {
+	body, feed := io.Pipe()
+	go func() {
+		for {
+			if _, err := feed.Write(make([]byte, 10_000)); err != nil {
+				return
+			}
+		}
+	}()
+	resp, err := c.Post(base+"/early", "text/plain", body)
+	_ = feed.Close()
+	must(t, err)
+	got, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden || string(got) != "no" {
+		t.Errorf("%s %q %v", resp.Status, got, err)
+	}
+}
+
+// webAbort must not look like a whole response.
+func webAbort(t *testing.T, c *http.Client, base string) {
+	resp, err := c.Get(base + "/abort")
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	if err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestDial makes calls over a connection inside the process.
+func TestDial(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	cc := dialRaw(t, "passthrough:///relay", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return w.Dial(ctx) }))
+	w.cc = cc
+	for _, size := range []int{0, 1000, 5 << 20} {
+		w.everyKind(t, size)
+	}
+	must(t, cc.Close())
+	waitFor(t, func() error { return wantUsage(w.Relay, relay.Usage{}) })
+	w.Close()
+	if _, err := w.Dial(w.ctx); err == nil {
+		t.Error("dialled a closed relay")
+	}
+}
+
+// TestUpstreamTLS reaches a backend that wants to know who calls.
+func TestUpstreamTLS(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := tlsConfigs(t)
+	cert, pool := selfSigned(t)
+	serverTLS.ClientAuth, serverTLS.ClientCAs = tls.RequireAndVerifyClientCert, pool
+	back := newBackend(t, grpc.Creds(credentials.NewTLS(serverTLS)))
+	w := newWorld(t, relay.Config{})
+	knows := clientTLS.Clone()
+	knows.Certificates = []tls.Certificate{cert}
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: back.addr, TLS: knows}))
+	for _, size := range []int{0, 100_000, 3 << 20} {
+		w.everyKind(t, size)
+	}
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: back.addr, TLS: clientTLS}))
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Code(err) != codes.Unavailable {
+		t.Errorf("without a certificate: %v", err)
+	}
+	serverName := clientTLS.Clone()
+	serverName.ServerName = "other.test"
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: back.addr, TLS: serverName}))
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Code(err) != codes.Unavailable || !strings.HasPrefix(status.Convert(err).Message(), "unsent: ") {
+		t.Errorf("another server: %v", err)
+	}
+}
+
+// TestUpstreamWithoutH2 refuses TLS servers that do not speak HTTP/2.
+func TestUpstreamWithoutH2(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := tlsConfigs(t)
+	serverTLS.NextProtos = nil
+	ln := tls.NewListener(listen(t), serverTLS)
+	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
+	go func() { _ = srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	w := newWorld(t, relay.Config{})
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), TLS: clientTLS}))
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); !strings.Contains(fmt.Sprint(err), "ALPN") {
+		t.Error(err)
+	}
+}
+
+// selfSigned is a client's certificate, and a pool that trusts it.
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
