@@ -1,0 +1,116 @@
+package health_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpchealth "google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+)
+
+// answer is what a backend says when it is asked how it is.
+type answer struct {
+	ready   bool
+	message string
+	code    codes.Code // not OK: the call fails
+	hang    bool       // no answer until the caller gives up
+}
+
+// backend is a capability of which only Healthcheck works. Its answer can be
+// changed while it runs.
+type backend struct {
+	answer atomic.Pointer[answer]
+	asked  atomic.Int64
+}
+
+func newBackend(a answer) *backend {
+	b := &backend{}
+	b.answer.Store(&a)
+	return b
+}
+
+func (b *backend) check(ctx context.Context) (ready bool, message string, err error) {
+	b.asked.Add(1)
+	a := b.answer.Load()
+	if a.hang {
+		<-ctx.Done()
+	}
+	if a.code != codes.OK {
+		return false, "", status.Error(a.code, a.message)
+	}
+	return a.ready, a.message, nil
+}
+
+type docServer struct {
+	docpb.UnimplementedCapabilityServer
+	*backend
+}
+
+func (s docServer) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
+	ready, message, err := s.check(ctx)
+	return &docpb.HealthResponse{Ready: ready, Message: message}, err
+}
+
+type liveServer struct {
+	livepb.UnimplementedCapabilityServer
+	*backend
+}
+
+func (s liveServer) Healthcheck(ctx context.Context, _ *livepb.HealthRequest) (*livepb.HealthResponse, error) {
+	ready, message, err := s.check(ctx)
+	return &livepb.HealthResponse{Ready: ready, Message: message}, err
+}
+
+// The services that a backend can have.
+func doc(b *backend) func(*grpc.Server) {
+	return func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, docServer{backend: b}) }
+}
+
+func live(b *backend) func(*grpc.Server) {
+	return func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, liveServer{backend: b}) }
+}
+
+func standard(st healthpb.HealthCheckResponse_ServingStatus) func(*grpc.Server) {
+	return func(s *grpc.Server) {
+		h := grpchealth.NewServer()
+		h.SetServingStatus("", st)
+		healthpb.RegisterHealthServer(s, h)
+	}
+}
+
+// listen starts a server with services on a port of its own until the test ends.
+func listen(t *testing.T, opts []grpc.ServerOption, services ...func(*grpc.Server)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, ln, opts, services...)
+	return ln.Addr().String()
+}
+
+func serve(t *testing.T, ln net.Listener, opts []grpc.ServerOption, services ...func(*grpc.Server)) *grpc.Server {
+	t.Helper()
+	s := grpc.NewServer(opts...)
+	for _, register := range services {
+		register(s)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(ln) // ends when the server is stopped
+	}()
+	t.Cleanup(func() {
+		s.Stop()
+		<-done
+	})
+	return s
+}

@@ -1,0 +1,329 @@
+package health_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// first runs a prober over one backend until its first snapshot.
+func first(t *testing.T, f health.Fleet) health.Backend {
+	t.Helper()
+	told := make(chan *health.Snapshot, 1)
+	p := health.New([]health.Fleet{f}, health.Options{Changed: func(s *health.Snapshot) {
+		select {
+		case told <- s:
+		default:
+		}
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	return (<-told).Backends[0]
+}
+
+func TestFirstProbe(t *testing.T) {
+	t.Parallel()
+	ready := newBackend(answer{ready: true, message: "fine"})
+	notReady := newBackend(answer{message: "loading the model"})
+	broken := newBackend(answer{code: codes.Internal, message: "no disk"})
+	long := newBackend(answer{message: strings.Repeat("ä", 1000)})
+	type services = []func(*grpc.Server)
+	for name, test := range map[string]struct {
+		services services
+		dialect  call.Dialect // configured
+		state    health.State
+		found    call.Dialect
+		reason   string // part of it
+	}{
+		"doc":                        {services{doc(ready)}, call.Auto, health.Up, call.Doc, "fine"},
+		"live":                       {services{live(ready)}, call.Auto, health.Up, call.Live, "fine"},
+		"both: doc is preferred":     {services{doc(ready), live(notReady)}, call.Auto, health.Up, call.Doc, ""},
+		"not ready, doc":             {services{doc(notReady)}, call.Auto, health.Down, call.Doc, "loading the model"},
+		"not ready, live":            {services{live(notReady)}, call.Auto, health.Down, call.Live, "loading the model"},
+		"fails":                      {services{doc(broken), live(ready)}, call.Auto, health.Down, call.Auto, "Internal: no disk"},
+		"message too long to keep":   {services{doc(long)}, call.Auto, health.Down, call.Doc, "ää…"},
+		"configured live":            {services{doc(notReady), live(ready)}, call.Live, health.Up, call.Live, "fine"},
+		"configured doc, lacks it":   {services{live(notReady)}, call.Doc, health.Up, call.Doc, "implements no health call"},
+		"grpc.health.v1":             {services{standard(healthpb.HealthCheckResponse_SERVING)}, call.Auto, health.Up, call.Auto, "SERVING"},
+		"grpc.health.v1 is not":      {services{standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Down, call.Auto, "NOT_SERVING"},
+		"own check beats standard":   {services{live(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Live, ""},
+		"implements none: can serve": {nil, call.Auto, health.Up, call.Auto, "implements no health call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := listen(t, nil, test.services...)
+			b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, Dialect: test.dialect})
+			if b.Refused {
+				t.Error("it answered, yet it is said to have refused the connection")
+			}
+			if b.State != test.state || b.Dialect != test.found || !strings.Contains(b.Reason, test.reason) {
+				t.Errorf("%+v, want %v, %v, %q", b, test.state, test.found, test.reason)
+			}
+			if len(b.Reason) > 300 || b.Since.IsZero() || b.Addr != addr {
+				t.Errorf("%+v", b)
+			}
+		})
+	}
+}
+
+func TestFirstProbeNobodyThere(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, Config: health.Config{Timeout: time.Minute}})
+	if b.State != health.Down || !b.Refused || !strings.Contains(b.Reason, "connection refused") {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestFirstProbeTLS(t *testing.T) {
+	t.Parallel()
+	server, client := testTLS(t)
+	addr := listen(t, []grpc.ServerOption{grpc.Creds(credentials.NewTLS(server))}, doc(newBackend(answer{ready: true})))
+	if b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, TLS: client}); b.State != health.Up || b.Dialect != call.Doc {
+		t.Errorf("%+v", b)
+	}
+	if b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}); b.State != health.Down {
+		t.Errorf("a certificate of an unknown authority: %+v", b)
+	}
+}
+
+// world is a network in a synctest bubble: addresses behind which servers come
+// and go.
+type world struct {
+	t     *testing.T
+	mu    sync.Mutex
+	up    map[string]*bufconn.Listener
+	hole  map[string]bool // connecting never ends; nobody is at an address that is in neither map
+	log   bytes.Buffer
+	told  []*health.Snapshot
+	start time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, up: map[string]*bufconn.Listener{}, hole: map[string]bool{}, start: time.Now()}
+}
+
+func (w *world) dial(ctx context.Context, addr string) (net.Conn, error) {
+	w.mu.Lock()
+	ln, hole := w.up[addr], w.hole[addr]
+	w.mu.Unlock()
+	if hole {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if ln == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	return ln.DialContext(ctx)
+}
+
+// raise starts a server at addr and returns what stops it.
+func (w *world) raise(addr string, services ...func(*grpc.Server)) (stop func()) {
+	ln := bufconn.Listen(64 << 10)
+	s := serve(w.t, ln, nil, services...)
+	w.mu.Lock()
+	w.up[addr] = ln
+	w.mu.Unlock()
+	return func() {
+		w.mu.Lock()
+		delete(w.up, addr)
+		w.mu.Unlock()
+		s.Stop()
+	}
+}
+
+// run starts a prober; stop ends it and waits.
+func (w *world) run(f health.Fleet, maxConcurrent int) (p *health.Prober, stop func()) {
+	p = health.New([]health.Fleet{f}, health.Options{
+		Dial: w.dial, MaxConcurrent: maxConcurrent,
+		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Changed: func(s *health.Snapshot) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.told = append(w.told, s)
+		},
+	})
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	return p, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func stateOf(p *health.Prober, i int) string {
+	return p.Snapshot("c").Backends[i].State.String()
+}
+
+// In every test below probes come every 10 s, give or take one.
+var slow = health.Config{Interval: 10 * time.Second, Timeout: time.Second, Rise: 2, Fall: 2}
+
+func TestStatesOverTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := newBackend(answer{ready: true})
+		kill := w.raise("b:1", live(b))
+		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"b:1"}, Config: slow}, 0)
+		defer stop()
+		if got := stateOf(p, 0); got != "unknown" {
+			t.Errorf("before the first probe: %s", got)
+		}
+		if ok, summary := p.Snapshot("c").Ready(); !ok || summary != "0 of 1 backends ready, 1 not checked yet" {
+			t.Errorf("before the first probe: %v, %s", ok, summary)
+		}
+		step := func(wait time.Duration, want string) {
+			t.Helper()
+			<-time.After(wait) // by the bubble's clock
+			synctest.Wait()
+			if got := stateOf(p, 0); got != want {
+				t.Errorf("after %v: %s, want %s", time.Since(w.start), got, want)
+			}
+		}
+		step(0, "up")
+
+		b.answer.Store(&answer{ready: false, message: "tired"})
+		step(12*time.Second, "up") // one bad probe
+		step(12*time.Second, "down")
+		if ok, summary := p.Snapshot("c").Ready(); ok || summary != "0 of 1 backends ready" {
+			t.Errorf("down: %v, %s", ok, summary)
+		}
+		b.answer.Store(&answer{ready: true})
+		step(23*time.Second, "up")
+
+		b.answer.Store(&answer{hang: true})
+		step(26*time.Second, "down") // two probes of up to 11 s wait and 1 s timeout
+		if got := p.Snapshot("c").Backends[0]; got.Reason != "no answer in time" || got.Dialect != call.Live {
+			t.Errorf("hanging: %+v", got)
+		}
+		b.answer.Store(&answer{ready: true})
+		step(25*time.Second, "up")
+
+		kill()
+		step(23*time.Second, "down")
+		if !p.Snapshot("c").Backends[0].Refused {
+			t.Error("nobody is there, and health does not know")
+		}
+		// It comes back in another dialect after so long that a back-off would have grown.
+		step(10*time.Minute, "down")
+		w.raise("b:1", doc(newBackend(answer{ready: true})))
+		step(23*time.Second, "up")
+		if p.Snapshot("c").Backends[0].Refused {
+			t.Error("it came back, and is still said to refuse connections")
+		}
+		if got := p.Snapshot("c").Backends[0].Dialect; got != call.Doc {
+			t.Errorf("after it was replaced: dialect %v", got)
+		}
+
+		if logged := strings.Count(w.log.String(), "\n"); logged != len(w.told) || logged < 7 || logged > 9 {
+			t.Errorf("%d lines for %d changes:\n%s", logged, len(w.told), w.log.String())
+		}
+		if !strings.Contains(w.log.String(), `level=WARN msg="backend down" capability=c backend=b:1 dialect=live reason=tired fleet="0 of 1 backends ready"`) {
+			t.Error(w.log.String())
+		}
+	})
+}
+
+func TestSnapshotsAreImmutable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.raise("a:1", doc(newBackend(answer{ready: true})))
+		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"a:1", "gone:1"}, Config: slow}, 0)
+		defer stop()
+		before := p.Snapshot("c")
+		synctest.Wait()
+		if before.Backends[0].State != health.Unknown || before.Backends[1].State != health.Unknown {
+			t.Errorf("a snapshot changed: %+v", before.Backends)
+		}
+		if ok, summary := p.Snapshot("c").Ready(); !ok || summary != "1 of 2 backends ready" {
+			t.Errorf("%v, %s", ok, summary)
+		}
+		if last := w.told[len(w.told)-1]; len(w.told) != 2 || last != p.Snapshot("c") {
+			t.Errorf("%d changes told; the last is not the newest", len(w.told))
+		}
+		if p.Snapshot("other") != nil {
+			t.Error("a snapshot of no fleet")
+		}
+	})
+}
+
+// A backend that hangs must not keep others from being probed, and no more than
+// the limit may be asked at once.
+func TestConcurrentProbesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hole["hole:1"], w.hole["hole:2"], w.hole["hole:3"] = true, true, true
+		w.raise("b:1", doc(newBackend(answer{ready: true})))
+		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"hole:1", "hole:2", "hole:3", "b:1"}, Config: slow}, 1)
+		defer stop()
+		<-time.After(3*time.Second + time.Millisecond) // three time-outs, one after the other
+		synctest.Wait()
+		for i, want := range []string{"down", "down", "down", "up"} {
+			if got := stateOf(p, i); got != want {
+				t.Errorf("backend %d: %s, want %s", i, got, want)
+			}
+		}
+		w.mu.Lock()
+		first, last := w.told[0].Backends, w.told[len(w.told)-1].Backends
+		w.mu.Unlock()
+		var latest time.Time
+		for _, b := range last {
+			if b.Since.After(latest) {
+				latest = b.Since
+			}
+		}
+		if len(first) != 4 || latest.Sub(w.start) < 2*time.Second {
+			t.Errorf("with one slot, everything was known after %v", latest.Sub(w.start))
+		}
+	})
+}
+
+func TestProbesAreSpread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := newBackend(answer{ready: true})
+		w.raise("b:1", doc(b))
+		_, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"b:1"}, Config: slow}, 0)
+		<-time.After(1000 * time.Second)
+		synctest.Wait()
+		stop()
+		if n := b.asked.Load(); n < 91 || n > 112 {
+			t.Errorf("%d probes in 1,000 s at one every 9 to 11 s", n)
+		}
+		if len(w.told) != 1 {
+			t.Errorf("%d changes told of a backend that stayed up", len(w.told))
+		}
+	})
+}

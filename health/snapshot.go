@@ -1,0 +1,69 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// State is what is known about one backend.
+type State uint8
+
+// The states. Unknown is usable: nothing speaks against the backend.
+const (
+	Unknown State = iota
+	Up
+	Down
+)
+
+var stateNames = [...]string{"unknown", "up", "down"}
+
+func (s State) String() string { return stateNames[s] }
+
+// Usable says whether a call may be sent to a backend in this state.
+func (s State) Usable() bool { return s != Down }
+
+// Backend is the health of one backend at one moment.
+type Backend struct {
+	Addr    string       // host:port, as configured
+	State   State        // Unknown until the first probe has ended
+	Refused bool         // Down, and the last probe's connection was refused: surely nobody is there
+	Dialect call.Dialect // the dialect that answered, or the configured one; Auto: not known
+	Reason  string       // why the state is what it is; for operators, never for callers
+	Since   time.Time    // when State began; zero while Unknown from the start
+}
+
+// Snapshot is the health of one fleet at one moment. It is immutable: readers
+// share it without locks and must not change Backends.
+type Snapshot struct {
+	Capability string
+	Backends   []Backend // in the order of the configuration
+
+	ready   bool
+	summary string
+}
+
+// NewSnapshot makes a Snapshot, which owns backends from then on.
+func NewSnapshot(capability string, backends []Backend) *Snapshot {
+	var up, unknown int
+	for i := range backends {
+		switch backends[i].State {
+		case Up:
+			up++
+		case Unknown:
+			unknown++
+		case Down:
+		}
+	}
+	s := &Snapshot{Capability: capability, Backends: backends, ready: up+unknown > 0}
+	s.summary = fmt.Sprintf("%d of %d backends ready", up, len(backends))
+	if unknown > 0 {
+		s.summary += fmt.Sprintf(", %d not checked yet", unknown)
+	}
+	return s
+}
+
+// Ready says whether the fleet has a usable backend, and how many are ready in
+// words that a caller may see.
+func (s *Snapshot) Ready() (ok bool, summary string) { return s.ready, s.summary }

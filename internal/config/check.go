@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// The functions below say what is wrong with a value, or "".
+
+// checkListen takes what net.Listen takes: host:port, where either may be left
+// to the system.
+func checkListen(v string) string {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return fmt.Sprintf("%q is not an address to listen on; write host:port, as in \":8080\" or \"127.0.0.1:8080\"", v)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Sprintf("port %q must be a number from 0 to 65535 (0: any free port)", port)
+	}
+	if host != "" && !isHost(host) {
+		return fmt.Sprintf("host %q is neither an IP address nor a host name", host)
+	}
+	return ""
+}
+
+func checkBackend(v string) string {
+	if scheme, rest, ok := strings.Cut(v, "://"); ok {
+		if scheme == "dns" {
+			return fmt.Sprintf("dns:// is not supported yet; write host:port, as in %q, whose name is resolved at each connect", strings.TrimLeft(rest, "/"))
+		}
+		return fmt.Sprintf("write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
+	}
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return fmt.Sprintf("%q is not an address; write host:port, as in \"10.0.0.7:50051\"", v)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Sprintf("port %q must be a number from 1 to 65535", port)
+	}
+	if host == "" {
+		return fmt.Sprintf("the host is missing; for this machine write \"127.0.0.1:%s\"", port)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return fmt.Sprintf("%s is no address to connect to; for this machine write \"127.0.0.1:%s\"", host, port)
+	}
+	if !isHost(host) {
+		return fmt.Sprintf("host %q is neither an IP address nor a host name", host)
+	}
+	return ""
+}
+
+// checkCapability keeps ids to what can be the label of a host name.
+func checkCapability(v string) string {
+	if !isLabel(v) {
+		return fmt.Sprintf("%q is not a capability id; it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end", v)
+	}
+	return ""
+}
+
+func checkDomain(v string) string {
+	if !isName(strings.ToLower(v)) {
+		return fmt.Sprintf("%q is not a domain; write a name without scheme, port and wildcard, as in caps.example.com", v)
+	}
+	return ""
+}
+
+// checkZone keeps zones to words, so that a slip is seen here.
+func checkZone(v string) string {
+	if len(v) > 63 || strings.ContainsFunc(v, func(r rune) bool {
+		return r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		return fmt.Sprintf("%q is not a zone; it has 1 to 63 letters, digits, hyphens, dots and underscores, as in eu-west-1a", v)
+	}
+	return ""
+}
+
+// checkServerName takes what a certificate can be for.
+func checkServerName(v string) string {
+	if !isHost(v) {
+		return fmt.Sprintf("%q is neither an IP address nor a host name", v)
+	}
+	return ""
+}
+
+// checkService takes a full name of a protobuf service.
+func checkService(v string) string {
+	for part := range strings.SplitSeq(v, ".") {
+		for i := range len(part) {
+			c := part[i]
+			letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+			if !letter && (i == 0 || c < '0' || c > '9') {
+				part = ""
+				break
+			}
+		}
+		if part == "" {
+			return fmt.Sprintf("%q is not a gRPC service; write package.Service without the method, as in grpc.testing.TestService", v)
+		}
+	}
+	return ""
+}
+
+func isHost(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || isName(strings.ReplaceAll(strings.ToLower(host), "_", "-"))
+}
+
+// isName says whether name is a lower-case host name (RFC 1123 §2.1).
+func isName(name string) bool {
+	name = strings.TrimSuffix(name, ".")
+	for label := range strings.SplitSeq(name, ".") {
+		if !isLabel(label) {
+			return false
+		}
+	}
+	return len(name) <= 253
+}
+
+func isLabel(label string) bool {
+	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		return false
+	}
+	for i := range len(label) {
+		c := label[i]
+		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Config is the whole file. Parse fills in the defaults.
+type Config struct {
+	Listen  string    // listen: public address, every protocol, host:port; default ":8080"
+	Admin   string    // admin: operators' address, host:port; default "127.0.0.1:8081"
+	Redis   string    // redis: where replicas share state; only "embedded", the default, so far
+	Domains []string  // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
+	Zone    string    // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
+	TLS     ServerTLS // tls: of the public port; default cleartext
+	Drain   Drain     // drain: how the gateway stops
+	Log     Log       // log: what it writes to standard error
+	Fleets  []Fleet   // fleets: at least one
+}
+
+// ServerTLS is TLS of the public port. It is off when CertFile is empty.
+type ServerTLS struct {
+	CertFile     string // cert_file: certificate chain, PEM; with key_file
+	KeyFile      string // key_file: its private key, PEM
+	ClientCAFile string // client_ca_file: clients must show a certificate from one of these authorities, PEM; default none asked for
+}
+
+// Drain is how the gateway stops.
+type Drain struct {
+	Delay   time.Duration // delay: between readiness off and the first refused connection, for load balancers to notice; default 5s
+	Timeout time.Duration // timeout: for calls to finish after that; default 20s, so that both fit into Kubernetes' 30s
+}
+
+// Log is what the gateway logs.
+type Log struct {
+	Level  slog.Level // level: debug, info, warn or error; default info
+	Format string     // format: text or json; default json
+}
+
+// Fleet is one capability and the backends that serve it.
+type Fleet struct {
+	Capability string        // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
+	Services   []string      // services: gRPC services whose calls come here when they name no capability, package.Service; default none
+	Backends   []Backend     // backends: host:port or {addr, weight, zone} each, at least one
+	Dialect    call.Dialect  // dialect: auto (ask the backends, the default), doc or live
+	Deadline   Deadline      // deadline: how long calls may take
+	Health     Health        // health: how the backends are probed
+	Ejection   Ejection      // ejection: when the ends of calls take a backend out, long before a probe
+	Retry      Retry         // retry: second tries of calls that provably did not start
+	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
+	Policy     string        // policy: for tools of which nothing else is said; this version allows every call, so only "allow", the default, is taken
+	TLS        BackendTLS    // tls: to the backends; default cleartext
+}
+
+// Backend is one server of a fleet.
+type Backend struct {
+	Addr   string // addr: host:port, unique within the fleet; a name is resolved at each connect
+	Weight int    // weight: share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls; default 100, so that a canary with 5 gets a twentieth of what each other one gets
+	Zone   string // zone: where it is; default nowhere
+}
+
+// Ejection is when calls stop going to a backend for a while because of how calls to
+// it ended. What a tool answers never counts, nor does a caller that leaves. Never more
+// than half of a fleet is out at once.
+type Ejection struct {
+	Failures        int           // failures: calls in a row that were lost, timed out or got UNAVAILABLE, 0 to 1000; 0: never; default 5
+	ConnectFailures int           // connect_failures: connections in a row that could not be made, 0 to 1000; 0: never; default 1
+	TimeoutLeast    time.Duration // timeout_least: a call that timed out counts if the backend had it for so long, more than 0; default 1s
+	Base            time.Duration // base: of the first ejection; each further one without a success between is twice as long, give or take a fifth; default 5s
+	Max             time.Duration // max: of any ejection; default 5m, or base if that is more
+}
+
+// Retry bounds second tries. A call is tried twice at most, and only if it provably
+// did not start the first time.
+type Retry struct {
+	Share float64 // share: of the calls of about the last 10 s that may be tried again, 0 to 1; default 0.1
+	Floor int     // floor: second tries per second that are allowed besides, 0 to 10000; default 10
+}
+
+// Deadline bounds the calls of a fleet.
+type Deadline struct {
+	Default time.Duration // default: of a unary call whose caller names none; default 120s, or max if that is less
+	Max     time.Duration // max: of any unary call; default 15m
+	Stream  time.Duration // stream: of any call that streams; default 1h
+}
+
+// Health is how backends are probed.
+type Health struct {
+	Interval time.Duration // interval: from the end of one probe to the next; default 5s
+	Timeout  time.Duration // timeout: of one probe, connecting included, at most interval; default 1s, or interval if that is less
+	Jitter   float64       // jitter: share of interval by which each wait varies, more than 0 and at most 1; default 0.1
+	Rise     int           // rise: good probes in a row that bring a backend back, 1 to 100; default 2
+	Fall     int           // fall: bad probes in a row that take it out, 1 to 100; default 2
+}
+
+// BackendTLS is TLS to the backends of a fleet.
+type BackendTLS struct {
+	Enabled    bool   // the file has a tls block, if an empty one: tls: {}
+	CAFile     string // ca_file: authorities that may vouch for backends, PEM; default the system's
+	CertFile   string // cert_file: certificate to show to backends, PEM, with key_file; default none
+	KeyFile    string // key_file: its private key, PEM
+	ServerName string // server_name: name that certificates must be for; default the host of the backend's address
+	Insecure   bool   // insecure: true takes any certificate; for tests only, and excludes ca_file
+}
+
+// Default returns the configuration of an empty file, which still lacks fleets.
+func Default() *Config {
+	return &Config{
+		Listen: ":8080",
+		Admin:  "127.0.0.1:8081",
+		Redis:  "embedded",
+		Drain:  Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
+		Log:    Log{Level: slog.LevelInfo, Format: "json"},
+	}
+}
+
+// DefaultFleet returns a fleet of which the file names capability and backends.
+func DefaultFleet(capability string, backends ...string) Fleet {
+	f := Fleet{
+		Capability: capability,
+		Deadline:   Deadline{Default: 120 * time.Second, Max: 15 * time.Minute, Stream: time.Hour},
+		Health:     Health{Interval: 5 * time.Second, Timeout: time.Second, Jitter: 0.1, Rise: 2, Fall: 2},
+		Ejection:   Ejection{Failures: 5, ConnectFailures: 1, TimeoutLeast: time.Second, Base: 5 * time.Second, Max: 5 * time.Minute},
+		Retry:      Retry{Share: 0.1, Floor: 10},
+		SlowStart:  30 * time.Second,
+		Policy:     "allow",
+	}
+	for _, addr := range backends {
+		f.Backends = append(f.Backends, DefaultBackend(addr))
+	}
+	return f
+}
+
+// DefaultBackend returns a backend of which the file names the address alone.
+func DefaultBackend(addr string) Backend { return Backend{Addr: addr, Weight: 100} }
+
+// Addrs returns the addresses of the fleet's backends.
+func (f *Fleet) Addrs() []string {
+	addrs := make([]string, len(f.Backends))
+	for i := range f.Backends {
+		addrs[i] = f.Backends[i].Addr
+	}
+	return addrs
+}

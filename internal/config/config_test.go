@@ -1,0 +1,231 @@
+package config_test
+
+import (
+	"log/slog"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
+)
+
+func TestParseFull(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse("capgate.yaml", []byte(`
+listen: "0.0.0.0:80"
+admin: "[::1]:81"
+redis: embedded
+domains: [Caps.Example.com, internal.]
+zone: eu-west-1a
+tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
+drain: {delay: 0s, timeout: 1m}
+log: {level: debug, format: text}
+fleets:
+  - capability: weather
+    services: [grpc.testing.TestService, a.b_c.D2]
+    backends: ["10.0.0.7:50051", {addr: "weather_1.tools.svc:50051", weight: 5, zone: b}, {addr: "[fe80::1]:1", weight: 0}]
+    dialect: live
+    ejection: {failures: 0, connect_failures: 2, timeout_least: 5s, base: 1s, max: 2s}
+    retry: {share: 0, floor: 3}
+    slow_start: 0s
+    deadline: {default: 1s, max: 2s, stream: 3s}
+    health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3}
+    policy: allow
+    tls: {ca_file: /b.pem, cert_file: /bc.pem, key_file: /bk.pem, server_name: b.example}
+  - &plain
+    capability: plain
+    backends: [localhost:1]
+    tls: {}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := config.DefaultFleet("plain", "localhost:1")
+	plain.TLS.Enabled = true
+	want := &config.Config{
+		Listen: "0.0.0.0:80", Admin: "[::1]:81", Redis: "embedded",
+		Domains: []string{"caps.example.com", "internal"},
+		Zone:    "eu-west-1a",
+		TLS:     config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
+		Drain:   config.Drain{Timeout: time.Minute},
+		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
+		Fleets: []config.Fleet{{
+			Capability: "weather",
+			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
+			Backends:   []config.Backend{{Addr: "10.0.0.7:50051", Weight: 100}, {Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
+			Ejection:   config.Ejection{ConnectFailures: 2, TimeoutLeast: 5 * time.Second, Base: time.Second, Max: 2 * time.Second},
+			Retry:      config.Retry{Floor: 3},
+			Dialect:    call.Live,
+			Deadline:   config.Deadline{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
+			Health:     config.Health{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5, Rise: 1, Fall: 3},
+			Policy:     "allow",
+			TLS:        config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
+		}, plain},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1'], deadline: {max: 10s}, health: {interval: 100ms}, ejection: {base: 10m}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	fleet := config.DefaultFleet("a", "b:1")
+	fleet.Deadline.Max, fleet.Deadline.Default = 10*time.Second, 10*time.Second
+	fleet.Health.Interval, fleet.Health.Timeout = 100*time.Millisecond, 100*time.Millisecond
+	fleet.Ejection.Base, fleet.Ejection.Max = 10*time.Minute, 10*time.Minute
+	want.Fleets = []config.Fleet{fleet}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseAliases(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse("f", []byte(`
+fleets:
+  - {capability: a, backends: &hosts ["h:1", &two {addr: "h:2", weight: 3}], health: &slow {interval: 1m}}
+  - {capability: b, backends: *hosts, health: *slow}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := got.Fleets[1]; b.Backends[0] != config.DefaultBackend("h:1") || b.Backends[1] != (config.Backend{Addr: "h:2", Weight: 3}) || b.Health.Interval != time.Minute {
+		t.Errorf("aliases not followed: %+v", b)
+	}
+}
+
+// Every wanted text must be the beginning of an error, and there must be no other.
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	const fleet = "fleets: [{capability: a, backends: ['b:1']}]\n"
+	for name, test := range map[string]struct {
+		file string
+		want []string
+	}{
+		"empty":             {"", []string{`f:1: fleets: the file is empty; at least one fleet`}},
+		"only a comment":    {"# nothing\n", []string{`f:1: fleets: the file is empty`}},
+		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
+		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, domains, drain, fleets, `}},
+		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
+		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
+		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
+			`f:2: lisen: unknown field; the fields here are admin, `, `f:3: log.leveln: unknown field; the fields here are format, level`}},
+		"given twice": {"listen: ':1'\nlisten: ':2'\n" + fleet, []string{`f:2: listen: given twice; the first is in line 1`}},
+		"addresses": {"listen: 8080\nadmin: ':x'\n" + fleet, []string{
+			`f:1: listen: "8080" is not an address to listen on; write host:port`, `f:2: admin: port "x" must be a number from 0 to 65535`}},
+		"bad host":       {"listen: 'a b:1'\n" + fleet, []string{`f:1: listen: host "a b" is neither`}},
+		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet, []string{`f:2: admin: :1 is the public address too`}},
+		"empty value":    {"listen:\nadmin: ''\n" + fleet, []string{`f:1: listen: must be a string that is not empty`, `f:2: admin: must be a string`}},
+		"redis":          {"redis: redis://:secret@h\n" + fleet, []string{`f:1: redis: only "embedded" is supported yet; leave`}},
+		"domains": {"domains:\n- https://a\n- a.b\n- A.B.\n- '*.c'\n" + fleet, []string{
+			`f:2: domains[0]: "https://a" is not a domain`, `f:4: domains[2]: a.b is given twice`, `f:5: domains[3]: "*.c" is not a domain`}},
+		"tls":    {"tls: {cert_file: a}\n" + fleet, []string{`f:1: tls: cert_file and key_file are both needed`}},
+		"drain":  {"drain: {delay: 5, timeout: -1s}\n" + fleet, []string{`f:1: drain.delay: "5" is not a duration; write a number with a unit`, `f:1: drain.timeout: -1s is not possible; it must not be negative`}},
+		"log":    {"log: {level: loud, format: xml}\n" + fleet, []string{`f:1: log.level: "loud" is not a level`, `f:1: log.format: "xml" is not a format`}},
+		"no key": {fleet[:len(fleet)-2] + ", {}]\n", []string{`f:1: fleets[1].capability: needed`, `f:1: fleets[1].backends: needed`}},
+		"capabilities": {"fleets:\n- {capability: Weather, backends: ['b:1']}\n- {capability: a, backends: ['b:1']}\n- {capability: a, backends: ['b:1']}\n", []string{
+			`f:2: fleets[0].capability: "Weather" is not a capability id; it has 1 to 63 lower-case`, `f:4: fleets[2].capability: a has a fleet already, in line 3`}},
+		"services": {"fleets:\n- {capability: a, backends: ['b:1'], services: [x.Y, x.Y, /x.Y/Z, a..b, 1a]}\n- {capability: c, backends: ['b:1'], services: [x.Y]}\n", []string{
+			`f:2: fleets[0].services[1]: x.Y is given already at fleets[0].services[0]`, `f:2: fleets[0].services[2]: "/x.Y/Z" is not a gRPC service`,
+			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
+		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b:1'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
+			`f:5: fleets[0].backends[1]: dns:// is not supported yet; write host:port, as in "b:1"`, `f:6: fleets[0].backends[2]: the host is missing; for this machine write "127.0.0.1:1"`,
+			`f:7: fleets[0].backends[3]: "b" is not an address`, `f:8: fleets[0].backends[4]: port "0" must be`, `f:9: fleets[0].backends[5]: 0.0.0.0 is no address`,
+			`f:10: fleets[0].backends[6]: write host:port without "https://"`, `f:11: fleets[0].backends[7]: b:1 is given twice`, `f:12: fleets[0].backends[8]: host "a/b" is`,
+			`f:13: fleets[0].backends[9]: must be a string`}},
+		"backends with more": {"zone: 'a b'\nfleets:\n- capability: a\n  backends:\n  - {addr: 'b:1', weight: 10001, zone: 'x/y'}\n  - {weight: 1}\n  - {addr: 'b:1'}\n  - {addr: b, port: 1}\n", []string{
+			`f:1: zone: "a b" is not a zone`, `f:5: fleets[0].backends[0].weight: "10001" is not possible; it must be a whole number from 0 to 10000`,
+			`f:5: fleets[0].backends[0].zone: "x/y" is not a zone`, `f:6: fleets[0].backends[1].addr: needed: the backend's host:port`,
+			`f:7: fleets[0].backends[2].addr: b:1 is given twice`, `f:8: fleets[0].backends[3].addr: "b" is not an address`,
+			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, weight, zone`}},
+		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, connect_failures: x, timeout_least: 0s, base: 1ms, max: 1s}\n  retry: {share: 2, floor: -1}\n  slow_start: -1s\n", []string{
+			`f:4: fleets[0].ejection.failures: "-1" is not possible; it must be a whole number from 0 to 1000`, `f:4: fleets[0].ejection.connect_failures: "x"`,
+			`f:4: fleets[0].ejection.timeout_least: 0 is not possible`, `f:4: fleets[0].ejection.base: 1ms is too short; it must be at least 10ms`,
+			`f:4: fleets[0].ejection.max: 1s is less than base, which is 5s`, `f:5: fleets[0].retry.share: "2" is not possible; it must be a number from 0 to 1`,
+			`f:5: fleets[0].retry.floor: "-1"`, `f:6: fleets[0].slow_start: -1s is not possible`}},
+		"no backends": {"fleets: [{capability: a, backends: []}]\n", []string{`f:1: fleets[0].backends: needed`}},
+		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: block\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n", []string{
+			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
+			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
+			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: block is not supported yet`,
+			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`, `f:8: fleets[0].tls: cert_file and key_file belong`}},
+		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
+		"dialect":  {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := config.Parse("f", []byte(test.file))
+			if err == nil {
+				t.Fatalf("accepted: %+v", c)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+			matchLines(t, strings.Split(err.Error(), "\n"), test.want)
+		})
+	}
+}
+
+// matchLines compares errors with the beginnings that are wanted, in any order.
+func matchLines(t *testing.T, got, want []string) {
+	t.Helper()
+	left := append([]string(nil), want...)
+	for _, line := range got {
+		found := false
+		for i, w := range left {
+			if strings.HasPrefix(line, w) {
+				left = append(left[:i], left[i+1:]...)
+				found = true
+				break
+			}
+		}
+		if !found {
+			t.Errorf("not wanted: %s", line)
+		}
+	}
+	for _, w := range left {
+		t.Errorf("missing: %s", w)
+	}
+}
+
+func TestParseBoundsAliases(t *testing.T) {
+	t.Parallel()
+	file := "fleets:\n- {capability: a, backends: &b [" + strings.Repeat("'b:1',", 3000) + "]}\n" +
+		strings.Repeat("- {capability: a, backends: *b}\n", 3000)
+	_, err := config.Parse("f", []byte(file))
+	if err == nil || strings.Count(err.Error(), "\n") > 1000 {
+		t.Errorf("a file that expands to nine million values: %.100v", err)
+	}
+}
+
+func TestExampleFile(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../capgate.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Parse("capgate.example.yaml", data); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("fleets: [{capability: a, backends: ['b:1']}]"))
+	f.Add([]byte("listen: &a [*a, {x: *a}]\n---\n"))
+	f.Add([]byte("? [a]\n: b\nfleets:\n- &x {<<: *x, capability: !!binary aGk=}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := config.Parse("f", data)
+		if (c == nil) == (err == nil) {
+			t.Fatalf("config %v, error %v", c, err)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error is one problem of a file.
+type Error struct {
+	File string
+	Line int    // from 1
+	Path string // the field, "fleets[0].backends[1]"; "" for the file as a whole
+	Text string // what is wrong and what would be right
+}
+
+func (e Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s: %s", e.File, e.Line, e.Path, e.Text)
+}
+
+// Errors are all problems of a file in the order of its lines.
+type Errors []Error
+
+// Error has one line for each problem.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i := range e {
+		lines[i] = e[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// backend reads an address, or a mapping that has one.
+func (p *parser) backend(f *Fleet) field {
+	seen := map[string]bool{}
+	return func(at place) {
+		b := DefaultBackend("")
+		where := at
+		if kindOf(at.node) != yaml.MappingNode {
+			p.text(&b.Addr, checkBackend)(at)
+		} else {
+			where = at.child("addr")
+			p.mapping(at, map[string]field{
+				"addr":   p.text(&b.Addr, checkBackend),
+				"weight": p.integer(&b.Weight, 0, 10_000),
+				"zone":   p.text(&b.Zone, checkZone),
+			})
+			if b.Addr == "" {
+				p.missing(at, "addr", "needed: the backend's host:port")
+			}
+		}
+		if b.Addr == "" {
+			return
+		}
+		if seen[b.Addr] {
+			p.fail(where, "%s is given twice", b.Addr)
+			return
+		}
+		seen[b.Addr] = true
+		f.Backends = append(f.Backends, b)
+	}
+}
+
+func kindOf(node *yaml.Node) yaml.Kind {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	return node.Kind
+}
+
+func (p *parser) ejection(f *Fleet) field {
+	return func(at place) {
+		e := &f.Ejection
+		standard := e.Max
+		e.Max = 0
+		p.mapping(at, map[string]field{
+			"failures":         p.integer(&e.Failures, 0, 1000),
+			"connect_failures": p.integer(&e.ConnectFailures, 0, 1000),
+			"timeout_least":    p.duration(&e.TimeoutLeast, 1),
+			"base":             p.duration(&e.Base, 10*time.Millisecond),
+			"max":              p.duration(&e.Max, 10*time.Millisecond),
+		})
+		if e.Max == 0 {
+			e.Max = max(standard, e.Base)
+		}
+		if e.Max < e.Base {
+			p.fail(at.child("max"), "%s is less than base, which is %s", e.Max, e.Base)
+		}
+	}
+}
+
+func (p *parser) retry(f *Fleet) field {
+	return func(at place) {
+		p.mapping(at, map[string]field{
+			"share": p.ratio(&f.Retry.Share),
+			"floor": p.integer(&f.Retry.Floor, 0, 10_000),
+		})
+	}
+}

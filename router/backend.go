@@ -1,0 +1,129 @@
+package router
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Backend is one server of a fleet. It lives as long as some table names it, over
+// changes of the configuration.
+type Backend struct {
+	// ID is a small number that no other backend of this and all former tables has:
+	// the index under which the gateway keeps the backend's connections.
+	ID         int
+	Addr       string // host:port
+	Capability string // the fleet's
+
+	configured call.Dialect
+	detected   atomic.Uint32 // call.Dialect that health found
+	standing   *standing     // of the fleet
+	load       *load
+	turnout    turnout
+}
+
+// turnout is whether calls come to a backend, and for how long not.
+type turnout struct {
+	failures     atomic.Int32 // in a row, of calls that it had
+	missed       atomic.Int32 // connections in a row that could not be made
+	returns      atomic.Int32 // ejections since its last success
+	ejectedUntil atomic.Int64 // time of the clock; changed with standing.mu held
+	rampUntil    atomic.Int64 // time of the clock at which it has its whole share; changed with standing.mu held
+
+	ejectedFor Class // guarded by standing.mu
+	out        bool  // calls did not come here; guarded by standing.mu
+}
+
+// load is what every call touches of a backend. Those of a fleet lie close together,
+// since calls compare them, but each on a cache line of its own, also where the
+// allocator begins with eight bytes for itself, since every call writes it.
+type load struct {
+	inFlight atomic.Int64
+	latency  latency
+	routed   atomic.Int64 // calls so far, less second tries
+	backend  *Backend
+	clock    *clock
+	trouble  atomic.Uint32 // 0: turnout's counters are 0
+	_        [20]byte
+}
+
+// newBackend makes a backend that owns load.
+func newBackend(id int, capability, addr string, configured call.Dialect, s *standing, load *load) *Backend {
+	b := &Backend{ID: id, Addr: addr, Capability: capability, configured: configured, standing: s, load: load}
+	load.backend, load.clock = b, s.clock
+	return b
+}
+
+// Dialect is the shape of the capability protocol that the backend speaks: the
+// configured one, else the one that health found, else Auto.
+func (b *Backend) Dialect() call.Dialect {
+	if b.configured != call.Auto {
+		return b.configured
+	}
+	return call.Dialect(b.detected.Load())
+}
+
+// InFlight is the number of calls that were routed here and are not done.
+func (b *Backend) InFlight() int64 { return b.load.inFlight.Load() }
+
+// Claim is a call's place among those in flight at a backend. The zero Claim is none.
+type Claim struct{ load *load }
+
+// Done gives the place up, and tells what the call learned of the backend. It must be
+// called once.
+func (c Claim) Done(o Outcome) {
+	l := c.load
+	if l == nil {
+		return
+	}
+	l.inFlight.Add(-1)
+	switch o.Class {
+	case Neutral:
+	case Succeeded:
+		if o.Latency > 0 {
+			l.latency.observe(l.clock.at(o.At), o.Latency)
+		}
+		if l.trouble.Load() != 0 {
+			l.forgive(l.clock.at(o.At))
+		}
+	default:
+		l.backend.failed(o, l.clock.at(o.At))
+	}
+}
+
+// forgive ends the counting of failures.
+func (l *load) forgive(now time.Duration) {
+	l.trouble.Store(0)
+	t := &l.backend.turnout
+	t.failures.Store(0)
+	t.missed.Store(0)
+	if t.returns.Load() == 0 {
+		return
+	}
+	// A call that was there before the ejection proves nothing for the time after it.
+	if int64(now) < t.ejectedUntil.Load() {
+		l.trouble.Store(1)
+		return
+	}
+	t.returns.Store(0)
+}
+
+func (b *Backend) failed(o Outcome, now time.Duration) {
+	if o.Latency > 0 {
+		b.load.latency.peak(now, o.Latency)
+	}
+	rules := &b.standing.fleet.Load().ejection
+	count, limit := &b.turnout.failures, rules.Failures
+	switch {
+	case o.Class == Unreachable:
+		count, limit = &b.turnout.missed, rules.ConnectFailures
+	case o.Class == TimedOut && o.Latency < rules.TimeoutLeast:
+		return
+	}
+	n := count.Add(1)
+	b.load.trouble.Store(1)
+	if limit > 0 && int(n) >= limit {
+		b.standing.eject(b, o.Class, now)
+	}
+}

@@ -1,0 +1,76 @@
+package router
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Retries bounds second tries of a fleet's calls, so that a fleet in trouble gets
+// few calls more than its callers make. A zero field takes its default.
+type Retries struct {
+	Share float64 // of the calls of about the last 10 s that may be tried again; default 0.1; negative: none
+	Floor int     // tries per second that are allowed besides; default 10; negative: none
+}
+
+func (r Retries) withDefaults() Retries {
+	if r.Share == 0 {
+		r.Share = 0.1
+	}
+	if r.Floor == 0 {
+		r.Floor = 10
+	}
+	r.Share, r.Floor = max(r.Share, 0), max(r.Floor, 0)
+	return r
+}
+
+// window is the time over which calls and their second tries are compared: long
+// enough for the burst of a backend that dies with many calls on their way to it.
+const window = 10 * time.Second
+
+// budget compares a fleet's calls and second tries, both fading with time. What was
+// allowed in the long run is thus Share of the calls and Floor a second. Calls are
+// counted by the backends that got them: only a second try adds them up.
+type budget struct {
+	at      time.Duration
+	seen    int64 // calls counted so far
+	calls   float64
+	retries float64
+
+	allowed atomic.Int64
+	denied  atomic.Int64
+}
+
+// allow takes one second try out of the budget if there is one in it.
+func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
+	if passed := now - b.at; passed > 0 {
+		keep := math.Exp(-float64(passed) / float64(window))
+		// The new calls came evenly over the time that passed, and faded since.
+		fresh := float64(max(seen-b.seen, 0)) * (1 - keep) * float64(window) / float64(passed)
+		b.calls = b.calls*keep + fresh
+		b.retries *= keep
+	} else {
+		b.calls += float64(max(seen-b.seen, 0))
+	}
+	b.at, b.seen = max(now, b.at), seen
+	if b.retries+1 > b.calls*r.Share+float64(r.Floor)*window.Seconds() {
+		b.denied.Add(1)
+		return false
+	}
+	b.retries++
+	b.allowed.Add(1)
+	return true
+}
+
+// AllowRetry says whether a call that provably did not start at its backend may be
+// tried at another, and counts it if so.
+func (f *Fleet) AllowRetry() bool {
+	var seen int64
+	for _, b := range f.Backends {
+		seen += b.load.routed.Load()
+	}
+	now := f.clock.now()
+	f.standing.mu.Lock()
+	defer f.standing.mu.Unlock()
+	return f.standing.budget.allow(f.retries, seen, now)
+}

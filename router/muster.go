@@ -1,0 +1,209 @@
+package router
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// never is a time that does not come.
+const never = time.Duration(math.MaxInt64)
+
+// member is a backend as one table has it.
+type member struct {
+	*Backend
+	weight int  // 0: no calls
+	near   bool // in the gateway's own zone
+}
+
+// roll is who of a fleet is what at one moment.
+type roll struct {
+	usable   []member
+	down     int // by probes
+	ejected  int // by how calls ended
+	off      int // weight 0
+	panicked bool
+	limit    int // of the ejected
+	until    time.Duration
+}
+
+// muster makes the picker for now: who gets calls. The caller holds standing.mu.
+//
+// In peace these are the backends that are not down, less the ejected, who are at
+// most half of them and so of the fleet. When fewer than half of the fleet are not
+// down, probes are more likely wrong than so many backends dead: calls then go to
+// all but those where nobody listens, as the last probe found or, since then, a call
+// did.
+func (f *Fleet) muster(now time.Duration) *picker {
+	r := &roll{until: never}
+	candidates := f.candidates(r)
+	r.limit = len(candidates) / 2
+	ejected := make([]member, 0, r.limit)
+	for _, m := range candidates {
+		if f.ejectionHolds(m, now, r.panicked) {
+			ejected = append(ejected, m)
+		}
+	}
+	if len(ejected) > r.limit {
+		// Probes took others out since. Who was to come back first does so now.
+		slices.SortStableFunc(ejected, func(a, b member) int {
+			return cmp.Compare(b.turnout.ejectedUntil.Load(), a.turnout.ejectedUntil.Load())
+		})
+		for _, m := range ejected[r.limit:] {
+			m.turnout.ejectedUntil.Store(int64(now))
+		}
+		ejected = ejected[:r.limit]
+	}
+	r.ejected = len(ejected)
+	for _, m := range ejected {
+		m.turnout.out = true
+		r.until = min(r.until, time.Duration(m.turnout.ejectedUntil.Load()))
+	}
+	for _, m := range candidates {
+		if !f.ejectionHolds(m, now, r.panicked) {
+			r.usable = append(r.usable, m)
+		}
+	}
+	p := newPicker(f, r, f.ramp(r, now))
+	f.pick.Store(p)
+	return p
+}
+
+// musterIfDue makes a new picker when the present one is out of date. The caller
+// holds standing.mu.
+func (f *Fleet) musterIfDue(now time.Duration) *picker {
+	if p := f.pick.Load(); now < p.until {
+		return p
+	}
+	return f.muster(now)
+}
+
+// candidates are those whom probes let have calls.
+func (f *Fleet) candidates(r *roll) []member {
+	weighted, healthy := 0, 0
+	for i, m := range f.members {
+		if m.weight > 0 {
+			weighted++
+			if f.states[i].State.Usable() {
+				healthy++
+			}
+		}
+	}
+	r.panicked = 2*healthy < weighted
+	candidates := make([]member, 0, weighted)
+	for i, m := range f.members {
+		state := &f.states[i]
+		switch {
+		case m.weight == 0:
+			r.off++
+			m.turnout.out = true
+		case state.State.Usable(), r.panicked && !state.Refused:
+			candidates = append(candidates, m)
+		default:
+			r.down++
+			m.turnout.out = true
+		}
+	}
+	return candidates
+}
+
+// ejectionHolds says whether a backend's ejection keeps calls from it.
+func (f *Fleet) ejectionHolds(m member, now time.Duration, panicked bool) bool {
+	return int64(now) < m.turnout.ejectedUntil.Load() && (!panicked || m.turnout.ejectedFor == Unreachable)
+}
+
+// ramp begins the slow start of those who come back, and says whether anybody's is
+// under way.
+func (f *Fleet) ramp(r *roll, now time.Duration) bool {
+	ramping := false
+	for _, m := range r.usable {
+		if m.turnout.out {
+			m.turnout.out = false
+			// In a panic nobody is to be spared.
+			if !r.panicked && f.slowStart > 0 {
+				m.turnout.rampUntil.Store(int64(now + f.slowStart))
+			}
+		}
+		if end := time.Duration(m.turnout.rampUntil.Load()); end > now {
+			ramping = true
+			r.until = min(r.until, end)
+		}
+	}
+	return ramping && len(r.usable) > 1
+}
+
+// Stats are a fleet's backends and counters at one moment.
+type Stats struct {
+	Usable  int  // that calls go to
+	Down    int  // by probes
+	Ejected int  // by how calls ended
+	Off     int  // of weight 0
+	Panic   bool // fewer than half are healthy by probes, and calls go to all that are not surely dead
+
+	Ejections     int64
+	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
+	Retries       int64 // second tries
+	RetriesDenied int64 // that the budget did not allow
+}
+
+// Stats returns them as of now.
+func (f *Fleet) Stats() Stats {
+	s := f.standing
+	s.mu.Lock()
+	p := f.musterIfDue(f.clock.now())
+	s.mu.Unlock()
+	return Stats{
+		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.off, Panic: p.panicked,
+		Ejections: s.ejections.Load(), Spared: s.spared.Load(),
+		Retries: s.budget.allowed.Load(), RetriesDenied: s.budget.denied.Load(),
+	}
+}
+
+// Health returns what is known about the fleet's backends.
+func (f *Fleet) Health() *health.Snapshot { return f.pick.Load().health }
+
+// setHealth takes a snapshot. A backend of which it says nothing is unknown, and so
+// usable. The caller holds standing.mu.
+func (f *Fleet) setHealth(s *health.Snapshot) {
+	known := make(map[string]*health.Backend, len(s.Backends))
+	for i := range s.Backends {
+		known[s.Backends[i].Addr] = &s.Backends[i]
+	}
+	states := make([]health.Backend, len(f.Backends))
+	for i, b := range f.Backends {
+		states[i] = health.Backend{Addr: b.Addr, Dialect: b.Dialect()}
+		if k := known[b.Addr]; k != nil {
+			states[i] = *k
+			b.detected.Store(uint32(k.Dialect))
+		}
+	}
+	f.states = states
+	f.health = health.NewSnapshot(f.Capability, states)
+	f.muster(f.clock.now())
+}
+
+// noBackend is what calls get when there is nobody to take them.
+func (f *Fleet) noBackend() *call.Refusal {
+	r := &call.Refusal{
+		Kind:       call.Unavailable,
+		Reason:     "NO_HEALTHY_BACKEND",
+		Message:    "no healthy backend for capability " + f.Capability,
+		Metadata:   map[string]string{"capability": f.Capability},
+		RetryAfter: retryAfter,
+	}
+	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return m.weight > 0 }); {
+	case len(f.members) == 0:
+		r.Reason, r.Message = "NO_BACKEND", "capability "+f.Capability+" has no backends"
+		return r
+	case off:
+		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" have the weight 0"
+		return r
+	}
+	_, summary := f.health.Ready()
+	r.Message += ": " + summary
+	return r
+}

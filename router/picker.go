@@ -1,0 +1,221 @@
+package router
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+)
+
+const (
+	// overprovision is how much of a zone may be gone before calls leave it: while
+	// 1/1.4 of its weight is usable, it keeps all of its gateway's calls.
+	overprovision = 1.4
+	// spillFrom calls in flight, at spillFactor times another's cost, send a call past
+	// what zones and weights say: they are wishes, and no reason to queue up.
+	spillFrom   = 8
+	spillFactor = 4
+)
+
+// picker is what calls choose from: one fleet's usable backends at one moment.
+// It is immutable.
+type picker struct {
+	until   time.Duration // when it is out of date, such as when a slow start ends
+	n       int32         // usable backends
+	ramping bool          // somebody starts slowly
+	plain   []*load       // all usable backends, when nothing but their loads decides among them
+	*choice               // what else may decide
+
+	few [16]*load // plain's, when there is room: one miss of the cache less
+}
+
+// choice is the part of a picker that calls of an ordinary fleet do not look at.
+type choice struct {
+	near   set           // the usable backends of the gateway's zone, or all if there are none or no zone
+	far    set           // the others
+	leave  uint32        // of 2^32 calls, how many go to far
+	all    []member      // usable
+	none   *call.Refusal // what calls get when all is empty
+	health *health.Snapshot
+	*roll
+}
+
+// set is backends among which weight decides; those of the same weight are a group.
+type set struct {
+	groups []group
+	total  uint64 // weight
+}
+
+type group struct {
+	members []*load
+	upTo    uint64 // weights of this group and of those before it
+	weight  int    // of each member
+}
+
+func newPicker(f *Fleet, r *roll, ramping bool) *picker {
+	c := &choice{roll: r, all: r.usable, health: f.health}
+	p := &picker{n: int32(len(r.usable)), until: r.until, ramping: ramping, choice: c}
+	if len(p.all) == 0 {
+		p.none = f.noBackend()
+		return p
+	}
+	var near, far []member
+	for _, m := range p.all {
+		if m.near {
+			near = append(near, m)
+		} else {
+			far = append(far, m)
+		}
+	}
+	if len(near) == 0 {
+		near, far = far, nil
+	}
+	c.near, c.far = newSet(near), newSet(far)
+	if len(far) > 0 {
+		var zone uint64
+		for _, m := range f.members {
+			if m.near {
+				zone += uint64(m.weight)
+			}
+		}
+		stay := min(overprovision*float64(c.near.total)/float64(zone), 1)
+		c.leave = uint32((1 - stay) * (1 << 32))
+	}
+	if len(far) == 0 && len(c.near.groups) == 1 {
+		p.plain = append(p.few[:0], c.near.groups[0].members...)
+	}
+	return p
+}
+
+func newSet(members []member) set {
+	if len(members) == 0 {
+		return set{}
+	}
+	members = slices.Clone(members)
+	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(b.weight, a.weight) })
+	var s set
+	for i, m := range members {
+		if i == 0 || m.weight != members[i-1].weight {
+			s.groups = append(s.groups, group{weight: m.weight})
+		}
+		g := &s.groups[len(s.groups)-1]
+		g.members = append(g.members, m.load)
+		s.total += uint64(m.weight)
+		g.upTo = s.total
+	}
+	return s
+}
+
+// spare says whether one more backend may be ejected.
+func (p *picker) spare(why Class) bool {
+	return p.ejected < p.limit && (!p.panicked || why == Unreachable)
+}
+
+// choose draws a backend that takes a call, out of at least two.
+func (p *picker) choose(now time.Duration, tried *load, slowStart time.Duration) *load {
+	if p.plain != nil {
+		return p.two(p.plain, now, tried, slowStart)
+	}
+	from := &p.near
+	if p.leave > 0 && rand.Uint32() < p.leave {
+		from = &p.far
+	}
+	var target *load
+	g := from.draw()
+	if len(g.members) > 1 {
+		target = p.two(g.members, now, tried, slowStart)
+	} else if target = g.members[0]; p.ramping && !target.admits(now, slowStart) {
+		target = p.another(target).load
+	}
+	if target.inFlight.Load() >= spillFrom {
+		target = p.spill(target, g.weight, now)
+	}
+	if target == tried {
+		target = p.another(tried).load
+	}
+	return target
+}
+
+// two draws two of at least two backends, and takes the better one.
+func (p *picker) two(members []*load, now time.Duration, tried *load, slowStart time.Duration) *load {
+	r, n := rand.Uint64(), uint64(len(members))
+	i, j := uint64(uint32(r))*n>>32, (r>>32)*(n-1)>>32
+	if j >= i {
+		j++
+	}
+	a, b := members[i], members[j]
+	switch {
+	case a == tried:
+		return b
+	case b == tried:
+		return a
+	}
+	if b.lighter(a) {
+		a, b = b, a
+	}
+	if p.ramping && !a.admits(now, slowStart) && b.admits(now, slowStart) {
+		return b
+	}
+	return a
+}
+
+// draw chooses a group by the weight of its members.
+func (s *set) draw() *group {
+	low, high := 0, len(s.groups)-1
+	for at := rand.Uint64N(s.total); low < high; {
+		if middle := (low + high) / 2; at < s.groups[middle].upTo {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return &s.groups[low]
+}
+
+// another is any usable backend but one; there are at least two.
+func (p *picker) another(but *load) *member {
+	i := rand.IntN(len(p.all))
+	if p.all[i].load == but {
+		i = (i + 1) % len(p.all)
+	}
+	return &p.all[i]
+}
+
+// spill takes some other backend instead of one that has far more to do.
+func (p *picker) spill(target *load, weight int, now time.Duration) *load {
+	other := p.another(target)
+	if p.ramping && int64(now) < other.turnout.rampUntil.Load() {
+		return target
+	}
+	mine, its := target.latency.both(&other.load.latency)
+	if target.cost(mine)/float64(weight) > spillFactor*other.load.cost(its)/float64(other.weight) {
+		return other.load
+	}
+	return target
+}
+
+// cost is about how long a call would take, if each that is there took the latency.
+func (l *load) cost(nanos float64) float64 { return (nanos + grain) * float64(l.inFlight.Load()+1) }
+
+// lighter says whether l promises to answer a call sooner than a: by latency times
+// calls in flight, or by these alone while the latency of either is not known.
+func (l *load) lighter(a *load) bool {
+	mine, its := l.latency.both(&a.latency)
+	return l.cost(mine) < a.cost(its)
+}
+
+// leastShare is what a backend gets of its share when its slow start begins.
+const leastShare = 0.1
+
+// admits says whether a backend that starts slowly takes this call.
+func (l *load) admits(now, slowStart time.Duration) bool {
+	left := l.backend.turnout.rampUntil.Load() - int64(now)
+	if left <= 0 || slowStart <= 0 {
+		return true
+	}
+	share := max(1-float64(left)/float64(slowStart), leastShare)
+	return rand.Float64() < share
+}

@@ -1,0 +1,144 @@
+package router
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Key is everything in a call that may name its capability. Empty fields name
+// nothing. Resolve keeps none of the strings, so they may be views of a buffer.
+type Key struct {
+	Metadata  string // metadata x-capability-id
+	Message   string // InvokeRequest.capability_id, once the first message is read
+	Authority string // :authority, port included
+	Service   string // gRPC service, "package.Service"
+}
+
+// maxLabel is the longest label of a host name in bytes (RFC 1035 §2.3.4), and so
+// the longest capability id.
+const maxLabel = 63
+
+// Resolve finds the fleet that a key names. Metadata, message and the first label
+// of an authority within one of the table's domains each name a capability; those
+// that are there must agree. Only when none is there does the service's fleet take
+// the call: a caller that names a capability means it, whatever the service.
+func (t *Table) Resolve(k Key) (*Fleet, *call.Refusal) {
+	name := k.Metadata
+	if name == "" {
+		name = k.Message
+	} else if k.Message != "" && k.Message != name {
+		return nil, t.conflict(k)
+	}
+	label := t.label(k.Authority)
+	if label == "" && name == "" {
+		if f := t.services[k.Service]; f != nil {
+			return f, nil
+		}
+		return nil, t.ambiguous
+	}
+	if name == "" {
+		return t.byLabel(label)
+	}
+	if label != "" && !strings.EqualFold(label, name) {
+		return nil, t.conflict(k)
+	}
+	if f := t.fleets[name]; f != nil {
+		return f, nil
+	}
+	return nil, unknown(name)
+}
+
+// Names says whether a key names a capability otherwise than by its message or its
+// service.
+func (t *Table) Names(k Key) bool { return k.Metadata != "" || t.label(k.Authority) != "" }
+
+// label returns the first label of an authority whose other labels are one of the
+// domains, or "". Host names are case-insensitive (RFC 9110 §4.2.3) and may end
+// with the root's dot.
+func (t *Table) label(authority string) string {
+	if len(t.domains) == 0 {
+		return ""
+	}
+	host := authority
+	if i := strings.LastIndexByte(host, ':'); i >= 0 {
+		host = host[:i]
+	}
+	label, rest, ok := strings.Cut(strings.TrimSuffix(host, "."), ".")
+	if !ok {
+		return ""
+	}
+	for _, d := range t.domains {
+		if strings.EqualFold(rest, d) {
+			return label
+		}
+	}
+	return ""
+}
+
+// byLabel looks a capability up by a label in any case. The lower-case copy stays
+// on the stack.
+func (t *Table) byLabel(label string) (*Fleet, *call.Refusal) {
+	var lower [maxLabel]byte
+	if len(label) <= maxLabel {
+		for i := range len(label) {
+			c := label[i]
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			lower[i] = c
+		}
+		if f := t.fleets[string(lower[:len(label)])]; f != nil {
+			return f, nil
+		}
+	}
+	return nil, unknown(label)
+}
+
+func (t *Table) conflict(k Key) *call.Refusal {
+	r := &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT", Metadata: map[string]string{}}
+	var named []string
+	for _, n := range [...]struct{ key, words, name string }{
+		{"metadata", "metadata x-capability-id", k.Metadata},
+		{"message", "capability_id of the message", k.Message},
+		{"authority", ":authority", t.label(k.Authority)},
+	} {
+		if n.name != "" {
+			r.Metadata[n.key] = show(n.name)
+			named = append(named, fmt.Sprintf("%s says %q", n.words, show(n.name)))
+		}
+	}
+	r.Message = "the call names more than one capability: " + strings.Join(named, ", ")
+	return r
+}
+
+func unknown(name string) *call.Refusal {
+	name = show(name)
+	return &call.Refusal{
+		Kind:     call.NotFound,
+		Reason:   "CAPABILITY_UNKNOWN",
+		Message:  fmt.Sprintf("no capability %q is configured", name),
+		Metadata: map[string]string{"capability": name},
+	}
+}
+
+func keyMissing(domains []string) *call.Refusal {
+	ways := "metadata x-capability-id or capability_id in an InvokeRequest"
+	if len(domains) > 0 {
+		ways = "metadata x-capability-id, capability_id in an InvokeRequest, or the authority <capability>." + domains[0]
+	}
+	return &call.Refusal{
+		Kind:    call.InvalidArgument,
+		Reason:  "ROUTING_KEY_MISSING",
+		Message: "the call names no capability, and no fleet is configured for its service; name one by " + ways,
+	}
+}
+
+// show copies a name out of a caller's buffer, in a form fit for an error.
+func show(name string) string {
+	if len(name) > maxLabel {
+		name = name[:maxLabel] + "…"
+	}
+	return strings.Clone(strings.ToValidUTF8(name, "\uFFFD"))
+}

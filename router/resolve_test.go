@@ -1,0 +1,117 @@
+package router_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/router"
+)
+
+func newTable(t testing.TB, cfg router.Config, prev *router.Table) *router.Table {
+	t.Helper()
+	table, err := router.NewTable(cfg, prev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, router.Config{
+		Domains: []string{"Caps.Example.com", "other.test"},
+		Fleets: []router.FleetConfig{
+			{Capability: "weather", Backends: router.Addrs("w:1")},
+			{Capability: "news", Services: []string{"p.News"}, Backends: router.Addrs("n:1")},
+		},
+	}, nil)
+	long := strings.Repeat("x", 100)
+	for name, test := range map[string]struct {
+		key      router.Key
+		want     string // capability, or the reason of the refusal
+		kind     call.Kind
+		metadata map[string]string
+	}{
+		"metadata":                    {router.Key{Metadata: "weather"}, "weather", 0, nil},
+		"message":                     {router.Key{Message: "weather"}, "weather", 0, nil},
+		"authority":                   {router.Key{Authority: "weather.caps.example.com"}, "weather", 0, nil},
+		"authority with port":         {router.Key{Authority: "weather.caps.example.com:8080"}, "weather", 0, nil},
+		"authority in capitals":       {router.Key{Authority: "WeaTher.CAPS.example.COM.:1"}, "weather", 0, nil},
+		"authority of second domain":  {router.Key{Authority: "news.other.test"}, "news", 0, nil},
+		"service":                     {router.Key{Service: "p.News"}, "news", 0, nil},
+		"service, other authority":    {router.Key{Service: "p.News", Authority: "localhost:8080"}, "news", 0, nil},
+		"metadata beats service":      {router.Key{Metadata: "weather", Service: "p.News"}, "weather", 0, nil},
+		"message beats service":       {router.Key{Message: "weather", Service: "p.News"}, "weather", 0, nil},
+		"authority beats service":     {router.Key{Authority: "weather.other.test", Service: "p.News"}, "weather", 0, nil},
+		"all agree":                   {router.Key{Metadata: "weather", Message: "weather", Authority: "Weather.other.test"}, "weather", 0, nil},
+		"foreign authority is no key": {router.Key{Metadata: "weather", Authority: "news.example.com"}, "weather", 0, nil},
+
+		"nothing":              {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"unknown service":      {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"domain itself":        {router.Key{Authority: "caps.example.com:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"two labels":           {router.Key{Authority: "a.weather.caps.example.com"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"no first label":       {router.Key{Authority: ".caps.example.com"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"IPv6":                 {router.Key{Authority: "[::1]:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"metadata, message":    {router.Key{Metadata: "weather", Message: "news"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "weather", "message": "news"}},
+		"metadata, authority":  {router.Key{Metadata: "weather", Authority: "news.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "weather", "authority": "news"}},
+		"message, authority":   {router.Key{Message: "weather", Authority: "news.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"message": "weather", "authority": "news"}},
+		"three ways":           {router.Key{Metadata: "a", Message: "b", Authority: "c.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "a", "message": "b", "authority": "c"}},
+		"unknown":              {router.Key{Metadata: "nope"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"}},
+		"unknown, service":     {router.Key{Message: "nope", Service: "p.News"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"}},
+		"unknown label":        {router.Key{Authority: "nope.other.test"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"}},
+		"ids are exact":        {router.Key{Metadata: "Weather"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "Weather"}},
+		"long label":           {router.Key{Authority: long + ".other.test"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": long[:63] + "…"}},
+		"bytes that are no id": {router.Key{Message: "\xff\n"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "\uFFFD\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, refusal := table.Resolve(test.key)
+			if refusal == nil {
+				if f.Capability != test.want {
+					t.Errorf("fleet %s, want %s", f.Capability, test.want)
+				}
+				return
+			}
+			if f != nil || refusal.Reason != test.want || refusal.Kind != test.kind {
+				t.Fatalf("refused with %+v, want %s", refusal, test.want)
+			}
+			if !maps.Equal(refusal.Metadata, test.metadata) {
+				t.Errorf("metadata %v, want %v", refusal.Metadata, test.metadata)
+			}
+		})
+	}
+}
+
+func TestResolveSaysHowToNameOne(t *testing.T) {
+	t.Parallel()
+	_, refusal := newTable(t, router.Config{Domains: []string{"caps.test"}}, nil).Resolve(router.Key{})
+	for _, way := range []string{"x-capability-id", "capability_id", "<capability>.caps.test"} {
+		if !strings.Contains(refusal.Message, way) {
+			t.Errorf("%q does not mention %s", refusal.Message, way)
+		}
+	}
+}
+
+func TestResolveKeepsNoBuffer(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather"}}}, nil)
+	f, _ := table.Resolve(router.Key{Message: string([]byte("weather"))})
+	if f != table.Fleet("weather") {
+		t.Error("the fleet is not the table's own")
+	}
+}
+
+func TestNewTableRefusesDoubles(t *testing.T) {
+	t.Parallel()
+	for name, fleets := range map[string][]router.FleetConfig{
+		"capability": {{Capability: "a"}, {Capability: "a"}},
+		"service":    {{Capability: "a", Services: []string{"s"}}, {Capability: "b", Services: []string{"s"}}},
+		"backend":    {{Capability: "a", Backends: router.Addrs("b:1", "b:1")}},
+	} {
+		if _, err := router.NewTable(router.Config{Fleets: fleets}, nil); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s given twice: error %v", name, err)
+		}
+	}
+}

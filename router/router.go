@@ -1,0 +1,61 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/health"
+)
+
+// Router holds the table in force. Calls read it without locks.
+type Router struct {
+	table atomic.Pointer[Table]
+	mu    sync.Mutex // held by those who change what calls see
+}
+
+// New returns a Router with t in force.
+func New(t *Table) *Router {
+	r := &Router{}
+	r.table.Store(t)
+	for _, f := range t.ordered {
+		f.standing.fleet.Store(f)
+	}
+	return r
+}
+
+// Table returns the table in force. A call uses one table to its end.
+func (r *Router) Table() *Table { return r.table.Load() }
+
+// Swap puts next in force, which was made by NewTable with the present table as
+// prev. What is known of the health of backends that stay is kept. Everything that
+// calls will need for next's backends must be there before.
+func (r *Router) Swap(next *Table) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range next.ordered {
+		f.takeOver(r.Table().fleets[f.Capability])
+	}
+	r.table.Store(next)
+}
+
+// SetHealth lets calls see a new snapshot of a fleet. Capabilities and backends
+// that are not in the table are ignored: health may be behind it for a moment.
+func (r *Router) SetHealth(s *health.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.Table().fleets[s.Capability]; f != nil {
+		f.standing.mu.Lock()
+		defer f.standing.mu.Unlock()
+		f.setHealth(s)
+	}
+}
+
+// takeOver makes f the fleet that calls are routed by, after old, which may be nil.
+func (f *Fleet) takeOver(old *Fleet) {
+	f.standing.mu.Lock()
+	defer f.standing.mu.Unlock()
+	if old != nil {
+		f.setHealth(old.health)
+	}
+	f.standing.fleet.Store(f)
+}
