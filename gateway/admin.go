@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/pprof" // it also registers with http.DefaultServeMux, which nothing of ours serves.
+	"strings"
+)
+
+// maxUnusable bounds the fleets that /readyz names when nobody asked for all.
+const maxUnusable = 20
+
+// Readiness is what the gateway says about itself to whoever sends it traffic.
+type Readiness struct {
+	Ready    bool             // it can serve: listening, configuration loaded
+	Draining bool             // it is stopping and wants no new calls
+	Fleets   []FleetReadiness // in any order
+}
+
+// FleetReadiness is one fleet as health sees it.
+type FleetReadiness struct {
+	Capability string `json:"capability"`
+	Backends   int    `json:"backends"` // configured or registered
+	Usable     int    `json:"usable"`   // that a call may be sent to now
+}
+
+// AdminConfig says what the operators' port shows.
+type AdminConfig struct {
+	Ready   func() Readiness // asked for every /readyz, from any goroutine; nil: always ready
+	Metrics http.Handler     // serves /metrics; nil: no such page
+}
+
+// NewAdmin returns what the operators' port serves: liveness, readiness, metrics and
+// profiles. It authenticates nobody, so its listener must be private.
+func NewAdmin(cfg AdminConfig) http.Handler {
+	a := &admin{mux: http.NewServeMux(), cfg: cfg}
+	a.page("/livez", "the process answers", http.HandlerFunc(livez))
+	a.page("/readyz", "200 when calls may come here, 503 when not; ?verbose names every fleet", http.HandlerFunc(a.readyz))
+	if cfg.Metrics != nil {
+		a.page("/metrics", "Prometheus", cfg.Metrics)
+	}
+	a.page("/debug/pprof/", "profiles: go tool pprof http://<this>/debug/pprof/profile?seconds=10", http.HandlerFunc(pprof.Index))
+	a.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	a.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	a.mux.HandleFunc("GET /{$}", a.index)
+	return a.mux
+}
+
+type admin struct {
+	mux   *http.ServeMux
+	cfg   AdminConfig
+	pages strings.Builder // the index; complete when NewAdmin returns
+}
+
+// page mounts a handler and lists it on the index.
+func (a *admin) page(path, about string, h http.Handler) {
+	a.mux.Handle("GET "+path, h)
+	fmt.Fprintf(&a.pages, "%-14s %s\n", path, about)
+}
+
+func (a *admin) index(w http.ResponseWriter, _ *http.Request) {
+	plain(w, http.StatusOK, "capgate, operators' port\n\n"+a.pages.String())
+}
+
+func livez(w http.ResponseWriter, _ *http.Request) {
+	plain(w, http.StatusOK, "ok\n")
+}
+
+func plain(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body)) // the reader left: nobody to tell
+}
+
+// readinessBody is the JSON of /readyz.
+type readinessBody struct {
+	Ready    bool             `json:"ready"`
+	Draining bool             `json:"draining"`
+	Fleets   int              `json:"fleets"`                  // how many there are
+	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
+	Without  []FleetReadiness `json:"fleets_unusable"`         // the others, the first maxUnusable
+	All      []FleetReadiness `json:"fleets_detail,omitempty"` // with ?verbose
+}
+
+// readyz answers 503 only for the gateway as a whole: a fleet without backends is
+// its owner's trouble and no reason to take all the other fleets' traffic away.
+func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
+	state := Readiness{Ready: true}
+	if a.cfg.Ready != nil {
+		state = a.cfg.Ready()
+	}
+	body := readinessBody{
+		Ready: state.Ready && !state.Draining, Draining: state.Draining,
+		Fleets: len(state.Fleets), Without: []FleetReadiness{},
+	}
+	for _, f := range state.Fleets {
+		if f.Usable > 0 {
+			body.Usable++
+		} else if len(body.Without) < maxUnusable {
+			body.Without = append(body.Without, f)
+		}
+	}
+	if r.URL.Query().Has("verbose") {
+		body.All = state.Fleets
+	}
+	status := http.StatusOK
+	if !body.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the reader left: nobody to tell
+}

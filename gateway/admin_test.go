@@ -1,0 +1,105 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/observe"
+)
+
+func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+func TestAdminPages(t *testing.T) {
+	t.Parallel()
+	m, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: "v1.2.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := gateway.NewAdmin(gateway.AdminConfig{Metrics: m.Handler()})
+	tests := []struct {
+		method, path string
+		status       int
+		contains     string
+	}{
+		{"GET", "/", 200, "/readyz "},
+		{"GET", "/", 200, "/metrics "},
+		{"GET", "/livez", 200, "ok"},
+		{"HEAD", "/livez", 200, ""},
+		{"POST", "/livez", 405, ""},
+		{"GET", "/readyz", 200, `"ready":true`},
+		{"GET", "/metrics", 200, `version="v1.2.3"`},
+		{"GET", "/metrics", 200, "go_goroutines"},
+		{"GET", "/debug/pprof/", 200, "goroutine"},
+		{"GET", "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
+		{"GET", "/debug/pprof/heap", 200, ""},
+		{"GET", "/debug/pprof/cmdline", 200, ""},
+		{"GET", "/debug/pprof/symbol", 200, "num_symbols"},
+		{"GET", "/nothing", 404, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.method+tt.path, func(t *testing.T) {
+			t.Parallel()
+			w := get(h, tt.method, tt.path)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.contains) {
+				t.Errorf("status %d, body %.200q", w.Code, w.Body)
+			}
+		})
+	}
+	if w := get(gateway.NewAdmin(gateway.AdminConfig{}), "GET", "/metrics"); w.Code != 404 {
+		t.Errorf("/metrics without metrics: %d", w.Code)
+	}
+}
+
+func TestReadyz(t *testing.T) {
+	t.Parallel()
+	weather := gateway.FleetReadiness{Capability: "weather", Backends: 2, Usable: 1}
+	empty := gateway.FleetReadiness{Capability: "empty", Backends: 3}
+	many := make([]gateway.FleetReadiness, 1000)
+	for i := range many {
+		many[i].Capability = fmt.Sprintf("c%d", i)
+	}
+	tests := []struct {
+		name, query string
+		state       gateway.Readiness
+		status      int
+		want        string // exact, or the start when it ends in …
+	}{
+		{"ready", "", gateway.Readiness{Ready: true, Fleets: []gateway.FleetReadiness{weather}}, 200,
+			`{"ready":true,"draining":false,"fleets":1,"fleets_usable":1,"fleets_unusable":[]}`},
+		{"not ready", "", gateway.Readiness{}, 503,
+			`{"ready":false,"draining":false,"fleets":0,"fleets_usable":0,"fleets_unusable":[]}`},
+		{"draining", "", gateway.Readiness{Ready: true, Draining: true}, 503,
+			`{"ready":false,"draining":true,"fleets":0,"fleets_usable":0,"fleets_unusable":[]}`},
+		{"one fleet is down", "", gateway.Readiness{Ready: true, Fleets: []gateway.FleetReadiness{weather, empty}}, 200,
+			`{"ready":true,"draining":false,"fleets":2,"fleets_usable":1,"fleets_unusable":[{"capability":"empty","backends":3,"usable":0}]}`},
+		{"verbose", "?verbose", gateway.Readiness{Ready: true, Fleets: []gateway.FleetReadiness{weather}}, 200,
+			`{"ready":true,"draining":false,"fleets":1,"fleets_usable":1,"fleets_unusable":[],"fleets_detail":[{"capability":"weather","backends":2,"usable":1}]}`},
+		{"many fleets are down", "", gateway.Readiness{Ready: true, Fleets: many}, 200,
+			`{"ready":true,"draining":false,"fleets":1000,"fleets_usable":0,…`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := gateway.NewAdmin(gateway.AdminConfig{Ready: func() gateway.Readiness { return tt.state }})
+			w := get(h, http.MethodGet, "/readyz"+tt.query)
+			got := strings.TrimSpace(w.Body.String())
+			start, partly := strings.CutSuffix(tt.want, "…")
+			if w.Code != tt.status || !strings.HasPrefix(got, start) || !partly && got != start {
+				t.Errorf("status %d, want %d\ngot  %s\nwant %s", w.Code, tt.status, got, tt.want)
+			}
+			if n := strings.Count(got, `"capability"`); n > 20 {
+				t.Errorf("%d fleets are named", n)
+			}
+		})
+	}
+}

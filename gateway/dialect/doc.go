@@ -1,0 +1,18 @@
+// Package dialect knows the shapes in which the capability protocol is spoken:
+// doc (selu.capability), live (selu.capability.v1, Capability) and legacy
+// (selu.capability.v1, CapabilityService).
+//
+//	paths.go       which gRPC path is which RPC of which dialect, and what two dialects share
+//	key.go         reads the routing fields out of an InvokeRequest without unmarshalling it
+//	outcome.go     reads what became of a call out of its response bytes as they pass
+//	translator.go  a gRPC server that carries uploads from one dialect into another
+//	metadata.go    what of a call's metadata a translated call takes along
+//
+// Where two dialects have the same bytes for an RPC, the relay forwards them as they
+// are under the other path. Where they differ, the call goes to the translator, which
+// is an upstream like any other and comes back through the relay in the other dialect.
+//
+//	client ─live─► relay ─live─► translator ─doc─► relay ─doc─► backend
+//
+// The package decides nothing about a call: neither who may make it nor where it goes.
+package dialect

@@ -1,0 +1,79 @@
+package dialect
+
+import (
+	"errors"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Why ReadKey refuses a message. They never quote it: it holds arguments and secrets.
+var (
+	ErrMalformed = errors.New("the request is not a well-formed protobuf message")
+	ErrUTF8      = errors.New("tool_name, session_id or capability_id is not valid UTF-8")
+)
+
+// Field numbers of InvokeRequest, the same in the doc and live dialects.
+const (
+	fieldToolName     = 1
+	fieldSessionID    = 4
+	fieldCapabilityID = 5
+)
+
+// Key is what a call is routed by. The slices are parts of the message that they were
+// read from, and nil where it does not have the field.
+type Key struct {
+	Tool       []byte
+	Session    []byte
+	Capability []byte
+}
+
+// ReadKey reads the routing fields of an InvokeRequest of the doc or live dialect by
+// walking its tags. It neither allocates nor unmarshals, and looks at no byte of the
+// arguments or the configuration.
+//
+// As protobuf has it, the last value of a field wins, and a field of another wire type
+// than its own is an unknown one and skipped. What a decoder would refuse for its
+// structure is refused here too, up to the last byte: a router must not act on a
+// message that means something else to the backend.
+func ReadKey(msg []byte) (Key, error) {
+	var k Key
+	for len(msg) > 0 {
+		num, typ, n := protowire.ConsumeTag(msg)
+		if n < 0 || num > protowire.MaxValidNumber {
+			return Key{}, ErrMalformed
+		}
+		msg = msg[n:]
+		if typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, msg); n < 0 {
+				return Key{}, ErrMalformed
+			}
+			msg = msg[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(msg)
+		if n < 0 {
+			return Key{}, ErrMalformed
+		}
+		msg = msg[n:]
+		if field := k.field(num); field != nil {
+			if !utf8.Valid(v) {
+				return Key{}, ErrUTF8
+			}
+			*field = v
+		}
+	}
+	return k, nil
+}
+
+func (k *Key) field(num protowire.Number) *[]byte {
+	switch num {
+	case fieldToolName:
+		return &k.Tool
+	case fieldSessionID:
+		return &k.Session
+	case fieldCapabilityID:
+		return &k.Capability
+	}
+	return nil
+}

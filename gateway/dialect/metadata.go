@@ -1,0 +1,47 @@
+package dialect
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// outgoing is ctx for a call that carries on the one that ctx is of, with its metadata
+// and, as it is the child, its deadline and cancellation. The options carry its
+// authority: for a client without metadata that is all that names the capability.
+func outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
+	in, ok := metadata.FromIncomingContext(ctx)
+	if !ok {
+		return ctx, nil
+	}
+	var opts []grpc.CallOption
+	if a := in.Get(":authority"); len(a) == 1 && a[0] != "" {
+		opts = append(opts, grpc.CallAuthority(a[0]))
+	}
+	return metadata.NewOutgoingContext(ctx, custom(in)), opts
+}
+
+// custom is the part of md that belongs to the applications and not to a hop: no
+// pseudo-headers, no connection headers and nothing that gRPC keeps for itself.
+func custom(md metadata.MD) metadata.MD {
+	out := make(metadata.MD, len(md))
+	for name, values := range md {
+		if !ofHop(name) {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+func ofHop(name string) bool {
+	switch name {
+	case "content-type", "user-agent", "te", "connection", "keep-alive", "proxy-connection",
+		"transfer-encoding", "upgrade", "host", "content-length":
+		return true
+	case "grpc-trace-bin", "grpc-tags-bin": // an application's, in spite of the name
+		return false
+	}
+	return strings.HasPrefix(name, ":") || strings.HasPrefix(name, "grpc-")
+}

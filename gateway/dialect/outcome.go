@@ -1,0 +1,251 @@
+package dialect
+
+import (
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Outcome is what became of a call as its payload says it. It means something only
+// where the gRPC status is OK: capabilities report their own failures inside a message.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OutcomeUnknown Outcome = iota // the RPC has none, or the bytes cannot be read (compressed, malformed)
+	OK                            // no error; a stream ended with its last message marked done
+	ToolError                     // a message carries an error
+	CutOff                        // the response ended too early: without done, or inside a message
+)
+
+var outcomeNames = [...]string{"unknown", "ok", "tool_error", "cut_off"}
+
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// Scanner finds the outcome of a call in its response while the bytes pass by, in
+// whatever pieces they come. It keeps no payload, only numbers, and does not look at
+// the bytes of length-delimited fields. It is a relay.Tap.
+//
+// A Scanner may be reused; the zero value reports OutcomeUnknown until Reset.
+type Scanner struct {
+	shape shape
+
+	head    [prefixSize]byte
+	headLen uint8 // bytes of head that are there
+	inside  bool  // head is complete and its message is not
+	left    uint32
+	opaque  bool // the message cannot be read: compressed or malformed
+	field   fieldReader
+
+	seen, failed, unread, done bool // over all messages so far; done: of the last one
+}
+
+// prefixSize is the length of what gRPC puts before each message: a flag byte and the
+// message's length, big-endian (gRPC over HTTP/2, "Length-Prefixed-Message").
+const prefixSize = 5
+
+// shape says where a response message keeps its outcome.
+type shape struct {
+	errorField protowire.Number // a string; 0 when there is nothing to scan
+	doneField  protowire.Number // a bool; 0 when the response is a single message
+}
+
+func shapeOf(m call.Method, d call.Dialect) shape {
+	if d != call.Doc && d != call.Live {
+		return shape{}
+	}
+	switch m {
+	case call.Invoke:
+		return shape{errorField: 2}
+	case call.StreamInvoke:
+		return shape{errorField: 3, doneField: 2}
+	case call.DownloadOutputArtifact:
+		return shape{errorField: 5, doneField: 4}
+	case call.UploadInputArtifact:
+		if d == call.Live {
+			return shape{errorField: 3} // 2 is size_bytes
+		}
+		return shape{errorField: 2}
+	case call.Other, call.Healthcheck:
+	}
+	return shape{}
+}
+
+// Reset makes s ready for the response to a call of m, in the dialect d in which the
+// bytes are. It is false when such a response has no outcome to look for; s then
+// needs no bytes.
+func (s *Scanner) Reset(m call.Method, d call.Dialect) bool {
+	*s = Scanner{shape: shapeOf(m, d)}
+	return s.shape.errorField != 0
+}
+
+// Body takes the next bytes of the response.
+func (s *Scanner) Body(p []byte) {
+	if s.shape.errorField == 0 {
+		return
+	}
+	for len(p) > 0 {
+		if !s.inside {
+			p = s.prefix(p)
+			continue
+		}
+		n := min(uint64(s.left), uint64(len(p)))
+		if !s.opaque && !s.field.read(p[:n], s.shape) {
+			s.opaque = true
+		}
+		p = p[n:]
+		if s.left -= uint32(n); s.left == 0 {
+			s.endMessage()
+		}
+	}
+}
+
+func (s *Scanner) prefix(p []byte) []byte {
+	n := copy(s.head[s.headLen:], p)
+	s.headLen += uint8(n)
+	if s.headLen == prefixSize {
+		s.headLen = 0
+		s.inside = true
+		s.opaque = s.head[0] != 0
+		s.left = binary.BigEndian.Uint32(s.head[1:])
+		s.field = fieldReader{}
+		if s.left == 0 {
+			s.endMessage()
+		}
+	}
+	return p[n:]
+}
+
+func (s *Scanner) endMessage() {
+	s.inside = false
+	s.seen = true
+	s.done = false
+	if s.opaque || !s.field.complete() {
+		s.unread = true
+		return
+	}
+	s.failed = s.failed || s.field.hasError
+	s.done = s.field.done
+}
+
+// Outcome is what the bytes so far amount to if none follow.
+func (s *Scanner) Outcome() Outcome {
+	switch {
+	case s.failed:
+		return ToolError
+	case s.unread || s.shape.errorField == 0:
+		return OutcomeUnknown
+	case s.inside || s.headLen > 0:
+		return CutOff
+	case s.shape.doneField != 0 && !s.done:
+		return CutOff
+	case !s.seen:
+		return OutcomeUnknown
+	}
+	return OK
+}
+
+// fieldReader walks the fields of one message, which may come in pieces.
+type fieldReader struct {
+	skip   uint64 // bytes of the current value to pass over
+	varint uint64 // the varint being read, its low bits so far
+	shift  uint8  // bits of varint so far
+	expect expectation
+	num    protowire.Number // the current field
+	depth  int              // open groups
+
+	hasError, done bool // as the last values of their fields say
+}
+
+// expectation is what the next varint is.
+type expectation uint8
+
+const (
+	aTag expectation = iota
+	aValue
+	aLength
+)
+
+// maxDepth is how deep groups may nest; protobuf for Go has the same limit.
+const maxDepth = protowire.DefaultRecursionLimit
+
+// read takes the message's next bytes. It is false when they are not protobuf.
+func (f *fieldReader) read(b []byte, sh shape) bool {
+	for len(b) > 0 {
+		if f.skip > 0 {
+			n := min(f.skip, uint64(len(b)))
+			f.skip -= n
+			b = b[n:]
+			continue
+		}
+		c := b[0]
+		b = b[1:]
+		if f.shift == 63 && c > 1 {
+			return false // longer than ten bytes, or more than 64 bits
+		}
+		f.varint |= uint64(c&0x7f) << f.shift
+		if c >= 0x80 {
+			f.shift += 7
+			continue
+		}
+		v := f.varint
+		f.varint, f.shift = 0, 0
+		if !f.take(v, sh) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fieldReader) take(v uint64, sh shape) bool {
+	expect := f.expect
+	f.expect = aTag
+	switch expect {
+	case aTag:
+		return f.tag(v)
+	case aValue:
+		if f.depth == 0 && f.num == sh.doneField {
+			f.done = v != 0
+		}
+	case aLength:
+		f.skip = v
+		if f.depth == 0 && f.num == sh.errorField {
+			f.hasError = v > 0
+		}
+	}
+	return true
+}
+
+func (f *fieldReader) tag(v uint64) bool {
+	num, typ := protowire.DecodeTag(v)
+	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber && f.depth == 0 {
+		return false
+	}
+	f.num = num
+	switch typ {
+	case protowire.VarintType:
+		f.expect = aValue
+	case protowire.BytesType:
+		f.expect = aLength
+	case protowire.Fixed32Type:
+		f.skip = 4
+	case protowire.Fixed64Type:
+		f.skip = 8
+	case protowire.StartGroupType:
+		f.depth++
+		return f.depth < maxDepth
+	case protowire.EndGroupType:
+		f.depth--
+		return f.depth >= 0
+	default:
+		return false
+	}
+	return true
+}
+
+// complete is whether the message may end here.
+func (f *fieldReader) complete() bool {
+	return f.skip == 0 && f.shift == 0 && f.expect == aTag && f.depth == 0
+}

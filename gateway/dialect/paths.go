@@ -1,0 +1,120 @@
+package dialect
+
+import (
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// The gRPC services of the dialects.
+const (
+	DocService    = "selu.capability.Capability"
+	LiveService   = "selu.capability.v1.Capability"
+	LegacyService = "selu.capability.v1.CapabilityService"
+)
+
+// Entry is what a gRPC path means.
+type Entry struct {
+	Method  call.Method
+	Dialect call.Dialect
+	Service string // "package.Service"
+}
+
+// paths names every RPC of every dialect, "" where the dialect has none. It is the
+// only table of them: Lookup reads it backwards.
+var paths = [...][6]string{
+	call.Doc: {
+		call.Invoke:                 "/" + DocService + "/Invoke",
+		call.StreamInvoke:           "/" + DocService + "/StreamInvoke",
+		call.Healthcheck:            "/" + DocService + "/Healthcheck",
+		call.UploadInputArtifact:    "/" + DocService + "/UploadInputArtifact",
+		call.DownloadOutputArtifact: "/" + DocService + "/DownloadOutputArtifact",
+	},
+	call.Live: {
+		call.Invoke:                 "/" + LiveService + "/Invoke",
+		call.StreamInvoke:           "/" + LiveService + "/StreamInvoke",
+		call.Healthcheck:            "/" + LiveService + "/Healthcheck",
+		call.UploadInputArtifact:    "/" + LiveService + "/UploadInputArtifact",
+		call.DownloadOutputArtifact: "/" + LiveService + "/DownloadOutputArtifact",
+	},
+	call.Legacy: {
+		call.Invoke:      "/" + LegacyService + "/Invoke",
+		call.Healthcheck: "/" + LegacyService + "/HealthCheck", // capital C
+	},
+}
+
+// Lookup says which RPC of which dialect path names. It is false for any other path.
+// It does not allocate: the service is a constant, not a piece of path.
+func Lookup(path string) (Entry, bool) {
+	service, d := serviceOf(path)
+	if d == call.Auto {
+		return Entry{}, false
+	}
+	for m, p := range paths[d] {
+		if p == path {
+			return Entry{Method: call.Method(m), Dialect: d, Service: service}, true
+		}
+	}
+	return Entry{}, false
+}
+
+func serviceOf(path string) (string, call.Dialect) {
+	end := strings.LastIndexByte(path, '/')
+	if end < 1 || path[0] != '/' {
+		return "", call.Auto
+	}
+	switch path[1:end] {
+	case DocService:
+		return DocService, call.Doc
+	case LiveService:
+		return LiveService, call.Live
+	case LegacyService:
+		return LegacyService, call.Legacy
+	}
+	return "", call.Auto
+}
+
+// Path is the gRPC path of m in d; false where d has no such RPC or is Auto.
+func Path(m call.Method, d call.Dialect) (string, bool) {
+	if int(d) >= len(paths) || int(m) >= len(paths[d]) {
+		return "", false
+	}
+	p := paths[d][m]
+	return p, p != ""
+}
+
+// Mode is how a call of one dialect gets to a backend of another.
+type Mode uint8
+
+// The modes.
+const (
+	Impossible Mode = iota // no way: the gateway refuses the call with UNIMPLEMENTED
+	Same                   // the same bytes under the other dialect's path
+	Convert                // other bytes: through the translator
+)
+
+var modeNames = [...]string{"impossible", "same", "convert"}
+
+func (m Mode) String() string { return modeNames[m] }
+
+// Translate says how m gets from a client that speaks from to a backend that speaks to.
+//
+// Auto on either side means that nothing is known: the call goes through as it is, as
+// does any RPC between two sides of one dialect.
+func Translate(m call.Method, from, to call.Dialect) Mode {
+	if from == to || from == call.Auto || to == call.Auto {
+		return Same
+	}
+	if from == call.Legacy || to == call.Legacy {
+		return Impossible
+	}
+	switch m {
+	case call.Invoke, call.StreamInvoke, call.Healthcheck, call.DownloadOutputArtifact:
+		return Same
+	case call.UploadInputArtifact:
+		return Convert
+	case call.Other:
+		return Impossible
+	}
+	return Impossible
+}

@@ -1,0 +1,20 @@
+// Package gateway is the way of a call, from the bytes of a client to the bytes of
+// a backend and back:
+//
+//	        accept ─► identify ─► decide ─► route ─► forward ─► record
+//	         relay     tenant     policy    router    relay     observe
+//	                                         │
+//	                                       health (a snapshot; never asked over the network by a call)
+//
+//	handler.go   that line, as the relay's Handler
+//	outcome.go   what the end of a call says of its backend
+//	transit.go   what is remembered of a call while it passes
+//	crossing.go  a call that the translator brings back is still one call
+//	gateway.go   puts relay, front doors and in-process services together; runs and drains them
+//	status.go    the only table from refusals to gRPC codes and HTTP statuses
+//	admin.go     the operators' port
+//
+// It decides nothing itself: the deciders behind its interfaces do, from memory. The
+// front doors (rest, dialect) are reached through the relay like any backend, and
+// come back through it as clients, so that no rule exists twice.
+package gateway

@@ -1,0 +1,147 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Calls that run when the gateway is told to stop finish, whatever door they came by.
+func TestDrainLetsCallsFinish(t *testing.T) {
+	t.Parallel()
+	f := startFront(t, call.Doc, call.Live)
+	results := make(chan error, 5)
+	run := func(what string, call func() error) {
+		go func() {
+			err := call()
+			if err != nil {
+				err = fmt.Errorf("%s: %w", what, err)
+			}
+			results <- err
+		}()
+	}
+	run("invoke", func() error { return second(f.client.Invoke(t.Context(), request(gatewaytest.Block, `{}`))) })
+	run("stream", func() error { return second(f.client.StreamInvoke(t.Context(), request(gatewaytest.Block, `{}`))) })
+	for _, protocol := range protocols {
+		client := protocol.client(f.gateway, t)
+		run(protocol.name, func() error {
+			resp, err := client.Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json", strings.NewReader(`{"tool_name":"block"}`))
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if string(body) != `{"result":"released"}`+"\n" {
+				err = fmt.Errorf("%s %s %w", resp.Status, body, err)
+			}
+			return err
+		})
+	}
+	upload, err := docpb.NewCapabilityClient(f.conn).UploadInputArtifact(to(t.Context(), "caps")) // translated
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := upload.Send(&docpb.UploadInputArtifactChunk{Filename: "f", Data: []byte("a")}); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		gatewaytest.Wait(t, f.capability.Blocked(), "the calls")
+	}
+	f.capability.WaitSeen(t, 5)
+
+	f.gateway.Drain()
+	f.gateway.Log.Wait(t, `"msg":"draining"`)
+	if code, body := f.gateway.Admin(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, `"draining":true`) {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	if code, _ := f.gateway.Admin(t, "/livez"); code != http.StatusOK {
+		t.Errorf("/livez: %d", code)
+	}
+	if err := upload.Send(&docpb.UploadInputArtifactChunk{Data: []byte("b")}); err != nil {
+		t.Errorf("upload: %v", err)
+	}
+	f.capability.Release()
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if reply, err := upload.CloseAndRecv(); err != nil || reply.GetError() != "" {
+		t.Errorf("upload: %v, %v", reply, err)
+	}
+	f.gateway.Stop(t)
+	f.backend.WaitIdle(t)
+	if nc, err := net.DialTimeout("tcp", f.gateway.Addr, gatewaytest.Patience); err == nil {
+		nc.Close()
+		t.Error("the public port still takes connections")
+	}
+}
+
+// While load balancers find out, calls are still taken.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	const delay = 2 * time.Second
+	capability := gatewaytest.NewCapability("b1")
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}},
+		Drain:  &gateway.Drain{Delay: delay, Timeout: gatewaytest.Patience},
+	})
+	conn := g.Conn(t)
+	began := time.Now()
+	g.Drain()
+	g.Log.Wait(t, `"msg":"draining"`)
+	_, err := gatewaytest.NewClient(conn, call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+	healthy, healthErr := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	ready, _ := g.Admin(t, "/readyz")
+	if time.Since(began) < delay { // or the machine was too slow to tell
+		if err != nil {
+			t.Errorf("a call during the delay: %v", err)
+		}
+		if healthErr != nil || healthy.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("grpc.health.v1: %v, %v", healthy, healthErr)
+		}
+		if ready != http.StatusServiceUnavailable {
+			t.Errorf("/readyz: %d", ready)
+		}
+	}
+	g.Stop(t)
+	if took := time.Since(began); took < delay {
+		t.Errorf("stopped after %v, want %v at least", took, delay)
+	}
+}
+
+// Calls that take too long are cut off, and told so.
+func TestDrainTimeout(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b1")
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}},
+		Drain:  &gateway.Drain{Timeout: 50 * time.Millisecond},
+	})
+	client := gatewaytest.NewClient(g.Conn(t), call.Live)
+	ended := make(chan error, 1)
+	go func() { ended <- invokeBlock(client)(context.WithoutCancel(t.Context())) }()
+	gatewaytest.Wait(t, capability.Blocked(), "the call")
+	g.Stop(t)
+	if err := <-ended; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "DRAINING" {
+		t.Errorf("%v, %v", err, errorInfo(err))
+	}
+	if lines := g.Log.Calls(t, 1); len(lines) != 1 || lines[0].Text("failure") != "DRAINING" {
+		t.Errorf("logged %v", lines)
+	}
+	g.Log.Wait(t, "calls were cut off")
+}

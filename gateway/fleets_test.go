@@ -1,0 +1,271 @@
+package gateway_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/router"
+)
+
+// answerWith lets a backend end every call with a status.
+func answerWith(code codes.Code) grpc.ServerOption {
+	return grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		_, _ = handler(ctx, req)
+		return nil, status.Error(code, "as it always says")
+	})
+}
+
+// A backend dies while calls are under way: what it had may fail, as it may have been
+// carried out; all else is answered by the other one.
+func TestABackendDiesUnderLoad(t *testing.T) {
+	t.Parallel()
+	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
+	dying := first.Serve(t, call.Doc)
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Unprobed: true, Dialect: call.Doc,
+		Backends: []string{dying.Addr, second.Serve(t, call.Doc).Addr},
+	}}})
+	const workers, each = 8, 200
+	done := make(chan error, workers*each)
+	for range workers {
+		client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+		go func() {
+			for range each {
+				_, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+				done <- err
+			}
+		}()
+	}
+	lost := 0
+	for i := range workers * each {
+		if i == workers*each/4 {
+			dying.Stop()
+		}
+		if err := <-done; err != nil {
+			lost++
+			if errorInfo(err).GetReason() != "UPSTREAM_LOST" {
+				t.Error(err)
+			}
+		}
+	}
+	if lost > workers {
+		t.Errorf("%d calls of %d workers were lost", lost, workers)
+	}
+	if seen := len(first.Seen()) + len(second.Seen()); seen > workers*each || seen < workers*each-lost || len(first.Seen()) == 0 {
+		t.Errorf("%d calls were made %d times, %d of them by the one that died", workers*each, seen, len(first.Seen()))
+	}
+	m := g.Metrics(t)
+	if m[`capgate_fleet_backends{capability="caps",state="ejected"}`] != 1 || m[`capgate_ejections_total{capability="caps",result="ejected"}`] < 1 ||
+		m[`capgate_retries_total{capability="caps",result="denied"}`] != 0 {
+		t.Errorf("%v", m)
+	}
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	for range each {
+		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal("a call after the gateway knew of the end: ", err)
+		}
+	}
+}
+
+// What ejects a backend, and what does not, as callers and backends bring it about.
+func TestEjection(t *testing.T) {
+	t.Parallel()
+	rules := router.Ejection{Failures: 3, TimeoutLeast: 50 * time.Millisecond, Base: time.Hour, Max: time.Hour}
+	for name, test := range map[string]struct {
+		code    codes.Code // of every answer, if not OK
+		tool    string
+		timeout time.Duration // of a call
+		silent  bool          // the backend answers nothing
+		cancel  bool          // the caller leaves
+		want    float64
+	}{
+		"UNAVAILABLE":                  {code: codes.Unavailable, tool: gatewaytest.Echo, want: 1},
+		"INTERNAL":                     {code: codes.Internal, tool: gatewaytest.Echo},
+		"UNKNOWN":                      {code: codes.Unknown, tool: gatewaytest.Echo},
+		"RESOURCE_EXHAUSTED":           {code: codes.ResourceExhausted, tool: gatewaytest.Echo},
+		"DEADLINE_EXCEEDED as it says": {code: codes.DeadlineExceeded, tool: gatewaytest.Echo},
+		"a tool's error":               {tool: gatewaytest.Fail},
+		"a tool's status":              {tool: gatewaytest.Break},
+		"no answer in time":            {tool: gatewaytest.Echo, silent: true, timeout: 100 * time.Millisecond, want: 1},
+		"callers in a hurry":           {tool: gatewaytest.Echo, silent: true, timeout: 10 * time.Millisecond},
+		"callers that leave":           {tool: gatewaytest.Block, cancel: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bad := gatewaytest.NewCapability("bad")
+			var opts []grpc.ServerOption
+			if test.code != codes.OK {
+				opts = append(opts, answerWith(test.code))
+			}
+			serve := func() string {
+				if test.silent {
+					return gatewaytest.Silent(t)
+				}
+				return bad.Serve(t, call.Doc, opts...).Addr
+			}
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+				Capability: "caps", Unprobed: true, Dialect: call.Doc, Ejection: rules, SlowStart: -1,
+				Backends: []string{serve(), serve()}, // of two, one can be ejected
+			}}})
+			client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+			for range 20 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if test.timeout > 0 {
+					ctx, cancel = context.WithTimeout(t.Context(), test.timeout)
+				}
+				if test.cancel {
+					go func() {
+						<-bad.Blocked()
+						cancel()
+					}()
+				}
+				_, _ = client.Invoke(ctx, request(test.tool, `{}`))
+				cancel()
+			}
+			m := g.Metrics(t)
+			if got := m[`capgate_fleet_backends{capability="caps",state="ejected"}`]; got != test.want {
+				t.Errorf("%v ejected, want %v: %v", got, test.want, m[`capgate_ejections_total{capability="caps",result="spared"}`])
+			}
+		})
+	}
+}
+
+// One that was ejected is asked again when its time is over, and stays if it serves.
+func TestTheEjectedReturn(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	broken.Store(true)
+	flaky := gatewaytest.NewCapability("flaky")
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Unprobed: true, Dialect: call.Doc, SlowStart: -1,
+		Ejection: router.Ejection{Failures: 1, Base: 20 * time.Millisecond, Max: 100 * time.Millisecond},
+		Backends: []string{
+			gatewaytest.NewCapability("fine").Serve(t, call.Doc).Addr,
+			flaky.Serve(t, call.Doc, grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+				if broken.Load() {
+					return nil, status.Error(codes.Unavailable, "broken")
+				}
+				return handler(ctx, req)
+			})).Addr,
+		},
+	}}})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	const counter = `capgate_ejections_total{capability="caps",result="ejected"}`
+	for deadline := time.Now().Add(gatewaytest.Patience); g.Metrics(t)[counter] < 3; {
+		_, _ = client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come back to be ejected again")
+		}
+	}
+	broken.Store(false)
+	for deadline := time.Now().Add(gatewaytest.Patience); len(flaky.Seen()) < 10; {
+		_, _ = client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+		if time.Now().After(deadline) {
+			t.Fatalf("it serves again, and got %d calls", len(flaky.Seen()))
+		}
+	}
+}
+
+// More than half of the fleet seems dead to health, and is not: calls reach it.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	notReady := gatewaytest.NewCapability("not ready")
+	says := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if info.FullMethod == "/selu.capability.Capability/Healthcheck" {
+			return nil, status.Error(codes.Internal, "the check itself is broken")
+		}
+		return handler(ctx, req)
+	})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Dialect: call.Doc,
+		Backends: []string{gatewaytest.Refusing(t), notReady.Serve(t, call.Doc, says).Addr, notReady.Serve(t, call.Doc, says).Addr},
+	}}})
+	g.WaitHealth(t, "caps", gatewaytest.States(health.Down, health.Down, health.Down))
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	for range 20 {
+		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := g.Metrics(t)
+	if m[`capgate_fleet_panic{capability="caps"}`] != 1 || m[`capgate_fleet_backends{capability="caps",state="usable"}`] != 2 ||
+		m[`capgate_retries_total{capability="caps",result="sent"}`] != 0 {
+		t.Errorf("%v", m)
+	}
+}
+
+// A slow backend gets less.
+func TestTheSlowGetsLess(t *testing.T) {
+	t.Parallel()
+	fast, slow := gatewaytest.NewCapability("fast"), gatewaytest.NewCapability("slow")
+	waits := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		<-time.After(200 * time.Millisecond)
+		return handler(ctx, req)
+	})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Unprobed: true, Dialect: call.Doc,
+		Backends: []string{fast.Serve(t, call.Doc).Addr, slow.Serve(t, call.Doc, waits).Addr},
+	}}})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	for range 200 {
+		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(slow.Seen()); n > 20 {
+		t.Errorf("of 200 calls %d went to the slow one", n)
+	}
+}
+
+// The budget bounds what is tried again; what it denies is told as what it is.
+func TestRetryBudget(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Unprobed: true, Dialect: call.Doc, SlowStart: -1,
+		Ejection: router.Ejection{ConnectFailures: -1}, Retries: router.Retries{Floor: 1},
+		Backends: []string{gatewaytest.Refusing(t), gatewaytest.NewCapability("fine").Serve(t, call.Doc).Addr},
+	}}})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	failed := 0.
+	for range 100 {
+		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+			failed++
+			if errorInfo(err).GetReason() != "BACKEND_UNREACHABLE" {
+				t.Error(err)
+			}
+		}
+	}
+	m := g.Metrics(t)
+	sent, denied := m[`capgate_retries_total{capability="caps",result="sent"}`], m[`capgate_retries_total{capability="caps",result="denied"}`]
+	if denied != failed || denied == 0 || sent < 10 || sent > 21 {
+		t.Errorf("%v sent, %v denied, %v failed", sent, denied, failed)
+	}
+}
+
+// A backend that closes every connection is like one that is not there.
+func TestHangUpsEject(t *testing.T) {
+	t.Parallel()
+	alive := gatewaytest.NewCapability("alive")
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Unprobed: true, Dialect: call.Doc,
+		Backends: []string{gatewaytest.Unreachable(t), alive.Serve(t, call.Doc).Addr},
+	}}})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	for range 50 {
+		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := g.Metrics(t); m[`capgate_retries_total{capability="caps",result="sent"}`] > 1 {
+		t.Errorf("%v second tries", m[`capgate_retries_total{capability="caps",result="sent"}`])
+	}
+}

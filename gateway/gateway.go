@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/router"
+)
+
+// maxMessage is the longest message that the front doors inside the process take, in
+// bytes: the live orchestrator's limit.
+const maxMessage = 16 << 20
+
+// Config is what a Gateway is made of. All but BackendTLS, Drain and Log are required.
+type Config struct {
+	Relay      relay.Config
+	Identifier Identifier
+	Decider    Decider
+	Router     *router.Router
+	Metrics    *observe.Metrics
+	Recorder   *observe.Recorder
+	BackendTLS func(capability string) *tls.Config // nil, or nil for a capability: cleartext
+	Drain      Drain
+	Log        *slog.Logger // nil: discard
+}
+
+// Drain is how a Gateway stops.
+type Drain struct {
+	Delay   time.Duration // between readiness off and the first GOAWAY; default none
+	Timeout time.Duration // for calls to finish after that; default none
+}
+
+// Gateway serves clients on one port and operators on another.
+type Gateway struct {
+	cfg      Config
+	relay    *relay.Relay
+	services *grpc.Server // our own gRPC services, reached through the relay
+	health   *health.Server
+	inside   *grpc.ClientConn // to our own relay
+	draining atomic.Bool
+	inflater *inflater
+	served   chan struct{} // closed when services has stopped
+}
+
+// New makes a Gateway. Run serves and ends it.
+func New(cfg Config) (*Gateway, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.BackendTLS == nil {
+		cfg.BackendTLS = func(string) *tls.Config { return nil }
+	}
+	g := &Gateway{cfg: cfg, served: make(chan struct{})}
+	h := &handler{
+		identifier: cfg.Identifier,
+		decider:    cfg.Decider,
+		router:     cfg.Router,
+		recorder:   cfg.Recorder,
+		statuses:   newStatuses(),
+		inflater:   newInflater(maxMessage),
+		crossings:  newCrossings(),
+		log:        cfg.Log,
+	}
+	g.inflater = h.inflater
+	var web http.Handler // needs the relay, which needs it; it is there before the first request
+	g.relay = relay.New(cfg.Relay, h, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) }))
+	var err error
+	g.inside, err = grpc.NewClient("passthrough:///capgate.internal",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return g.relay.Dial(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDisableServiceConfig())
+	if err != nil {
+		g.relay.Close()
+		return nil, fmt.Errorf("client of our own relay: %w", err)
+	}
+	if web, err = rest.New(g.inside, HTTPStatus, rest.Config{MaxBody: maxMessage}); err != nil {
+		g.relay.Close()
+		return nil, fmt.Errorf("json api: %w", err)
+	}
+	h.directory = newDirectory(g.relay, cfg.Router.Table(), cfg.Metrics, cfg.BackendTLS)
+	cfg.Metrics.WatchUpstreams(h.directory.conns)
+	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
+	h.directory.services = g.startServices()
+	return g, nil
+}
+
+// startServices serves what the gateway itself offers over gRPC: translation between
+// dialects, health and reflection.
+func (g *Gateway) startServices() *relay.Upstream {
+	upstream, ln := g.relay.NewLocalUpstream("services")
+	g.services = dialect.NewServer(g.inside, grpc.MaxRecvMsgSize(maxMessage))
+	g.health = health.NewServer()
+	healthpb.RegisterHealthServer(g.services, g.health)
+	reflection.Register(g.services)
+	go func() {
+		defer close(g.served)
+		_ = g.services.Serve(ln) // ends with Stop, and only so
+	}()
+	return upstream
+}
+
+// Run serves clients on public and operators on admin until ctx ends, then lets calls
+// finish as Config.Drain says. Nothing of the Gateway is left when it returns. It
+// closes both listeners.
+func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
+	operators := &http.Server{
+		Handler:           NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler()}),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	ended := make(chan error, 2)
+	go func() { ended <- wrap("serve operators", operators.Serve(admin)) }()
+	go func() { ended <- wrap("serve clients", g.relay.Serve(public)) }()
+	running := 2
+	var err error
+	select {
+	case <-ctx.Done():
+		g.drain()
+	case err = <-ended:
+		running--
+	}
+	g.Close()
+	_ = operators.Close()
+	for ; running > 0; running-- {
+		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+// Close ends everything at once. Run does it; only a Gateway that is never run needs it.
+func (g *Gateway) Close() {
+	g.relay.Close()
+	g.inflater.close()
+	g.services.Stop()
+	<-g.served
+	_ = g.inside.Close()
+}
+
+func wrap(what string, err error) error {
+	if err == nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// drain stops taking calls and waits for those that run.
+func (g *Gateway) drain() {
+	g.draining.Store(true)
+	g.health.Shutdown()
+	g.cfg.Log.Info("draining", "delay", g.cfg.Drain.Delay, "timeout", g.cfg.Drain.Timeout)
+	<-time.After(g.cfg.Drain.Delay) // load balancers need it to see that we are not ready
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Drain.Timeout)
+	defer cancel()
+	if err := g.relay.Shutdown(ctx); err != nil {
+		g.cfg.Log.Warn("calls were cut off", "after", g.cfg.Drain.Timeout)
+	}
+}
+
+// Readiness says whether the gateway wants calls, and which fleets can take them.
+func (g *Gateway) Readiness() Readiness {
+	r := Readiness{Ready: true, Draining: g.draining.Load()}
+	for _, f := range g.cfg.Router.Table().Fleets() {
+		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends)}
+		for _, b := range f.Health().Backends {
+			if b.State.Usable() {
+				fr.Usable++
+			}
+		}
+		r.Fleets = append(r.Fleets, fr)
+	}
+	return r
+}

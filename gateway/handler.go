@@ -1,0 +1,266 @@
+package gateway
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/router"
+)
+
+// Identifier says who calls. It must not block: it runs on a connection's reader.
+type Identifier interface {
+	Identify(*relay.Stream) (tenant string, refusal *call.Refusal)
+}
+
+// Decider says whether a call may run. It must not block.
+type Decider interface {
+	Decide(*call.Call) policy.Verdict
+}
+
+// maxTries is how many backends are asked for a call that provably did not start.
+const maxTries = 2
+
+// metadata that names the capability, and that a caller may not assert about itself.
+const (
+	capabilityHeader = "x-capability-id"
+	requestIDHeader  = "x-request-id"
+)
+
+var identityHeaders = []string{"x-tenant-id", "x-user-id", "x-agent-id"}
+
+// handler is the way of a call. The relay calls it with a shard locked, so nothing
+// in it blocks.
+type handler struct {
+	identifier Identifier
+	decider    Decider
+	router     *router.Router
+	recorder   *observe.Recorder
+	directory  *directory
+	log        *slog.Logger
+	statuses   *statuses
+	inflater   *inflater
+	crossings  *crossings
+	transits   transitPool
+}
+
+// Headers begins a call. Where the first message matters, the way goes on in Message.
+func (h *handler) Headers(s *relay.Stream) {
+	t := h.transits.get(s)
+	refusal := h.identify(s, t)
+	if refusal == nil && s.Contradicts(capabilityHeader) {
+		refusal = refusedTwoKeys
+	}
+	if refusal != nil {
+		h.refuse(s, t, refusal)
+		return
+	}
+	switch t.call.Method {
+	case call.Invoke, call.StreamInvoke, call.Healthcheck:
+		// A Healthcheck is answered here, and not before its caller has asked: some take
+		// an early answer for a broken stream.
+		s.ReadMessage()
+	default:
+		h.pass(s, t, "")
+	}
+}
+
+// Message reads the routing fields out of the first message and goes on.
+func (h *handler) Message(s *relay.Stream, msg relay.Message) {
+	t := transitOf(s)
+	switch {
+	case msg.Missing:
+		h.refuse(s, t, refusedNoMessage)
+	case t.call.Method == call.Healthcheck:
+		h.pass(s, t, "") // its message says nothing
+	case msg.Compressed && h.router.Table().Names(t.keyOf(s, "")):
+		h.pass(s, t, "") // named outside the message, which need not be unpacked
+	case msg.Compressed:
+		if refusal := h.inflater.start(s, msg.Data, h.plainMessage); refusal != nil {
+			h.refuse(s, t, refusal)
+		}
+	default:
+		h.plainMessage(s, msg.Data, nil)
+	}
+}
+
+func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusal) {
+	t := transitOf(s)
+	var capability string
+	if refusal == nil {
+		capability, refusal = t.readKey(msg)
+	}
+	if refusal != nil {
+		h.refuse(s, t, refusal)
+		return
+	}
+	h.pass(s, t, capability)
+}
+
+// pass is the line that the package's drawing shows; identify came before it, and
+// record (Done) comes after it. capability is what the first message says.
+func (h *handler) pass(s *relay.Stream, t *transit, capability string) {
+	refusal := h.resolve(s, t, capability)
+	if refusal == nil {
+		refusal = h.decide(t)
+	}
+	if refusal == nil && t.call.Method == call.Healthcheck && t.call.Dialect != call.Legacy {
+		s.Reply(healthReply(t.fleet))
+		return
+	}
+	if refusal == nil {
+		refusal = h.route(t)
+	}
+	if refusal != nil {
+		h.refuse(s, t, refusal)
+		return
+	}
+	h.forward(s, t)
+}
+
+func (h *handler) identify(s *relay.Stream, t *transit) (refusal *call.Refusal) {
+	t.call.Tenant, refusal = h.identifier.Identify(s)
+	for _, name := range identityHeaders {
+		if _, ok := s.Header(name); ok {
+			s.DropHeader(name)
+		}
+	}
+	if ticket, ok := s.Header(ticketHeader); ok {
+		s.DropHeader(ticketHeader)
+		if back := h.comeBack(t, ticket); refusal == nil {
+			refusal = back
+		}
+	}
+	return refusal
+}
+
+// resolve finds the fleet that the call means.
+func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refusal *call.Refusal) {
+	if t.own {
+		return nil
+	}
+	if t.fleet, refusal = h.router.Table().Resolve(t.keyOf(s, capability)); refusal != nil {
+		return refusal
+	}
+	t.call.Capability = t.fleet.Capability
+	t.metrics = h.directory.metrics(t.fleet)
+	return nil
+}
+
+func (h *handler) decide(t *transit) *call.Refusal {
+	switch h.decider.Decide(&t.call) {
+	case policy.Allow:
+		return nil
+	case policy.Ask:
+		return refusedAsk
+	default:
+		return refusedBlocked
+	}
+}
+
+// route chooses where the call goes: a backend, or a service of our own.
+func (h *handler) route(t *transit) (refusal *call.Refusal) {
+	if t.own {
+		return nil
+	}
+	if t.assigned {
+		t.assigned = false
+	} else if t.target, t.claim, refusal = t.fleet.Route(t.target); refusal != nil {
+		return refusal
+	}
+	t.mode = dialect.Translate(t.call.Method, t.call.Dialect, t.target.Dialect())
+	if t.mode == dialect.Impossible {
+		return &call.Refusal{
+			Kind:    call.Unimplemented,
+			Reason:  "DIALECT_UNSUPPORTED",
+			Message: "the capability's backend speaks the " + t.target.Dialect().String() + " dialect, into which this call cannot be translated",
+		}
+	}
+	return nil
+}
+
+// forward hands the stream to the relay.
+func (h *handler) forward(s *relay.Stream, t *transit) {
+	if t.own {
+		s.Forward(h.directory.services)
+		return
+	}
+	if t.mode == dialect.Convert {
+		t.ticket = h.crossings.leave(t.ticket, crossing{t.target, t.tries})
+		s.SetHeader(ticketHeader, t.ticket)
+		s.SetHeader(capabilityHeader, t.call.Capability)
+		s.Forward(h.directory.services)
+		return
+	}
+	if !t.begun {
+		t.begun = true
+		h.recorder.Begin(t.metrics, uint32(s.Shard()))
+	}
+	asked, has := s.Timeout()
+	t.limit = t.fleet.Deadlines.For(t.call.Method, asked, has)
+	s.SetDeadline(t.limit)
+	path := t.call.Path
+	if d := t.target.Dialect(); t.call.Method != call.Other && d != call.Auto && d != t.call.Dialect {
+		path, _ = dialect.Path(t.call.Method, d) // there is one, or route had refused
+	}
+	if path != t.call.Path || t.tries > 0 { // a first try may have gone by another dialect's path
+		s.SetPath(path)
+	}
+	if t.outcome.Reset(t.call.Method, t.call.Dialect) {
+		t.scanned = true
+		s.TapResponse(&t.outcome)
+	}
+	s.Forward(h.directory.of(t.target))
+}
+
+// Unsent tries another backend: this one provably did not start the call.
+func (h *handler) Unsent(s *relay.Stream, err error) {
+	t := transitOf(s)
+	t.done(t.unsent(err))
+	// Not for the caller: it names addresses.
+	h.log.Debug("call not sent", "capability", t.call.Capability, "try", t.tries+1, "error", err)
+	if t.target == nil {
+		h.refuse(s, t, refusedService)
+		return
+	}
+	if t.tries++; t.tries >= maxTries || !t.fleet.AllowRetry() {
+		h.refuse(s, t, unreachable(t.fleet))
+		return
+	}
+	if refusal := h.route(t); refusal != nil {
+		h.refuse(s, t, refusal)
+		return
+	}
+	h.forward(s, t)
+}
+
+// Explain is the relay's own reason to end a call, in the words of the one table.
+func (h *handler) Explain(_ *relay.Stream, f relay.Failure) relay.Status {
+	return h.statuses.explain(f)
+}
+
+// refuse answers with the gateway's own "no".
+func (h *handler) refuse(s *relay.Stream, t *transit, refusal *call.Refusal) {
+	t.reason = refusal.Reason
+	s.Refuse(h.statuses.of(refusal))
+}
+
+// Done is the last step, record.
+func (h *handler) Done(s *relay.Stream, r *relay.Result) {
+	t := transitOf(s)
+	t.done(t.learned(r))
+	if h.records(t) {
+		rec := t.recordOf(s, r)
+		h.recorder.Record(&rec)
+	}
+	h.transits.put(t)
+}
+
+// isOwn tells the services that the gateway itself offers.
+func isOwn(path string) bool {
+	return strings.HasPrefix(path, "/grpc.reflection.") || strings.HasPrefix(path, "/grpc.health.v1.")
+}

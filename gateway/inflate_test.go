@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+func TestInflate(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	in := newInflater(limit)
+	packed := func(n int) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write(make([]byte, n))
+		_ = w.Close()
+		return b.Bytes()
+	}
+	for name, c := range map[string]struct {
+		msg     []byte
+		size    int
+		refusal *call.Refusal
+	}{
+		"empty":         {packed(0), 0, nil},
+		"at the limit":  {packed(limit), limit, nil},
+		"over it":       {packed(limit + 1), 0, refusedTooLong},
+		"a bomb":        {packed(16 << 20), 0, refusedTooLong},
+		"not gzip":      {[]byte("plain"), 0, refusedMalformed},
+		"cut off":       {packed(1000)[:15], 0, refusedMalformed},
+		"nothing there": {nil, 0, refusedMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain, refusal := in.inflate(c.msg)
+			if len(plain) != c.size || refusal != c.refusal {
+				t.Errorf("%d bytes, %v; want %d, %v", len(plain), refusal, c.size, c.refusal)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/router"
+)
+
+// The refusals that need nothing from the call, shared by all.
+var (
+	refusedNoMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MISSING",
+		Message: "the call ended without a request message"}
+	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+		Message: "the request is not a well-formed InvokeRequest"}
+	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
+		Message: "the call has metadata x-capability-id twice, with different values"}
+	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
+		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or send it plain"}
+	refusedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED", RetryAfter: time.Second,
+		Message: "too many compressed requests at once that name no capability by metadata x-capability-id"}
+	refusedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
+		Message: "the request is longer than the gateway accepts"}
+	refusedAsk = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_REQUIRED",
+		Message: "this tool may only run after a person has approved the call"}
+	refusedBlocked = &call.Refusal{Kind: call.PermissionDenied, Reason: "TOOL_BLOCKED",
+		Message: "a policy blocks this tool"}
+	refusedService = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
+		Message: "the gateway is shutting down"}
+)
+
+// retryUnreachable is told to callers of a fleet that could not be reached: about the
+// time in which health notices.
+const retryUnreachable = time.Second
+
+// unreachable is the end of a call that no backend took. It provably did not start,
+// so the caller may try again.
+func unreachable(f *router.Fleet) *call.Refusal {
+	return &call.Refusal{
+		Kind:     call.Unavailable,
+		Reason:   "BACKEND_UNREACHABLE",
+		Message:  "no backend of the capability " + f.Capability + " could be reached",
+		Metadata: map[string]string{"capability": f.Capability},
+
+		RetryAfter: retryUnreachable,
+	}
+}
+
+// healthReply answers Healthcheck for a capability from what health knows. Its bytes
+// are the same in the doc and the live dialect: ready=1, message=2.
+func healthReply(f *router.Fleet) []byte {
+	ready, summary := f.Health().Ready()
+	var msg []byte
+	if ready {
+		msg = protowire.AppendVarint(protowire.AppendTag(msg, 1, protowire.VarintType), 1)
+	}
+	return protowire.AppendString(protowire.AppendTag(msg, 2, protowire.BytesType), summary)
+}

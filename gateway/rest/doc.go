@@ -1,0 +1,19 @@
+// Package rest is the JSON front door: plain HTTP and JSON for what gRPC clients do with
+// protobuf. It is an http.Handler on grpc-gateway's mux, with the routes of
+// proto/capgate/v1, and reaches the gateway only as a gRPC client of it. So it decides
+// nothing: identity, policy and routing are the gateway's, by the headers passed on.
+//
+//	rest.go      New, and a request's way: route, prepare, decode, call, encode
+//	prepare.go   what a request must be before its body is read; headers and deadline
+//	jsoncheck.go which JSON is accepted at all
+//	decode.go    JSON request → message
+//	marshaler.go grpc-gateway's view of decode, and message → JSON response
+//	server.go    the RPC behind the routes: one call to a capability
+//	problem.go   every error, as problem+json (RFC 9457)
+//	allow.go     which methods a path has
+//
+// Arguments, configuration and results are never decoded and encoded again: their JSON
+// text goes through as it is, with its digits, its order and its spelling. That is why
+// the messages' own JSON mapping (google.protobuf.Struct) is not used. The configuration
+// holds secrets, so no error quotes a value of the body.
+package rest

@@ -1,0 +1,111 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep arrays and objects may nest, the body itself counted.
+const maxDepth = 100
+
+// checkJSON refuses what is not one JSON text (RFC 8259), and what different readers
+// would understand differently or not at all: an object with a name twice, nesting
+// deeper than maxDepth, bytes that are not UTF-8. Its errors quote nothing of data.
+func checkJSON(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("the body is not valid UTF-8")
+	}
+	if err := checkNesting(data); err != nil {
+		return err
+	}
+	if json.Valid(data) {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(data, new(json.RawMessage)); errors.As(err, &syntax) {
+		at := min(max(int(syntax.Offset)-1, 0), len(data)) // Offset counts the offending byte
+		line := bytes.Count(data[:at], []byte{'\n'}) + 1
+		column := at - bytes.LastIndexByte(data[:at], '\n')
+		return fmt.Errorf("the body is not valid JSON: syntax error in line %d, column %d", line, column)
+	}
+	return errors.New("the body is not valid JSON")
+}
+
+// level is an array or object that is open.
+type level struct {
+	object bool
+	name   bool                // the next string is a name
+	names  map[uint64]struct{} // hashes of the names so far
+}
+
+// checkNesting looks at depth and names. data may be anything: where it is not JSON
+// the answer means nothing, but there is one.
+func checkNesting(data []byte) error {
+	seed := maphash.MakeSeed() // names are kept as 64-bit hashes that nobody can aim at
+	var open []level
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; c {
+		case '{', '[':
+			if len(open) == maxDepth {
+				return fmt.Errorf("the body nests deeper than %d levels", maxDepth)
+			}
+			open = append(open, level{object: c == '{', name: c == '{'})
+		case '}', ']':
+			if len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+		case ',':
+			if len(open) > 0 {
+				open[len(open)-1].name = open[len(open)-1].object
+			}
+		case '"':
+			end := stringEnd(data, i)
+			if len(open) > 0 && open[len(open)-1].name && !open[len(open)-1].add(maphash.Bytes(seed, unescaped(data[i:end]))) {
+				return fmt.Errorf("the body has an object with the same name twice, at byte %d", i)
+			}
+			i = end - 1
+		}
+	}
+	return nil
+}
+
+func (l *level) add(name uint64) bool {
+	l.name = false
+	if _, ok := l.names[name]; ok {
+		return false
+	}
+	if l.names == nil {
+		l.names = make(map[uint64]struct{})
+	}
+	l.names[name] = struct{}{}
+	return true
+}
+
+// stringEnd is the index after the string that begins at data[start].
+func stringEnd(data []byte, start int) int {
+	for i := start + 1; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(data)
+}
+
+// unescaped is the text of a JSON string, so that "a" and "\u0061" are one name.
+func unescaped(literal []byte) []byte {
+	if bytes.IndexByte(literal, '\\') < 0 && len(literal) >= 2 {
+		return literal[1 : len(literal)-1]
+	}
+	var s string
+	if json.Unmarshal(literal, &s) != nil {
+		return literal // not JSON: checkJSON will say so
+	}
+	return []byte(s)
+}

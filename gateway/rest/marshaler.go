@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// marshaler is the JSON of the API as grpc-gateway asks for it. It knows the API's
+// messages one by one, because their JSON text must go through untouched.
+type marshaler struct{}
+
+var _ runtime.Marshaler = marshaler{}
+
+// ContentType is always JSON: errors do not come this way.
+func (marshaler) ContentType(any) string { return "application/json" }
+
+// NewDecoder returns the decoder of a request. r is the *body that prepare made.
+func (marshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		b, ok := r.(*body)
+		if !ok {
+			return fmt.Errorf("decode a request out of %T", r)
+		}
+		if b.refused = decode(b, v); b.refused != nil {
+			return b.refused
+		}
+		return nil
+	})
+}
+
+func decode(b *body, v any) *refusal {
+	data, err := io.ReadAll(b)
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return tooLarge(over.Limit)
+	case err != nil:
+		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
+	}
+	req, ok := v.(*capgatepb.InvokeRequest)
+	if !ok {
+		return &refusal{code: codes.Internal, detail: fmt.Sprintf("no JSON form of %T", v)}
+	}
+	if err := decodeInvoke(data, b.capability, req); err != nil {
+		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
+	}
+	return nil
+}
+
+// Unmarshal decodes a request that has no path.
+func (m marshaler) Unmarshal(data []byte, v any) error {
+	return m.NewDecoder(&body{ReadCloser: io.NopCloser(bytes.NewReader(data))}).Decode(v)
+}
+
+// NewEncoder writes responses as Marshal makes them.
+func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		b, err := m.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	})
+}
+
+// Marshal encodes a response.
+func (marshaler) Marshal(v any) ([]byte, error) {
+	resp, ok := v.(*capgatepb.InvokeResponse)
+	if !ok {
+		return nil, fmt.Errorf("no JSON form of %T", v)
+	}
+	return encodeInvoke(resp)
+}
+
+// encodeInvoke writes result_json as the JSON it is, or in base64 if it is none.
+func encodeInvoke(resp *capgatepb.InvokeResponse) ([]byte, error) {
+	result := resp.GetResultJson()
+	out := make([]byte, 0, len(result)+len(resp.GetError())+64)
+	out = append(out, '{')
+	switch {
+	case len(result) == 0:
+	case utf8.Valid(result) && json.Valid(result):
+		out = append(append(out, `"result":`...), bytes.Trim(result, " \t\r\n")...)
+	default:
+		out = base64.StdEncoding.AppendEncode(append(out, `"result_json":"`...), result)
+		out = append(out, '"')
+	}
+	if resp.GetError() != "" {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		text, err := plainJSON(resp.GetError())
+		if err != nil {
+			return nil, fmt.Errorf("encode the tool's error: %w", err)
+		}
+		out = append(append(out, `"error":`...), text...)
+	}
+	return append(out, "}\n"...), nil
+}
+
+// plainJSON encodes v without escaping what only matters inside HTML.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}

@@ -1,0 +1,194 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+)
+
+// forwarded are the request headers that go to the gateway as metadata. Authorization
+// does too: grpc-gateway sees to it.
+var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "traceparent", "tracestate", "baggage"}
+
+const (
+	authorization  = "authorization"
+	grpcTimeout    = "Grpc-Timeout"    // "1500m", as gRPC writes it
+	requestTimeout = "Request-Timeout" // "1.5" seconds, or "1500ms"
+)
+
+// forwardHeader is grpc-gateway's question which header becomes which metadata.
+func forwardHeader(name string) (string, bool) {
+	for _, f := range forwarded {
+		if strings.EqualFold(name, f) {
+			return f, true
+		}
+	}
+	return "", false
+}
+
+// body is a request's body on its way through grpc-gateway's generated code. It takes
+// along what that code does not pass on: to the decoder what the path says, and back
+// what the decoder found, which the generated code would flatten into a text.
+type body struct {
+	io.ReadCloser
+	capability string // from the path
+	refused    *refusal
+}
+
+// prepare stands between the mux and the generated code of every route.
+func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if p := probeOf(r); p != nil {
+			p.hit = true
+			return
+		}
+		timeout, refused := h.check(r, params)
+		if refused != nil {
+			h.writeRefusal(w, r, refused)
+			return
+		}
+		ctx := r.Context()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		r = r.WithContext(ctx)
+		r.Header = r.Header.Clone()
+		r.Header.Del(grpcTimeout)                        // it is in ctx
+		r.Header.Del("Te")                               // or grpc-gateway would send trailers
+		r.Header.Set("Content-Type", "application/json") // whatever it was, it means that; grpc-gateway complains of none
+		in := r.Body
+		if in == nil {
+			in = http.NoBody
+		}
+		r.Body = &body{ReadCloser: http.MaxBytesReader(w, in, h.maxBody), capability: params["capability_id"]}
+		next(w, r, params)
+	}
+}
+
+// check is what can be said of a request before its body is read. It returns the time
+// that the caller gives the call, 0 when it does not say.
+func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
+	if id, ok := params["capability_id"]; ok && (id == "" || !utf8.ValidString(id)) {
+		return 0, noSuchPath()
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return 0, &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE",
+			detail: "the body must be JSON: send it with Content-Type: application/json"}
+	}
+	if r.ContentLength > h.maxBody {
+		return 0, tooLarge(h.maxBody)
+	}
+	for name, values := range r.Header {
+		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {
+			continue
+		}
+		for _, v := range values {
+			if !printable(v) {
+				return 0, badHeader(name, "may hold printable ASCII only")
+			}
+		}
+	}
+	return timeoutOf(r.Header)
+}
+
+// isJSON is whether a body of that type is read as JSON. A form is what curl -d calls
+// any body, and no type at all is what many scripts send.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	typ, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	switch typ {
+	case "application/json", "text/json", "application/x-www-form-urlencoded":
+		return true
+	}
+	return strings.HasPrefix(typ, "application/") && strings.HasSuffix(typ, "+json")
+}
+
+// printable is whether v may be a metadata value (gRPC over HTTP/2, "ASCII-Value").
+func printable(v string) bool {
+	for i := range len(v) {
+		if v[i] < 0x20 || v[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// timeoutOf is the shorter of the times that the two headers name.
+func timeoutOf(header http.Header) (time.Duration, *refusal) {
+	var shortest time.Duration
+	for _, h := range []struct {
+		name  string
+		parse func(string) (time.Duration, bool)
+		want  string
+	}{
+		{grpcTimeout, parseGRPCTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
+		{requestTimeout, parseSeconds, "must be a positive number of seconds, like 1.5, or a duration, like 1500ms"},
+	} {
+		for _, v := range header.Values(h.name) {
+			d, ok := h.parse(textproto.TrimString(v))
+			if !ok {
+				return 0, badHeader(h.name, h.want)
+			}
+			if shortest == 0 || d < shortest {
+				shortest = d
+			}
+		}
+	}
+	return shortest, nil
+}
+
+// parseGRPCTimeout reads a timeout as gRPC over HTTP/2 defines it. Zero becomes the
+// shortest time there is: the deadline has passed.
+func parseGRPCTimeout(v string) (time.Duration, bool) {
+	if len(v) < 2 || len(v) > 9 {
+		return 0, false
+	}
+	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second,
+		'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+	unit, ok := units[v[len(v)-1]]
+	n, err := strconv.ParseUint(v[:len(v)-1], 10, 32)
+	if !ok || err != nil {
+		return 0, false
+	}
+	const most = 1 << 62
+	if n > uint64(most/unit) {
+		return most, true
+	}
+	return max(time.Duration(n)*unit, 1), true
+}
+
+func parseSeconds(v string) (time.Duration, bool) {
+	if s, err := strconv.ParseFloat(v, 64); err == nil {
+		const most = 1e9 // some thirty years
+		return time.Duration(min(s, most) * float64(time.Second)), s > 0
+	}
+	d, err := time.ParseDuration(v)
+	return d, err == nil && d > 0
+}
+
+func badHeader(name, want string) *refusal {
+	return &refusal{code: codes.InvalidArgument, reason: "INVALID_HEADER",
+		detail: fmt.Sprintf("the header %s %s", http.CanonicalHeaderKey(name), want)}
+}
+
+func tooLarge(limit int64) *refusal {
+	return &refusal{code: codes.ResourceExhausted, status: http.StatusRequestEntityTooLarge, reason: "BODY_TOO_LARGE",
+		detail: fmt.Sprintf("the body is larger than %d bytes", limit)}
+}

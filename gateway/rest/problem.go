@@ -1,0 +1,119 @@
+package rest
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// problem is an error as RFC 9457 has it.
+type problem struct {
+	Type       string            `json:"type"`
+	Title      string            `json:"title"`
+	Status     int               `json:"status"`
+	Detail     string            `json:"detail,omitempty"`
+	Code       string            `json:"code"`                  // the gRPC code, like INVALID_ARGUMENT
+	Reason     string            `json:"reason,omitempty"`      // google.rpc.ErrorInfo.reason
+	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
+	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
+}
+
+// refusal is an error that the front door itself found.
+type refusal struct {
+	code   codes.Code
+	status int // HTTP; 0 means what the table has for code
+	reason string
+	detail string
+}
+
+func (r *refusal) Error() string { return r.detail }
+
+func noSuchPath() *refusal {
+	return &refusal{code: codes.NotFound, status: http.StatusNotFound, reason: "NO_SUCH_PATH", detail: "there is nothing at this path"}
+}
+
+// noRoute answers a request that no route takes.
+func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
+	if probeOf(r) != nil {
+		return
+	}
+	switch httpStatus {
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", strings.Join(h.allowed(r), ", "))
+		h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: httpStatus, reason: "METHOD_NOT_ALLOWED",
+			detail: "this path has no such method; the Allow header says which it has"})
+	case http.StatusBadRequest:
+		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, status: httpStatus, reason: "INVALID_PATH", detail: "the path must begin with a slash"})
+	default:
+		h.writeRefusal(w, r, noSuchPath())
+	}
+}
+
+// callFailed answers a request whose call failed, or whose body the decoder refused.
+func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if probeOf(r) != nil {
+		return
+	}
+	if b, ok := r.Body.(*body); ok && b.refused != nil {
+		h.writeRefusal(w, r, b.refused)
+		return
+	}
+	st := status.Convert(err)
+	p := problem{Status: h.status(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
+		case *errdetails.RetryInfo:
+			p.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0).Seconds()
+		}
+	}
+	writeProblem(w, r, p)
+}
+
+func (h *Handler) writeRefusal(w http.ResponseWriter, r *http.Request, refused *refusal) {
+	p := problem{Status: refused.status, Detail: refused.detail, Code: code.Code(refused.code).String(), Reason: refused.reason}
+	if p.Status == 0 {
+		p.Status = h.status(refused.code)
+	}
+	writeProblem(w, r, p)
+}
+
+// writeProblem sends p, whose Type and Title it fills in.
+func writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
+	if p.Status < 400 || p.Status > 599 {
+		p.Status = http.StatusInternalServerError
+	}
+	p.Type, p.Title = "about:blank", http.StatusText(p.Status) // RFC 9457 §4.2.1
+	if p.Title == "" {
+		p.Title = "Client Closed Request" // 499, which has no entry in the standard's table
+	}
+	out, err := plainJSON(p)
+	if err != nil {
+		out = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"INTERNAL"}`)
+		p.Status = http.StatusInternalServerError
+	}
+	out = append(out, '\n')
+	head := w.Header()
+	head.Set("Content-Type", "application/problem+json")
+	head.Set("Content-Length", strconv.Itoa(len(out)))
+	if p.RetryAfter > 0 {
+		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
+	}
+	if p.Status == http.StatusUnauthorized {
+		head.Set("WWW-Authenticate", "Bearer") // RFC 9110 §15.5.2 asks for one
+	}
+	w.WriteHeader(p.Status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+}

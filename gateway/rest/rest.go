@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Config is how the front door is set up. The zero value works.
+type Config struct {
+	// MaxBody is the largest request body in bytes; 0 means 16 MiB. More is 413.
+	MaxBody int64
+}
+
+// defaultMaxBody is 16 MiB, like the largest message of Selu's orchestrator.
+const defaultMaxBody = 16 << 20
+
+// Handler serves the JSON API. It is safe for concurrent use and has nothing to close.
+type Handler struct {
+	mux     *runtime.ServeMux
+	status  func(codes.Code) int
+	maxBody int64
+}
+
+// New returns the JSON API of the gateway that conn leads to. httpStatus is the
+// gateway's table of HTTP statuses for gRPC codes.
+func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
+	h := &Handler{status: httpStatus, maxBody: cfg.MaxBody}
+	if h.maxBody <= 0 {
+		h.maxBody = defaultMaxBody
+	}
+	h.mux = runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
+		runtime.WithMiddlewares(h.prepare),
+		runtime.WithErrorHandler(h.callFailed),
+		runtime.WithRoutingErrorHandler(h.noRoute),
+		runtime.WithIncomingHeaderMatcher(forwardHeader),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
+		runtime.WithWriteContentLength(),
+	)
+	srv := &server{capabilities: docpb.NewCapabilityClient(conn)}
+	if err := capgatepb.RegisterGatewayHandlerServer(context.Background(), h.mux, srv); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
+	}
+	return h, nil
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodOptions {
+		h.options(w, r)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// options answers what may be done with a path.
+func (h *Handler) options(w http.ResponseWriter, r *http.Request) {
+	methods := h.allowed(r)
+	if len(methods) == 0 {
+		h.writeRefusal(w, r, noSuchPath())
+		return
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	w.WriteHeader(http.StatusNoContent)
+}

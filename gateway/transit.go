@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/router"
+)
+
+// transit is what is remembered of one call while it passes. It is the Value of the
+// call's stream, belongs to it from Headers to Done, and is used again after that.
+type transit struct {
+	call     call.Call
+	fleet    *router.Fleet
+	target   *router.Backend
+	claim    router.Claim  // on target
+	limit    time.Duration // the call's deadline, since its start; 0 before it is forwarded
+	mode     dialect.Mode
+	tries    int
+	own      bool // for a service of the gateway's own
+	scanned  bool // outcome sees the response
+	outcome  dialect.Scanner
+	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
+	begun    bool                       // counted as in flight there
+	ticket   string                     // went to the translator with it; see crossings
+	recorded bool                       // came back from there, but its ticket was claimed
+	assigned bool                       // came back from there, and target is where it goes
+	reason   string                     // why the gateway refused
+	request  string                     // x-request-id
+	words    []byte                     // what strings of call and request point into
+}
+
+// wordsKept is how many bytes of names a transit has room for: enough for most calls,
+// and little, as an open stream holds it for all its life.
+const wordsKept = 128
+
+type transitPool struct{ pool sync.Pool }
+
+// get begins a call: what its headers say, in strings that outlive them.
+func (p *transitPool) get(s *relay.Stream) *transit {
+	t, _ := p.pool.Get().(*transit)
+	if t == nil {
+		t = &transit{words: make([]byte, 0, wordsKept)}
+	}
+	s.Value = t
+	path := s.Path()
+	if e, ok := dialect.Lookup(path); ok {
+		t.call.Method, t.call.Dialect, t.call.Service = e.Method, e.Dialect, e.Service
+		t.call.Path, _ = dialect.Path(e.Method, e.Dialect)
+	} else {
+		t.call.Path = t.keep(path)
+		t.call.Service = serviceOf(t.call.Path)
+		t.own = isOwn(t.call.Path)
+	}
+	if id, ok := s.Header(requestIDHeader); ok {
+		t.request = t.keep(id)
+	}
+	return t
+}
+
+func (p *transitPool) put(t *transit) {
+	words := t.words
+	if cap(words) > wordsKept {
+		words = nil
+	}
+	outcome := t.outcome
+	*t = transit{words: words[:0], outcome: outcome}
+	p.pool.Put(t)
+}
+
+func transitOf(s *relay.Stream) *transit { return s.Value.(*transit) }
+
+// keep copies a word. The bytes are never moved once a string points at them: a full
+// buffer is left to the strings that use it.
+func (t *transit) keep(word string) string {
+	if word == "" {
+		return ""
+	}
+	if cap(t.words)-len(t.words) < len(word) {
+		t.words = make([]byte, 0, max(512, 2*len(word)))
+	}
+	at := len(t.words)
+	t.words = append(t.words, word...)
+	return unsafe.String(&t.words[at], len(word))
+}
+
+func serviceOf(path string) string {
+	path = strings.TrimPrefix(path, "/")
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i]
+	}
+	return ""
+}
+
+// readKey takes the routing fields out of the first message. The capability is part of
+// msg, the rest is kept.
+func (t *transit) readKey(msg []byte) (capability string, refusal *call.Refusal) {
+	key, err := dialect.ReadKey(msg)
+	if err != nil {
+		return "", refusedMalformed
+	}
+	t.call.Tool = t.keep(view(key.Tool))
+	t.call.Session = t.keep(view(key.Session))
+	return view(key.Capability), nil
+}
+
+// keyOf is everything in a call that names its capability. message is what the first
+// message says, "" before it was read.
+func (t *transit) keyOf(s *relay.Stream, message string) router.Key {
+	metadata, _ := s.Header(capabilityHeader)
+	return router.Key{Metadata: metadata, Message: message, Authority: s.Authority(), Service: t.call.Service}
+}
+
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// done gives up the call's claim on its backend, if it has one.
+func (t *transit) done(o router.Outcome) {
+	t.claim.Done(o)
+	t.claim = router.Claim{}
+}
+
+// recordOf is what is to be recorded of a call that ended with r.
+func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
+	rec := observe.Record{
+		Call: &t.call, Capability: t.metrics, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
+		Code: r.Code, Reason: t.reason, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
+		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
+	}
+	if t.target != nil && t.ticket == "" {
+		rec.Backend = t.target.Addr
+	}
+	if t.scanned && r.Code == 0 {
+		rec.Outcome = outcomes[t.outcome.Outcome()]
+	}
+	return rec
+}
+
+var outcomes = [...]observe.Outcome{
+	dialect.OutcomeUnknown: observe.Unjudged,
+	dialect.OK:             observe.Succeeded,
+	dialect.ToolError:      observe.ToolError,
+	dialect.CutOff:         observe.CutOff,
+}

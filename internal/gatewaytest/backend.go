@@ -1,0 +1,150 @@
+package gatewaytest
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Backend is a gRPC server on loopback.
+type Backend struct {
+	Addr string
+
+	server   *grpc.Server
+	served   chan struct{}
+	listener *countingListener
+}
+
+// Serve runs a gRPC server with the services that register adds, until the test ends.
+func Serve(t testing.TB, register func(*grpc.Server), opts ...grpc.ServerOption) *Backend {
+	t.Helper()
+	ln := &countingListener{Listener: listen(t), idle: make(chan struct{})}
+	opts = append([]grpc.ServerOption{grpc.MaxRecvMsgSize(64 << 20)}, opts...)
+	b := &Backend{Addr: ln.Addr().String(), server: grpc.NewServer(opts...), served: make(chan struct{}), listener: ln}
+	register(b.server)
+	go func() {
+		defer close(b.served)
+		_ = b.server.Serve(ln) // ends with Stop, and only so
+	}()
+	t.Cleanup(b.Stop)
+	return b
+}
+
+// Stop ends the server at once, with its connections and calls.
+func (b *Backend) Stop() {
+	b.server.Stop()
+	<-b.served
+}
+
+// GoAway tells the clients to go elsewhere and lets their calls finish.
+func (b *Backend) GoAway() {
+	b.server.GracefulStop()
+	<-b.served
+}
+
+// WaitIdle waits until nobody is connected.
+func (b *Backend) WaitIdle(t testing.TB) {
+	t.Helper()
+	timeout := time.After(Patience)
+	for {
+		n, changed := b.listener.state()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("%d connections to a backend are left", n)
+		}
+	}
+}
+
+// countingListener counts the connections that are open.
+type countingListener struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open int
+	idle chan struct{} // closed, and replaced, whenever one closes
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.open++
+	l.mu.Unlock()
+	return &countedConn{Conn: nc, from: l}, nil
+}
+
+func (l *countingListener) state() (open int, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open, l.idle
+}
+
+type countedConn struct {
+	net.Conn
+	from *countingListener
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() {
+		c.from.mu.Lock()
+		c.from.open--
+		close(c.from.idle)
+		c.from.idle = make(chan struct{})
+		c.from.mu.Unlock()
+	})
+	return c.Conn.Close()
+}
+
+// Unreachable is an address where every connection ends before a word is said.
+func Unreachable(t testing.TB) string {
+	t.Helper()
+	ln := listen(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = nc.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = ln.Close()
+		<-ended
+	})
+	return ln.Addr().String()
+}
+
+// Silent is a backend that takes calls and answers none, whatever their deadline.
+func Silent(t testing.TB) (addr string) {
+	t.Helper()
+	ln := listen(t)
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(ln) // ends with Close, and only so
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+	})
+	return ln.Addr().String()
+}

@@ -1,0 +1,255 @@
+package gatewaytest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+)
+
+// The tools of a Capability.
+const (
+	Echo  = "echo"  // answers with its arguments; streamed, in two chunks
+	Fail  = "fail"  // a tool error that quotes its arguments
+	Cut   = "cut"   // streamed, ends well but without done
+	Block = "block" // waits for Release, or until its caller leaves
+	Break = "break" // a gRPC error of its own, with details
+)
+
+// RefusedFile is the name of a file that a Capability does not take: the reply's error
+// says so.
+const RefusedFile = "refused.txt"
+
+// chunkBytes is what the orchestrator puts into one chunk of a file.
+const chunkBytes = 256 << 10
+
+// File is an artifact.
+type File struct {
+	Name, MIME string
+	Data       []byte
+}
+
+// Seen is a call as it reached a Capability.
+type Seen struct {
+	Path     string
+	Metadata metadata.MD
+	Request  *docpb.InvokeRequest // of Invoke and StreamInvoke
+	Left     time.Duration        // until its deadline; 0 if it has none
+}
+
+// Capability is a small capability for any dialect.
+type Capability struct {
+	Name string // in the trailer "served-by"
+
+	docpb.UnimplementedCapabilityServer
+	mu      sync.Mutex
+	seen    []Seen
+	news    chan struct{} // closed, and replaced, by every call
+	files   map[string]File
+	entered chan struct{} // one value for every Block that waits
+	release chan struct{}
+	once    sync.Once
+}
+
+// NewCapability makes a capability without files.
+func NewCapability(name string) *Capability {
+	return &Capability{
+		Name: name, files: map[string]File{}, news: make(chan struct{}),
+		entered: make(chan struct{}, 1024), release: make(chan struct{}),
+	}
+}
+
+// Serve runs the capability in a dialect, until the test ends.
+func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOption) *Backend {
+	t.Helper()
+	t.Cleanup(c.Release)
+	return Serve(t, func(s *grpc.Server) {
+		if d == call.Live {
+			livepb.RegisterCapabilityServer(s, live{c: c})
+			return
+		}
+		docpb.RegisterCapabilityServer(s, c)
+	}, opts...)
+}
+
+// Blocked delivers a value for every call of Block that waits.
+func (c *Capability) Blocked() <-chan struct{} { return c.entered }
+
+// Release lets every Block end, now and later.
+func (c *Capability) Release() { c.once.Do(func() { close(c.release) }) }
+
+// Seen are the calls so far, less Healthcheck, in the order in which they came.
+func (c *Capability) Seen() []Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Seen(nil), c.seen...)
+}
+
+// WaitSeen waits until n calls have come.
+func (c *Capability) WaitSeen(t testing.TB, n int) {
+	t.Helper()
+	timeout := time.After(Patience)
+	for {
+		c.mu.Lock()
+		seen, news := len(c.seen), c.news
+		c.mu.Unlock()
+		if seen >= n {
+			return
+		}
+		select {
+		case <-news:
+		case <-timeout:
+			t.Fatalf("waited %v for %d calls at %s, which has %d", Patience, n, c.Name, seen)
+		}
+	}
+}
+
+// File is an artifact that was uploaded.
+func (c *Capability) File(id string) (File, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.files[id]
+	return f, ok
+}
+
+// see remembers a call, and says who served it.
+func (c *Capability) see(ctx context.Context, req *docpb.InvokeRequest) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	seen := Seen{Metadata: md, Request: req}
+	seen.Path, _ = grpc.Method(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		seen.Left = time.Until(deadline)
+	}
+	c.mu.Lock()
+	c.seen = append(c.seen, seen)
+	close(c.news)
+	c.news = make(chan struct{})
+	c.mu.Unlock()
+	return grpc.SetTrailer(ctx, metadata.Pairs("served-by", c.Name))
+}
+
+// Invoke runs a tool.
+func (c *Capability) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	if err := c.see(ctx, req); err != nil {
+		return nil, err
+	}
+	result, failure, err := c.run(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &docpb.InvokeResponse{ResultJson: result, Error: failure}, nil
+}
+
+// StreamInvoke runs a tool and sends its result in two halves.
+func (c *Capability) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
+	if err := c.see(stream.Context(), req); err != nil {
+		return err
+	}
+	result, failure, err := c.run(stream.Context(), req)
+	if err != nil {
+		return err
+	}
+	half := len(result) / 2
+	if err := stream.Send(&docpb.InvokeChunk{Data: result[:half]}); err != nil || req.GetToolName() == Cut {
+		return err
+	}
+	return stream.Send(&docpb.InvokeChunk{Data: result[half:], Done: true, Error: failure})
+}
+
+func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result []byte, failure string, err error) {
+	switch req.GetToolName() {
+	case Echo, Cut:
+		return req.GetArgsJson(), "", nil
+	case Fail:
+		return nil, fmt.Sprintf("the tool failed for %s", req.GetArgsJson()), nil
+	case Block:
+		c.entered <- struct{}{}
+		select {
+		case <-c.release:
+			return json.RawMessage(`"released"`), "", nil
+		case <-ctx.Done():
+			return nil, "", status.FromContextError(ctx.Err()).Err()
+		}
+	case Break:
+		st, err := status.New(codes.DataLoss, "broke: 100% of it, naïvely").WithDetails(
+			&errdetails.ErrorInfo{Reason: "BROKE", Domain: "capability.example"})
+		if err != nil {
+			return nil, "", err
+		}
+		return nil, "", st.Err()
+	}
+	return nil, "", status.Errorf(codes.InvalidArgument, "no tool %q", req.GetToolName())
+}
+
+// Healthcheck is ready.
+func (c *Capability) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.HealthResponse, error) {
+	return &docpb.HealthResponse{Ready: true}, nil
+}
+
+// UploadInputArtifact keeps a file.
+func (c *Capability) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+	if err := c.see(stream.Context(), nil); err != nil {
+		return err
+	}
+	var f File
+	for first := true; ; first = false {
+		chunk, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if first {
+			f.Name, f.MIME = chunk.GetFilename(), chunk.GetMimeType()
+		}
+		f.Data = append(f.Data, chunk.GetData()...)
+	}
+	id, failure := c.keep(f)
+	return stream.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: id, Error: failure})
+}
+
+func (c *Capability) keep(f File) (id, failure string) {
+	if f.Name == RefusedFile {
+		return "", "this file is not wanted"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id = fmt.Sprintf("%s-%d", c.Name, len(c.files)+1)
+	c.files[id] = f
+	return id, ""
+}
+
+// DownloadOutputArtifact sends a file that was uploaded.
+func (c *Capability) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
+	if err := c.see(stream.Context(), nil); err != nil {
+		return err
+	}
+	f, ok := c.File(req.GetArtifactId())
+	if !ok {
+		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "no such file"})
+	}
+	chunk := &docpb.ArtifactChunk{Filename: f.Name, MimeType: f.MIME}
+	for rest := f.Data; ; chunk = new(docpb.ArtifactChunk) {
+		n := min(len(rest), chunkBytes)
+		chunk.Data, rest = rest[:n], rest[n:]
+		chunk.Done = len(rest) == 0
+		if err := stream.Send(chunk); err != nil || chunk.GetDone() {
+			return err
+		}
+	}
+}

@@ -1,0 +1,17 @@
+// Package gatewaytest runs whole gateways for tests: on loopback ports that the kernel
+// chooses, built as cmd/capgate builds them, in front of real backends.
+//
+//	gateway.go     Start, Stop, clients' connections
+//	health.go      waiting for what health finds
+//	backend.go     gRPC servers that can be stopped, and addresses where none answers
+//	capability.go  a capability that does what it is asked to and remembers who asked
+//	live.go        the same in the live dialect
+//	client.go      a capability's client in either dialect
+//	log.go         the log, line by line
+//	operators.go   the operators' port: pages and metrics
+//	leaks.go       which goroutines belong to which gateway
+//
+// Nothing here sleeps: a test waits for an event, at most [Patience]. Gateways of
+// parallel tests share nothing. Each must end without a goroutine left, which Stop
+// asserts.
+package gatewaytest

@@ -1,0 +1,236 @@
+package gatewaytest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/pprof"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/router"
+)
+
+// Patience is how long a test waits for what should come at once.
+const Patience = 20 * time.Second
+
+// Options says what the gateway under test is made of. Only Fleets is required.
+type Options struct {
+	Fleets  []Fleet
+	Domains []string       // weather.<domain> as :authority names the capability weather
+	Relay   relay.Config   // limits of the relay
+	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
+}
+
+// Fleet is one capability and its backends.
+type Fleet struct {
+	Capability string
+	Services   []string // gRPC services that come here without naming a capability
+	Backends   []string // addresses
+	Dialect    call.Dialect
+	Deadlines  router.Deadlines
+	Ejection   router.Ejection
+	Retries    router.Retries
+	SlowStart  time.Duration
+	Health     health.Config // default Interval: an hour, so that a backend is probed once
+	Unprobed   bool          // health never looks at the backends, which stay usable
+}
+
+// Gateway is a gateway that serves.
+type Gateway struct {
+	Addr      string // public host:port
+	AdminAddr string // operators' host:port
+	Log       *Log
+
+	gateway   *gateway.Gateway
+	prober    *health.Prober
+	accessLog *observe.AccessLog
+	watch     *watch
+	label     string // of every goroutine of it
+
+	drain    context.CancelFunc
+	stopped  chan struct{} // closed when nothing runs any more
+	err      error         // of gateway.Run, once stopped
+	stopOnce sync.Once
+}
+
+// Start runs a gateway until the test ends, and returns when health knows all
+// backends that it probes.
+func Start(t testing.TB, o Options) *Gateway {
+	t.Helper()
+	g := &Gateway{Log: newLog(), watch: newWatch(), stopped: make(chan struct{})}
+	g.label = newLabel(t, g)
+	public, admin := listen(t), listen(t)
+	g.Addr, g.AdminAddr = public.Addr().String(), admin.Addr().String()
+	// What the gateway starts inherits the label, by which leftovers are recognized.
+	pprof.Do(context.Background(), pprof.Labels(labelKey, g.label), func(ctx context.Context) {
+		if err := g.build(o); err != nil {
+			t.Fatal(err)
+		}
+		ctx, g.drain = context.WithCancel(ctx)
+		go g.run(ctx, public, admin)
+	})
+	t.Cleanup(func() { g.Stop(t) })
+	for _, f := range o.Fleets {
+		if !f.Unprobed {
+			g.WaitHealth(t, f.Capability, func(s *health.Snapshot) bool { return probed(s, len(f.Backends)) })
+		}
+	}
+	return g
+}
+
+// build does what cmd/capgate does for a configuration file.
+func (g *Gateway) build(o Options) error {
+	routes := router.Config{Domains: o.Domains}
+	var probes []health.Fleet
+	for _, f := range o.Fleets {
+		routes.Fleets = append(routes.Fleets, router.FleetConfig{
+			Capability: f.Capability, Services: f.Services, Backends: router.Addrs(f.Backends...), Dialect: f.Dialect, Deadlines: f.Deadlines,
+			Ejection: f.Ejection, Retries: f.Retries, SlowStart: f.SlowStart,
+		})
+		if f.Unprobed {
+			continue
+		}
+		if f.Health.Interval == 0 {
+			f.Health.Interval = time.Hour
+		}
+		if f.Health.Timeout == 0 {
+			f.Health.Timeout = Patience / 2
+		}
+		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect, Config: f.Health})
+	}
+	table, err := router.NewTable(routes, nil)
+	if err != nil {
+		return err
+	}
+	routing := router.New(table)
+	logger := slog.New(slog.NewJSONHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	g.prober = health.New(probes, health.Options{Logger: logger, Changed: func(s *health.Snapshot) {
+		routing.SetHealth(s)
+		g.watch.tell(s)
+	}})
+	g.accessLog = observe.NewAccessLog(g.Log, observe.AccessLogConfig{Interval: time.Millisecond})
+	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: "test", Log: g.accessLog})
+	if err != nil {
+		return err
+	}
+	drain := gateway.Drain{Timeout: Patience}
+	if o.Drain != nil {
+		drain = *o.Drain
+	}
+	o.Relay.Log = logger
+	g.gateway, err = gateway.New(gateway.Config{
+		Relay:      o.Relay,
+		Identifier: single{},
+		Decider:    policy.New(),
+		Router:     routing,
+		Metrics:    metrics,
+		Recorder:   observe.NewRecorder(metrics, g.accessLog),
+		Drain:      drain,
+		Log:        logger,
+	})
+	return err
+}
+
+// single is the tenancy of a gateway that knows no credentials.
+type single struct{ tenant.Single }
+
+func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Single.Identify() }
+
+func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
+	defer close(g.stopped)
+	probing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var prober sync.WaitGroup
+	prober.Go(func() { g.prober.Run(probing) })
+	g.err = g.gateway.Run(ctx, public, admin)
+	stop()
+	prober.Wait()
+	_ = g.accessLog.Close() // a Log never fails
+}
+
+// Drain asks the gateway to stop, as SIGTERM does, and does not wait.
+func (g *Gateway) Drain() { g.drain() }
+
+// Stopped is closed when the gateway has stopped.
+func (g *Gateway) Stopped() <-chan struct{} { return g.stopped }
+
+// Stop ends the gateway, and fails the test if it did not end well or left something
+// behind. It is called when the test ends, at the latest.
+func (g *Gateway) Stop(t testing.TB) {
+	t.Helper()
+	g.stopOnce.Do(func() {
+		g.drain()
+		Wait(t, g.stopped, "the gateway to stop")
+		if g.err != nil {
+			t.Errorf("gateway: %v", g.err)
+		}
+		assertNothingLeft(t, g.label)
+	})
+}
+
+// Conn is a client's connection to the public port, until the test ends.
+func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	opts = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)
+	conn, err := grpc.NewClient("passthrough:///"+g.Addr, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// HTTP1 is an HTTP/1.1 client, until the test ends.
+func (g *Gateway) HTTP1(t testing.TB) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return client(t, protocols)
+}
+
+// HTTP2 is a client that speaks HTTP/2 in clear with prior knowledge, until the test ends.
+func (g *Gateway) HTTP2(t testing.TB) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return client(t, protocols)
+}
+
+func client(t testing.TB, protocols *http.Protocols) *http.Client {
+	transport := &http.Transport{Protocols: protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: Patience}
+}
+
+// URL is a path on the public port.
+func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
+
+// Wait waits for a channel to be closed, or to deliver.
+func Wait[T any](t testing.TB, ch <-chan T, what string) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(Patience):
+		t.Fatalf("waited %v for %s", Patience, what)
+	}
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}

@@ -1,0 +1,99 @@
+package gatewaytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Log is what a gateway has logged.
+type Log struct {
+	mu   sync.Mutex
+	text []byte
+	grew chan struct{} // closed, and replaced, by every Write
+}
+
+func newLog() *Log { return &Log{grew: make(chan struct{})} }
+
+// Write takes whole lines.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	close(l.grew)
+	l.grew = make(chan struct{})
+	return len(p), nil
+}
+
+func (l *Log) read() (text []byte, grew <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Clone(l.text), l.grew
+}
+
+// String is all of it.
+func (l *Log) String() string {
+	text, _ := l.read()
+	return string(text)
+}
+
+// Line is one line of the log, by its attributes.
+type Line map[string]any
+
+// Text is an attribute that is a string; "" where it is not there.
+func (l Line) Text(key string) string {
+	s, _ := l[key].(string)
+	return s
+}
+
+// Wait waits for a piece of text.
+func (l *Log) Wait(t testing.TB, part string) {
+	t.Helper()
+	timeout := time.After(Patience)
+	for {
+		text, grew := l.read()
+		if bytes.Contains(text, []byte(part)) {
+			return
+		}
+		select {
+		case <-grew:
+		case <-timeout:
+			t.Fatalf("waited %v for %q in the log:\n%s", Patience, part, text)
+		}
+	}
+}
+
+// Calls waits for the lines of n calls, and returns those that there are: more, if
+// there are more.
+func (l *Log) Calls(t testing.TB, n int) []Line {
+	t.Helper()
+	timeout := time.After(Patience)
+	for {
+		text, grew := l.read()
+		if calls := callLines(t, text); len(calls) >= n {
+			return calls
+		}
+		select {
+		case <-grew:
+		case <-timeout:
+			t.Fatalf("waited %v for %d calls in the log:\n%s", Patience, n, text)
+		}
+	}
+}
+
+func callLines(t testing.TB, text []byte) []Line {
+	t.Helper()
+	var calls []Line
+	for line := range bytes.Lines(text) {
+		var attributes Line
+		if err := json.Unmarshal(line, &attributes); err != nil {
+			t.Fatalf("a line of the log is not JSON: %v: %s", err, line)
+		}
+		if attributes.Text("msg") == "call" {
+			calls = append(calls, attributes)
+		}
+	}
+	return calls
+}
