@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	const fleet = "fleets: [{capability: a, backends: ['b:1']}]\n"
+	good := write("good.yaml", fleet)
+	bad := write("bad.yaml", "lisen: ':1'\nadmin: x\n"+fleet)
+	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
+	for name, test := range map[string]struct {
+		args           []string
+		status         int
+		stdout, stderr []string // parts
+	}{
+		"good":          {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
+		"example":       {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
+		"bad":           {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
+		"files":         {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: open /nowhere/c", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"no such file":  {[]string{"--config", dir + "/none"}, 1, nil, []string{dir + "/none: cannot be read: no such file"}},
+		"argument":      {[]string{good}, 2, nil, []string{"unexpected argument"}},
+		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},
+		"asks for help": {[]string{"-h"}, 0, []string{"Usage: capgate check", "-config"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr strings.Builder
+			if got := runCheck(t.Context(), test.args, &stdout, &stderr); got != test.status {
+				t.Errorf("exit status %d, want %d", got, test.status)
+			}
+			for _, out := range []struct {
+				name, text string
+				parts      []string
+			}{{"stdout", stdout.String(), test.stdout}, {"stderr", stderr.String(), test.stderr}} {
+				if len(out.parts) == 0 && out.text != "" {
+					t.Errorf("%s: %q, want nothing", out.name, out.text)
+				}
+				for _, part := range out.parts {
+					if !strings.Contains(out.text, part) {
+						t.Errorf("%s: %q lacks %q", out.name, out.text, part)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/config"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+)
+
+const demoUsage = `Usage: capgate demo [flags]
+
+Runs, in one process, the gateway on embedded defaults and two replicas of a
+capability "weather", until Ctrl-C.
+
+Flags:
+`
+
+// demoReplicas is how many backends the demonstration has. They share one store of
+// artifacts, as replicas of a real capability would share theirs.
+const demoReplicas = 2
+
+func runDemo(ctx context.Context, args []string, std stdio) int {
+	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
+	over := addOverrides(fs)
+	if status, ok := parseOnlyFlags(fs, args, demoUsage, std); !ok {
+		return status
+	}
+	if err := demo(ctx, over, std); err != nil {
+		fmt.Fprintf(std.err, "capgate demo: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func demo(ctx context.Context, over overrides, std stdio) error {
+	backends, stop, err := startReplicas()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	cfg := config.Default()
+	fleet := config.DefaultFleet("weather", backends...)
+	// The only fleet takes every call of the protocol, so that clients that name no
+	// capability for an upload, download or health check work as they are.
+	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
+	cfg.Fleets = []config.Fleet{fleet}
+	cfg.Log.Format = "text"
+	cfg.Drain.Delay = 0 // no load balancer has to notice
+	if err := over.apply(cfg); err != nil {
+		return err
+	}
+	p, err := build(cfg, std.err)
+	if err != nil {
+		return err
+	}
+	greet(std.out, reachable(p.public.Addr()), reachable(p.admin.Addr()))
+	return p.run(ctx)
+}
+
+// startReplicas serves the replicas on ports that the kernel chooses.
+func startReplicas() (addrs []string, stop func(), err error) {
+	capability, err := weather.New(weather.Config{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("weather: %w", err)
+	}
+	var servers []*grpc.Server
+	var serving sync.WaitGroup
+	stop = func() {
+		for _, s := range servers {
+			s.Stop()
+		}
+		serving.Wait()
+	}
+	for range demoReplicas {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("weather: %w", err)
+		}
+		s := grpc.NewServer()
+		docpb.RegisterCapabilityServer(s, capability)
+		servers = append(servers, s)
+		serving.Go(func() { _ = s.Serve(ln) }) // ends with Stop, and only so
+		addrs = append(addrs, ln.Addr().String())
+	}
+	return addrs, stop, nil
+}
+
+// reachable is how a client on this machine dials a listener.
+func reachable(a net.Addr) string {
+	host, port, _ := net.SplitHostPort(a.String())
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func greet(w io.Writer, public, admin string) {
+	fmt.Fprintf(w, `capgate serves the capability "weather" (%d replicas) on %s. Try:
+
+  curl -X POST %[2]s/v1/capabilities/weather/invoke -d '{"tool_name":"get_current_weather","args":{"location":"Berlin"}}'
+
+  go run ./cmd/capgate invoke --addr %[2]s --stream weather get_forecast '{"location":"Lisbon","days":3}'
+
+  grpcurl -plaintext -d '{"capability_id":"weather","tool_name":"get_current_weather","args_json":"%[4]s"}' %[2]s selu.capability.Capability/Invoke
+
+Operators: http://%[3]s (metrics, readiness, profiles). Stop with Ctrl-C.
+
+`, demoReplicas, public, admin, "eyJsb2NhdGlvbiI6IkJlcmxpbiJ9")
+}

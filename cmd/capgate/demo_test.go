@@ -1,0 +1,219 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+)
+
+// startDemo starts capgate demo on free ports and returns when it has said how to use it.
+func startDemo(t *testing.T) (p *program, greeting string) {
+	t.Helper()
+	p = start(t, nil, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	return p, p.stdout.wait(t, p, "Stop with Ctrl-C.\n")
+}
+
+// addresses are where a demo listens, as it says.
+func addresses(greeting string) (public, admin string) {
+	_, rest, _ := strings.Cut(greeting, "replicas) on ")
+	public, _, _ = strings.Cut(rest, ". Try:")
+	_, rest, _ = strings.Cut(greeting, "Operators: http://")
+	admin, _, _ = strings.Cut(rest, " ")
+	return public, admin
+}
+
+// Whatever the demo prints to paste works.
+func TestDemoPrintsLinesThatWork(t *testing.T) {
+	t.Parallel()
+	p, greeting := startDemo(t)
+	ran := map[string]bool{}
+	for line := range strings.Lines(greeting) {
+		command, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "  ")
+		if !indented {
+			continue
+		}
+		output, exit := shell(t, command)
+		first, _, _ := strings.Cut(command, " ")
+		ran[first] = true
+		want := map[string]string{"curl": `{"result":{"location":"Berlin"`, "go": `"location":"Lisbon"`, "grpcurl": `"resultJson"`}[first]
+		if exit != 0 || want == "" || !strings.Contains(strings.ReplaceAll(output, ": ", ":"), want) {
+			t.Errorf("%s\nexit status %d, prints %s, want %s", command, exit, output, want)
+		}
+		if first == "go" && strings.Count(output, "\n") != 3 {
+			t.Errorf("%s\nprints %s, want three lines", command, output)
+		}
+	}
+	if len(ran) != 3 {
+		t.Errorf("ran %v of:\n%s", ran, greeting)
+	}
+	_, admin := addresses(greeting)
+	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 || !strings.Contains(body, `"fleets_usable":1`) {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	p.signal(t, syscall.SIGINT)
+	if exit := p.wait(t); exit != 0 {
+		t.Errorf("exit status %d after Ctrl-C", exit)
+	}
+}
+
+// A file that went up through the gateway can be used, whichever replica has the call.
+func TestDemoReplicasShareFiles(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	for range 8 {
+		exit, stdout, stderr := runProgram(t, nil, "invoke", "--addr", public, "weather", "export_report", `{"locations":["Oslo"]}`)
+		var result struct {
+			Artifact struct {
+				ID string `json:"capability_artifact_id"`
+			} `json:"artifact"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &result); exit != 0 || err != nil || result.Artifact.ID == "" {
+			t.Fatalf("exit status %d, %v, %s, %s", exit, err, stdout, stderr)
+		}
+		if file, err := download(t, public, result.Artifact.ID); err != nil || !strings.Contains(file, "Oslo") {
+			t.Errorf("%q, %v", file, err)
+		}
+	}
+}
+
+func TestDemoSaysWhichPortIsTaken(t *testing.T) {
+	t.Parallel()
+	busy := taken(t)
+	for flag, args := range map[string][]string{
+		"--listen": {"demo", "--listen", busy, "--admin", "127.0.0.1:0"},
+		"--admin":  {"demo", "--listen", "127.0.0.1:0", "--admin", busy},
+	} {
+		exit, stdout, stderr := runProgram(t, nil, args...)
+		if want := busy + " is taken by another program: choose another with " + flag + " HOST:PORT\n"; exit != 1 || stdout != "" || !strings.HasSuffix(stderr, want) {
+			t.Errorf("exit status %d, stdout %q, stderr %q", exit, stdout, stderr)
+		}
+	}
+}
+
+func TestInvokeThroughTheDemo(t *testing.T) {
+	t.Parallel()
+	p, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	nobody := taken(t) // listens, but nobody answers; the call's time ends it
+	for name, test := range map[string]struct {
+		args []string
+		exit int
+		want string // in stdout for 0, in stderr otherwise
+	}{
+		"result":             {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berlin"}`}, 0, `"location": "Berlin"`},
+		"stream":             {[]string{"--addr", public, "--stream", "weather", "get_forecast", `{"location":"Lima","days":2}`}, 0, `"location":"Lima"`},
+		"tool error":         {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berln"}`}, 1, "did you mean Berlin"},
+		"streamed error":     {[]string{"--addr", public, "--stream", "weather", "nope"}, 1, "unknown tool"},
+		"usage":              {[]string{"--addr", public, "weather"}, 2, "Try: capgate invoke -h"},
+		"args are no object": {[]string{"--addr", public, "weather", "get_forecast", `[]`}, 2, "not a JSON object"},
+		"unknown capability": {[]string{"--addr", public, "wether", "get_forecast"}, 3, "NotFound"},
+		"nobody there":       {[]string{"--addr", nobody, "--timeout", "200ms", "weather", "get_forecast"}, 3, "DeadlineExceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exit, stdout, stderr := runProgram(t, nil, append([]string{"invoke"}, test.args...)...)
+			told, silent := stderr, stdout
+			if test.exit == 0 {
+				told, silent = stdout, stderr
+			}
+			if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
+				t.Errorf("exit status %d, stdout %q, stderr %q", exit, stdout, stderr)
+			}
+		})
+	}
+	p.stop(t)
+}
+
+// download fetches an artifact of the weather capability.
+func download(t *testing.T, addr, id string) (string, error) {
+	t.Helper()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather")
+	stream, err := dial(t, addr).DownloadOutputArtifact(ctx, &docpb.DownloadOutputArtifactRequest{ArtifactId: id})
+	if err != nil {
+		return "", err
+	}
+	var file strings.Builder
+	for {
+		chunk, err := stream.Recv()
+		if err != nil {
+			return "", err
+		}
+		file.Write(chunk.GetData())
+		if chunk.GetError() != "" {
+			return "", errors.New(chunk.GetError())
+		}
+		if chunk.GetDone() {
+			return file.String(), nil
+		}
+	}
+}
+
+// Clients of either dialect that give a file or ask for health name no capability.
+func TestDemoServesClientsThatNameNothing(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	conn, err := grpc.NewClient(public, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	doc, live := docpb.NewCapabilityClient(conn), livepb.NewCapabilityClient(conn)
+
+	if reply, err := doc.Healthcheck(t.Context(), &docpb.HealthRequest{}); err != nil || !reply.GetReady() {
+		t.Errorf("doc: %v, %v", reply, err)
+	}
+	if reply, err := live.Healthcheck(t.Context(), &livepb.HealthRequest{}); err != nil || !reply.GetReady() {
+		t.Errorf("live: %v, %v", reply, err)
+	}
+	docUpload, err := doc.UploadInputArtifact(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := docUpload.Send(&docpb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt", MimeType: "text/plain"}); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := docUpload.CloseAndRecv(); err != nil || reply.GetCapabilityArtifactId() == "" {
+		t.Errorf("doc: %v, %v", reply, err)
+	}
+	liveUpload, err := live.UploadInputArtifact(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := liveUpload.Send(&livepb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt", MimeType: "text/plain"}); err != nil {
+		t.Fatal(err)
+	}
+	uploaded, err := liveUpload.CloseAndRecv()
+	if err != nil || uploaded.GetSizeBytes() != 5 {
+		t.Fatalf("live: %v, %v", uploaded, err)
+	}
+	args := `{"attachments":[{"capability_artifact_id":"` + uploaded.GetCapabilityArtifactId() + `"}]}`
+	reply, err := live.Invoke(t.Context(), &livepb.InvokeRequest{ToolName: "export_report", ArgsJson: []byte(args), CapabilityId: "weather"})
+	if err != nil || reply.GetError() != "" {
+		t.Fatalf("%v, %v", reply, err)
+	}
+	var result struct {
+		Artifact struct {
+			ID string `json:"capability_artifact_id"`
+		} `json:"artifact"`
+	}
+	if err := json.Unmarshal(reply.GetResultJson(), &result); err != nil {
+		t.Fatal(err)
+	}
+	file, err := live.DownloadOutputArtifact(t.Context(), &livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: result.Artifact.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chunk, err := file.Recv(); err != nil || !strings.Contains(string(chunk.GetData()), "Oslo") {
+		t.Errorf("%v, %v", chunk, err)
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/health"
+)
+
+// firstLookTime bounds how long a start waits for backends that do not answer.
+const firstLookTime = 2 * time.Second
+
+// firstLook is done when health has asked every backend once. Before that nobody
+// knows which dialect a backend speaks, so a call in another one would fail.
+type firstLook struct {
+	mu   sync.Mutex
+	left map[string]bool // capabilities with backends that were not asked yet
+	done chan struct{}   // closed when left is empty
+}
+
+func newFirstLook(fleets []health.Fleet) *firstLook {
+	l := &firstLook{left: map[string]bool{}, done: make(chan struct{})}
+	for _, f := range fleets {
+		l.left[f.Capability] = true
+	}
+	return l
+}
+
+// see takes a fleet's new snapshot.
+func (l *firstLook) see(s *health.Snapshot) {
+	for _, b := range s.Backends {
+		if b.State == health.Unknown {
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.left[s.Capability] {
+		return
+	}
+	delete(l.left, s.Capability)
+	if len(l.left) == 0 {
+		close(l.done)
+	}
+}
+
+// wait returns when the look is done, its time is over, or ctx has ended.
+func (l *firstLook) wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstLookTime)
+	defer cancel()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+	}
+}

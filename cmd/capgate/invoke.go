@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Exit statuses of capgate invoke, beside 0.
+const (
+	exitToolError = 1 // the tool ran and failed
+	exitUsage     = 2 // the command line cannot be understood; nothing was sent
+	exitTransport = 3 // the gateway was not reached, refused, or cut the answer off
+)
+
+const invokeUsage = `Usage: capgate invoke [flags] CAPABILITY TOOL [ARGS]
+
+Calls a tool through a gateway and prints its result as JSON. ARGS is a JSON
+object, or - to read one from standard input; {} if omitted.
+With --stream it prints one line per chunk: the chunk itself if that is JSON,
+otherwise a JSON string, or {"data_base64": ...} where it is not text.
+
+Exit status: 0, or 1 if the tool failed, 2 for a wrong command line, 3 if the
+gateway could not be reached or refused.
+
+Flags:
+`
+
+// invocation is one call as the command line describes it.
+type invocation struct {
+	req     *docpb.InvokeRequest
+	stream  bool
+	addr    string
+	timeout time.Duration
+	creds   credentials.TransportCredentials
+}
+
+// toolError is a failure that the tool itself told.
+type toolError string
+
+func (e toolError) Error() string { return string(e) }
+
+// runInvoke is capgate invoke. The answer goes to stdout, anything wrong to stderr.
+func runInvoke(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	inv, err := parseInvoke(args, stdin, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "capgate invoke: %v\nTry: capgate invoke -h\n", err)
+		return exitUsage
+	}
+	err = inv.run(ctx, stdout)
+	var failed toolError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &failed):
+		fmt.Fprintf(stderr, "%s: %s\n", inv.req.GetToolName(), failed)
+		return exitToolError
+	default:
+		fmt.Fprintf(stderr, "capgate invoke: %s\n", describeStatus(err))
+		return exitTransport
+	}
+}
+
+// parseInvoke reads the command line, and the files and the standard input that it
+// names. It prints the usage to help if asked to.
+func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, error) {
+	inv := &invocation{req: new(docpb.InvokeRequest)}
+	fs := flag.NewFlagSet("invoke", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // errors are the caller's to print, once
+	fs.StringVar(&inv.addr, "addr", "localhost:8080", "`host:port` of the gateway")
+	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke and print chunks as they come")
+	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
+	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
+	configFile := fs.String("config-json-file", "", "`file` with the JSON object to send as config_json (it may hold secrets, so it is no argument)")
+	useTLS := fs.Bool("tls", false, "connect with TLS")
+	caFile := fs.String("tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
+
+	positional, err := parseFlags(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		fs.SetOutput(help)
+		fmt.Fprint(help, invokeUsage)
+		fs.PrintDefaults()
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(positional) < 2 || len(positional) > 3:
+		return nil, fmt.Errorf("want CAPABILITY TOOL [ARGS], got %d arguments", len(positional))
+	case positional[0] == "" || positional[1] == "":
+		return nil, errors.New("CAPABILITY and TOOL must not be empty")
+	case inv.timeout < 0:
+		return nil, errors.New("--timeout must not be negative")
+	}
+	inv.req.CapabilityId, inv.req.ToolName = positional[0], positional[1]
+	if inv.req.ArgsJson, err = readArgs(positional[2:], stdin); err != nil {
+		return nil, err
+	}
+	if *configFile != "" {
+		if inv.req.ConfigJson, err = readConfig(*configFile); err != nil {
+			return nil, err
+		}
+	}
+	inv.creds, err = transportCredentials(*useTLS, *caFile)
+	return inv, err
+}
+
+// readArgs answers with the tool's arguments: those given, if any, or from stdin.
+func readArgs(given []string, stdin io.Reader) ([]byte, error) {
+	if len(given) == 0 {
+		return []byte("{}"), nil
+	}
+	args := []byte(given[0])
+	if given[0] == "-" {
+		var err error
+		if args, err = io.ReadAll(stdin); err != nil {
+			return nil, fmt.Errorf("read ARGS from standard input: %w", err)
+		}
+	}
+	if !isObject(args) {
+		return nil, errors.New("ARGS is not a JSON object")
+	}
+	return args, nil
+}
+
+// readConfig never puts the file's content into an error: it may be a secret.
+func readConfig(file string) ([]byte, error) {
+	config, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
+	if err != nil {
+		return nil, fmt.Errorf("--config-json-file: %w", err)
+	}
+	if !isObject(config) {
+		return nil, fmt.Errorf("--config-json-file: %s does not hold a JSON object", file)
+	}
+	return config, nil
+}
+
+func isObject(text []byte) bool {
+	return json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
+}
+
+func transportCredentials(useTLS bool, caFile string) (credentials.TransportCredentials, error) {
+	if !useTLS && caFile == "" {
+		return insecure.NewCredentials(), nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile) //nolint:gosec // the user's own file, named by the user
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", caFile)
+		}
+	}
+	return credentials.NewTLS(cfg), nil
+}
+
+// run makes the call and prints the answer.
+func (inv *invocation) run(ctx context.Context, stdout io.Writer) error {
+	if inv.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, inv.timeout)
+		defer cancel()
+	}
+	conn, err := grpc.NewClient(inv.addr,
+		grpc.WithTransportCredentials(inv.creds),
+		grpc.WithUserAgent("capgate-invoke"),
+		// How large an answer may be is for the gateway to say, not for its client.
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	client := docpb.NewCapabilityClient(conn)
+	if inv.stream {
+		return inv.printStream(ctx, client, stdout)
+	}
+	resp, err := client.Invoke(ctx, inv.req)
+	if err != nil {
+		return err
+	}
+	if resp.GetError() != "" {
+		return toolError(resp.GetError())
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, resp.GetResultJson(), "", "  "); err != nil {
+		return errors.New("the result is not JSON")
+	}
+	out.WriteByte('\n')
+	_, err = stdout.Write(out.Bytes())
+	return err
+}
+
+// printStream prints chunks as they come. A stream is complete only if it ends
+// with status OK after a chunk that says done.
+func (inv *invocation) printStream(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer) error {
+	stream, err := client.StreamInvoke(ctx, inv.req)
+	if err != nil {
+		return err
+	}
+	for done := false; ; {
+		chunk, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) && !done:
+			return errors.New("the stream ended before its last chunk: the answer is cut off")
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if len(chunk.GetData()) > 0 {
+			if _, err := stdout.Write(chunkLine(chunk.GetData())); err != nil {
+				return err
+			}
+		}
+		if chunk.GetError() != "" {
+			return toolError(chunk.GetError())
+		}
+		done = done || chunk.GetDone()
+	}
+}
+
+// chunkLine is a chunk as one line of JSON, whatever it holds.
+func chunkLine(data []byte) []byte {
+	var line bytes.Buffer
+	if err := json.Compact(&line, data); err == nil {
+		line.WriteByte('\n')
+		return line.Bytes()
+	}
+	line.Reset()
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	var value any = string(data)
+	if !utf8.Valid(data) {
+		value = map[string][]byte{"data_base64": data}
+	}
+	_ = enc.Encode(value) // strings and bytes always encode, and a Buffer takes them
+	return line.Bytes()
+}
+
+// describeStatus says what a call ended with: the gRPC code, the message and, if
+// the gateway refused, its reason.
+func describeStatus(err error) string {
+	st, ok := status.FromError(err)
+	if !ok {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%s: %s", st.Code(), st.Message())
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			text += fmt.Sprintf(" (%s)", info.GetReason())
+		}
+	}
+	return text
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asCommand makes this test binary behave as the command that its value names.
+const asCommand = "TEST_AS_COMMAND"
+
+// noRaceWait spares programs under the race detector the second that they wait at
+// their end.
+const noRaceWait = "GORACE=atexit_sleep_ms=0"
+
+// patience is how long a test waits for what should come at once.
+const patience = 30 * time.Second
+
+// TestMain lets the tests run the real program: the test binary starts itself.
+func TestMain(m *testing.M) {
+	switch name := os.Getenv(asCommand); name {
+	case "":
+		os.Exit(m.Run())
+	case "capgate":
+		main()
+	default: // by the name of a link to it: a stand-in for a program that may not be there
+		os.Exit(standIn(filepath.Base(os.Args[0]), os.Args[1:]))
+	}
+}
+
+// program is capgate in a process of its own.
+type program struct {
+	cmd            *exec.Cmd
+	stdout, stderr *capture
+	exited         chan struct{}
+}
+
+// selfCommand prepares capgate with these arguments. Nothing of the tests' environment
+// that capgate would read gets to it; env does.
+func selfCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=capgate", noRaceWait}, env)
+	return cmd
+}
+
+func cleanEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAPGATE_") })
+}
+
+// start runs capgate until it ends or the test does.
+func start(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: selfCommand(t, env, args...), stdout: newCapture(), stderr: newCapture(), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // ProcessState says it better
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("capgate %q wrote:\n%s\n%s", args, p.stdout, p.stderr)
+		}
+	})
+	return p
+}
+
+// runProgram runs capgate to its end.
+func runProgram(t *testing.T, env []string, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	p := start(t, env, args...)
+	return p.wait(t), p.stdout.String(), p.stderr.String()
+}
+
+func (p *program) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait waits for the end; -1 is that of a signal.
+func (p *program) wait(t *testing.T) (exit int) {
+	t.Helper()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		t.Fatalf("capgate has not ended after %v", patience)
+		return -1
+	}
+}
+
+// stop ends the program as a supervisor does.
+func (p *program) stop(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	if exit := p.wait(t); exit != 0 {
+		t.Errorf("exit status %d after SIGTERM", exit)
+	}
+}
+
+// capture is what a program has written.
+type capture struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	grew chan struct{} // closed, and replaced, by every Write
+}
+
+func newCapture() *capture { return &capture{grew: make(chan struct{})} }
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.grew)
+	c.grew = make(chan struct{})
+	return c.text.Write(p)
+}
+
+func (c *capture) String() string {
+	text, _ := c.read()
+	return text
+}
+
+func (c *capture) read() (string, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.String(), c.grew
+}
+
+// wait waits for a piece of text in what p writes, and returns all so far.
+func (c *capture) wait(t *testing.T, p *program, part string) string {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		text, grew := c.read()
+		if strings.Contains(text, part) {
+			return text
+		}
+		select {
+		case <-grew:
+		case <-p.exited:
+			if text := c.String(); strings.Contains(text, part) {
+				return text
+			}
+			t.Fatalf("capgate ended without %q", part)
+		case <-timeout:
+			t.Fatalf("waited %v for %q", patience, part)
+		}
+	}
+}
+
+// taken is an address that another program has, until the test ends.
+func taken(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args   []string
+		exit   int
+		stdout bool
+		want   string
+	}{
+		{nil, 2, false, "Usage: capgate COMMAND"},
+		{[]string{"help"}, 0, true, "serve"},
+		{[]string{"--help"}, 0, true, "capgate COMMAND -h"},
+		{[]string{"sevre"}, 2, false, `unknown command "sevre"`},
+		{[]string{"serve", "-h"}, 0, true, "CAPGATE_LISTEN"},
+		{[]string{"serve", "--nope"}, 2, false, "Try: capgate serve -h"},
+		{[]string{"serve", "extra"}, 2, false, `unexpected argument "extra"`},
+		{[]string{"demo", "-h"}, 0, true, "-listen"},
+		{[]string{"demo", "extra"}, 2, false, "Try: capgate demo -h"},
+		{[]string{"version", "extra"}, 2, false, "Usage: capgate version"},
+		{[]string{"version"}, 0, true, "commit "},
+	} {
+		exit, stdout, stderr := runProgram(t, nil, test.args...)
+		told, silent := stderr, stdout
+		if test.stdout {
+			told, silent = stdout, stderr
+		}
+		if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", test.args, exit, stdout, stderr)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := runProgram(t, nil, "version")
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "capgate ") || !strings.HasPrefix(lines[2], "date ") || !strings.HasPrefix(lines[3], "go1.") {
+		t.Errorf("%q", stdout)
+	}
+}

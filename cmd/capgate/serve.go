@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/capgate/capgate/internal/config"
+)
+
+const serveUsage = `Usage: capgate serve [--config FILE] [flags]
+
+Runs the gateway until SIGTERM or Ctrl-C, then lets calls finish. Flags go before
+CAPGATE_* variables of the environment, which go before the file.
+
+Flags:
+`
+
+// overrides are the settings that a command line or the environment may change.
+type overrides struct {
+	listen, admin, level *string
+}
+
+func addOverrides(fs *flag.FlagSet) overrides {
+	return overrides{
+		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address`, every protocol (CAPGATE_LISTEN)"),
+		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
+		level:  fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
+	}
+}
+
+func (o overrides) apply(cfg *config.Config) error {
+	for value, field := range map[*string]*string{o.listen: &cfg.Listen, o.admin: &cfg.Admin} {
+		if *value != "" {
+			*field = *value
+		}
+	}
+	if *o.level == "" {
+		return nil
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(*o.level)); err != nil {
+		return fmt.Errorf("log-level %q: want debug, info, warn or error", *o.level)
+	}
+	cfg.Log.Level = level
+	return nil
+}
+
+func runServe(ctx context.Context, args []string, std stdio) int {
+	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
+	file := fs.String("config", envOr("CAPGATE_CONFIG", "capgate.yaml"), "the configuration `file` (CAPGATE_CONFIG)")
+	over := addOverrides(fs)
+	if status, ok := parseOnlyFlags(fs, args, serveUsage, std); !ok {
+		return status
+	}
+	cfg, err := loadConfig(*file)
+	if err == nil {
+		err = over.apply(cfg)
+	}
+	if err != nil {
+		fmt.Fprintln(std.err, err)
+		return exitUsage
+	}
+	p, err := build(cfg, std.err)
+	if err == nil {
+		err = p.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "capgate serve: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// parseOnlyFlags parses a command line that has no positional arguments. When it
+// returns false the command is over with the status.
+func parseOnlyFlags(fs *flag.FlagSet, args []string, usage string, std stdio) (int, bool) {
+	fs.SetOutput(io.Discard) // errors are printed below, once
+	rest, err := parseFlags(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(std.out, usage)
+		fs.SetOutput(std.out)
+		fs.PrintDefaults()
+		return 0, false
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q", rest[0])
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "capgate %s: %v\nTry: capgate %s -h\n", fs.Name(), err, fs.Name())
+		return exitUsage, false
+	}
+	return 0, true
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// shell runs lines of documentation as a reader would, in the repository's root, with
+// capgate as it is here. It returns what they print, errors included.
+func shell(t *testing.T, script string) (output string, exit int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"capgate", "go", "curl", "grpcurl"} {
+		if _, err := exec.LookPath(name); err == nil && (name == "curl" || name == "grpcurl") {
+			continue // the real one is better
+		}
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-eu", "-c", script)
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(slices.DeleteFunc(cleanEnv(), isPath), "PATH="+dir+":"+os.Getenv("PATH"), asCommand+"=link", noRaceWait)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+func isPath(v string) bool { return len(v) > 5 && v[:5] == "PATH=" }
+
+// standIn does what a program would that the documentation names, and returns its
+// exit status.
+func standIn(name string, args []string) int {
+	switch name {
+	case "go": // go run ./cmd/capgate …
+		if len(args) < 2 || args[0] != "run" || args[1] != "./cmd/capgate" {
+			return 64
+		}
+		os.Args = append([]string{"capgate"}, args[2:]...)
+		main()
+	case "capgate":
+		main()
+	case "curl":
+		return curl(args)
+	case "grpcurl":
+		return grpcurl(args)
+	}
+	return 64
+}
