@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/capgate/capgate/bench/h2"
+	"github.com/capgate/capgate/bench/load"
+	"github.com/capgate/capgate/bench/peers"
+	"github.com/capgate/capgate/bench/proc"
+)
+
+// bench owns the processes of a run.
+type bench struct {
+	opts    options
+	self    string
+	dir     string
+	backend *server // beside the load generator
+	direct  *server // on the proxies' core: where a call without a proxy goes
+	env     peers.Env
+	running []*peers.Peer
+}
+
+// run does what the options say and prints the tables.
+func run(ctx context.Context, o options) error {
+	b := &bench{opts: o}
+	defer b.close()
+	if err := b.begin(); err != nil {
+		return err
+	}
+	var text, mark string
+	var err error
+	if o.growth {
+		mark = "growth"
+		text, err = b.growth(ctx)
+	} else {
+		mark = "results"
+		text, err = b.compare(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Print(text)
+	if o.out == "" {
+		return nil
+	}
+	return rewrite(o.out, mark, text)
+}
+
+// server is a running backend.
+type server struct {
+	cmd  *exec.Cmd
+	addr netip.AddrPort
+}
+
+func (b *bench) startBackend(cores []int) (*server, error) {
+	cmd := exec.Command(b.self, roleBackend)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := proc.Start(cmd, cores); err != nil {
+		return nil, fmt.Errorf("backend: %w", err)
+	}
+	s := &server{cmd: cmd}
+	if err := json.NewDecoder(out).Decode(&s.addr); err != nil {
+		proc.Stop(cmd, time.Second)
+		return nil, fmt.Errorf("backend: %w", err)
+	}
+	return s, nil
+}
+
+// begin starts the backends.
+func (b *bench) begin() (err error) {
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp("", "capgate-bench-"); err != nil {
+		return err
+	}
+	if b.backend, err = b.startBackend(b.opts.loadCore); err != nil {
+		return err
+	}
+	if b.direct, err = b.startBackend(b.opts.proxyCore); err != nil {
+		return err
+	}
+	b.env = peers.Env{Dir: b.dir, Self: b.self, Backend: b.backend.addr, Cores: b.opts.proxyCore, Capgate: b.opts.capgate}
+	return nil
+}
+
+// close ends every process and removes their files.
+func (b *bench) close() {
+	for _, p := range b.running {
+		p.Stop()
+	}
+	for _, s := range []*server{b.backend, b.direct} {
+		if s != nil {
+			proc.Stop(s.cmd, time.Second)
+		}
+	}
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+}
+
+// startPeer starts a peer and lets a few calls through it, so that it is known to work.
+func (b *bench) startPeer(ctx context.Context, s peers.Spec, env peers.Env) (*peers.Peer, error) {
+	p, err := peers.Start(ctx, s, env)
+	if err != nil {
+		return nil, err
+	}
+	b.running = append(b.running, p)
+	probe := load.Config{
+		Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1}, RequestSize: 1,
+		Window: 50 * time.Millisecond, Capabilities: env.Capgate.Capabilities,
+	}
+	const tries = 20
+	for range tries {
+		var res load.Result
+		if res, err = b.window(ctx, p, probe); err == nil && res.Errors > 0 {
+			err = errors.New(res.Problem)
+		}
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+	if err != nil {
+		b.stopPeer(p)
+		return nil, fmt.Errorf("%s does not answer: %w; it said: %s", s.Name, err, p.Said())
+	}
+	settle(ctx, p)
+	return p, nil
+}
+
+// settle waits until a peer has finished what it does at its start, such as asking
+// thousands of backends for their health, or has had a minute for it.
+func settle(ctx context.Context, p *peers.Peer) {
+	const step, idle = 200 * time.Millisecond, 4 * time.Millisecond
+	for began := time.Now(); time.Since(began) < time.Minute && ctx.Err() == nil; {
+		before, err := proc.CPU(p.PID)
+		if err != nil {
+			return
+		}
+		pause(ctx, step)
+		if after, err := proc.CPU(p.PID); err != nil || after-before < idle {
+			return
+		}
+	}
+}
+
+func (b *bench) stopPeer(p *peers.Peer) {
+	p.Stop()
+	for i, q := range b.running {
+		if q == p {
+			b.running = append(b.running[:i], b.running[i+1:]...)
+			return
+		}
+	}
+}
+
+// window runs the load generator once against a peer, or with nil against a
+// backend itself.
+func (b *bench) window(ctx context.Context, p *peers.Peer, cfg load.Config) (load.Result, error) {
+	var res load.Result
+	cfg.Target, cfg.Backend = b.direct.addr, b.direct.cmd.Process.Pid
+	threads := 1
+	if p != nil {
+		cfg.Target, cfg.Proxy, cfg.Backend = p.Addr, p.PID, b.backend.cmd.Process.Pid
+		if p.Spec.TLS {
+			cfg.TLS, threads = true, 2 // the bridge's goroutines and the loop
+		}
+	}
+	input, err := json.Marshal(cfg)
+	if err != nil {
+		return res, err
+	}
+	const spare = time.Minute // for connecting, opening, settling and draining
+	ctx, cancel := context.WithTimeout(ctx, cfg.Warm+cfg.Window+spare)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, b.self, roleLoad)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", threads))
+	cmd.Stdin = bytes.NewReader(input)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := proc.Start(cmd, b.opts.loadCore); err != nil {
+		return res, fmt.Errorf("load generator: %w", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		return res, fmt.Errorf("load generator: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+	}
+	return res, json.Unmarshal(out.Bytes(), &res)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

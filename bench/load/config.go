@@ -1,0 +1,88 @@
+package load
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/capgate/capgate/bench/h2"
+)
+
+// Mode is how calls follow each other.
+type Mode string
+
+// The modes.
+const (
+	Closed Mode = "closed" // a call that ends is followed by the next
+	Open   Mode = "open"   // Rate calls a second, each at its own time
+	Hold   Mode = "hold"   // streams are opened once and kept
+)
+
+// Method is which RPC is called.
+type Method string
+
+// The methods.
+const (
+	Invoke   Method = "invoke"
+	Stream   Method = "stream"
+	Download Method = "download"
+	Upload   Method = "upload"
+)
+
+// Config of one window. It travels to the generator's process as JSON.
+type Config struct {
+	Target netip.AddrPort
+	TLS    bool // without verifying the certificate
+
+	Mode         Mode
+	Method       Method
+	Work         h2.Work       // what the backend answers; ignored by Upload
+	RequestSize  int           // bytes of arguments, or of an upload's chunk
+	Chunks       int           // of an upload
+	Conns        int           // connections, default 1
+	Streams      int           // calls in flight on each (Closed), or most streams on each (Hold); default 1
+	Rate         int           // calls a second (Open)
+	Held         int           // streams (Hold)
+	Capability   string        // default weather
+	Capabilities int           // more than 1: calls go in turn to <Capability>-0, -1, …
+	Warm         time.Duration // before measuring
+	Window       time.Duration // measured
+	Settle       time.Duration // Hold: between the last stream's first message and reading memory
+
+	StreamWindow int // flow control, bytes; default 256 KiB
+	ConnWindow   int // default 4 MiB
+
+	Proxy   int // process to watch, 0 for none
+	Backend int // the same
+}
+
+// Result of one window.
+type Result struct {
+	Seconds  float64
+	Calls    int64 // ended in the window
+	Bytes    int64 // of DATA received in it, or for Upload sent
+	Total    int64 // calls that ended well in the whole run, warming up and draining included
+	Errors   int64 // calls that ended badly, in the whole run
+	Problem  string
+	P50, P99 time.Duration // of the calls that ended in the window
+
+	ProxyCPU, BackendCPU, LoadCPU time.Duration // in the window
+	OtherCPU, Stolen              time.Duration // the rest of the machine
+
+	Opened               int   // Hold: streams that had their first message
+	OpenedConns          int   // on so many connections
+	RSSBefore, RSSOpened int64 // bytes, of the proxy: before the first connection, and with all streams open
+}
+
+func (c *Config) setDefaults() {
+	c.Conns = max(c.Conns, 1)
+	c.Streams = max(c.Streams, 1)
+	if c.Capability == "" {
+		c.Capability = "weather"
+	}
+	if c.StreamWindow == 0 {
+		c.StreamWindow = 256 << 10
+	}
+	if c.ConnWindow == 0 {
+		c.ConnWindow = 4 << 20
+	}
+}

@@ -1,0 +1,97 @@
+package load
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/bench/h2"
+)
+
+// requests makes the calls of one window; they differ in their capability and in
+// the time left to them.
+type requests struct {
+	cfg      *Config
+	path     string
+	bodies   []h2.Body // one for each capability
+	timeouts []string
+	next     int
+}
+
+// timeoutValues is more than fit into a header table, so that none is found there
+// again: a real client's values hardly repeat either.
+const timeoutValues = 4096
+
+func newRequests(cfg *Config) *requests {
+	r := &requests{cfg: cfg, path: map[Method]string{
+		Invoke: h2.PathInvoke, Stream: h2.PathStream, Download: h2.PathDownload, Upload: h2.PathUpload,
+	}[cfg.Method]}
+	for i := range max(cfg.Capabilities, 1) {
+		name := cfg.Capability
+		if cfg.Capabilities > 1 {
+			name += "-" + strconv.Itoa(i)
+		}
+		r.bodies = append(r.bodies, r.body(name))
+	}
+	for i := range timeoutValues {
+		// What is left of 10 s, or of an hour, when grpc-go writes it.
+		if cfg.Mode == Hold {
+			r.timeouts = append(r.timeouts, strconv.Itoa(3599999-i)+"m")
+		} else {
+			r.timeouts = append(r.timeouts, strconv.Itoa(9999990-i*37)+"u")
+		}
+	}
+	return r
+}
+
+func (r *requests) body(capability string) h2.Body {
+	switch r.cfg.Method {
+	case Download:
+		return h2.Body{Msg: h2.DownloadRequest(r.cfg.Work), Count: 1}
+	case Upload:
+		return h2.Body{Msg: h2.UploadChunk(r.cfg.RequestSize, false), Count: max(r.cfg.Chunks, 1)}
+	default:
+		msg := h2.InvokeRequest(r.cfg.Work, capability, "bench-session-1", r.cfg.RequestSize)
+		return h2.Body{Msg: msg, Count: 1}
+	}
+}
+
+// fields declares the headers of the calls, in grpc-go's order.
+func (r *requests) fields(s *h2.Session) []int {
+	scheme := "http"
+	if r.cfg.TLS {
+		scheme = "https"
+	}
+	f := []int{
+		s.Field(":method", "POST"),
+		s.Field(":scheme", scheme),
+		s.Field(":path", r.path),
+		s.Field(":authority", r.cfg.Target.String()),
+		s.Field("content-type", "application/grpc"),
+		s.Field("user-agent", "grpc-go/1.85.0"),
+		s.Field("te", "trailers"),
+	}
+	if r.cfg.Method == Download || r.cfg.Method == Upload {
+		f = append(f, s.Field("x-capability-id", r.cfg.Capability))
+	}
+	return f
+}
+
+func (r *requests) take() (body h2.Body, timeout string) {
+	r.next++
+	return r.bodies[r.next%len(r.bodies)], r.timeouts[r.next%len(r.timeouts)]
+}
+
+// uploaded is how many bytes of DATA one call sends, when those are what counts.
+func (r *requests) uploaded() int64 {
+	if r.cfg.Method != Upload {
+		return 0
+	}
+	return int64(len(r.bodies[0].Msg)) * int64(r.bodies[0].Count)
+}
+
+// pending is a call in flight.
+type pending struct {
+	started time.Time
+	answers bool // the first message has begun to come
+	http    bool // the response headers have come
+}

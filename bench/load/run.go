@@ -1,0 +1,273 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/capgate/capgate/bench/loop"
+	"github.com/capgate/capgate/bench/proc"
+)
+
+// run is one window.
+type run struct {
+	cfg      Config
+	loop     *loop.Loop
+	requests *requests
+	clients  []*client
+	turn     int // Open: the client whose turn it is
+
+	inflight  int
+	answered  int   // calls whose first message has begun to come
+	calls     int64 // ended well
+	bytes     int64
+	errors    int64
+	problem   string
+	lost      error // why the run cannot go on
+	measuring bool
+	stopping  bool
+	latencies []time.Duration
+	late      uint64 // Open: calls that could not start because too many were in flight
+}
+
+const (
+	maxLatencies = 1 << 18 // samples kept
+	maxBad       = 1000    // bad calls before giving up
+	patience     = 20 * time.Second
+	drainTime    = 5 * time.Second
+	maxOpen      = 20000 // calls in flight in an open loop
+)
+
+// Run does one window. An error means that there is no result; a Result with
+// Problem means that some calls ended badly.
+func Run(cfg Config) (Result, error) {
+	cfg.setDefaults()
+	l, err := loop.New()
+	if err != nil {
+		return Result{}, err
+	}
+	defer l.Close()
+	r := &run{cfg: cfg, loop: l, latencies: make([]time.Duration, 0, maxLatencies)}
+	r.requests = newRequests(&r.cfg)
+	var res Result
+	if cfg.Mode == Hold && cfg.Proxy != 0 {
+		if res.RSSBefore, err = proc.RSS(cfg.Proxy); err != nil {
+			return res, err
+		}
+	}
+	for range cfg.Conns {
+		if _, err := r.connect(); err != nil {
+			return res, err
+		}
+	}
+	if err := r.begin(&res); err != nil {
+		return res, err
+	}
+	if err := r.wait(cfg.Warm, r.never); err != nil {
+		return res, err
+	}
+	if err := r.measure(&res); err != nil {
+		return res, err
+	}
+	r.drain()
+	res.Total, res.Errors, res.Problem = r.calls, r.errors, r.problem
+	if r.late > 0 {
+		res.Problem = fmt.Sprintf("%d calls could not start in time %s", r.late, res.Problem)
+	}
+	return res, nil
+}
+
+// connect adds a connection and waits for the peer's SETTINGS.
+func (r *run) connect() (*client, error) {
+	dial := loop.Dial
+	if r.cfg.TLS {
+		dial = dialTLS
+	}
+	fd, err := dial(r.cfg.Target)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient(r)
+	if c.socket, err = r.loop.Add(fd, c); err != nil {
+		return nil, err
+	}
+	settled := func() bool { _, ok := c.session.Settled(); return ok }
+	if err := r.wait(patience, settled); err != nil {
+		return nil, err
+	}
+	if !settled() {
+		return nil, errors.New("no SETTINGS came")
+	}
+	r.clients = append(r.clients, c)
+	return c, nil
+}
+
+// begin starts the calls.
+func (r *run) begin(res *Result) error {
+	switch r.cfg.Mode {
+	case Closed:
+		for _, c := range r.clients {
+			for range c.limit() {
+				c.start(time.Now())
+			}
+		}
+		return nil
+	case Open:
+		return r.loop.Every(time.Second/time.Duration(r.cfg.Rate), r.tick)
+	case Hold:
+		return r.hold(res)
+	}
+	return fmt.Errorf("unknown mode %q", r.cfg.Mode)
+}
+
+// hold opens the streams that stay, with as many connections as they need, and
+// waits until each has had a message.
+func (r *run) hold(res *Result) error {
+	share := max(1, r.cfg.Held/r.cfg.Conns)
+	for opened := 0; opened < r.cfg.Held; {
+		c := slices.MinFunc(r.clients, func(a, b *client) int { return a.inflight - b.inflight })
+		if c.inflight >= c.limit() {
+			var err error
+			if c, err = r.connect(); err != nil {
+				return err
+			}
+		}
+		for range min(c.limit()-c.inflight, r.cfg.Held-opened, share) {
+			c.start(time.Now())
+			opened++
+		}
+		// Not all at once: a burst of thousands would be measured as buffers that
+		// grew for it.
+		const batch = 500
+		if err := r.wait(patience, func() bool { return r.answered > opened-batch }); err != nil {
+			return err
+		}
+	}
+	if err := r.wait(patience, func() bool { return r.answered >= r.cfg.Held }); err != nil {
+		return err
+	}
+	if err := r.wait(r.cfg.Settle, r.never); err != nil {
+		return err
+	}
+	res.Opened, res.OpenedConns = r.answered, len(r.clients)
+	if r.cfg.Proxy == 0 {
+		return nil
+	}
+	var err error
+	res.RSSOpened, err = proc.RSS(r.cfg.Proxy)
+	return err
+}
+
+func (r *run) tick(n uint64) {
+	now := time.Now()
+	for range n {
+		if r.stopping {
+			return
+		}
+		r.turn++
+		c := r.clients[r.turn%len(r.clients)]
+		if limit, _ := c.session.Settled(); r.inflight >= maxOpen || c.inflight >= int(limit) {
+			r.late++
+			continue
+		}
+		c.start(now)
+	}
+}
+
+// measure runs the window.
+func (r *run) measure(res *Result) error {
+	before, err := r.usage()
+	if err != nil {
+		return err
+	}
+	calls, bytes, start := r.calls, r.bytes, time.Now()
+	r.measuring = true
+	if err := r.wait(r.cfg.Window, r.never); err != nil {
+		return err
+	}
+	r.measuring = false
+	res.Seconds = time.Since(start).Seconds()
+	res.Calls, res.Bytes = r.calls-calls, r.bytes-bytes
+	if up := r.requests.uploaded(); up > 0 {
+		res.Bytes = res.Calls * up
+	}
+	after, err := r.usage()
+	if err != nil {
+		return err
+	}
+	res.ProxyCPU = after.proxy - before.proxy
+	res.BackendCPU = after.backend - before.backend
+	res.LoadCPU = after.load - before.load
+	res.OtherCPU = max(0, after.machine.Used-before.machine.Used-res.ProxyCPU-res.BackendCPU-res.LoadCPU)
+	res.Stolen = after.machine.Stolen - before.machine.Stolen
+	slices.Sort(r.latencies)
+	if n := len(r.latencies); n > 0 {
+		res.P50, res.P99 = r.latencies[n/2], r.latencies[n*99/100]
+	}
+	return nil
+}
+
+// drain lets what is in flight end, so that the next window meets an idle proxy.
+func (r *run) drain() {
+	r.stopping = true
+	if r.cfg.Mode == Hold {
+		return // the connections' end is the streams' end
+	}
+	_ = r.wait(drainTime, func() bool { return r.inflight == 0 })
+}
+
+func (r *run) never() bool { return false }
+
+// wait runs the loop for d or until done, and says why the run cannot go on.
+func (r *run) wait(d time.Duration, done func() bool) error {
+	if err := r.loop.Run(time.Now().Add(d), func() bool { return r.lost != nil || done() }); err != nil {
+		return err
+	}
+	return r.lost
+}
+
+func (r *run) done(d time.Duration) {
+	r.calls++
+	if r.measuring && len(r.latencies) < cap(r.latencies) {
+		r.latencies = append(r.latencies, d)
+	}
+}
+
+func (r *run) bad(what string) {
+	r.errors++
+	if r.problem == "" {
+		r.problem = what
+	}
+	if r.errors > maxBad {
+		r.fail(fmt.Errorf("%d calls ended badly, the first: %s", r.errors, r.problem))
+	}
+}
+
+func (r *run) fail(err error) {
+	if r.lost == nil {
+		r.lost = err
+	}
+}
+
+// usage is what was used up to now.
+type usage struct {
+	proxy, backend, load time.Duration
+	machine              proc.Busy
+}
+
+func (r *run) usage() (u usage, err error) {
+	read := func(pid int, to *time.Duration) {
+		if pid != 0 && err == nil {
+			*to, err = proc.CPU(pid)
+		}
+	}
+	read(r.cfg.Proxy, &u.proxy)
+	read(r.cfg.Backend, &u.backend)
+	read(os.Getpid(), &u.load)
+	if err == nil {
+		u.machine, err = proc.Machine()
+	}
+	return u, err
+}

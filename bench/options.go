@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/bench/peers"
+)
+
+var errUsage = errors.New("usage")
+
+// options is what the flags say.
+type options struct {
+	scenarios []scenario
+	peers     []peers.Spec
+	rounds    int
+	window    time.Duration
+	warm      time.Duration
+	keep      string
+	growth    bool
+	capgate   peers.Capgate
+	idle      idleOptions
+	proxyCore []int // empty: not pinned
+	loadCore  []int
+	out       string
+}
+
+type idleOptions struct{ streams, perConn int }
+
+const usage = `Usage: go run ./bench [flags]
+
+Measures the processor time that a call costs a proxy: capgate and its peers, one
+process and one core each, the load generator and the backend on another core,
+everything on loopback. Each round gives every peer one short window in turn.
+What is not installed is left out, with a word on how to install it.
+
+Scenarios: %s
+Peers:     %s
+
+`
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of what to measure")
+	peerNames := fs.String("peers", "all", "comma-separated `names` of whom to measure; with --growth the default is capgate")
+	fs.IntVar(&o.rounds, "rounds", 5, "rounds; each peer has one window in each")
+	fs.DurationVar(&o.window, "window", 2*time.Second, "length of a window")
+	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "calls before each window that are not counted")
+	fs.StringVar(&o.keep, "keep", "quiet", "which round's cost to print: quiet, in which the rest of the machine did least, min or median")
+	fs.BoolVar(&o.growth, "growth", false, "measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the scenarios")
+	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
+	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
+	capgateArgs := fs.String("capgate-args", "", "more `arguments` for capgate serve, separated by spaces")
+	fs.IntVar(&o.idle.streams, "idle-streams", 10000, "streams of the idle scenario")
+	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
+	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
+	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
+	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->) markers gets the tables")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			help(os.Stdout, fs)
+			return o, err
+		}
+		return o, refuse(fs, err)
+	}
+	if fs.NArg() > 0 {
+		return o, refuse(fs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	if o.growth && *peerNames == "all" {
+		*peerNames = "capgate"
+	}
+	o.capgate.Args = strings.Fields(*capgateArgs)
+	o.setCores(*proxyCore, *loadCore)
+	return o, o.check(fs, *scenarioNames, *peerNames)
+}
+
+// check fills in the scenarios and peers, and refuses what makes no sense.
+func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err error) {
+	if o.scenarios, err = choose(scenarioNames, scenarios(o.idle), func(s scenario) string { return s.name }); err != nil {
+		return refuse(fs, err)
+	}
+	if o.peers, err = choose(peerNames, allPeers(o.capgate), func(p peers.Spec) string { return p.Name }); err != nil {
+		return refuse(fs, err)
+	}
+	switch {
+	case o.rounds < 1 || o.rounds > 100:
+		err = errors.New("--rounds must be 1 to 100")
+	case o.window < 100*time.Millisecond || o.window > time.Minute:
+		err = errors.New("--window must be 100ms to 1m")
+	case o.warm < 0 || o.warm > time.Minute:
+		err = errors.New("--warm must be 0 to 1m")
+	case o.keep != "quiet" && o.keep != "min" && o.keep != "median":
+		err = errors.New("--keep must be quiet, min or median")
+	case o.idle.streams < 1 || o.idle.streams > 50000 || o.idle.perConn < 1:
+		err = errors.New("--idle-streams must be 1 to 50000, --idle-per-conn at least 1")
+	default:
+		return nil
+	}
+	return refuse(fs, err)
+}
+
+func (o *options) setCores(proxy, load int) {
+	n := runtime.NumCPU()
+	if proxy < 0 || n < 2 || proxy == load || proxy >= n || load >= n {
+		fmt.Fprintf(os.Stderr, "bench: %d cores, proxy on %d, load on %d: nothing is pinned, so figures will be rough\n", n, proxy, load)
+		return
+	}
+	o.proxyCore, o.loadCore = []int{proxy}, []int{load}
+}
+
+func allPeers(c peers.Capgate) []peers.Spec {
+	return []peers.Spec{peers.HAProxyTCP(), peers.TCPRelay(), peers.CapgateSpec(c), peers.HAProxy(),
+		peers.NGHTTPX(), peers.Nginx(), peers.GRPCGo()}
+}
+
+// choose picks the named ones, in their own order.
+func choose[T any](names string, all []T, name func(T) string) ([]T, error) {
+	if names == "all" {
+		return all, nil
+	}
+	want := strings.Split(names, ",")
+	for _, w := range want {
+		if !slices.ContainsFunc(all, func(t T) bool { return name(t) == w }) {
+			return nil, fmt.Errorf("unknown name %q; there are %s", w, list(all, name))
+		}
+	}
+	return slices.DeleteFunc(all, func(t T) bool { return !slices.Contains(want, name(t)) }), nil
+}
+
+func list[T any](all []T, name func(T) string) string {
+	var names []string
+	for _, t := range all {
+		names = append(names, name(t))
+	}
+	return strings.Join(names, " ")
+}
+
+func help(w io.Writer, fs *flag.FlagSet) {
+	fmt.Fprintf(w, usage, list(scenarios(idleOptions{}), func(s scenario) string { return s.name }),
+		list(allPeers(peers.Capgate{}), func(p peers.Spec) string { return p.Name }))
+	fs.VisitAll(func(f *flag.Flag) {
+		kind, text := flag.UnquoteUsage(f)
+		def := f.DefValue
+		if def == "" {
+			def = strconv.Quote(def)
+		}
+		fmt.Fprintf(w, "  --%s %s\n      %s (default %s)\n", f.Name, kind, text, def)
+	})
+}
+
+func refuse(fs *flag.FlagSet, err error) error {
+	fmt.Fprintf(os.Stderr, "bench: %v\n\n", err)
+	help(os.Stderr, fs)
+	return errUsage
+}

@@ -1,0 +1,11 @@
+// Package peers knows how to start each proxy that the benchmark compares: one
+// process, one thread where it can be told so, pinned to a core, from one listening
+// address to one backend. The configurations are what a careful operator would
+// write: keep-alive and stream limits raised, logs off where that is the default's
+// price, nothing that changes what is forwarded.
+//
+//	peer.go     start, wait until it serves, stop
+//	c.go        haproxy, nghttpx, nginx
+//	go.go       the grpc-go proxy, the TCP relay in Go, capgate
+//	capgate.go  capgate's configuration
+package peers

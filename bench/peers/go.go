@@ -1,0 +1,30 @@
+package peers
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// The roles that this program plays as a process of its own, by its first argument.
+const (
+	RoleGRPCProxy = "as-grpc-proxy"
+	RoleTCPRelay  = "as-tcp-relay"
+)
+
+// GRPCGo is package grpcproxy.
+func GRPCGo() Spec { return played("grpc-go", "grpc-go proxy", RoleGRPCProxy) }
+
+// TCPRelay is package tcprelay.
+func TCPRelay() Spec {
+	s := played("tcp-go", "TCP relay (Go)", RoleTCPRelay)
+	s.Bytes = true
+	return s
+}
+
+func played(name, title, role string) Spec {
+	return Spec{Name: name, Title: title, build: func(env Env, _ string, listen netip.AddrPort) (command, error) {
+		return command{path: env.Self, args: []string{role, listen.String(), env.Backend.String()}, env: procs(1)}, nil
+	}}
+}
+
+func procs(n int) []string { return []string{fmt.Sprintf("GOMAXPROCS=%d", n)} }

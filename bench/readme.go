@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// rewrite puts text between the file's two <!-- mark --> lines.
+func rewrite(file, mark, text string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	line := "<!-- " + mark + " -->\n"
+	before, rest, ok1 := strings.Cut(string(old), line)
+	_, after, ok2 := strings.Cut(rest, line)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("%s has no two lines %q", file, strings.TrimSpace(line))
+	}
+	return os.WriteFile(file, []byte(before+line+"\n"+strings.TrimSpace(text)+"\n\n"+line+after), 0o600)
+}
