@@ -5,9 +5,10 @@
 // It is not a load balancer and keeps no backend from being dialled; it knows
 // fleets only as names with addresses.
 //
-//	one goroutine per backend
-//	  wait ─► slot ─► probe.go: Healthcheck ─► judge.go: rise, fall ─┬─ same state ─► wait
-//	                                                                 └─ transition ─► Snapshot ─► Options.Changed
+//	prober.go: time, network, goroutines      replica.go: decides; has none of the three
+//	  wait until the next is due ◄──────────── schedule.go: which backend to probe when
+//	  probe.go: Healthcheck ─────────────────► judge.go: rise, fall
+//	  Options.Changed ◄─────────────────────── a transition: a new Snapshot
 //
 // A probe asks the backend's own Healthcheck: the doc dialect's, else the live
 // dialect's, else grpc.health.v1. The dialect that answers is how the gateway

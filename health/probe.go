@@ -29,15 +29,15 @@ const (
 	maxReason = 200      // bytes kept of what a backend says about itself
 )
 
-// result is the outcome of one probe.
-type result struct {
-	ok      bool
-	refused bool // the connection was refused: nobody listens there
-	dialect call.Dialect
-	reason  string
+// Result is the outcome of one probe.
+type Result struct {
+	OK      bool
+	Refused bool         // the connection was refused: nobody listens there
+	Dialect call.Dialect // that answered, or is configured; Auto: not known
+	Reason  string       // at most a few hundred bytes
 }
 
-// client probes one backend. It is used by one goroutine.
+// client probes one backend. It is used by one goroutine at a time.
 type client struct {
 	addr    string
 	tls     *tls.Config // nil: cleartext
@@ -50,29 +50,29 @@ type client struct {
 }
 
 // probe asks the backend once how it is. The context bounds connecting too.
-func (c *client) probe(ctx context.Context) result {
+func (c *client) probe(ctx context.Context) Result {
 	if c.conn == nil {
 		conn, err := c.connect()
 		if err != nil {
-			return result{dialect: c.known(), reason: clip(err.Error())}
+			return Result{Dialect: c.known(), Reason: clip(err.Error())}
 		}
 		c.conn = conn
 	}
 	r, err := c.ask(ctx)
 	if err != nil {
-		r = result{reason: explain(err), refused: c.refused.Load()}
+		r = Result{Reason: explain(err), Refused: c.refused.Load()}
 		// A channel that failed is thrown away: grpc-go's back-off before it dials
 		// again (up to two minutes) would hide that the backend has come back, and a
 		// connection into a black hole would be asked again and again.
 		c.close()
 	}
-	r.dialect = c.known()
+	r.Dialect = c.known()
 	return r
 }
 
 // ask goes through the health calls until one is implemented. The error is that
 // of a call that got no usable answer.
-func (c *client) ask(ctx context.Context) (result, error) {
+func (c *client) ask(ctx context.Context) (Result, error) {
 	for _, d := range c.candidates() {
 		r, err := c.askCapability(ctx, d)
 		if err == nil {
@@ -80,7 +80,7 @@ func (c *client) ask(ctx context.Context) (result, error) {
 			return r, nil
 		}
 		if status.Code(err) != codes.Unimplemented {
-			return result{}, err
+			return Result{}, err
 		}
 	}
 	r, err := c.askGRPC(ctx)
@@ -113,35 +113,35 @@ func (c *client) known() call.Dialect {
 
 // askCapability calls Healthcheck in dialect d. Doc and live differ in the path
 // only: their health messages are the same bytes.
-func (c *client) askCapability(ctx context.Context, d call.Dialect) (result, error) {
+func (c *client) askCapability(ctx context.Context, d call.Dialect) (Result, error) {
 	path := docPath
 	if d == call.Live {
 		path = livePath
 	}
 	var reply docpb.HealthResponse
 	if err := c.conn.Invoke(ctx, path, &docpb.HealthRequest{}, &reply); err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	reason := reply.GetMessage()
 	if reason == "" && !reply.GetReady() {
 		reason = "says that it is not ready"
 	}
-	return result{ok: reply.GetReady(), reason: clip(reason)}, nil
+	return Result{OK: reply.GetReady(), Reason: clip(reason)}, nil
 }
 
 // askGRPC calls the standard health service. A backend without it, or one that
 // does not know the whole-server name "", has at least answered.
-func (c *client) askGRPC(ctx context.Context) (result, error) {
+func (c *client) askGRPC(ctx context.Context) (Result, error) {
 	var reply healthpb.HealthCheckResponse
 	err := c.conn.Invoke(ctx, grpcPath, &healthpb.HealthCheckRequest{}, &reply)
 	switch status.Code(err) {
 	case codes.OK:
 		serving := reply.GetStatus() == healthpb.HealthCheckResponse_SERVING
-		return result{ok: serving, reason: "grpc.health.v1: " + reply.GetStatus().String()}, nil
+		return Result{OK: serving, Reason: "grpc.health.v1: " + reply.GetStatus().String()}, nil
 	case codes.Unimplemented, codes.NotFound:
-		return result{ok: true, reason: "connected; implements no health call"}, nil
+		return Result{OK: true, Reason: "connected; implements no health call"}, nil
 	default:
-		return result{}, err
+		return Result{}, err
 	}
 }
 

@@ -2,61 +2,16 @@ package health
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
-	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/capgate/capgate/internal/call"
 )
-
-// Config says how the backends of one fleet are probed. The zero value works.
-type Config struct {
-	Interval time.Duration // from the end of one probe to the start of the next; default 5 s
-	Timeout  time.Duration // of one probe, connecting included; default 1 s
-	Jitter   float64       // share of Interval by which each wait is varied, 0 to 1; default 0.1
-	Rise     int           // consecutive good probes that bring a backend back; default 2
-	Fall     int           // consecutive bad probes that take it out; default 2
-}
-
-func (c Config) withDefaults() Config {
-	if c.Interval <= 0 {
-		c.Interval = 5 * time.Second
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = time.Second
-	}
-	if c.Jitter <= 0 || c.Jitter > 1 {
-		c.Jitter = 0.1
-	}
-	c.Rise = max(c.Rise, 0)
-	if c.Rise == 0 {
-		c.Rise = 2
-	}
-	c.Fall = max(c.Fall, 0)
-	if c.Fall == 0 {
-		c.Fall = 2
-	}
-	return c
-}
-
-// Fleet is a set of backends to probe.
-type Fleet struct {
-	Capability string
-	Backends   []string     // host:port, unique
-	Dialect    call.Dialect // Auto: find out; else only this dialect's Healthcheck is tried
-	TLS        *tls.Config  // nil: cleartext
-	Config     Config
-}
 
 // Options are what a Prober may be given. The zero value works.
 type Options struct {
-	// Changed is told of every transition with the fleet's new snapshot. It runs on
-	// a probe's goroutine, one call at a time for each fleet, and must not block.
+	// Changed is told of every transition with the fleet's new snapshot, in order. One
+	// call runs at a time; it must not block, and not call Set.
 	Changed func(*Snapshot)
 	// Logger gets one line per transition; default none.
 	Logger *slog.Logger
@@ -66,19 +21,14 @@ type Options struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Prober asks every backend of its fleets, again and again, whether it is alive.
+// Prober asks every backend of its fleets, again and again, whether it is alive. It
+// gives a Replica time, network and goroutines.
 type Prober struct {
-	groups  []*group
-	byName  map[string]*group
 	options Options
-	slots   chan struct{} // one token per probe under way
-}
-
-// group is one fleet with its current snapshot.
-type group struct {
-	fleet Fleet
-	snap  atomic.Pointer[Snapshot]
-	mu    sync.Mutex // held while a new snapshot is made and told
+	mu      sync.Mutex // held while replica is used, and while changes are told
+	replica *Replica
+	snaps   sync.Map      // capability → *Snapshot, the newest
+	wake    chan struct{} // the replica may have something to do; room for one
 }
 
 // New makes a Prober, in whose snapshots every backend is Unknown until Run.
@@ -89,117 +39,136 @@ func New(fleets []Fleet, options Options) *Prober {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	if options.MaxConcurrent <= 0 {
-		options.MaxConcurrent = 64
-	}
 	if options.Dial == nil {
 		options.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		}
 	}
-	p := &Prober{byName: make(map[string]*group, len(fleets)), options: options, slots: make(chan struct{}, options.MaxConcurrent)}
-	for _, f := range fleets {
-		f.Config = f.Config.withDefaults()
-		backends := make([]Backend, len(f.Backends))
-		for i, addr := range f.Backends {
-			backends[i] = Backend{Addr: addr, Dialect: f.Dialect}
-		}
-		g := &group{fleet: f}
-		g.snap.Store(NewSnapshot(f.Capability, backends))
-		p.groups = append(p.groups, g)
-		p.byName[f.Capability] = g
-	}
+	p := &Prober{options: options, wake: make(chan struct{}, 1)}
+	p.replica = NewReplica(ReplicaOptions{MaxConcurrent: options.MaxConcurrent})
+	p.Set(fleets)
 	return p
+}
+
+// Set makes fleets all that is probed from now on, in place of those before; it may
+// be called at any time. A backend that stays, with its capability, address and
+// dialect, keeps its state, and what did not change at all costs a comparison of its
+// addresses. Options.Changed is told of fleets whose members changed, not of new
+// fleets, of which nothing is known yet: whoever listens should know a fleet before
+// Set does.
+func (p *Prober) Set(fleets []Fleet) {
+	p.turn(func(now time.Time) {
+		for _, capability := range p.replica.Set(now, fleets) {
+			p.snaps.Delete(capability)
+		}
+	})
+	p.nudge()
 }
 
 // Snapshot returns the newest snapshot of a capability's fleet, nil if there is
 // no such fleet.
 func (p *Prober) Snapshot(capability string) *Snapshot {
-	g := p.byName[capability]
-	if g == nil {
-		return nil
-	}
-	return g.snap.Load()
+	s, _ := p.snaps.Load(capability)
+	snap, _ := s.(*Snapshot)
+	return snap
 }
 
-// Run probes until ctx ends. When it returns, no goroutine and no connection of
-// it is left.
+// Run probes until ctx ends, once. When it returns, no goroutine and no connection
+// of it is left.
 func (p *Prober) Run(ctx context.Context) {
-	var backends sync.WaitGroup
-	for _, g := range p.groups {
-		for i := range g.fleet.Backends {
-			backends.Go(func() { p.watch(ctx, g, i) })
-		}
-	}
-	backends.Wait()
-}
-
-// watch probes backend i of g until ctx ends.
-func (p *Prober) watch(ctx context.Context, g *group, i int) {
-	f := &g.fleet
-	c := &client{addr: f.Backends[i], tls: f.TLS, dial: p.options.Dial, dialect: f.Dialect}
-	defer c.close()
-	j := judge{rise: f.Config.Rise, fall: f.Config.Fall}
+	var underWay sync.WaitGroup
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
+		case <-p.wake:
 		case <-timer.C:
 		}
-		r, ok := p.probe(ctx, c, f.Config.Timeout)
-		if !ok {
-			return
+		timer.Reset(p.step(ctx, &underWay))
+	}
+	underWay.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.close(p.replica.Stop())
+}
+
+// step does what is due and returns the time until more is.
+func (p *Prober) step(ctx context.Context, underWay *sync.WaitGroup) time.Duration {
+	var work Work
+	wait := time.Hour
+	p.turn(func(now time.Time) {
+		work = p.replica.Step(now)
+		if at, ok := p.replica.Next(); ok {
+			wait = at.Sub(now)
 		}
-		changed := j.observe(r.ok)
-		r.refused = r.refused && j.state == Down
-		if b := &g.snap.Load().Backends[i]; changed || r.dialect != b.Dialect || r.refused != b.Refused {
-			p.publish(g, i, j.state, r)
+	})
+	p.close(work.Given)
+	for _, probe := range work.Probes {
+		underWay.Go(func() { p.probe(ctx, probe) })
+	}
+	return wait
+}
+
+// turn lets f use the replica and tells what changed.
+func (p *Prober) turn(f func(now time.Time)) {
+	p.mu.Lock()
+	f(time.Now())
+	changes := p.replica.Changes()
+	for _, c := range changes {
+		p.snaps.Store(c.Snapshot.Capability, c.Snapshot)
+		if !c.New {
+			p.options.Changed(c.Snapshot)
 		}
-		timer.Reset(vary(f.Config.Interval, f.Config.Jitter))
+	}
+	p.mu.Unlock()
+	for _, c := range changes {
+		p.log(c)
 	}
 }
 
-// probe waits for a slot and probes once. It is not ok when ctx ended.
-func (p *Prober) probe(ctx context.Context, c *client, timeout time.Duration) (r result, ok bool) {
+// nudge makes Run look what is to be done.
+func (p *Prober) nudge() {
 	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return result{}, false
+	case p.wake <- struct{}{}:
+	default:
 	}
-	defer func() { <-p.slots }()
-	attempt, cancel := context.WithTimeout(ctx, timeout)
+}
+
+// probe makes one probe.
+func (p *Prober) probe(ctx context.Context, probe *Probe) {
+	if probe.client == nil {
+		probe.client = &client{addr: probe.addr, tls: probe.spec.TLS, dial: p.options.Dial, dialect: probe.spec.Dialect}
+	}
+	attempt, cancel := context.WithTimeout(ctx, probe.Timeout())
 	defer cancel()
-	r = c.probe(attempt)
-	return r, ctx.Err() == nil
+	result := probe.client.probe(attempt)
+	if ctx.Err() != nil { // it may have failed for that
+		probe.client.close()
+		return
+	}
+	p.turn(func(now time.Time) { p.replica.Probed(now, probe, result) })
+	p.nudge()
 }
 
-// publish makes and tells a snapshot in which backend i has a new state.
-func (p *Prober) publish(g *group, i int, state State, r result) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	backends := slices.Clone(g.snap.Load().Backends)
-	b := &backends[i]
-	if b.State != state {
-		b.State, b.Since = state, time.Now()
+func (p *Prober) close(given []*Probe) {
+	for _, probe := range given {
+		if probe.client != nil {
+			probe.client.close()
+		}
 	}
-	b.Dialect, b.Reason, b.Refused = r.dialect, r.reason, r.refused
-	next := NewSnapshot(g.fleet.Capability, backends)
-	g.snap.Store(next)
-	p.options.Changed(next)
-
-	level := slog.LevelInfo
-	if state == Down {
-		level = slog.LevelWarn
-	}
-	p.options.Logger.LogAttrs(context.Background(), level, "backend "+state.String(),
-		slog.String("capability", g.fleet.Capability), slog.String("backend", b.Addr),
-		slog.String("dialect", b.Dialect.String()), slog.String("reason", b.Reason), slog.String("fleet", next.summary))
 }
 
-// vary spreads d by up to share of it in both directions, so that the probes of
-// many backends and gateways do not march in step.
-func vary(d time.Duration, share float64) time.Duration {
-	return d + time.Duration(float64(d)*share*(2*rand.Float64()-1))
+// log writes a line for each transition.
+func (p *Prober) log(c Change) {
+	for _, n := range c.News {
+		b := &c.Snapshot.Backends[n.Index]
+		level := slog.LevelInfo
+		if b.State == Down {
+			level = slog.LevelWarn
+		}
+		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(),
+			slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr),
+			slog.String("dialect", b.Dialect.String()), slog.String("reason", b.Reason), slog.String("fleet", c.Snapshot.summary))
+	}
 }

@@ -171,10 +171,15 @@ func (w *world) run(f health.Fleet, maxConcurrent int) (p *health.Prober, stop f
 			w.told = append(w.told, s)
 		},
 	})
+	return p, w.keep(p)
+}
+
+// keep lets p run until stop is called.
+func (w *world) keep(p *health.Prober) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
-	return p, func() {
+	return func() {
 		cancel()
 		running.Wait()
 	}
@@ -212,8 +217,8 @@ func TestStatesOverTime(t *testing.T) {
 		step(0, "up")
 
 		b.answer.Store(&answer{ready: false, message: "tired"})
-		step(12*time.Second, "up") // one bad probe
-		step(12*time.Second, "down")
+		step(11100*time.Millisecond, "up") // one bad probe, to be confirmed after 2.25 s at least
+		step(3*time.Second, "down")
 		if ok, summary := p.Snapshot("c").Ready(); ok || summary != "0 of 1 backends ready" {
 			t.Errorf("down: %v, %s", ok, summary)
 		}
