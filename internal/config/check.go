@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // The functions below say what is wrong with a value, or "".
@@ -54,14 +56,14 @@ func checkBackend(v string) string {
 
 // checkCapability keeps ids to what can be the label of a host name.
 func checkCapability(v string) string {
-	if !isLabel(v) {
+	if !call.IsLabel(v) {
 		return fmt.Sprintf("%q is not a capability id; it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end", v)
 	}
 	return ""
 }
 
 func checkDomain(v string) string {
-	if !isName(strings.ToLower(v)) {
+	if !call.IsHostName(v) || strings.Contains(v, "_") {
 		return fmt.Sprintf("%q is not a domain; write a name without scheme, port and wildcard, as in caps.example.com", v)
 	}
 	return ""
@@ -69,9 +71,7 @@ func checkDomain(v string) string {
 
 // checkZone keeps zones to words, so that a slip is seen here.
 func checkZone(v string) string {
-	if len(v) > 63 || strings.ContainsFunc(v, func(r rune) bool {
-		return r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) {
+	if !call.IsZone(v) {
 		return fmt.Sprintf("%q is not a zone; it has 1 to 63 letters, digits, hyphens, dots and underscores, as in eu-west-1a", v)
 	}
 	return ""
@@ -105,29 +105,5 @@ func checkService(v string) string {
 
 func isHost(host string) bool {
 	_, err := netip.ParseAddr(host)
-	return err == nil || isName(strings.ReplaceAll(strings.ToLower(host), "_", "-"))
-}
-
-// isName says whether name is a lower-case host name (RFC 1123 §2.1).
-func isName(name string) bool {
-	name = strings.TrimSuffix(name, ".")
-	for label := range strings.SplitSeq(name, ".") {
-		if !isLabel(label) {
-			return false
-		}
-	}
-	return len(name) <= 253
-}
-
-func isLabel(label string) bool {
-	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-		return false
-	}
-	for i := range len(label) {
-		c := label[i]
-		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return err == nil || call.IsHostName(host)
 }

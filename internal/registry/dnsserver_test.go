@@ -1,0 +1,153 @@
+package registry_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// dnsServer is a DNS server on loopback, over UDP and TCP, of which a test says the answers.
+type dnsServer struct {
+	addr string
+	tcp  chan struct{} // has a token when something was asked over TCP
+
+	mu      sync.Mutex
+	addrs   map[string][]string // host with a trailing dot → addresses, in the order of the answer
+	records map[string][]dnsmessage.SRVResource
+	fail    bool // SERVFAIL for all
+}
+
+func startDNS(t *testing.T) *dnsServer {
+	t.Helper()
+	var udp net.PacketConn
+	var tcp net.Listener
+	for range 100 { // the port must be free for both
+		var err error
+		if tcp, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
+			break
+		}
+		_ = tcp.Close()
+	}
+	s := &dnsServer{addr: tcp.Addr().String(), tcp: make(chan struct{}, 1), addrs: map[string][]string{}, records: map[string][]dnsmessage.SRVResource{}}
+	var all sync.WaitGroup
+	all.Go(func() { s.serveUDP(udp) })
+	all.Go(func() { s.serveTCP(tcp) })
+	t.Cleanup(func() {
+		_, _ = udp.Close(), tcp.Close()
+		all.Wait()
+	})
+	return s
+}
+
+// set says which addresses a host has; none: it does not exist.
+func (s *dnsServer) set(host string, addrs ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addrs[host] = addrs
+}
+
+func (s *dnsServer) setSRV(name string, records ...dnsmessage.SRVResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records[name] = records
+}
+
+func (s *dnsServer) failing(fail bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
+func srv(priority, weight, port uint16, target string) dnsmessage.SRVResource {
+	return dnsmessage.SRVResource{Priority: priority, Weight: weight, Port: port, Target: dnsmessage.MustNewName(target)}
+}
+
+func (s *dnsServer) serveUDP(c net.PacketConn) {
+	buf := make([]byte, 4096)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		_, _ = c.WriteTo(s.answer(buf[:n], 1232), from)
+	}
+}
+
+func (s *dnsServer) serveTCP(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		var length [2]byte
+		if _, err := io.ReadFull(c, length[:]); err == nil {
+			query := make([]byte, binary.BigEndian.Uint16(length[:]))
+			if _, err := io.ReadFull(c, query); err == nil {
+				reply := s.answer(query, 65535)
+				_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
+				select {
+				case s.tcp <- struct{}{}:
+				default:
+				}
+			}
+		}
+		_ = c.Close()
+	}
+}
+
+// answer makes the reply to a query, cut off if it is longer than most.
+func (s *dnsServer) answer(query []byte, most int) []byte {
+	var p dnsmessage.Parser
+	head, err := p.Start(query)
+	if err != nil {
+		return nil
+	}
+	q, err := p.Question()
+	if err != nil {
+		return nil
+	}
+	name := strings.ToLower(q.Name.String())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: head.ID, Response: true, RecursionAvailable: true}, Questions: []dnsmessage.Question{q}}
+	switch {
+	case s.fail:
+		m.RCode = dnsmessage.RCodeServerFailure
+	case len(s.addrs[name]) == 0 && len(s.records[name]) == 0:
+		m.RCode = dnsmessage.RCodeNameError
+	}
+	rh := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1}
+	for _, a := range s.addrs[name] {
+		ip := netip.MustParseAddr(a)
+		switch {
+		case m.RCode != 0:
+		case ip.Is4() && q.Type == dnsmessage.TypeA:
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: rh, Body: &dnsmessage.AResource{A: ip.As4()}})
+		case !ip.Is4() && q.Type == dnsmessage.TypeAAAA:
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: rh, Body: &dnsmessage.AAAAResource{AAAA: ip.As16()}})
+		}
+	}
+	for _, rec := range s.records[name] {
+		if m.RCode == 0 && q.Type == dnsmessage.TypeSRV {
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: rh, Body: &rec})
+		}
+	}
+	reply, err := m.Pack()
+	if err == nil && len(reply) > most {
+		m.Answers, m.Truncated = nil, true
+		reply, err = m.Pack()
+	}
+	if err != nil {
+		return nil
+	}
+	return reply
+}

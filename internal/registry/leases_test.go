@@ -1,0 +1,193 @@
+package registry_test
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/registry"
+)
+
+// replica is a registry over a store, in a bubble with a clock of its own.
+func replica(t *testing.T, leases registry.Leases) *world {
+	t.Helper()
+	w := runPolling(t, leases, registry.Settings{Rules: rules()}, time.Second)
+	w.settle(t)
+	return w
+}
+
+// sees compares members once all replicas have done what there is to do.
+func (w *world) sees(t *testing.T, want ...string) {
+	t.Helper()
+	<-time.After(3 * time.Second) // of the bubble's clock: some polls
+	synctest.Wait()
+	w.wait(t, want...)
+}
+
+func register(t *testing.T, w *world, g registry.Registration) registry.Registration {
+	t.Helper()
+	g, err := w.Register(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+const seven, eight = "weather 10.0.0.7:1 100 10.0.0.7 registration", "weather 10.0.0.8:1 100 10.0.0.8 registration"
+
+func TestLeasesAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		a, b := replica(t, store), replica(t, store)
+		first := register(t, a, weather("10.0.0.7:1"))
+		session := weather("10.0.0.8:1")
+		session.Session, session.Weight, session.Zone = "s1", 5, "z"
+		second := register(t, b, session)
+		both := []string{seven, "weather 10.0.0.8:1 5@z session=s1 10.0.0.8 registration"}
+		a.sees(t, both...)
+		b.sees(t, both...)
+
+		// Renewed by another replica than took it; the other one runs out.
+		<-time.After(20 * time.Second)
+		register(t, b, first)
+		<-time.After(8 * time.Second)
+		a.sees(t, seven)
+		b.sees(t, seven)
+
+		// One that ran out comes back with its own lease.
+		register(t, a, second)
+		b.sees(t, both...)
+
+		if err := b.Withdraw(t.Context(), first.Key(), first.Lease); err != nil {
+			t.Error(err)
+		}
+		a.sees(t, both[1])
+		b.sees(t, both[1])
+		if err := b.Withdraw(t.Context(), first.Key(), ""); reason(t, err) != "REGISTRATION_UNKNOWN" {
+			t.Error(err)
+		}
+	})
+}
+
+// Whoever registers last has the lease: the next process at an address may start before
+// the former has gone.
+func TestLeaseSuperseded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		a, b := replica(t, store), replica(t, store)
+		old := register(t, a, weather("10.0.0.7:1"))
+		register(t, b, weather("10.0.0.7:1"))
+		if _, err := a.Register(t.Context(), old); reason(t, err) != "LEASE_SUPERSEDED" {
+			t.Error(err)
+		}
+		if err := a.Withdraw(t.Context(), old.Key(), old.Lease); reason(t, err) != "LEASE_SUPERSEDED" {
+			t.Error(err)
+		}
+		a.sees(t, seven)
+		b.sees(t, seven)
+	})
+}
+
+// A store that is silent ends nothing, and one that comes back empty gives the holders
+// time to renew.
+func TestLeasesOutliveTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		a, b := replica(t, store), replica(t, store)
+		first := register(t, a, weather("10.0.0.7:1"))
+		register(t, a, weather("10.0.0.8:1"))
+		b.sees(t, seven, eight)
+		store.hush(true)
+		<-time.After(time.Hour)
+		a.sees(t, seven, eight)
+		b.sees(t, seven, eight)
+		if _, err := a.Register(t.Context(), first); reason(t, err) != "REGISTRY_UNAVAILABLE" {
+			t.Error(err)
+		}
+		if err := a.Withdraw(t.Context(), first.Key(), first.Lease); reason(t, err) != "REGISTRY_UNAVAILABLE" {
+			t.Error(err)
+		}
+		if s := a.Stats(); s.Stale < time.Hour || s.StoreFailed == 0 || s.Registered != 2 {
+			t.Errorf("%+v", s)
+		}
+		store.lose()
+		store.hush(false)
+		<-time.After(20 * time.Second)
+		a.sees(t, seven, eight)
+		store.hush(true) // what was missed on before does not count
+		<-time.After(20 * time.Second)
+		store.hush(false)
+		<-time.After(20 * time.Second)
+		b.sees(t, seven, eight)
+		register(t, b, first)
+		<-time.After(15 * time.Second)
+		a.sees(t, seven)
+		b.sees(t, seven)
+		if s := a.Stats(); s.Stale != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// What the store holds is believed no more than a caller.
+func TestLeasesOfOthersAreLookedAt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		w := replica(t, store)
+		good := weather("10.0.0.7:1")
+		good.Pinned = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:1")}
+		store.put(good)
+		host := weather("weather.test:1")
+		host.Pinned = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.9:1")}
+		store.put(host)
+		for name, change := range map[string]func(*registry.Registration){
+			"loopback": func(g *registry.Registration) {
+				g.Addr, g.Pinned[0] = "127.0.0.1:1", netip.MustParseAddrPort("127.0.0.1:1")
+			},
+			"mapped": func(g *registry.Registration) {
+				g.Addr, g.Pinned[0] = "a.test:1", netip.MustParseAddrPort("[::ffff:127.0.0.1]:1")
+			},
+			"rebound": func(g *registry.Registration) {
+				g.Addr, g.Pinned[0] = "b.test:1", netip.MustParseAddrPort("169.254.169.254:1")
+			},
+			"other address": func(g *registry.Registration) {
+				g.Addr, g.Pinned[0] = "10.0.0.3:1", netip.MustParseAddrPort("10.0.0.7:1")
+			},
+			"other port": func(g *registry.Registration) {
+				g.Addr, g.Pinned[0] = "c.test:1", netip.MustParseAddrPort("10.0.0.7:2")
+			},
+			"not pinned":    func(g *registry.Registration) { g.Addr, g.Pinned = "10.0.0.4:1", nil },
+			"no address":    func(g *registry.Registration) { g.Addr = "x" },
+			"no capability": func(g *registry.Registration) { g.Capability = "A" },
+			"negative":      func(g *registry.Registration) { g.Addr, g.Weight = "d.test:1", -1 },
+			"for ever":      func(g *registry.Registration) { g.Addr, g.TTL = "e.test:1", 1000*time.Hour },
+		} {
+			g := good
+			g.Pinned = []netip.AddrPort{good.Pinned[0]}
+			change(&g)
+			if g.Key() == good.Key() {
+				t.Errorf("%s is the good one", name)
+			}
+			store.put(g)
+		}
+		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration")
+		if n := w.Stats().Ignored; n != 10 {
+			t.Errorf("%d values ignored, want 10", n)
+		}
+
+		// Rules that change hold for what is there.
+		strict := rules()
+		strict.Fleets = map[string]bool{}
+		w.Set(registry.Settings{Rules: strict})
+		w.sees(t)
+		w.Set(registry.Settings{Rules: rules("127.0.0.0/8")})
+		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration", "weather 127.0.0.1:1 100 127.0.0.1 registration")
+		w.Set(registry.Settings{Rules: rules()})
+		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration")
+	})
+}

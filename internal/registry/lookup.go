@@ -1,0 +1,180 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+const (
+	// maxAddrs bounds the addresses of one name.
+	maxAddrs = 1024
+	// maxTargets bounds the SRV records of one name that are resolved.
+	maxTargets = 1024
+	// maxLookups bounds the SRV targets that are resolved at one time.
+	maxLookups = 8
+	// maxWeight is the largest weight of a backend; SRV records go to 65535.
+	maxWeight = 10_000
+	// plainWeight is the share of a backend of which nothing is said.
+	plainWeight = 100
+)
+
+// Resolver asks DNS. *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+// NewResolver asks the server at an ip:port, or the system's servers if it is empty.
+// An answer of which a part is missing for a moment, like all IPv4 addresses, is none.
+func NewResolver(server string) Resolver {
+	r := &net.Resolver{PreferGo: true, StrictErrors: true}
+	if server != "" {
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, server)
+		}
+	}
+	return r
+}
+
+// endpoint is one address of a name.
+type endpoint struct {
+	addr   netip.AddrPort
+	weight int // against the name's other endpoints; plainWeight where DNS says nothing
+}
+
+// errNone is what DNS answers for a name that has no address.
+var errNone = errors.New("the name has no address")
+
+// lookup returns the endpoints of a name, sorted, so that the order of an answer does
+// not matter. The error is errNone, or why there is no full answer.
+func lookup(ctx context.Context, r Resolver, n Name) ([]endpoint, error) {
+	var found []endpoint
+	var err error
+	if n.Port == 0 {
+		found, err = lookupSRV(ctx, r, n.Host)
+	} else {
+		var addrs []netip.Addr
+		addrs, err = lookupHost(ctx, r, n.Host)
+		for _, a := range addrs {
+			found = append(found, endpoint{netip.AddrPortFrom(a, n.Port), plainWeight})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b endpoint) int { return cmp.Or(a.addr.Compare(b.addr), cmp.Compare(b.weight, a.weight)) })
+	found = slices.CompactFunc(found, func(a, b endpoint) bool { return a.addr == b.addr })
+	if len(found) == 0 {
+		return nil, errNone
+	}
+	return found[:min(len(found), maxAddrs)], nil
+}
+
+// lookupHost returns a host's addresses in no particular order. One that does not exist has
+// none, and that is no error.
+func lookupHost(ctx context.Context, r Resolver, host string) ([]netip.Addr, error) {
+	addrs, err := r.LookupNetIP(ctx, "ip", host)
+	if notFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap().WithZone("")
+	}
+	return addrs, nil
+}
+
+// lookupSRV takes the records of the lowest priority value that has an address
+// (RFC 2782): the others stand by.
+func lookupSRV(ctx context.Context, r Resolver, name string) ([]endpoint, error) {
+	_, records, err := r.LookupSRV(ctx, "", "", name)
+	if notFound(err) {
+		return nil, nil
+	}
+	if err != nil && len(records) == 0 { // with some, the others were malformed
+		return nil, err
+	}
+	slices.SortFunc(records, compareSRV)
+	records = records[:min(len(records), maxTargets)]
+	for len(records) > 0 {
+		n := 1
+		for n < len(records) && records[n].Priority == records[0].Priority {
+			n++
+		}
+		found, err := lookupTargets(ctx, r, records[:n])
+		if err != nil || len(found) > 0 {
+			return found, err
+		}
+		records = records[n:]
+	}
+	return nil, nil
+}
+
+func compareSRV(a, b *net.SRV) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Weight, b.Weight))
+}
+
+// lookupTargets resolves records of one priority. One that cannot be resolved for a
+// moment spoils the whole answer, so that its backends are not lost.
+func lookupTargets(ctx context.Context, r Resolver, records []*net.SRV) ([]endpoint, error) {
+	addrs, errs := make([][]netip.Addr, len(records)), make([]error, len(records))
+	slots := make(chan struct{}, maxLookups)
+	var all sync.WaitGroup
+	for i, rec := range records {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if addrs[i], errs[i] = lookupHost(ctx, r, rec.Target); errs[i] != nil {
+				errs[i] = fmt.Errorf("target %s: %w", rec.Target, errs[i])
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	scale := scaleOf(records)
+	var found []endpoint
+	for i, rec := range records {
+		for _, a := range addrs[i] {
+			if rec.Port != 0 {
+				found = append(found, endpoint{netip.AddrPortFrom(a, rec.Port), scale(rec.Weight)})
+			}
+		}
+	}
+	return found, nil
+}
+
+// scaleOf turns the weights of records into a backend's. Where none has one all are the same;
+// beside others 0 means next to nothing (RFC 2782).
+func scaleOf(records []*net.SRV) func(uint16) int {
+	largest := 0
+	for _, rec := range records {
+		largest = max(largest, int(rec.Weight))
+	}
+	return func(w uint16) int {
+		switch {
+		case largest == 0:
+			return plainWeight
+		case largest > maxWeight:
+			return max(int(w)*maxWeight/largest, 1)
+		default:
+			return max(int(w), 1)
+		}
+	}
+}
+
+func notFound(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}

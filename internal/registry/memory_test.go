@@ -1,0 +1,144 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/registry"
+)
+
+// memory is a store of leases in this process. It can be silent, and lose everything.
+type memory struct {
+	mu       sync.Mutex
+	version  int
+	silent   bool
+	leases   map[registry.Key]leased
+	ended    map[registry.Key]time.Time
+	followed map[chan struct{}]bool
+}
+
+type leased struct {
+	registry.Registration
+	until time.Time
+}
+
+var errSilent = errors.New("silence")
+
+func newMemory() *memory {
+	return &memory{leases: map[registry.Key]leased{}, ended: map[registry.Key]time.Time{}, followed: map[chan struct{}]bool{}}
+}
+
+func (m *memory) Register(_ context.Context, g *registry.Registration, renew bool, most int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, exists := m.leases[g.Key()]
+	switch {
+	case m.silent:
+		return errSilent
+	case exists && renew && old.Lease != g.Lease:
+		return registry.ErrSuperseded
+	case !exists && len(m.leases) >= most:
+		return registry.ErrFull
+	}
+	m.leases[g.Key()] = leased{*g, time.Now().Add(g.TTL)}
+	delete(m.ended, g.Key())
+	m.changed()
+	return nil
+}
+
+func (m *memory) Withdraw(_ context.Context, key registry.Key, lease string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, exists := m.leases[key]
+	switch {
+	case m.silent:
+		return false, errSilent
+	case exists && lease != "" && old.Lease != lease:
+		return false, registry.ErrSuperseded
+	case exists:
+		delete(m.leases, key)
+		m.ended[key] = time.Now()
+		m.changed()
+	}
+	return exists, nil
+}
+
+func (m *memory) Read(_ context.Context, since string) (registry.Reading, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.silent {
+		return registry.Reading{}, errSilent
+	}
+	for key, l := range m.leases {
+		if !time.Now().Before(l.until) {
+			delete(m.leases, key)
+			m.ended[key] = time.Now()
+			m.changed()
+		}
+	}
+	got := registry.Reading{Version: strconv.Itoa(m.version)}
+	if got.Version == since {
+		got.Unchanged = true
+		return got, nil
+	}
+	for _, l := range m.leases {
+		got.Live = append(got.Live, l.Registration)
+	}
+	for key := range m.ended {
+		got.Ended = append(got.Ended, key)
+	}
+	return got, nil
+}
+
+func (m *memory) Follow(ctx context.Context, changed func()) {
+	notice := make(chan struct{}, 1)
+	m.mu.Lock()
+	m.followed[notice] = true
+	m.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-notice:
+			changed()
+		}
+	}
+}
+
+// changed tells those who follow. The caller holds m.mu.
+func (m *memory) changed() {
+	m.version++
+	for notice := range m.followed {
+		select {
+		case notice <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// hush makes the store silent, or speak again.
+func (m *memory) hush(silent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent = silent
+}
+
+// lose empties the store without a word.
+func (m *memory) lose() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.leases)
+	clear(m.ended)
+	m.version += 1000
+}
+
+// put stores what no replica would have.
+func (m *memory) put(g registry.Registration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leases[g.Key()] = leased{g, time.Now().Add(time.Hour)}
+	m.changed()
+}

@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// writeTimeout bounds one registration or withdrawal, DNS included.
+const writeTimeout = 10 * time.Second
+
+// Register takes a backend that serves a capability, or renews its lease if g has one. It
+// returns what is in force now, with the lease. It blocks for DNS and the store, and the
+// error is a *call.Refusal.
+func (r *Registry) Register(ctx context.Context, g Registration) (Registration, error) {
+	r.mu.Lock()
+	rules, resolver := r.settings.Rules, r.resolver
+	r.mu.Unlock()
+	if refusal := rules.check(&g); refusal != nil {
+		return g, refusal
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if refusal := rules.pin(ctx, resolver, &g); refusal != nil {
+		return g, refusal
+	}
+	renew := g.Lease != ""
+	if !renew {
+		g.Lease = rand.Text()
+	}
+	if refusal := r.room(&rules, &g); refusal != nil {
+		return g, refusal
+	}
+	err := r.leases.Register(ctx, &g, renew, rules.Max)
+	switch {
+	case errors.Is(err, ErrSuperseded):
+		return g, superseded(g.Key())
+	case errors.Is(err, ErrFull):
+		return g, full()
+	case err != nil:
+		r.counts.writesFailed.Add(1)
+		return g, unavailable(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes++
+	delete(r.withdrawn, g.Key())
+	if h := r.held[g.Key()]; h == nil || !h.same(&g) {
+		r.log.Info("registered", "capability", g.Capability, "addr", g.Addr, "addresses", len(g.Pinned), "session", g.Session != "", "ttl", g.TTL)
+	}
+	r.held[g.Key()] = &held{Registration: g, wrote: r.writes}
+	nudge(r.dirty)
+	return g, nil
+}
+
+// room says why there is no place for a registration, by what this replica knows.
+func (r *Registry) room(rules *Rules, g *Registration) *call.Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held[g.Key()] != nil {
+		return nil
+	}
+	if len(r.held) >= rules.Max {
+		return full()
+	}
+	n := 0
+	for key := range r.held {
+		if key.Capability == g.Capability {
+			n++
+		}
+	}
+	if n >= rules.MaxPerFleet {
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL", Message: "the capability has as many registrations as registration.max_per_capability allows",
+			Metadata: map[string]string{"capability": g.Capability}}
+	}
+	return nil
+}
+
+// Withdraw ends a registration. With a lease it ends that one only; "" ends whichever
+// there is. The error is a *call.Refusal.
+func (r *Registry) Withdraw(ctx context.Context, key Key, lease string) error {
+	if ip, name, port, refusal := splitAddr(key.Addr); refusal != nil {
+		return refusal
+	} else if name == "" {
+		key.Addr = netip.AddrPortFrom(ip, port).String()
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	found, err := r.leases.Withdraw(ctx, key, lease)
+	switch {
+	case errors.Is(err, ErrSuperseded):
+		return superseded(key)
+	case err != nil:
+		r.counts.writesFailed.Add(1)
+		return unavailable(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes++
+	known := r.held[key] != nil
+	if found || known {
+		r.withdrawn[key] = r.writes
+	}
+	if known {
+		delete(r.held, key)
+		r.log.Info("withdrawn", "capability", key.Capability, "addr", key.Addr)
+		nudge(r.dirty)
+	}
+	if !found && !known {
+		return &call.Refusal{Kind: call.NotFound, Reason: "REGISTRATION_UNKNOWN", Message: key.Addr + " is not registered for " + key.Capability,
+			Metadata: map[string]string{"capability": key.Capability, "addr": key.Addr}}
+	}
+	return nil
+}
+
+// Registrations returns what is registered, sorted by capability and address.
+func (r *Registry) Registrations() []Registration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]Registration, 0, len(r.held))
+	for _, h := range r.held {
+		all = append(all, h.Registration)
+	}
+	slices.SortFunc(all, func(a, b Registration) int {
+		if c := strings.Compare(a.Capability, b.Capability); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Addr, b.Addr)
+	})
+	return all
+}
+
+func superseded(key Key) *call.Refusal {
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "LEASE_SUPERSEDED", Message: ErrSuperseded.Error(),
+		Metadata: map[string]string{"capability": key.Capability, "addr": key.Addr}}
+}
+
+func full() *call.Refusal {
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL", Message: "there are as many registrations as registration.max allows"}
+}
+
+func unavailable(err error) *call.Refusal {
+	return &call.Refusal{Kind: call.Unavailable, Reason: "REGISTRY_UNAVAILABLE", Message: "the store of registrations does not answer: " + err.Error(), RetryAfter: time.Second}
+}

@@ -1,0 +1,235 @@
+package registry_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/registry"
+)
+
+// rules take registrations of weather and of what begins with gen-.
+func rules(allow ...string) registry.Rules {
+	r := registry.Rules{Fleets: map[string]bool{"weather": true}, Capabilities: []string{"gen-*"},
+		MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 100, MaxPerFleet: 50}
+	for _, a := range allow {
+		r.Allow = append(r.Allow, netip.MustParsePrefix(a))
+	}
+	return r
+}
+
+func weather(addr string) registry.Registration {
+	return registry.Registration{Capability: "weather", Addr: addr, Weight: 100, TTL: 30 * time.Second}
+}
+
+// reason is that of a refusal, "" for none.
+func reason(t *testing.T, err error) string {
+	t.Helper()
+	var refusal *call.Refusal
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &refusal):
+		t.Fatalf("%v is no refusal", err)
+	}
+	return refusal.Reason
+}
+
+func TestRegisterAddresses(t *testing.T) {
+	t.Parallel()
+	dns := startDNS(t)
+	dns.set("good.test.", "10.0.0.7", "2001:db8::7", "10.0.0.7")
+	dns.set("rebinding.test.", "10.0.0.7", "127.0.0.1")
+	dns.set("metadata.google.internal.", "10.0.0.7")
+	const forbidden, bad, nowhere = "ADDRESS_FORBIDDEN", "REGISTRATION_INVALID", "ADDRESS_UNRESOLVED"
+	r := registry.New(newMemory(), registry.Settings{Server: dns.addr, Rules: rules()}, registry.Options{})
+	for addr, want := range map[string]string{ // reason, or the addresses that are pinned
+		"10.0.0.7:50051":                   "10.0.0.7:50051",
+		"[2001:db8::7]:50051":              "[2001:db8::7]:50051",
+		"[2001:DB8:0::7]:050051":           "[2001:db8::7]:50051",
+		"[::ffff:10.0.0.7]:1":              "10.0.0.7:1",
+		"[64:ff9b::a00:7]:1":               "[64:ff9b::a00:7]:1",
+		"good.test.:50051":                 "10.0.0.7:50051 [2001:db8::7]:50051",
+		"192.168.1.1:1":                    "192.168.1.1:1",
+		"100.64.0.1:1":                     "100.64.0.1:1",
+		"[fd00::7]:1":                      "[fd00::7]:1",
+		"rebinding.test.:1":                forbidden,
+		"gone.test.:1":                     nowhere,
+		"metadata.google.internal:80":      forbidden,
+		"METADATA.google.internal.:80":     forbidden,
+		"metadata:80":                      forbidden,
+		"127.0.0.1:1":                      forbidden,
+		"127.255.0.1:1":                    forbidden,
+		"0.0.0.0:1":                        forbidden,
+		"0.1.2.3:1":                        forbidden,
+		"169.254.169.254:80":               forbidden,
+		"100.100.100.200:80":               forbidden,
+		"168.63.129.16:80":                 forbidden,
+		"192.0.0.192:80":                   forbidden,
+		"224.0.0.1:1":                      forbidden,
+		"255.255.255.255:1":                forbidden,
+		"240.0.0.1:1":                      forbidden,
+		"[::]:1":                           forbidden,
+		"[::1]:1":                          forbidden,
+		"[0:0:0:0:0:0:0:1]:1":              forbidden,
+		"[fe80::1]:1":                      forbidden,
+		"[febf::1]:1":                      forbidden,
+		"[fec0::1]:1":                      forbidden,
+		"[ff02::1]:1":                      forbidden,
+		"[fd00:ec2::254]:80":               forbidden,
+		"[fd20:ce::254]:80":                forbidden,
+		"[::ffff:127.0.0.1]:1":             forbidden,
+		"[::ffff:a9fe:a9fe]:80":            forbidden,
+		"[::127.0.0.1]:1":                  forbidden,
+		"[::ffff:0:127.0.0.1]:1":           forbidden,
+		"[64:ff9b::7f00:1]:1":              forbidden,
+		"[64:ff9b::169.254.169.254]:80":    forbidden,
+		"[64:ff9b:1::7f00:1]:1":            forbidden,
+		"[64:ff9b:1:7f00:0:100::]:1":       forbidden,
+		"[2002:7f00:1::]:1":                forbidden,
+		"[2002:a9fe:a9fe::1]:1":            forbidden,
+		"[2001:0:a9fe:a9fe::1]:1":          forbidden,
+		"[2001:0:808:808:0:0:80ff:fffe]:1": forbidden,
+		"[2001:db8::5efe:127.0.0.1]:1":     forbidden,
+		"[2001:db8::200:5efe:7f00:1]:1":    forbidden,
+		"2130706433:1":                     forbidden,
+		"127.1:1":                          forbidden,
+		"0x7f.1:1":                         forbidden,
+		"0x7f000001:1":                     forbidden,
+		"0177.0.0.01:1":                    forbidden,
+		"127.0.0.0x1:1":                    forbidden,
+		"":                                 bad,
+		":50051":                           bad,
+		"10.0.0.7":                         bad,
+		"10.0.0.7:":                        bad,
+		"10.0.0.7:0":                       bad,
+		"10.0.0.7:65536":                   bad,
+		"10.0.0.7:http":                    bad,
+		"2001:db8::7:50051":                bad,
+		"[fe80::1%eth0]:1":                 bad,
+		"[2001:db8::7%25eth0]:1":           bad,
+		"http://10.0.0.7:1":                bad,
+		"user@10.0.0.7:1":                  bad,
+		"10.0.0.7:1/x":                     bad,
+		"a b:1":                            bad,
+		"127。0。0。1:1":                      bad,
+	} {
+		g, err := r.Register(t.Context(), weather(addr))
+		got := reason(t, err)
+		if err == nil {
+			got = pinned(g)
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s (%v)", addr, got, want, err)
+		}
+	}
+}
+
+// What is allowed may come in every form, and nothing else may come with it.
+func TestRegisterAllowedAddresses(t *testing.T) {
+	t.Parallel()
+	dns := startDNS(t)
+	dns.set("both.test.", "127.0.0.1", "10.0.0.7")
+	dns.set("more.test.", "127.0.0.1", "169.254.169.254")
+	r := registry.New(newMemory(), registry.Settings{Server: dns.addr, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16")}, registry.Options{})
+	for addr, allowed := range map[string]bool{
+		"127.0.0.1:1": true, "[::ffff:127.0.0.1]:1": true, "[64:ff9b::7f00:1]:1": true, "both.test.:1": true, "169.254.7.9:1": true, "[2002:a9fe:a9fe::1]:1": true,
+		"169.254.169.254:1": false, "[64:ff9b::a9fe:a9fe]:1": false, "[::1]:1": false, "more.test.:1": false, "metadata:1": false, "127.1:1": false, "0.0.0.0:1": false,
+	} {
+		if _, err := r.Register(t.Context(), weather(addr)); (err == nil) != allowed {
+			t.Errorf("%q: %v", addr, err)
+		}
+	}
+}
+
+func pinned(g registry.Registration) string {
+	var all []string
+	for _, p := range g.Pinned {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, " ")
+}
+
+func TestRegisterFields(t *testing.T) {
+	t.Parallel()
+	r := registry.New(newMemory(), registry.Settings{Rules: rules()}, registry.Options{})
+	for name, test := range map[string]struct {
+		change func(*registry.Registration)
+		want   string
+	}{
+		"all of them": {func(g *registry.Registration) {
+			g.Weight, g.Zone, g.Session, g.Dialect, g.MaxConcurrent, g.TTL = 0, "eu-1", "s 1", call.Live, 8, time.Hour
+		}, ""},
+		"allowed by a pattern": {func(g *registry.Registration) { g.Capability = "gen-7" }, ""},
+		"no fleet":             {func(g *registry.Registration) { g.Capability = "wether" }, "CAPABILITY_UNKNOWN"},
+		"no capability":        {func(g *registry.Registration) { g.Capability = "" }, "REGISTRATION_INVALID"},
+		"no name":              {func(g *registry.Registration) { g.Capability = "gen-A" }, "REGISTRATION_INVALID"},
+		"short":                {func(g *registry.Registration) { g.TTL = 4 * time.Second }, "REGISTRATION_INVALID"},
+		"long":                 {func(g *registry.Registration) { g.TTL = time.Hour + 1 }, "REGISTRATION_INVALID"},
+		"weight":               {func(g *registry.Registration) { g.Weight = 10_001 }, "REGISTRATION_INVALID"},
+		"less than none":       {func(g *registry.Registration) { g.MaxConcurrent = -1 }, "REGISTRATION_INVALID"},
+		"zone":                 {func(g *registry.Registration) { g.Zone = "a/b" }, "REGISTRATION_INVALID"},
+		"session":              {func(g *registry.Registration) { g.Session = "a\nb" }, "REGISTRATION_INVALID"},
+		"long session":         {func(g *registry.Registration) { g.Session = strings.Repeat("s", 257) }, "REGISTRATION_INVALID"},
+		"lease":                {func(g *registry.Registration) { g.Lease = strings.Repeat("l", 65) }, "REGISTRATION_INVALID"},
+	} {
+		g := weather("10.0.0.7:1")
+		test.change(&g)
+		if _, err := r.Register(t.Context(), g); reason(t, err) != test.want {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func TestRegisterBounds(t *testing.T) {
+	t.Parallel()
+	few := rules()
+	few.Max, few.MaxPerFleet = 3, 2
+	r := registry.New(newMemory(), registry.Settings{Rules: few}, registry.Options{})
+	take := func(capability, addr, want string) {
+		t.Helper()
+		g := weather(addr)
+		g.Capability = capability
+		if _, err := r.Register(t.Context(), g); reason(t, err) != want {
+			t.Errorf("%s %s: %v, want %q", capability, addr, err, want)
+		}
+	}
+	take("weather", "10.0.0.1:1", "")
+	take("weather", "10.0.0.2:1", "")
+	take("weather", "10.0.0.3:1", "REGISTRATIONS_FULL")
+	take("weather", "10.0.0.2:1", "")
+	take("gen-1", "10.0.0.3:1", "")
+	take("gen-2", "10.0.0.3:1", "REGISTRATIONS_FULL")
+}
+
+// FuzzRegister sees to it that no spelling of an address leads where none may.
+func FuzzRegister(f *testing.F) {
+	for _, seed := range []string{"127.0.0.1:1", "[::ffff:127.0.0.1]:1", "[2002:7f00:1::]:1", "0x7f.1:1", "10.0.0.7:1", "[64:ff9b::a9fe:a9fe]:80", "localhost:1", "[fe80::1%25lo]:1"} {
+		f.Add(seed)
+	}
+	// A resolver that answers nothing: what is pinned was spelled out.
+	r := registry.New(newMemory(), registry.Settings{Server: "127.0.0.1:1", Rules: rules()}, registry.Options{})
+	f.Fuzz(func(t *testing.T, addr string) {
+		if host, _, _ := strings.Cut(addr, ":"); call.IsHostName(host) {
+			if _, err := netip.ParseAddr(host); err != nil {
+				return // a name, to be resolved
+			}
+		}
+		g, err := r.Register(t.Context(), weather(addr))
+		if err != nil {
+			if reason(t, err) == "" {
+				t.Error("no reason")
+			}
+			return
+		}
+		for _, p := range g.Pinned {
+			a := p.Addr()
+			if a.Is4In6() || a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() || p.Port() == 0 {
+				t.Errorf("%q is pinned to %s", addr, p)
+			}
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+const (
+	// maxPinned bounds the addresses of one registration.
+	maxPinned = 16
+	// maxSession and maxLease bound ids, in bytes.
+	maxSession = 256
+	maxLease   = 64
+	// maxConcurrent is the largest limit of calls at once that a backend may name.
+	maxConcurrent = 1_000_000
+)
+
+// Registration is a backend that somebody runs and told us of: a lease that its holder
+// renews. Capability and Addr say which it is.
+type Registration struct {
+	Capability    string
+	Addr          string           // host:port as its holder names it
+	Pinned        []netip.AddrPort // what the host was resolved to and is dialled, sorted
+	Weight        int              // as in Member
+	Zone          string
+	Session       string
+	Dialect       call.Dialect
+	MaxConcurrent int
+	TTL           time.Duration // after which it ends unless it is renewed
+	Lease         string        // whoever knows it is the holder
+}
+
+// Key tells registrations apart.
+type Key struct{ Capability, Addr string }
+
+// Key is which registration it is.
+func (g *Registration) Key() Key { return Key{g.Capability, g.Addr} }
+
+// same says whether two registrations mean the same backends.
+func (g *Registration) same(o *Registration) bool {
+	a, b := *g, *o
+	a.Pinned, b.Pinned = nil, nil
+	return slices.Equal(g.Pinned, o.Pinned) && a.Key() == b.Key() && a.Weight == b.Weight && a.Zone == b.Zone && a.Session == b.Session &&
+		a.Dialect == b.Dialect && a.MaxConcurrent == b.MaxConcurrent && a.TTL == b.TTL && a.Lease == b.Lease
+}
+
+// members appends the backends of a registration.
+func (g *Registration) members(to []Member) []Member {
+	host, _, _ := net.SplitHostPort(g.Addr)
+	for _, addr := range g.Pinned {
+		to = append(to, Member{
+			Capability: g.Capability, Addr: addr.String(), ServerName: strings.TrimSuffix(host, "."), Weight: g.Weight, Zone: g.Zone,
+			Session: g.Session, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Source: Lease,
+		})
+	}
+	return to
+}
+
+// Rules say what may be registered. In the zero value nothing may.
+type Rules struct {
+	Fleets         map[string]bool // capabilities that have a fleet
+	Capabilities   []string        // patterns (path.Match) of others that may be registered
+	Allow          []netip.Prefix  // addresses that may be registered although they are forbidden otherwise
+	MinTTL, MaxTTL time.Duration   // of a lease
+	Max            int             // registrations in all
+	MaxPerFleet    int             // of one capability
+}
+
+// serves says whether backends of a capability are wanted at all.
+func (r *Rules) serves(capability string) bool {
+	if r.Fleets[capability] {
+		return true
+	}
+	return slices.ContainsFunc(r.Capabilities, func(pattern string) bool {
+		ok, err := path.Match(pattern, capability)
+		return ok && err == nil
+	})
+}
+
+// check says why a registration cannot be, or nil, before its host is resolved.
+func (r *Rules) check(g *Registration) *call.Refusal {
+	switch {
+	case !call.IsLabel(g.Capability):
+		return invalid("capability", "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end")
+	case !r.serves(g.Capability):
+		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
+			Message:  fmt.Sprintf("no fleet is configured for %s, and registration.capabilities allows none", g.Capability),
+			Metadata: map[string]string{"capability": g.Capability}}
+	case g.TTL < r.MinTTL || g.TTL > r.MaxTTL:
+		return invalid("ttl", fmt.Sprintf("it must be from %s to %s", r.MinTTL, r.MaxTTL))
+	case g.Weight < 0 || g.Weight > maxWeight:
+		return invalid("weight", fmt.Sprintf("it must be from 0 to %d", maxWeight))
+	case g.MaxConcurrent < 0 || g.MaxConcurrent > maxConcurrent:
+		return invalid("max_concurrent", fmt.Sprintf("it must be from 0 to %d", maxConcurrent))
+	case g.Zone != "" && !call.IsZone(g.Zone):
+		return invalid("zone", "it has 1 to 63 letters, digits, hyphens, dots and underscores")
+	case !isID(g.Session, maxSession):
+		return invalid("session", fmt.Sprintf("it has at most %d bytes, all of them printable", maxSession))
+	case !isID(g.Lease, maxLease):
+		return invalid("lease", fmt.Sprintf("it has at most %d bytes, all of them printable", maxLease))
+	}
+	return nil
+}
+
+func invalid(field, text string) *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "REGISTRATION_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
+}
+
+func isID(s string, most int) bool {
+	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// splitAddr takes an address apart. One of the two hosts is set.
+func splitAddr(addr string) (ip netip.Addr, name string, port uint16, refusal *call.Refusal) {
+	const want = "write host:port, as in 10.0.0.7:50051, [2001:db8::7]:50051 or weather-0.tools.svc:50051"
+	host, p, err := net.SplitHostPort(addr)
+	if err != nil || host == "" {
+		return ip, "", 0, invalid("addr", want)
+	}
+	if port, err = parsePort(p); err != nil {
+		return ip, "", 0, invalid("addr", err.Error())
+	}
+	if ip, err = netip.ParseAddr(host); err == nil {
+		if ip.Zone() != "" {
+			return ip, "", 0, invalid("addr", "a zone like %eth0 means something on one machine only")
+		}
+		return ip.Unmap(), "", port, nil
+	}
+	if !call.IsHostName(host) {
+		return ip, "", 0, invalid("addr", want)
+	}
+	return netip.Addr{}, host, port, nil
+}
+
+// pin resolves the host of a registration and looks at every address.
+func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *call.Refusal {
+	ip, name, port, refusal := splitAddr(g.Addr)
+	if refusal != nil {
+		return refusal
+	}
+	addrs := []netip.Addr{ip}
+	if name != "" {
+		if err := permitName(name); err != nil {
+			return notPermitted(g.Addr, err)
+		}
+		var err error
+		if addrs, err = lookupHost(ctx, resolver, name); err != nil || len(addrs) == 0 {
+			return unresolved(name, err)
+		}
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	addrs = slices.Compact(addrs)
+	if len(addrs) > maxPinned {
+		return invalid("addr", fmt.Sprintf("%s has %d addresses; more than %d are not possible", name, len(addrs), maxPinned))
+	}
+	g.Pinned = nil
+	for _, a := range addrs {
+		if err := r.permit(a); err != nil {
+			return notPermitted(g.Addr, err)
+		}
+		g.Pinned = append(g.Pinned, netip.AddrPortFrom(a, port))
+	}
+	if name == "" { // one spelling of an address
+		g.Addr = netip.AddrPortFrom(ip, port).String()
+	}
+	return nil
+}
+
+func notPermitted(addr string, why error) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "ADDRESS_FORBIDDEN",
+		Message: fmt.Sprintf("%s may not be registered: %v; registration.allow can permit it", addr, why), Metadata: map[string]string{"addr": addr}}
+}
+
+func unresolved(name string, err error) *call.Refusal {
+	if err == nil {
+		err = errNone
+	}
+	return &call.Refusal{Kind: call.Unavailable, Reason: "ADDRESS_UNRESOLVED", Message: fmt.Sprintf("%s cannot be resolved here: %v", name, err),
+		Metadata: map[string]string{"host": name}, RetryAfter: time.Second}
+}
+
+// sound says whether a registration that came from the store is one that this replica
+// would have taken: the store is not trusted with more than a caller.
+func (r *Rules) sound(g *Registration) bool {
+	ip, name, port, refusal := splitAddr(g.Addr)
+	if refusal != nil || name != "" && permitName(name) != nil || len(g.Pinned) == 0 || len(g.Pinned) > maxPinned {
+		return false
+	}
+	for _, p := range g.Pinned {
+		if p.Port() != port || !p.Addr().IsValid() || p.Addr().Is4In6() || p.Addr().Zone() != "" || r.permit(p.Addr()) != nil || name == "" && p.Addr() != ip {
+			return false
+		}
+	}
+	lax := *r // how long, and of what, has been agreed with the replica that took it
+	lax.MinTTL, lax.MaxTTL = 1, maxTTL
+	lax.Fleets = map[string]bool{g.Capability: true}
+	return lax.check(g) == nil
+}
+
+// maxTTL is the longest lease that any replica may give.
+const maxTTL = time.Hour

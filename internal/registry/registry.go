@@ -1,0 +1,169 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxLooking bounds the names that are asked for at one time.
+const maxLooking = 64
+
+// Settings are what the configuration says. They may change (Set).
+type Settings struct {
+	Targets []Target
+	Server  string        // ip:port of the DNS server; "": the system's
+	Resolve time.Duration // from one look at a name to the next, give or take a tenth; default 5 s
+	Rules   Rules         // of registration
+}
+
+// Options are what a Registry may be given. The zero value works.
+type Options struct {
+	// Changed is told that Members has changed. It must not block: changes to come wait
+	// for it.
+	Changed func()
+	Log     *slog.Logger // nil: discard
+	// Poll is the time from one reading of the leases to the next, give or take a tenth, if
+	// no notice comes; default 2 s.
+	Poll time.Duration
+}
+
+// spacing is the least time between two publications, so that ten thousand names that
+// answer one by one do not cost as many.
+const spacing = 10 * time.Millisecond
+
+// Registry knows the members of fleets that come and go. All its methods may be called
+// from any goroutine.
+type Registry struct {
+	leases  Leases
+	changed func()
+	log     *slog.Logger
+	poll    time.Duration
+
+	publishing sync.Mutex // held while members are made and told
+	members    atomic.Pointer[[]Member]
+	dirty      chan struct{} // a note that members may have changed
+	retargeted chan struct{} // a note that settings changed
+	noticed    chan struct{} // a note that there may be something to read
+	slots      chan struct{} // one token per look at a name
+	first      sync.WaitGroup
+	settled    chan struct{} // closed when all has been asked once
+	counts     counts
+
+	mu        sync.Mutex
+	settings  Settings
+	resolver  Resolver
+	answers   map[Name][]endpoint
+	held      map[Key]*held
+	withdrawn map[Key]int // here, and the number of the write
+	writes    int         // of our own, so far
+	version   string      // of the last reading
+	lastRead  time.Time   // when the store answered last
+	silent    bool        // it did not answer when it was asked last
+}
+
+// New makes a Registry. Nothing is known before Run.
+func New(leases Leases, settings Settings, o Options) *Registry {
+	r := &Registry{
+		leases: leases, changed: o.Changed, log: o.Log, poll: o.Poll,
+		dirty: make(chan struct{}, 1), retargeted: make(chan struct{}, 1), noticed: make(chan struct{}, 1),
+		slots: make(chan struct{}, maxLooking), settled: make(chan struct{}),
+		answers: map[Name][]endpoint{}, held: map[Key]*held{}, withdrawn: map[Key]int{}, lastRead: time.Now(),
+	}
+	if r.changed == nil {
+		r.changed = func() {}
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.poll <= 0 {
+		r.poll = 2 * time.Second
+	}
+	r.members.Store(new([]Member))
+	r.Set(settings)
+	return r
+}
+
+// Set puts new settings in force. Names and registrations that stay keep what is known
+// of them.
+func (r *Registry) Set(s Settings) {
+	if s.Resolve <= 0 {
+		s.Resolve = 5 * time.Second
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.resolver == nil || s.Server != r.settings.Server {
+		r.resolver = NewResolver(s.Server)
+	}
+	r.settings = s
+	wanted := map[Name]bool{}
+	for _, t := range s.Targets {
+		wanted[t.Name] = true
+	}
+	maps.DeleteFunc(r.answers, func(n Name, _ []endpoint) bool { return !wanted[n] })
+	r.version = "" // to see what the new rules say of what is registered
+	nudge(r.retargeted)
+	nudge(r.noticed)
+	nudge(r.dirty)
+}
+
+// Run asks DNS and follows the leases until ctx ends. Nothing of it is left when it
+// returns. It is called once.
+func (r *Registry) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	r.first.Add(2) // for follow, and for resolve until it has added its own
+	all.Go(func() { r.resolve(ctx) })
+	all.Go(func() { r.follow(ctx) })
+	all.Go(func() { r.leases.Follow(ctx, func() { nudge(r.noticed) }) })
+	all.Go(func() {
+		r.first.Wait()
+		r.publish()
+		close(r.settled)
+	})
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-r.dirty:
+			r.publish()
+			pause(ctx, spacing)
+		}
+	}
+	all.Wait()
+}
+
+// Settled is closed when every name was asked for once and the leases were read once,
+// with or without success.
+func (r *Registry) Settled() <-chan struct{} { return r.settled }
+
+// Members returns all members of all fleets, sorted by capability and address, each
+// pair of these once. It is not to be changed.
+func (r *Registry) Members() []Member { return *r.members.Load() }
+
+// publish makes the members that are known now the ones in force.
+func (r *Registry) publish() {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	next := r.gather()
+	if slices.Equal(next, r.Members()) {
+		return
+	}
+	r.members.Store(&next)
+	r.changed()
+}
+
+func (r *Registry) gather() []Member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.dnsMembers(nil)
+	for _, h := range r.held {
+		if r.settings.Rules.serves(h.Capability) {
+			next = h.members(next)
+		}
+	}
+	slices.SortFunc(next, compare)
+	return slices.CompactFunc(next, func(a, b Member) bool { return a.Capability == b.Capability && a.Addr == b.Addr })
+}

@@ -1,0 +1,174 @@
+package registry
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lookupTimeout bounds one look at a name. Resolvers give up a server after 5 s, so that
+// a second one gets its turn.
+const lookupTimeout = 12 * time.Second
+
+// Target is a name whose addresses are backends of a capability.
+type Target struct {
+	Capability string
+	Name       Name
+	Weight     int    // of each address, 0 to 10000; with SRV records 100 leaves theirs as they are
+	Zone       string // of all of them
+}
+
+// watches is what goes on in resolve: one goroutine for each name, however many
+// targets have it.
+type watches struct {
+	running map[Name]context.CancelFunc
+	all     sync.WaitGroup
+}
+
+// resolve asks for the names of the settings, again and again, until ctx ends.
+func (r *Registry) resolve(ctx context.Context) {
+	w := watches{running: map[Name]context.CancelFunc{}}
+	defer w.all.Wait()
+	first := &r.first
+	for {
+		r.retarget(ctx, &w, first)
+		if first != nil {
+			first.Done() // the one of Run; each watch has one of its own
+			first = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.retargeted:
+		}
+	}
+}
+
+// retarget starts what is missing in w and stops what is too much.
+func (r *Registry) retarget(ctx context.Context, w *watches, first *sync.WaitGroup) {
+	wanted := map[Name]bool{}
+	r.mu.Lock()
+	for _, t := range r.settings.Targets {
+		wanted[t.Name] = true
+	}
+	r.mu.Unlock()
+	for name, cancel := range w.running {
+		if !wanted[name] {
+			cancel()
+			delete(w.running, name)
+		}
+	}
+	for name := range wanted {
+		if w.running[name] != nil {
+			continue
+		}
+		watching, cancel := context.WithCancel(ctx)
+		w.running[name] = cancel
+		if first != nil {
+			first.Add(1)
+		}
+		w.all.Go(func() { r.watch(watching, name, first) })
+	}
+}
+
+// watch asks for one name until ctx ends. It tells first, if any, when it has asked once.
+func (r *Registry) watch(ctx context.Context, name Name, first *sync.WaitGroup) {
+	failing := false
+	for {
+		failing = r.look(ctx, name, failing)
+		if first != nil {
+			first.Done()
+			first = nil
+		}
+		r.mu.Lock()
+		wait := vary(r.settings.Resolve)
+		r.mu.Unlock()
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// look asks for a name once and says whether that failed. It tells the log only if that is new.
+func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
+	asking, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	select { // ten thousand names must not be asked for all at once
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return failing
+	}
+	r.mu.Lock()
+	resolver := r.resolver
+	r.mu.Unlock()
+	found, err := lookup(asking, resolver, name)
+	if ctx.Err() != nil {
+		return failing
+	}
+	if err != nil {
+		r.counts.lookupsFailed.Add(1)
+		if !failing {
+			r.log.Warn("dns: the last answer stays in force", "name", name.String(), "addresses", r.answered(name), "error", err)
+		}
+		return true
+	}
+	if failing {
+		r.log.Info("dns: answers again", "name", name.String())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() == nil && !slices.Equal(r.answers[name], found) { // a stopped watch has no say
+		r.log.Info("dns: backends", "name", name.String(), "addresses", len(found))
+		r.answers[name] = found
+		nudge(r.dirty)
+	}
+	return false
+}
+
+// answered is how many addresses a name is known to have.
+func (r *Registry) answered(name Name) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.answers[name])
+}
+
+// dnsMembers appends what DNS names. The caller holds r.mu.
+func (r *Registry) dnsMembers(members []Member) []Member {
+	for _, t := range r.settings.Targets {
+		for _, e := range r.answers[t.Name] {
+			members = append(members, Member{
+				Capability: t.Capability, Addr: e.addr.String(), ServerName: t.Name.serverName(),
+				Weight: t.weigh(e.weight), Zone: t.Zone, Source: DNS,
+			})
+		}
+	}
+	return members
+}
+
+// weigh puts the weight of a target and that of its record together.
+func (t *Target) weigh(record int) int {
+	if t.Weight == 0 {
+		return 0
+	}
+	return min(max(record*t.Weight/plainWeight, 1), maxWeight)
+}
+
+// vary spreads d by a tenth in both directions, so that replicas do not march in step.
+func vary(d time.Duration) time.Duration {
+	return d + time.Duration(float64(d)*0.1*(2*rand.Float64()-1))
+}
+
+// pause waits for d. It returns false at once when ctx ends.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
