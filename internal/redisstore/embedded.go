@@ -2,13 +2,11 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisurl"
@@ -23,18 +21,8 @@ type embedded struct {
 	rest time.Duration // that must lie between
 }
 
-func newEmbedded() (*embedded, error) {
-	e := &embedded{Miniredis: miniredis.NewMiniRedis(), aged: time.Now()}
-	first, err := e.Dial() // starts it
-	if err != nil {
-		return nil, fmt.Errorf("start embedded redis: %w", err)
-	}
-	_ = first.Close()
-	e.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
-		e.age()
-		return false
-	})
-	return e, nil
+func newEmbedded() *embedded {
+	return &embedded{Miniredis: miniredis.NewMiniRedis(), aged: time.Now()}
 }
 
 // reach lets o's client reach e, which nobody else can: connections are pipes in memory.
@@ -43,7 +31,7 @@ func (e *embedded) reach(o *redis.UniversalOptions) {
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) { return e.Dial() }
 }
 
-// age lets keys expire, before a command could see them. It has to look at all that ever
+// age lets keys expire, before the next command could see them. It has to look at all that ever
 // will, so it does not do it for every command, and while they are few for a twentieth of
 // the time at most. A key may expire by what lies between two looks too early.
 func (e *embedded) age() {

@@ -45,6 +45,9 @@ func (h hook) watch(ctx context.Context, n int, send func() error) error {
 		h.store.counts.errors.Add(int64(n))
 		return ErrAway
 	}
+	if h.store.server != nil {
+		h.store.server.age()
+	}
 	epoch := b.epoch()
 	h.store.counts.commands[purpose].Add(int64(n))
 	err := send()

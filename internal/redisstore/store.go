@@ -43,9 +43,7 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	options := universal(&cfg, &target)
 	if target.Kind == redisurl.Embedded {
 		if s.owner = server == nil; s.owner {
-			if s.server, err = newEmbedded(); err != nil {
-				return nil, err
-			}
+			s.server = newEmbedded()
 		}
 		s.server.reach(options)
 	}
