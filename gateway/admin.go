@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/pprof" // it also registers with http.DefaultServeMux, which nothing of ours serves.
 	"strings"
+	"time"
 )
 
 // maxUnusable bounds the fleets that /readyz names when nobody asked for all.
@@ -16,6 +17,15 @@ type Readiness struct {
 	Ready    bool             // it can serve: listening, configuration loaded
 	Draining bool             // it is stopping and wants no new calls
 	Fleets   []FleetReadiness // in any order
+	Config   *ConfigState     // nil: nothing is to be said of it
+}
+
+// ConfigState is what became of the configuration. None of it makes a gateway unready:
+// what was in force before still is.
+type ConfigState struct {
+	LoadedAt     time.Time `json:"loaded_at"`               // when that in force was
+	Error        string    `json:"error,omitempty"`         // why the newest is not in force; file, line, field and reason, one problem a line
+	NeedsRestart []string  `json:"needs_restart,omitempty"` // fields that were changed, and are in force only after a restart
 }
 
 // FleetReadiness is one fleet as health sees it.
@@ -85,6 +95,7 @@ type readinessBody struct {
 	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
 	Without  []FleetReadiness `json:"fleets_unusable"`         // the others, the first maxUnusable
 	All      []FleetReadiness `json:"fleets_detail,omitempty"` // with ?verbose
+	Config   *ConfigState     `json:"config,omitempty"`
 }
 
 // readyz answers 503 only for the gateway as a whole: a fleet without backends is
@@ -96,7 +107,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	body := readinessBody{
 		Ready: state.Ready && !state.Draining, Draining: state.Draining,
-		Fleets: len(state.Fleets), Without: []FleetReadiness{},
+		Fleets: len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
 	}
 	for _, f := range state.Fleets {
 		if f.Usable > 0 {

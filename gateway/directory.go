@@ -3,56 +3,151 @@ package gateway
 import (
 	"crypto/tls"
 	"iter"
+	"sync"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/router"
 )
 
-// directory finds what the gateway keeps beside a router's table: a backend's
-// connections and a fleet's counters. It is immutable.
+// directory keeps the connections to the backends of the router's table, and the
+// counters of its fleets. A call finds them with the backend and the fleet that it has
+// (Attached), so a table that is put in force meanwhile does not concern it.
 type directory struct {
-	backends  []*relay.Upstream // by router.Backend.ID
-	upstreams []*relay.Upstream // each once
-	fleets    map[*router.Fleet]*observe.CapabilityMetrics
-	services  *relay.Upstream // the gateway's own gRPC services
+	relay   *relay.Relay
+	router  *router.Router
+	metrics *observe.Metrics
+
+	mu    sync.Mutex // held to change what follows, and to count; not by calls
+	table *router.Table
+	links map[way]*link
+	tls   map[string]*tls.Config // by capability; of those reached by TLS
 }
 
-// newDirectory makes one upstream per address and way to reach it: fleets that share a
-// backend share its connections.
-func newDirectory(r *relay.Relay, t *router.Table, m *observe.Metrics, secure func(capability string) *tls.Config) *directory {
-	d := &directory{fleets: map[*router.Fleet]*observe.CapabilityMetrics{}}
-	type way struct {
-		addr   string
-		secure *tls.Config
-	}
-	known := map[way]*relay.Upstream{}
-	for _, f := range t.Fleets() {
-		d.fleets[f] = m.Capability(f.Capability)
-		for _, b := range f.Backends {
-			for b.ID >= len(d.backends) {
-				d.backends = append(d.backends, nil)
-			}
-			w := way{b.Addr, secure(f.Capability)}
-			if known[w] == nil {
-				known[w] = r.NewUpstream(relay.UpstreamConfig{Addr: w.addr, TLS: w.secure})
-				d.upstreams = append(d.upstreams, known[w])
-			}
-			d.backends[b.ID] = known[w]
-		}
+// way is how a backend is reached: fleets that share a backend share its connections,
+// unless they go by TLS, where each may show and ask something else.
+type way struct{ addr, secureFor string }
+
+// link is the connections to one backend.
+type link struct {
+	upstream *relay.Upstream
+	users    int // backends of the table in force
+}
+
+// TLSOf says how a capability's backends are reached; nil is cleartext. It answers with
+// the same pointer as long as nothing has changed.
+type TLSOf func(capability string) *tls.Config
+
+func newDirectory(r *relay.Relay, routing *router.Router, m *observe.Metrics, secure TLSOf) *directory {
+	d := &directory{relay: r, router: routing, metrics: m, table: routing.Table(), links: map[way]*link{}, tls: map[string]*tls.Config{}}
+	for _, f := range d.table.Fleets() {
+		d.attach(f, secure(f.Capability))
 	}
 	return d
 }
 
-func (d *directory) of(b *router.Backend) *relay.Upstream { return d.backends[b.ID] }
+// swap puts next in force, which was made with the table in force as the one before it.
+// What next does not have ends by itself: calls that are there, or are on their way with
+// the old table, finish, and then the connections close.
+func (d *directory) swap(next *router.Table, secure TLSOf) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.table
+	for _, f := range next.Fleets() {
+		t := secure(f.Capability)
+		rotated := t != d.tls[f.Capability]
+		if before.Fleet(f.Capability) != f {
+			d.attach(f, t)
+		}
+		if rotated && t != nil {
+			d.secure(f, t)
+		}
+	}
+	d.router.Swap(next)
+	d.table = next
+	for _, f := range before.Fleets() {
+		switch next.Fleet(f.Capability) {
+		case f:
+			continue
+		case nil:
+			d.metrics.Forget(f.Capability)
+			delete(d.tls, f.Capability)
+		}
+		for _, b := range f.Backends {
+			d.leave(b)
+		}
+	}
+}
 
-func (d *directory) metrics(f *router.Fleet) *observe.CapabilityMetrics { return d.fleets[f] }
+// attach gives a new fleet's backends their connections.
+func (d *directory) attach(f *router.Fleet, t *tls.Config) {
+	f.Attached = d.metrics.Capability(f.Capability)
+	if t == nil {
+		delete(d.tls, f.Capability)
+	} else {
+		d.tls[f.Capability] = t
+	}
+	for _, b := range f.Backends {
+		if _, l := d.linkOf(b); l != nil {
+			l.users++ // the fleet before it has the backend too
+			continue
+		}
+		w := way{addr: b.Addr}
+		if t != nil {
+			w.secureFor = f.Capability
+		}
+		l := d.links[w]
+		if l == nil {
+			l = &link{upstream: d.relay.NewUpstream(relay.UpstreamConfig{Addr: b.Addr, TLS: t})}
+			d.links[w] = l
+		}
+		l.users++
+		b.Attached = l.upstream
+	}
+}
 
-// conns is the number of open connections to backends.
+// secure changes how a fleet's backends are reached, from the next connection on.
+func (d *directory) secure(f *router.Fleet, t *tls.Config) {
+	d.tls[f.Capability] = t
+	for _, b := range f.Backends {
+		upstreamOf(b).SetTLS(t)
+	}
+}
+
+// leave gives up one use of a backend's connections.
+func (d *directory) leave(b *router.Backend) {
+	w, l := d.linkOf(b)
+	if l.users--; l.users == 0 {
+		delete(d.links, w)
+		l.upstream.Close()
+	}
+}
+
+// linkOf finds the link that a backend is attached to; nil if there is none.
+func (d *directory) linkOf(b *router.Backend) (way, *link) {
+	if b.Attached == nil {
+		return way{}, nil
+	}
+	w := way{addr: b.Addr}
+	if l := d.links[w]; l == nil || l.upstream != upstreamOf(b) {
+		w.secureFor = b.Capability
+	}
+	return w, d.links[w]
+}
+
+func upstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.Upstream) }
+
+func metricsOf(f *router.Fleet) *observe.CapabilityMetrics {
+	return f.Attached.(*observe.CapabilityMetrics)
+}
+
+// conns is the number of open connections to the backends of the table.
 func (d *directory) conns() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	n := 0
-	for _, u := range d.upstreams {
-		n += u.Conns()
+	for _, l := range d.links {
+		n += l.upstream.Conns()
 	}
 	return n
 }

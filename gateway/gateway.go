@@ -28,7 +28,7 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but BackendTLS, Drain and Log are required.
+// Config is what a Gateway is made of. All but BackendTLS, Drain, Loads and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -36,9 +36,10 @@ type Config struct {
 	Router     *router.Router
 	Metrics    *observe.Metrics
 	Recorder   *observe.Recorder
-	BackendTLS func(capability string) *tls.Config // nil, or nil for a capability: cleartext
+	BackendTLS TLSOf // of Router's table; nil: all cleartext
 	Drain      Drain
-	Log        *slog.Logger // nil: discard
+	Loads      func() ConfigState // of the configuration, for /readyz; nil: nothing is said of it
+	Log        *slog.Logger       // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -49,14 +50,16 @@ type Drain struct {
 
 // Gateway serves clients on one port and operators on another.
 type Gateway struct {
-	cfg      Config
-	relay    *relay.Relay
-	services *grpc.Server // our own gRPC services, reached through the relay
-	health   *health.Server
-	inside   *grpc.ClientConn // to our own relay
-	draining atomic.Bool
-	inflater *inflater
-	served   chan struct{} // closed when services has stopped
+	cfg        Config
+	relay      *relay.Relay
+	services   *grpc.Server // our own gRPC services, reached through the relay
+	health     *health.Server
+	inside     *grpc.ClientConn // to our own relay
+	directory  *directory
+	draining   atomic.Bool
+	howToDrain atomic.Pointer[Drain]
+	inflater   *inflater
+	served     chan struct{} // closed when services has stopped
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -68,6 +71,7 @@ func New(cfg Config) (*Gateway, error) {
 		cfg.BackendTLS = func(string) *tls.Config { return nil }
 	}
 	g := &Gateway{cfg: cfg, served: make(chan struct{})}
+	g.SetDrain(cfg.Drain)
 	h := &handler{
 		identifier: cfg.Identifier,
 		decider:    cfg.Decider,
@@ -95,12 +99,24 @@ func New(cfg Config) (*Gateway, error) {
 		g.relay.Close()
 		return nil, fmt.Errorf("json api: %w", err)
 	}
-	h.directory = newDirectory(g.relay, cfg.Router.Table(), cfg.Metrics, cfg.BackendTLS)
-	cfg.Metrics.WatchUpstreams(h.directory.conns)
+	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
+	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
-	h.directory.services = g.startServices()
+	h.services = g.startServices()
 	return g, nil
 }
+
+// Swap puts another table in force, which was made with Config.Router's as the one
+// before it; secure is as Config.BackendTLS. Calls that are there finish, also at
+// backends that are no more; no other connection is touched. It is for one goroutine.
+func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next, secure) }
+
+// SetTLS changes what the public port shows and asks, from the next handshake on. It is
+// only for a Gateway that was made with Config.Relay.TLS.
+func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
+
+// SetDrain changes how the Gateway will stop.
+func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 
 // startServices serves what the gateway itself offers over gRPC: translation between
 // dialects, health and reflection.
@@ -164,12 +180,13 @@ func wrap(what string, err error) error {
 func (g *Gateway) drain() {
 	g.draining.Store(true)
 	g.health.Shutdown()
-	g.cfg.Log.Info("draining", "delay", g.cfg.Drain.Delay, "timeout", g.cfg.Drain.Timeout)
-	<-time.After(g.cfg.Drain.Delay) // load balancers need it to see that we are not ready
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Drain.Timeout)
+	how := g.howToDrain.Load()
+	g.cfg.Log.Info("draining", "delay", how.Delay, "timeout", how.Timeout)
+	<-time.After(how.Delay) // load balancers need it to see that we are not ready
+	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
 	if err := g.relay.Shutdown(ctx); err != nil {
-		g.cfg.Log.Warn("calls were cut off", "after", g.cfg.Drain.Timeout)
+		g.cfg.Log.Warn("calls were cut off", "after", how.Timeout)
 	}
 }
 
@@ -177,13 +194,12 @@ func (g *Gateway) drain() {
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
 	for _, f := range g.cfg.Router.Table().Fleets() {
-		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends)}
-		for _, b := range f.Health().Backends {
-			if b.State.Usable() {
-				fr.Usable++
-			}
-		}
+		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
 		r.Fleets = append(r.Fleets, fr)
+	}
+	if g.cfg.Loads != nil {
+		loads := g.cfg.Loads()
+		r.Config = &loads
 	}
 	return r
 }

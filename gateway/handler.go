@@ -40,7 +40,7 @@ type handler struct {
 	decider    Decider
 	router     *router.Router
 	recorder   *observe.Recorder
-	directory  *directory
+	services   *relay.Upstream // the gateway's own gRPC services
 	log        *slog.Logger
 	statuses   *statuses
 	inflater   *inflater
@@ -147,7 +147,7 @@ func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refus
 		return refusal
 	}
 	t.call.Capability = t.fleet.Capability
-	t.metrics = h.directory.metrics(t.fleet)
+	t.metrics = metricsOf(t.fleet)
 	return nil
 }
 
@@ -186,14 +186,14 @@ func (h *handler) route(t *transit) (refusal *call.Refusal) {
 // forward hands the stream to the relay.
 func (h *handler) forward(s *relay.Stream, t *transit) {
 	if t.own {
-		s.Forward(h.directory.services)
+		s.Forward(h.services)
 		return
 	}
 	if t.mode == dialect.Convert {
 		t.ticket = h.crossings.leave(t.ticket, crossing{t.target, t.tries})
 		s.SetHeader(ticketHeader, t.ticket)
 		s.SetHeader(capabilityHeader, t.call.Capability)
-		s.Forward(h.directory.services)
+		s.Forward(h.services)
 		return
 	}
 	if !t.begun {
@@ -214,7 +214,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		t.scanned = true
 		s.TapResponse(&t.outcome)
 	}
-	s.Forward(h.directory.of(t.target))
+	s.Forward(upstreamOf(t.target))
 }
 
 // Unsent tries another backend: this one provably did not start the call.

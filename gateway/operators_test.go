@@ -14,7 +14,7 @@ func TestOperatorsPort(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{
 		{Capability: "alive", Backends: []string{gatewaytest.NewCapability("a").Serve(t, call.Doc).Addr, gatewaytest.Unreachable(t)}},
-		{Capability: "dead", Backends: []string{gatewaytest.Unreachable(t)}},
+		{Capability: "dead", Backends: []string{gatewaytest.Refusing(t)}},
 	}})
 	for path, want := range map[string]string{
 		"/livez":                         "ok\n",

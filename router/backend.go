@@ -10,11 +10,13 @@ import (
 // Backend is one server of a fleet. It lives as long as some table names it, over
 // changes of the configuration.
 type Backend struct {
-	// ID is a small number that no other backend of this and all former tables has:
-	// the index under which the gateway keeps the backend's connections.
+	// ID is a number that no other backend of this and all former tables has.
 	ID         int
 	Addr       string // host:port
 	Capability string // the fleet's
+	// Attached is what the gateway keeps with the backend: its connections. It is set
+	// before a table with the backend is in force, and then never.
+	Attached any
 
 	configured call.Dialect
 	detected   atomic.Uint32 // call.Dialect that health found

@@ -18,7 +18,11 @@ type Fleet struct {
 	Capability string
 	Deadlines  Deadlines
 	Backends   []*Backend // in the order of the configuration; not to be changed
+	// Attached is what the gateway keeps with the fleet: its counters. It is set before
+	// a table with the fleet is in force, and then never.
+	Attached any
 
+	cfg      FleetConfig
 	standing *standing
 	members  []member // Backends
 	ejection Ejection

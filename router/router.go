@@ -27,13 +27,15 @@ func New(t *Table) *Router {
 func (r *Router) Table() *Table { return r.table.Load() }
 
 // Swap puts next in force, which was made by NewTable with the present table as
-// prev. What is known of the health of backends that stay is kept. Everything that
-// calls will need for next's backends must be there before.
+// prev. What is known of the health of backends that stay is kept. What is to be
+// Attached to next's fleets and backends must be there before.
 func (r *Router) Swap(next *Table) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range next.ordered {
-		f.takeOver(r.Table().fleets[f.Capability])
+		if old := r.Table().fleets[f.Capability]; old != f {
+			f.takeOver(old)
+		}
 	}
 	r.table.Store(next)
 }

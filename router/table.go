@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type FleetConfig struct {
 	Services   []string        // gRPC services whose calls come here when they name no capability; unique
 	Backends   []BackendConfig // their addresses are unique within the fleet
 	Dialect    call.Dialect    // what the backends speak; Auto: what health finds
+	Secure     bool            // the backends are reached by TLS
 	Deadlines  Deadlines
 	Ejection   Ejection
 	Retries    Retries
@@ -57,38 +59,37 @@ type Table struct {
 	services  map[string]*Fleet // by gRPC service
 	domains   []string          // lower-case
 	ordered   []*Fleet          // as configured
-	backends  []*Backend
-	nextID    int // larger than every ID given out so far
+	nextID    int               // larger than every ID given out so far
 	zone      string
 	clock     *clock
 	tell      func(*Backend, Class, time.Duration) // of ejections
 	ambiguous *call.Refusal                        // what calls get that name no capability
 }
 
-// NewTable makes a table. Backends that prev, which may be nil, has with the same
-// capability, address and dialect are the same: they keep ID, in-flight count and
-// what is known of them. The others are unknown until health speaks of them.
+// NewTable makes a table. Fleets of which cfg says the same as it did when prev, which
+// may be nil, was made are the same, so that one new backend among 10,000 fleets costs
+// one new fleet. Backends that prev has with the same capability, address and dialect,
+// reached in the same way, are the same too: they keep in-flight count and what is
+// known of them. The others are unknown until health speaks of them. The table keeps what
+// cfg points to.
 func NewTable(cfg Config, prev *Table) (*Table, error) {
 	t := &Table{
 		fleets:   make(map[string]*Fleet, len(cfg.Fleets)),
 		services: make(map[string]*Fleet),
+		ordered:  make([]*Fleet, 0, len(cfg.Fleets)),
 		zone:     cfg.Zone,
 		tell:     cfg.Ejected,
 	}
-	old := map[backendKey]*Backend{}
 	if prev == nil {
 		t.clock = newClock(cfg.Clock)
 	} else {
 		t.nextID, t.clock = prev.nextID, prev.clock
-		for _, b := range prev.backends {
-			old[b.key()] = b
-		}
 	}
 	for _, d := range cfg.Domains {
 		t.domains = append(t.domains, strings.ToLower(d))
 	}
 	for i := range cfg.Fleets {
-		if err := t.add(&cfg.Fleets[i], prev, old); err != nil {
+		if err := t.add(&cfg.Fleets[i], prev); err != nil {
 			return nil, fmt.Errorf("routing table: %w", err)
 		}
 	}
@@ -96,53 +97,23 @@ func NewTable(cfg Config, prev *Table) (*Table, error) {
 	return t, nil
 }
 
-// backendKey is what makes a backend the same over changes of the configuration.
-type backendKey struct {
-	capability, addr string
-	dialect          call.Dialect // as configured
-}
-
-func (b *Backend) key() backendKey { return backendKey{b.Capability, b.Addr, b.configured} }
-
-func (t *Table) add(cfg *FleetConfig, prev *Table, old map[backendKey]*Backend) error {
+// add puts a fleet into the table: prev's if it is to be the same, else a new one.
+func (t *Table) add(cfg *FleetConfig, prev *Table) error {
 	if t.fleets[cfg.Capability] != nil {
 		return fmt.Errorf("capability %s has two fleets", cfg.Capability)
 	}
-	f := &Fleet{
-		Capability: cfg.Capability, Deadlines: cfg.Deadlines.withDefaults(),
-		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
-	}
-	if f.slowStart == 0 {
-		f.slowStart = 30 * time.Second
-	}
-	var before *Fleet
+	var f, before *Fleet
 	if prev != nil {
 		before = prev.fleets[cfg.Capability]
 	}
-	f.clock = t.clock
-	if before != nil {
-		f.standing = before.standing
+	if before != nil && prev.zone == t.zone && reflect.DeepEqual(&before.cfg, cfg) {
+		f = before
 	} else {
-		f.standing = &standing{clock: t.clock, tell: t.tell}
-		f.standing.fleet.Store(f)
-	}
-	seen := make(map[string]bool, len(cfg.Backends))
-	loads := make([]load, len(cfg.Backends))
-	for i, c := range cfg.Backends {
-		if seen[c.Addr] {
-			return fmt.Errorf("fleet %s names backend %s twice", cfg.Capability, c.Addr)
+		var err error
+		if f, err = t.newFleet(cfg, before); err != nil {
+			return err
 		}
-		seen[c.Addr] = true
-		b := old[backendKey{cfg.Capability, c.Addr, cfg.Dialect}]
-		if b == nil {
-			b = newBackend(t.nextID, cfg.Capability, c.Addr, cfg.Dialect, f.standing, &loads[i])
-			b.turnout.out = before != nil // one that joins starts slowly
-			t.nextID++
-		}
-		f.Backends = append(f.Backends, b)
-		f.members = append(f.members, member{Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone})
 	}
-	t.backends = append(t.backends, f.Backends...)
 	for _, s := range cfg.Services {
 		if other := t.services[s]; other != nil {
 			return fmt.Errorf("service %s belongs to two fleets, %s and %s", s, other.Capability, f.Capability)
@@ -151,6 +122,42 @@ func (t *Table) add(cfg *FleetConfig, prev *Table, old map[backendKey]*Backend) 
 	}
 	t.fleets[f.Capability] = f
 	t.ordered = append(t.ordered, f)
+	return nil
+}
+
+// newFleet makes a fleet with the backends of the one before it, as far as they stay.
+func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
+	f := &Fleet{
+		Capability: cfg.Capability, Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
+		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
+	}
+	if f.slowStart == 0 {
+		f.slowStart = 30 * time.Second
+	}
+	f.clock = t.clock
+	if before != nil {
+		f.standing = before.standing
+	} else {
+		f.standing = &standing{clock: t.clock, tell: t.tell}
+		f.standing.fleet.Store(f)
+	}
+	stay := before.backendsFor(cfg)
+	seen := make(map[string]bool, len(cfg.Backends))
+	loads := make([]load, len(cfg.Backends))
+	for i, c := range cfg.Backends {
+		if seen[c.Addr] {
+			return nil, fmt.Errorf("fleet %s names backend %s twice", cfg.Capability, c.Addr)
+		}
+		seen[c.Addr] = true
+		b := stay[c.Addr]
+		if b == nil {
+			b = newBackend(t.nextID, cfg.Capability, c.Addr, cfg.Dialect, f.standing, &loads[i])
+			b.turnout.out = before != nil // one that joins starts slowly
+			t.nextID++
+		}
+		f.Backends = append(f.Backends, b)
+		f.members = append(f.members, member{Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone})
+	}
 	known := health.NewSnapshot(f.Capability, nil)
 	f.standing.mu.Lock()
 	defer f.standing.mu.Unlock()
@@ -158,7 +165,22 @@ func (t *Table) add(cfg *FleetConfig, prev *Table, old map[backendKey]*Backend) 
 		known = before.health
 	}
 	f.setHealth(known)
-	return nil
+	return f, nil
+}
+
+// backendsFor are the fleet's backends that would be the same with another
+// configuration, by their addresses. The fleet may be nil.
+func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
+	if f == nil || f.cfg.Secure != cfg.Secure {
+		return nil
+	}
+	same := make(map[string]*Backend, len(f.Backends))
+	for _, b := range f.Backends {
+		if b.configured == cfg.Dialect {
+			same[b.Addr] = b
+		}
+	}
+	return same
 }
 
 func weight(configured int) int {
@@ -173,6 +195,3 @@ func (t *Table) Fleet(capability string) *Fleet { return t.fleets[capability] }
 
 // Fleets returns all fleets in the order of the configuration; not to be changed.
 func (t *Table) Fleets() []*Fleet { return t.ordered }
-
-// Backends returns all backends of the table; not to be changed.
-func (t *Table) Backends() []*Backend { return t.backends }

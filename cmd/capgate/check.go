@@ -6,9 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-
-	"github.com/capgate/capgate/internal/config"
+	"strings"
 )
 
 const checkUsage = `Usage: capgate check [--config FILE]
@@ -40,14 +38,15 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "capgate check: %v\nTry: capgate check -h\n", err)
 		return 2
 	}
-	c, err := loadConfig(*file)
+	files := prints{}
+	c, err := parseFile(*file, overrides{}, files)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
-	if problems := checkFiles(c); len(problems) > 0 {
-		for _, err := range problems {
-			fmt.Fprintf(stderr, "%s: %v\n", *file, err)
+	if _, err := withFiles(c, files, nil); err != nil {
+		for problem := range strings.Lines(err.Error()) {
+			fmt.Fprintf(stderr, "%s: %s\n", *file, strings.TrimSuffix(problem, "\n"))
 		}
 		return 1
 	}
@@ -57,34 +56,6 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "ok: %s, %s\n", count(len(c.Fleets), "fleet"), count(backends, "backend"))
 	return 0
-}
-
-// loadConfig reads and parses a configuration file. The error has every problem,
-// one a line, each beginning with the file's name.
-func loadConfig(file string) (*config.Config, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		var path *os.PathError
-		if errors.As(err, &path) {
-			err = path.Err
-		}
-		return nil, fmt.Errorf("%s: cannot be read: %w", file, err)
-	}
-	return config.Parse(file, data)
-}
-
-// checkFiles loads the files that a configuration names and says what is wrong.
-func checkFiles(c *config.Config) []error {
-	var problems []error
-	if _, err := serverTLS(c.TLS); err != nil {
-		problems = append(problems, err)
-	}
-	for i := range c.Fleets {
-		if _, err := backendTLS(&c.Fleets[i]); err != nil {
-			problems = append(problems, err)
-		}
-	}
-	return problems
 }
 
 func count(n int, thing string) string {

@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		"good":          {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
 		"example":       {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
 		"bad":           {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
-		"files":         {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: open /nowhere/c", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"files":         {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: /nowhere/c: cannot be read", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
 		"no such file":  {[]string{"--config", dir + "/none"}, 1, nil, []string{dir + "/none: cannot be read: no such file"}},
 		"argument":      {[]string{good}, 2, nil, []string{"unexpected argument"}},
 		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},

@@ -58,7 +58,7 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	if err := over.apply(cfg); err != nil {
 		return err
 	}
-	p, err := build(cfg, std.err)
+	p, err := build(&settings{cfg: cfg}, std.err)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ CAPGATE_* variables of the environment, which go before the file.
 Flags:
 `
 
-// overrides are the settings that a command line or the environment may change.
+// overrides are the fields that a command line or the environment may change. The zero
+// value changes none.
 type overrides struct {
 	listen, admin, level *string
 }
@@ -35,11 +36,11 @@ func addOverrides(fs *flag.FlagSet) overrides {
 
 func (o overrides) apply(cfg *config.Config) error {
 	for value, field := range map[*string]*string{o.listen: &cfg.Listen, o.admin: &cfg.Admin} {
-		if *value != "" {
+		if value != nil && *value != "" {
 			*field = *value
 		}
 	}
-	if *o.level == "" {
+	if o.level == nil || *o.level == "" {
 		return nil
 	}
 	var level slog.Level
@@ -57,16 +58,14 @@ func runServe(ctx context.Context, args []string, std stdio) int {
 	if status, ok := parseOnlyFlags(fs, args, serveUsage, std); !ok {
 		return status
 	}
-	cfg, err := loadConfig(*file)
-	if err == nil {
-		err = over.apply(cfg)
-	}
+	s, err := loadSettings(*file, over)
 	if err != nil {
 		fmt.Fprintln(std.err, err)
 		return exitUsage
 	}
-	p, err := build(cfg, std.err)
+	p, err := build(s, std.err)
 	if err == nil {
+		p.reloader.file, p.reloader.over = *file, over
 		err = p.run(ctx)
 	}
 	if err != nil {

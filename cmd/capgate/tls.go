@@ -1,27 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 
 	"github.com/capgate/capgate/internal/config"
 )
 
 // serverTLS loads what the public port shows to clients and asks of them. It is
 // nil without error when the port is cleartext.
-func serverTLS(c config.ServerTLS) (*tls.Config, error) {
+func serverTLS(c config.ServerTLS, files prints) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	pair, err := keyPair(c.CertFile, c.KeyFile, files)
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if c.ClientCAFile != "" {
-		if t.ClientCAs, err = certPool(c.ClientCAFile); err != nil {
+		if t.ClientCAs, err = certPool(c.ClientCAFile, files); err != nil {
 			return nil, fmt.Errorf("tls.client_ca_file: %w", err)
 		}
 		t.ClientAuth = tls.RequireAndVerifyClientCert
@@ -32,7 +32,7 @@ func serverTLS(c config.ServerTLS) (*tls.Config, error) {
 // backendTLS loads what connections to a fleet's backends show and ask. It is nil
 // without error when they are cleartext. An empty ServerName stands for the host
 // that is dialled.
-func backendTLS(f *config.Fleet) (*tls.Config, error) {
+func backendTLS(f *config.Fleet, files prints) (*tls.Config, error) {
 	c := f.TLS
 	if !c.Enabled {
 		return nil, nil
@@ -44,12 +44,12 @@ func backendTLS(f *config.Fleet) (*tls.Config, error) {
 	}
 	var err error
 	if c.CAFile != "" {
-		if t.RootCAs, err = certPool(c.CAFile); err != nil {
+		if t.RootCAs, err = certPool(c.CAFile, files); err != nil {
 			return nil, fmt.Errorf("fleet %s: tls.ca_file: %w", f.Capability, err)
 		}
 	}
 	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		pair, err := keyPair(c.CertFile, c.KeyFile, files)
 		if err != nil {
 			return nil, fmt.Errorf("fleet %s: tls: %w", f.Capability, err)
 		}
@@ -58,8 +58,22 @@ func backendTLS(f *config.Fleet) (*tls.Config, error) {
 	return t, nil
 }
 
-func certPool(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+// keyPair reads both files even if the first is bad: a look at either will tell of a change.
+func keyPair(certFile, keyFile string, files prints) (tls.Certificate, error) {
+	cert, certErr := files.read(certFile)
+	key, keyErr := files.read(keyFile)
+	if err := cmp.Or(certErr, keyErr); err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return pair, fmt.Errorf("%s and %s: %w", certFile, keyFile, err)
+	}
+	return pair, nil
+}
+
+func certPool(file string, files prints) (*x509.CertPool, error) {
+	pem, err := files.read(file)
 	if err != nil {
 		return nil, err
 	}

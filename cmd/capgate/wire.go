@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
@@ -27,10 +26,12 @@ import (
 
 // process is everything that a serving capgate consists of, built bottom to top.
 type process struct {
-	cfg       *config.Config
 	log       *slog.Logger
+	level     *slog.LevelVar // of log and accessLog
 	accessLog *observe.AccessLog
+	routing   *router.Router
 	prober    *health.Prober
+	reloader  *reloader
 	firstLook *firstLook
 	ejections ejections
 	gateway   *gateway.Gateway
@@ -39,8 +40,11 @@ type process struct {
 }
 
 // build makes a process that listens but does not serve yet. It logs to w.
-func build(cfg *config.Config, w io.Writer) (p *process, err error) {
-	p = &process{cfg: cfg, log: newLogger(cfg.Log, w), ejections: newEjections()}
+func build(s *settings, w io.Writer) (p *process, err error) {
+	cfg := s.cfg
+	p = &process{level: new(slog.LevelVar), ejections: newEjections()}
+	p.level.Set(cfg.Log.Level)
+	p.log = newLogger(cfg.Log.Format, p.level, w)
 	defer func() {
 		if err != nil {
 			p.close()
@@ -52,44 +56,46 @@ func build(cfg *config.Config, w io.Writer) (p *process, err error) {
 	if p.admin, err = listen("admin", cfg.Admin); err != nil {
 		return p, err
 	}
-	p.accessLog = observe.NewAccessLog(w, observe.AccessLogConfig{Level: cfg.Log.Level, Text: cfg.Log.Format == "text"})
+	p.accessLog = observe.NewAccessLog(w, observe.AccessLogConfig{Level: p.level, Text: cfg.Log.Format == "text"})
 	v, c, _ := buildInfo()
 	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: v, Revision: c, Log: p.accessLog})
 	if err != nil {
 		return p, fmt.Errorf("metrics: %w", err)
 	}
-	secure, err := backendsTLS(cfg)
+	p.reloader = newReloader(p, s)
+	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
+	first := p.reloader.planner.plan(s, p.members())
+	table, err := router.NewTable(first.routes, nil)
 	if err != nil {
 		return p, err
 	}
-	table, err := router.NewTable(routes(cfg, p.ejections), nil)
-	if err != nil {
-		return p, err
-	}
-	routing := router.New(table)
-	fleets := probes(cfg, secure)
-	p.firstLook = newFirstLook(fleets)
-	p.prober = health.New(fleets, health.Options{Logger: p.log, Changed: func(s *health.Snapshot) {
-		routing.SetHealth(s)
+	p.routing = router.New(table)
+	p.firstLook = newFirstLook(first.probes)
+	p.prober = health.New(first.probes, health.Options{Logger: p.log, Changed: func(s *health.Snapshot) {
+		p.routing.SetHealth(s)
 		p.firstLook.see(s)
 	}})
-	server, err := serverTLS(cfg.TLS)
-	if err != nil {
-		return p, err
-	}
 	p.gateway, err = gateway.New(gateway.Config{
-		Relay:      relay.Config{TLS: server, Log: p.log},
+		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: single{},
 		Decider:    policy.New(),
-		Router:     routing,
+		Router:     p.routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, p.accessLog),
-		BackendTLS: func(capability string) *tls.Config { return secure[capability] },
-		Drain:      gateway.Drain{Delay: cfg.Drain.Delay, Timeout: cfg.Drain.Timeout},
+		BackendTLS: first.tlsOf,
+		Drain:      drainOf(cfg),
+		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Log:        p.log,
 	})
 	return p, err
 }
+
+func drainOf(cfg *config.Config) gateway.Drain {
+	return gateway.Drain{Delay: cfg.Drain.Delay, Timeout: cfg.Drain.Timeout}
+}
+
+// members are the backends that are not in the configuration's file.
+func (p *process) members() []registry.Member { return nil }
 
 // run serves until ctx ends and everything is drained. Calls that come before the
 // first look at the backends is over wait in the listener's backlog.
@@ -98,8 +104,9 @@ func (p *process) run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	watchers.Go(func() { p.prober.Run(probing) })
 	watchers.Go(func() { p.ejections.run(probing, p.log) })
+	watchers.Go(func() { p.reloader.run(probing) })
 	p.firstLook.wait(ctx)
-	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.cfg.Fleets))
+	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	stop()
@@ -132,9 +139,9 @@ func listen(field, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.Level}
-	if cfg.Format == "text" {
+func newLogger(format string, level slog.Leveler, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "text" {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
@@ -144,65 +151,3 @@ func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
 type single struct{ tenant.Single }
 
 func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Single.Identify() }
-
-func backendsTLS(cfg *config.Config) (map[string]*tls.Config, error) {
-	secure := map[string]*tls.Config{}
-	for i := range cfg.Fleets {
-		t, err := backendTLS(&cfg.Fleets[i])
-		if err != nil {
-			return nil, err
-		}
-		secure[cfg.Fleets[i].Capability] = t
-	}
-	return secure, nil
-}
-
-func routes(cfg *config.Config, ejected ejections) router.Config {
-	r := router.Config{Domains: cfg.Domains, Zone: cfg.Zone, Ejected: ejected.tell}
-	for i := range cfg.Fleets {
-		f := &cfg.Fleets[i]
-		r.Fleets = append(r.Fleets, router.FleetConfig{
-			Capability: f.Capability, Services: f.Services, Backends: backends(f), Dialect: f.Dialect,
-			Deadlines: router.Deadlines{Default: f.Deadline.Default, Max: f.Deadline.Max, Stream: f.Deadline.Stream},
-			Ejection: router.Ejection{
-				Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
-				TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
-			},
-			Retries:   router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
-			SlowStart: orNone(f.SlowStart),
-		})
-	}
-	return r
-}
-
-func backends(f *config.Fleet) []router.BackendConfig {
-	var all []router.BackendConfig
-	for _, b := range f.Backends {
-		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone})
-	}
-	return all
-}
-
-// orNone turns the file's 0, which has its defaults filled in, into what the router
-// takes for none, where 0 is the default.
-func orNone[T int | float64 | time.Duration](v T) T {
-	if v == 0 {
-		return -1
-	}
-	return v
-}
-
-func probes(cfg *config.Config, secure map[string]*tls.Config) []health.Fleet {
-	var fleets []health.Fleet
-	for i := range cfg.Fleets {
-		f := &cfg.Fleets[i]
-		fleets = append(fleets, health.Fleet{
-			Capability: f.Capability, Backends: f.Addrs(), Dialect: f.Dialect, TLS: secure[f.Capability],
-			Config: health.Config{
-				Interval: f.Health.Interval, Timeout: f.Health.Timeout, Jitter: f.Health.Jitter,
-				Rise: f.Health.Rise, Fall: f.Health.Fall,
-			},
-		})
-	}
-	return fleets
-}

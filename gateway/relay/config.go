@@ -9,7 +9,7 @@ import (
 
 // Config sets a relay's limits. The zero value works.
 type Config struct {
-	TLS *tls.Config  // set: the listener speaks TLS, h2 or http/1.1 by ALPN; nil: cleartext
+	TLS *tls.Config  // set: the listener speaks TLS, h2 or http/1.1 by ALPN (see SetTLS); nil: cleartext
 	Log *slog.Logger // nil: discard
 
 	Shards          int           // locks over the connections; default GOMAXPROCS
@@ -46,10 +46,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DeadlineMargin, time.Millisecond)
 	c.StreamWindow = max(c.StreamWindow, initialWindow)
 	c.ConnWindow = max(c.ConnWindow, initialWindow)
-	if c.TLS != nil {
-		c.TLS = c.TLS.Clone()
-		c.TLS.NextProtos = []string{"h2", "http/1.1"}
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -161,6 +161,7 @@ func (c *conn) streamGone() {
 	}
 	if c.pool != nil && !c.ending {
 		c.pool.dispatch()
+		c.pool.idle(c)
 	}
 }
 

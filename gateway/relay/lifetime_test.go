@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/rawhttp2"
@@ -86,34 +86,37 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// TestUpstreamClosesWhileDialled turns away what waits for a connection.
+// TestUpstreamClosesWhileDialled serves what waits for a connection, and lets go of it then.
 func TestUpstreamClosesWhileDialled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{Shards: 1})
-	silent := listen(t)
-	t.Cleanup(func() { _ = silent.Close() })
-	up := w.NewUpstream(relay.UpstreamConfig{Addr: silent.Addr().String()})
+	slow := make(chan struct{})
+	up := w.NewUpstream(relay.UpstreamConfig{Dial: func(context.Context) (net.Conn, error) {
+		<-slow
+		return net.Dial("tcp", w.back.addr)
+	}})
 	asked := make(chan struct{}, 10)
 	w.h.onHeaders(func(s *relay.Stream) { s.Forward(up); asked <- struct{}{} })
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			_, err := unary(w.ctx, w.cc, "Echo", nil)
-			if status.Convert(err).Message() != "unsent: "+relay.ErrClosed.Error() {
+			if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 				t.Error(err)
 			}
 		})
 		<-asked
 	}
 	up.Close()
+	close(slow)
 	all.Wait()
-	nc, err := silent.Accept()
-	must(t, err)
-	p := rawPeer{rawhttp2.New(nc)}
-	must(t, p.Welcome()) // the relay has no use for it any more
-	must(t, p.WaitClosed())
+	w.waitNoUpstreams(t, up)
+}
+
+// waitNoUpstreams waits until no connection to a backend is left.
+func (w *world) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
+	t.Helper()
 	waitFor(t, func() error {
-		if u := w.Usage(); u.Upstreams != 0 {
+		if u := w.Usage(); u.Upstreams != 0 || up.Conns() != 0 {
 			return fmt.Errorf("%+v", u)
 		}
 		return nil

@@ -2,8 +2,11 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -188,28 +191,28 @@ func TestRefuse(t *testing.T) {
 	bin, err := proto.Marshal(want)
 	must(t, err)
 	st := relay.Status{Code: uint32(want.Code), Message: want.Message, Details: bin}
-	ways := map[string]func(*forwarder){
-		"headers": func(f *forwarder) { f.onHeaders(func(s *relay.Stream) { s.Refuse(st) }) },
-		"message": func(f *forwarder) {
-			f.onHeaders((*relay.Stream).ReadMessage)
-			f.onMessage(func(s *relay.Stream, _ relay.Message) { s.Refuse(st) })
+	ways := map[string]func(*world){
+		"headers": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Refuse(st) }) },
+		"message": func(w *world) {
+			w.h.onHeaders((*relay.Stream).ReadMessage)
+			w.h.onMessage(func(s *relay.Stream, _ relay.Message) { s.Refuse(st) })
 		},
-		"unsent": func(f *forwarder) {
-			f.onUnsent(func(s *relay.Stream, _ error) { s.Refuse(st) })
-			f.target().Close()
+		"unsent": func(w *world) {
+			w.h.onUnsent(func(s *relay.Stream, _ error) { s.Refuse(st) })
+			w.h.to(w.NewUpstream(relay.UpstreamConfig{Dial: func(context.Context) (net.Conn, error) { return nil, io.EOF }}))
 		},
-		"resumed": func(f *forwarder) {
-			f.onHeaders(func(s *relay.Stream) {
+		"resumed": func(w *world) {
+			w.h.onHeaders(func(s *relay.Stream) {
 				p := s.Park()
 				go p.Resume(func(s *relay.Stream) { s.Refuse(st) })
 			})
 		},
-		"read after a park": func(f *forwarder) {
-			f.onHeaders(func(s *relay.Stream) {
+		"read after a park": func(w *world) {
+			w.h.onHeaders(func(s *relay.Stream) {
 				p := s.Park()
 				go p.Resume((*relay.Stream).ReadMessage)
 			})
-			f.onMessage(func(s *relay.Stream, m relay.Message) {
+			w.h.onMessage(func(s *relay.Stream, m relay.Message) {
 				if !bytes.Equal(m.Data, pattern(0, 100_000)) {
 					s.Refuse(relay.Status{Code: 13})
 					return
@@ -222,7 +225,7 @@ func TestRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, relay.Config{})
-			prepare(w.h)
+			prepare(w)
 			_, err := unary(w.ctx, w.cc, "Echo", pattern(0, 100_000))
 			if got := status.Convert(err).Proto(); !proto.Equal(got, want) {
 				t.Errorf("%v, not %v", got, want)

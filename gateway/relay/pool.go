@@ -42,9 +42,6 @@ func (p *pool) add(s *Stream) {
 		}
 	}
 	switch {
-	case p.upstream.closed.Load():
-		s.unsent(ErrClosed)
-		p.forget()
 	case p.queued >= p.upstream.cfg.MaxQueue:
 		s.unsent(ErrQueueFull)
 	case p.failed != nil && len(p.conns)+p.dialing == 0 && p.sh.now-p.failedAt < dialPause:
@@ -89,9 +86,6 @@ func (p *pool) pop() *Stream {
 // pick is a connection that takes one more stream. Streams are kept together: one
 // write for many is what makes the relay cheap.
 func (p *pool) pick() *conn {
-	if p.upstream.closed.Load() {
-		return nil
-	}
 	for _, c := range p.conns {
 		if c.takes() && !c.full() {
 			return c
@@ -133,7 +127,7 @@ func (p *pool) dispatch() {
 }
 
 func (p *pool) dial() {
-	if p.dialing > 0 || p.busy() || len(p.conns) >= p.upstream.cfg.MaxConns || p.upstream.closed.Load() {
+	if p.dialing > 0 || p.busy() || len(p.conns) >= p.upstream.cfg.MaxConns {
 		return
 	}
 	p.dialing++
@@ -153,7 +147,6 @@ func (p *pool) dial() {
 // when there is no other connection to wait for.
 func (p *pool) undialed(err error) {
 	p.dialing--
-	p.forget()
 	p.failed, p.failedAt = err, p.sh.now
 	if len(p.conns)+p.dialing > 0 {
 		return
@@ -161,6 +154,7 @@ func (p *pool) undialed(err error) {
 	for p.queued > 0 {
 		p.pop().unsent(err)
 	}
+	p.forget()
 }
 
 // ready is called when a connection has the peer's SETTINGS.
@@ -169,10 +163,8 @@ func (p *pool) ready(c *conn) {
 	p.failed = nil
 	p.conns = append(p.conns, c)
 	p.upstream.conns.Add(1)
-	if p.upstream.closed.Load() {
-		p.close()
-	}
 	p.dispatch()
+	p.idle(c)
 }
 
 // retire keeps new streams off a connection.
@@ -194,23 +186,31 @@ func (p *pool) gone(c *conn, err error) {
 	}
 	p.retire(c)
 	p.dispatch()
+	p.forget()
 }
 
+// close ends the connections that have nothing to do, now that the upstream is closed.
 func (p *pool) close() {
-	for p.queued > 0 {
-		p.pop().unsent(ErrClosed)
-	}
 	for _, c := range slices.Clone(p.conns) {
-		p.retire(c)
-		c.draining = true
-		c.closeIfDone()
+		p.idle(c)
 	}
 	p.forget()
 }
 
+// idle ends a connection to a closed upstream if it has nothing to do. While it has
+// streams, it also takes those that still come: their calls were sent here before the
+// upstream was closed.
+func (p *pool) idle(c *conn) {
+	if p.upstream.closed.Load() && p.queued == 0 && c.streams.count == 0 {
+		p.retire(c)
+		c.draining = true
+		c.closeIfDone()
+	}
+}
+
 // forget lets go of a closed upstream.
 func (p *pool) forget() {
-	if p.upstream.closed.Load() && p.dialing == 0 && p.queued == 0 {
+	if p.upstream.closed.Load() && p.dialing == 0 && p.queued == 0 && len(p.conns) == 0 && p.sh.pools[p.upstream] == p {
 		delete(p.sh.pools, p.upstream)
 	}
 }

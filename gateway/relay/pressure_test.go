@@ -2,10 +2,15 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,7 +256,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestUpstreamClose lets the calls of a closed upstream finish, and starts none.
+// TestUpstreamClose lets the calls of a closed upstream finish, also one that comes late,
+// and closes its connections as they empty.
 func TestUpstreamClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
@@ -260,8 +266,8 @@ func TestUpstreamClose(t *testing.T) {
 	_, err := recv(s)
 	must(t, err)
 	w.h.target().Close()
-	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Convert(err).Message() != "unsent: "+relay.ErrClosed.Error() {
-		t.Error(err)
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+		t.Error("while there is a connection: ", err)
 	}
 	must(t, send(s, []byte("2")))
 	if got, err := recv(s); err != nil || string(got) != "2" {
@@ -269,10 +275,44 @@ func TestUpstreamClose(t *testing.T) {
 	}
 	must(t, s.CloseSend())
 	wantEOF(t, s)
+	w.waitNoUpstreams(t, w.h.target())
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+		t.Error("when there is none any more: ", err)
+	}
+	w.waitNoUpstreams(t, w.h.target())
+}
+
+// TestSetTLS changes what the next connection trusts, and leaves those that are there.
+func TestSetTLS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Shards: 1})
+	server, client := tlsConfigs(t)
+	server.NextProtos = []string{"h2"}
+	var there atomic.Pointer[backend]
+	there.Store(serveBackend(t, tls.NewListener(listen(t), server)))
+	up := w.NewUpstream(relay.UpstreamConfig{TLS: client, Dial: func(context.Context) (net.Conn, error) { return net.Dial("tcp", there.Load().addr) }})
+	w.h.to(up)
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	up.SetTLS(&tls.Config{ServerName: client.ServerName, RootCAs: x509.NewCertPool()}) // trusts nobody
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+		t.Error("by the connection that is there: ", err)
+	}
+	before := there.Swap(serveBackend(t, tls.NewListener(listen(t), server)))
+	before.srv.GracefulStop()
 	waitFor(t, func() error {
-		if u := w.Usage(); u.Upstreams != 0 || w.h.target().Conns() != 0 {
-			return fmt.Errorf("%+v", u)
+		if n := up.Conns(); n != 0 {
+			return fmt.Errorf("%d connections", n)
 		}
 		return nil
+	})
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Code(err) != codes.Unavailable {
+		t.Errorf("by one that trusts nobody: %v", err)
+	}
+	up.SetTLS(client)
+	waitFor(t, func() error { // a failed dial keeps others off for a moment
+		_, err := unary(w.ctx, w.cc, "Echo", nil)
+		return err
 	})
 }

@@ -14,6 +14,7 @@ import (
 // Relay serves clients and forwards their streams to upstreams.
 type Relay struct {
 	cfg     Config
+	tls     atomic.Pointer[tls.Config] // of the next client; nil: cleartext
 	handler Handler
 	shards  []*shard
 	epoch   time.Time
@@ -46,11 +47,22 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 		listeners: map[net.Listener]struct{}{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if cfg.TLS != nil {
+		r.SetTLS(cfg.TLS)
+	}
 	for i := range cfg.Shards {
 		r.shards = append(r.shards, newShard(r, i))
 	}
 	r.startWeb(web)
 	return r
+}
+
+// SetTLS changes what clients that come from now on are shown and asked. Those that are
+// there stay. It must not be used on a relay that was made without TLS.
+func (r *Relay) SetTLS(t *tls.Config) {
+	t = t.Clone()
+	t.NextProtos = []string{"h2", "http/1.1"}
+	r.tls.Store(t)
 }
 
 // Serve accepts clients on ln until Shutdown or Close, and closes it. It returns nil
@@ -133,8 +145,8 @@ func (r *Relay) greet(nc net.Conn) {
 	p := peer{addr: nc.RemoteAddr()}
 	var first []byte
 	var err error
-	if r.cfg.TLS != nil {
-		tc := tls.Server(nc, r.cfg.TLS)
+	if secure := r.tls.Load(); secure != nil {
+		tc := tls.Server(nc, secure)
 		if err = r.handshake(tc); err == nil {
 			state := tc.ConnectionState()
 			if nc, p.tls = tc, &state; state.NegotiatedProtocol != "h2" {

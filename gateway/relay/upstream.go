@@ -27,13 +27,6 @@ func (c UpstreamConfig) withDefaults() UpstreamConfig {
 	setDefault(&c.MaxQueue, 4096)
 	setDefault(&c.DialTimeout, 5*time.Second)
 	setDefault(&c.KeepAlive, 5*time.Minute+10*time.Second)
-	if c.TLS != nil {
-		c.TLS = c.TLS.Clone()
-		c.TLS.NextProtos = []string{"h2"}
-		if c.TLS.ServerName == "" {
-			c.TLS.ServerName, _, _ = net.SplitHostPort(c.Addr)
-		}
-	}
 	if c.Dial == nil {
 		dialer := &net.Dialer{KeepAlive: 15 * time.Second}
 		c.Dial = func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", c.Addr) }
@@ -45,20 +38,36 @@ func (c UpstreamConfig) withDefaults() UpstreamConfig {
 type Upstream struct {
 	relay  *Relay
 	cfg    UpstreamConfig
+	tls    atomic.Pointer[tls.Config] // of the next connection; nil: cleartext
 	closed atomic.Bool
 	conns  atomic.Int64
 }
 
 // NewUpstream makes a backend known. It does not connect.
 func (r *Relay) NewUpstream(cfg UpstreamConfig) *Upstream {
-	return &Upstream{relay: r, cfg: cfg.withDefaults()}
+	u := &Upstream{relay: r, cfg: cfg.withDefaults()}
+	if cfg.TLS != nil {
+		u.SetTLS(cfg.TLS)
+	}
+	return u
+}
+
+// SetTLS changes what connections from now on show and ask. Those that are there stay.
+// It must not be used on an upstream that was made without TLS.
+func (u *Upstream) SetTLS(t *tls.Config) {
+	t = t.Clone()
+	t.NextProtos = []string{"h2"}
+	if t.ServerName == "" {
+		t.ServerName, _, _ = net.SplitHostPort(u.cfg.Addr)
+	}
+	u.tls.Store(t)
 }
 
 // Conns is the number of connections that are open and ready.
 func (u *Upstream) Conns() int { return int(u.conns.Load()) }
 
-// Close takes the backend out: streams that it has finish, no new one starts, and
-// its connections close when they have none left.
+// Close takes the backend out: its connections close as soon as they have no streams.
+// Streams that wait for one, or that still come from who has not heard, are served.
 func (u *Upstream) Close() {
 	u.closed.Store(true)
 	for _, sh := range u.relay.shards {
@@ -75,10 +84,11 @@ func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.cfg.DialTimeout)
 	defer cancel()
 	nc, err := u.cfg.Dial(ctx)
-	if err != nil || u.cfg.TLS == nil {
+	secure := u.tls.Load()
+	if err != nil || secure == nil {
 		return nc, err
 	}
-	tc := tls.Client(nc, u.cfg.TLS)
+	tc := tls.Client(nc, secure)
 	err = tc.HandshakeContext(ctx)
 	if err == nil && tc.ConnectionState().NegotiatedProtocol != "h2" {
 		err = errNoH2

@@ -22,6 +22,7 @@ type collector struct {
 	refusals, failures                 *prometheus.Desc
 	upstreams, droppedLines, buildInfo *prometheus.Desc
 	fleets                             fleetDescs
+	config                             configDescs
 }
 
 func newCollector(m *Metrics) *collector {
@@ -41,12 +42,13 @@ func newCollector(m *Metrics) *collector {
 		droppedLines: desc("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed."),
 		buildInfo:    desc("build_info", "Always 1.", "version", "revision", "goversion"),
 		fleets:       newFleetDescs(),
+		config:       newConfigDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(c.fleets.all(), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
+	for _, d := range append(append(c.fleets.all(), c.config.all()...), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -66,6 +68,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for f := range *fleets {
 			c.fleets.collect(ch, &f)
 		}
+	}
+	if loads := c.metrics.config.Load(); loads != nil {
+		c.config.collect(ch, (*loads)())
 	}
 	if log := c.metrics.cfg.Log; log != nil {
 		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))

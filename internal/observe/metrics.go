@@ -38,6 +38,7 @@ type Metrics struct {
 	failures  reasonCounter
 	upstreams atomic.Pointer[func() int]
 	fleets    atomic.Pointer[iter.Seq[Fleet]]
+	config    atomic.Pointer[func() ConfigLoads]
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"crypto/tls"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/router"
+)
+
+// plan is what a configuration, and the members that came since, make of router, gateway
+// and health.
+type plan struct {
+	routes router.Config
+	probes []health.Fleet
+	secure map[string]*tls.Config // by capability; none is cleartext
+}
+
+// planner makes plans. What did not change since its last one it takes from there, the
+// very same slices and pointers, so that all who get it can tell at a glance.
+type planner struct {
+	ejected ejections
+	fleets  map[string]*plannedFleet // by capability
+}
+
+// plannedFleet is a fleet of the last plan, and what it was made of.
+type plannedFleet struct {
+	from    *config.Fleet
+	members []registry.Member
+	secure  *tls.Config
+	route   router.FleetConfig
+	probe   health.Fleet
+}
+
+// plan takes members in the order of Registry.Members. Those of capabilities that the
+// configuration does not know are left out.
+func (p *planner) plan(s *settings, members []registry.Member) *plan {
+	next := &plan{
+		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell},
+		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
+		secure: map[string]*tls.Config{},
+	}
+	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
+	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
+	for i := range s.cfg.Fleets {
+		from := &s.cfg.Fleets[i]
+		secure := s.backends[from.TLS]
+		dynamic := membersOf(members, from.Capability)
+		f := p.fleets[from.Capability]
+		if f == nil || f.secure != secure || !slices.Equal(f.members, dynamic) || f.from != from && !reflect.DeepEqual(f.from, from) {
+			f = newPlannedFleet(from, dynamic, secure)
+		}
+		fleets[from.Capability] = f
+		next.routes.Fleets = append(next.routes.Fleets, f.route)
+		next.probes = append(next.probes, f.probe)
+		if secure != nil {
+			next.secure[from.Capability] = secure
+		}
+	}
+	p.fleets = fleets
+	return next
+}
+
+// tlsOf says how a capability's backends are reached.
+func (p *plan) tlsOf(capability string) *tls.Config { return p.secure[capability] }
+
+// membersOf are the members of one capability.
+func membersOf(members []registry.Member, capability string) []registry.Member {
+	first, _ := slices.BinarySearchFunc(members, capability, func(m registry.Member, c string) int { return strings.Compare(m.Capability, c) })
+	end := first
+	for end < len(members) && members[end].Capability == capability {
+		end++
+	}
+	return members[first:end]
+}
+
+// newPlannedFleet puts a fleet together. What the file says of an address goes before
+// what a member says of it.
+func newPlannedFleet(from *config.Fleet, members []registry.Member, secure *tls.Config) *plannedFleet {
+	f := &plannedFleet{from: from, members: slices.Clone(members), secure: secure, route: routeOf(from), probe: probeOf(from, secure)}
+	for _, m := range members {
+		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
+			continue
+		}
+		f.route.Backends = append(f.route.Backends, router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone})
+		f.probe.Backends = append(f.probe.Backends, m.Addr)
+	}
+	return f
+}
+
+func routeOf(f *config.Fleet) router.FleetConfig {
+	return router.FleetConfig{
+		Capability: f.Capability, Services: f.Services, Backends: backends(f), Dialect: f.Dialect, Secure: f.TLS.Enabled,
+		Deadlines: router.Deadlines{Default: f.Deadline.Default, Max: f.Deadline.Max, Stream: f.Deadline.Stream},
+		Ejection: router.Ejection{
+			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
+			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
+		},
+		Retries:   router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
+		SlowStart: orNone(f.SlowStart),
+	}
+}
+
+func backends(f *config.Fleet) []router.BackendConfig {
+	var all []router.BackendConfig
+	for _, b := range f.Backends {
+		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone})
+	}
+	return all
+}
+
+// orNone turns the file's 0, which has its defaults filled in, into what the router
+// takes for none, where 0 is the default.
+func orNone[T int | float64 | time.Duration](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
+	return health.Fleet{
+		Capability: f.Capability, Backends: f.Addrs(), Dialect: f.Dialect, TLS: secure,
+		Config: health.Config{
+			Interval: f.Health.Interval, Timeout: f.Health.Timeout, Jitter: f.Health.Jitter,
+			Rise: f.Health.Rise, Fall: f.Health.Fall,
+		},
+	}
+}

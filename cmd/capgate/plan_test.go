@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/router"
+)
+
+// settingsOf are settings with n fleets of which each has so many backends.
+func settingsOf(n, backends int) *settings {
+	cfg := config.Default()
+	for i := range n {
+		f := config.DefaultFleet(fmt.Sprintf("capability-%05d", i))
+		for j := range backends {
+			f.Backends = append(f.Backends, config.DefaultBackend(fmt.Sprintf("10.%d.%d.%d:50051", i/256, i%256, j)))
+		}
+		cfg.Fleets = append(cfg.Fleets, f)
+	}
+	return &settings{cfg: cfg}
+}
+
+// A plan has the backends of the file and those that came since, each once.
+func TestPlanTakesMembers(t *testing.T) {
+	t.Parallel()
+	p := &planner{}
+	s := settingsOf(3, 1)
+	next := p.plan(s, []registry.Member{
+		{Capability: "another", Addr: "10.9.9.9:1"},
+		{Capability: "capability-00001", Addr: "10.0.1.0:50051", Weight: 7}, // in the file
+		{Capability: "capability-00001", Addr: "10.1.1.1:1", Weight: 50, Zone: "z"},
+		{Capability: "capability-00001", Addr: "10.1.1.2:1"},
+	})
+	want := []router.BackendConfig{{Addr: "10.0.1.0:50051", Weight: 100}, {Addr: "10.1.1.1:1", Weight: 50, Zone: "z"}, {Addr: "10.1.1.2:1", Weight: -1}}
+	if got := next.routes.Fleets[1].Backends; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := next.probes[1].Backends; !slices.Equal(got, []string{"10.0.1.0:50051", "10.1.1.1:1", "10.1.1.2:1"}) {
+		t.Errorf("%v", got)
+	}
+	for _, i := range []int{0, 2} {
+		if n := len(next.routes.Fleets[i].Backends); n != 1 {
+			t.Errorf("fleet %d has %d backends", i, n)
+		}
+	}
+}
+
+// Of many nudges one is left to be answered.
+func TestNudge(t *testing.T) {
+	t.Parallel()
+	r := newReloader(&process{}, settingsOf(1, 1))
+	for range 3 {
+		r.nudge()
+	}
+	if n := len(r.wake); n != 1 {
+		t.Errorf("%d notes", n)
+	}
+}
+
+// One backend joins one of 10,000 fleets: what its plan and its table cost.
+func BenchmarkOneOf10000(b *testing.B) {
+	p := &planner{}
+	s := settingsOf(10_000, 10)
+	table, err := router.NewTable(p.plan(s, nil).routes, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := router.New(table)
+	members := []registry.Member{{Capability: "capability-05000", Addr: "10.200.0.1:1", Weight: 100}}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		next, err := router.NewTable(p.plan(s, members[:i%2]).routes, r.Table())
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Swap(next)
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/router"
+)
+
+// lookInterval is how often the files of a configuration are looked at. What differs is
+// loaded when it is the same at the next look: somebody may still be writing.
+const lookInterval = time.Second
+
+// reloader keeps a process as its configuration says. All changes of its fleets are made
+// here, by one goroutine and one after another.
+type reloader struct {
+	process *process
+	file    string // "": none is watched
+	over    overrides
+	planner planner
+	wake    chan struct{} // whoever else says what the fleets are has news
+	loads   atomic.Pointer[loads]
+
+	started *config.Config // what needs a restart is as here
+	current *settings      // in force
+	tried   prints         // of the newest files that were loaded, or were not as they are bad
+	seen    prints         // of what differed at the last look; nil: nothing
+}
+
+func newReloader(p *process, s *settings) *reloader {
+	r := &reloader{
+		process: p, planner: planner{ejected: p.ejections}, wake: make(chan struct{}, 1),
+		started: s.cfg, current: s, tried: s.files,
+	}
+	r.loads.Store(&loads{at: time.Now()})
+	return r
+}
+
+// nudge makes the fleets anew before long. It does not block, and many cost as one.
+func (r *reloader) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at the files, listens to SIGHUP and is nudged until ctx ends.
+func (r *reloader) run(ctx context.Context) {
+	hangUp := make(chan os.Signal, 1)
+	signal.Notify(hangUp, syscall.SIGHUP)
+	defer signal.Stop(hangUp)
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangUp:
+			r.load("SIGHUP")
+		case <-r.wake:
+			if err := r.apply(r.current); err != nil {
+				r.process.log.Error("fleets not changed", "error", err)
+			}
+		case <-ticker.C:
+			r.look()
+		}
+	}
+}
+
+// look loads the files if they differ from those that were loaded last.
+func (r *reloader) look() {
+	if r.file == "" {
+		return
+	}
+	now := r.tried.again()
+	switch {
+	case now.equal(r.tried):
+		r.seen = nil
+	case r.seen != nil && now.equal(r.seen):
+		r.seen = nil
+		r.load("the file changed")
+	default:
+		r.seen = now
+	}
+}
+
+// load loads the files. If the configuration is bad the one in force stays, but what
+// files hold that it names is taken: certificates expire.
+func (r *reloader) load(because string) {
+	if r.file == "" {
+		return
+	}
+	files := prints{}
+	cfg, bad := parseFile(r.file, r.over, files)
+	if bad != nil {
+		cfg = r.current.cfg
+	}
+	s, err := withFiles(cfg, files, r.current)
+	r.tried = files
+	if err == nil {
+		err = r.apply(s)
+	}
+	before := r.loads.Load()
+	if err = errors.Join(bad, err); err != nil {
+		r.loads.Store(before.failed(err))
+		logFailure(r.process.log, r.file, err)
+		return
+	}
+	restart := needsRestart(r.started, cfg)
+	r.loads.Store(before.succeeded(restart))
+	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
+	if len(restart) > 0 {
+		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
+	}
+}
+
+// apply puts settings in force, and with them what is known of backends that they do not
+// name. When it fails nothing has changed.
+func (r *reloader) apply(s *settings) error {
+	p := r.process
+	next := r.planner.plan(s, p.members())
+	table, err := router.NewTable(next.routes, p.routing.Table())
+	if err != nil {
+		return err
+	}
+	p.gateway.Swap(table, next.tlsOf)
+	p.prober.Set(next.probes)
+	if s.server != r.current.server && s.server != nil && r.current.server != nil {
+		p.gateway.SetTLS(s.server)
+	}
+	p.gateway.SetDrain(drainOf(s.cfg))
+	p.level.Set(s.cfg.Log.Level)
+	r.current = s
+	return nil
+}
+
+// needsRestart names the fields of next that are in force only after a restart.
+func needsRestart(started, next *config.Config) []string {
+	var fields []string
+	for _, f := range []struct {
+		name    string
+		differs bool
+	}{
+		{"listen", started.Listen != next.Listen},
+		{"admin", started.Admin != next.Admin},
+		{"redis", started.Redis != next.Redis},
+		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
+		{"log.format", started.Log.Format != next.Log.Format},
+	} {
+		if f.differs {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// maxProblems bounds what is told of one bad file.
+const maxProblems = 5
+
+// logFailure has one line for each of the first problems.
+func logFailure(log *slog.Logger, file string, err error) {
+	const what = "configuration not loaded; what was in force stays"
+	problems := problemsOf(err)
+	for i, problem := range problems {
+		if i == maxProblems {
+			log.Error(what, "file", file, "reason", fmt.Sprintf("and %s", count(len(problems)-i, "more problem")))
+			return
+		}
+		var at config.Error
+		if errors.As(problem, &at) {
+			log.Error(what, "file", at.File, "line", at.Line, "field", at.Path, "reason", at.Text)
+		} else {
+			log.Error(what, "file", file, "reason", problem.Error())
+		}
+	}
+}
+
+// problemsOf takes an error apart.
+func problemsOf(err error) []error {
+	var of config.Errors
+	if errors.As(err, &of) {
+		all := make([]error, len(of))
+		for i := range of {
+			all[i] = of[i]
+		}
+		return all
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, problemsOf(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}

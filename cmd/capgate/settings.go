@@ -1,0 +1,78 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+
+	"github.com/capgate/capgate/internal/config"
+)
+
+// settings are a configuration that can be served: the file's, with what overrides it,
+// and what is in the files that it names.
+type settings struct {
+	cfg      *config.Config
+	server   *tls.Config                       // of the public port; nil: cleartext
+	backends map[config.BackendTLS]*tls.Config // of the fleets that are reached by TLS
+	files    prints                            // of all these files
+}
+
+// loadSettings reads a configuration file and all that it names.
+func loadSettings(file string, over overrides) (*settings, error) {
+	files := prints{}
+	cfg, err := parseFile(file, over, files)
+	if err != nil {
+		return nil, err
+	}
+	return withFiles(cfg, files, nil)
+}
+
+// parseFile reads a configuration file. The error has every problem, one a line, each
+// beginning with the file's name.
+func parseFile(file string, over overrides, files prints) (*config.Config, error) {
+	data, err := files.read(file)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Parse(file, data)
+	if err == nil {
+		err = over.apply(cfg)
+	}
+	return cfg, err
+}
+
+// withFiles reads the files that a configuration names, and keeps their prints with
+// files. What did not change since before, which may be nil, is the same there and here.
+// The error has every problem.
+func withFiles(cfg *config.Config, files prints, before *settings) (*settings, error) {
+	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files}
+	var problems []error
+	server, err := serverTLS(cfg.TLS, files)
+	if err != nil {
+		problems = append(problems, err)
+	}
+	s.server = server
+	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+		s.server = before.server
+	}
+	failed := map[config.BackendTLS]bool{}
+	for i := range cfg.Fleets {
+		f := &cfg.Fleets[i]
+		if !f.TLS.Enabled || s.backends[f.TLS] != nil || failed[f.TLS] {
+			continue
+		}
+		secure, err := backendTLS(f, files)
+		if err != nil {
+			failed[f.TLS] = true
+			problems = append(problems, err)
+			continue
+		}
+		if before != nil && before.backends[f.TLS] != nil && files.agree(before.files, f.TLS.CAFile, f.TLS.CertFile, f.TLS.KeyFile) {
+			secure = before.backends[f.TLS]
+		}
+		s.backends[f.TLS] = secure
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return s, nil
+}
