@@ -1,0 +1,157 @@
+package redisstore
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// How often the breaker asks. It starts over when Redis has been there for steady.
+const (
+	firstWait = 20 * time.Millisecond
+	lastWait  = 2 * time.Second
+	steady    = 10 * time.Second
+)
+
+// breaker keeps commands from a Redis that does not answer, and asks it in their stead.
+type breaker struct {
+	log  *slog.Logger
+	ping func(context.Context) error
+
+	tripped chan struct{} // has room for one: run is to ask
+
+	mu       sync.Mutex
+	away     bool
+	since    time.Time     // of the last change
+	lastUp   time.Duration // how long Redis was there before it went away
+	changes  int           // how often away has changed
+	back     chan struct{} // closed, and replaced, when Redis comes back
+	returned []func()
+}
+
+func newBreaker(log *slog.Logger, ping func(context.Context) error) *breaker {
+	return &breaker{log: log, ping: ping, tripped: make(chan struct{}, 1), back: make(chan struct{})}
+}
+
+// open says whether commands are kept from Redis.
+func (b *breaker) open() bool {
+	away, _ := b.state()
+	return away
+}
+
+func (b *breaker) state() (away bool, since time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.away {
+		return false, time.Time{}
+	}
+	return true, b.since
+}
+
+// epoch is what trip has to be told, taken before the command was sent.
+func (b *breaker) epoch() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changes
+}
+
+// trip says that a command found no Redis. A command from before the last change knows
+// nothing about the present.
+func (b *breaker) trip(epoch int, why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away || epoch != b.changes {
+		return
+	}
+	b.change(true)
+	b.log.Warn("redis is away; going on with what is known", "because", why.Error())
+	select {
+	case b.tripped <- struct{}{}:
+	default:
+	}
+}
+
+func (b *breaker) change(away bool) {
+	now := time.Now()
+	if away {
+		b.lastUp = now.Sub(b.since)
+	}
+	b.away, b.since = away, now
+	b.changes++
+}
+
+// run asks Redis whenever the breaker has tripped, until it answers, until ctx ends.
+func (b *breaker) run(ctx context.Context) {
+	wait := firstWait
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.tripped:
+		}
+		if b.wasSteady() {
+			wait = firstWait
+		}
+		for {
+			if !pause(ctx, wait) {
+				return
+			}
+			wait = min(2*wait, lastWait)
+			if b.ping(ctx) == nil {
+				break
+			}
+		}
+		b.comeBack()
+	}
+}
+
+// wasSteady says whether Redis was there for long before it went away.
+func (b *breaker) wasSteady() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lastUp >= steady
+}
+
+func (b *breaker) comeBack() {
+	b.mu.Lock()
+	gone := time.Since(b.since)
+	b.change(false)
+	close(b.back)
+	b.back = make(chan struct{})
+	told := b.returned
+	b.mu.Unlock()
+	b.log.Info("redis is back", "after", gone.Round(time.Millisecond).String())
+	for _, f := range told {
+		f()
+	}
+}
+
+func (b *breaker) onReturn(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.returned = append(b.returned[:len(b.returned):len(b.returned)], f)
+}
+
+// next is closed when Redis comes back the next time.
+func (b *breaker) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.back
+}
+
+// jitter is d, give or take a quarter.
+func jitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2) }
+
+// pause waits for about d. It is false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(jitter(d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,38 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisurl"
+)
+
+// Config says which Redis, and how patient to be with it. The zero value is embedded.
+type Config struct {
+	URL      string        // see redisurl.Parse; default "embedded"
+	Password string        // goes before the URL's; default the URL's
+	TLS      *tls.Config   // of rediss; nil: the system's authorities
+	Timeout  time.Duration // how long a command may take; default 250ms
+	Dial     time.Duration // how long connecting may take, in the background if a command has no time left; default 1s
+	Prefix   string        // of every key and channel; default "cg:"
+	Log      *slog.Logger  // told when Redis goes away and comes back; nil: discard
+}
+
+func (c *Config) setDefaults() {
+	if c.URL == "" {
+		c.URL = redisurl.Embedded.String()
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 250 * time.Millisecond
+	}
+	if c.Dial == 0 {
+		c.Dial = time.Second
+	}
+	if c.Prefix == "" {
+		c.Prefix = "cg:"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}

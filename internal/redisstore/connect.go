@@ -1,0 +1,43 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/capgate/capgate/internal/redisurl"
+)
+
+// connections bounds those to one node. Commands are short; more wait for their turn.
+const connections = 16
+
+// universal is how the client library wants to be told.
+func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
+	o := &redis.UniversalOptions{
+		Addrs: t.Addrs, MasterName: t.Master, DB: t.DB, IsClusterMode: t.Kind == redisurl.Cluster,
+		Username: t.Username, Password: t.Password,
+		SentinelUsername: t.SentinelUsername, SentinelPassword: t.SentinelPassword,
+
+		// A command has the time that its context says, and is not repeated: whoever sent it
+		// decides. The breaker tries again to connect.
+		ContextTimeoutEnabled: true,
+		DialTimeout:           cfg.Dial, ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout,
+		MaxRetries: -1, DialerRetries: 1,
+
+		PoolSize: connections, PipelinePoolSize: -1, ConnMaxIdleTime: 5 * time.Minute,
+		ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
+
+		// RESP2 and a plain greeting: all that is needed, and known to every version.
+		Protocol: 2, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if t.TLS {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		if cfg.TLS != nil {
+			o.TLSConfig = cfg.TLS.Clone()
+		}
+	}
+	return o
+}

@@ -1,0 +1,48 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/redisurl"
+)
+
+// embedded is a Redis inside this process.
+type embedded struct {
+	*miniredis.Miniredis
+
+	mu   sync.Mutex
+	aged time.Time     // when keys were last made to expire
+	rest time.Duration // that must lie between
+}
+
+func newEmbedded() *embedded {
+	return &embedded{Miniredis: miniredis.NewMiniRedis(), aged: time.Now()}
+}
+
+// reach lets o's client reach e, which nobody else can: connections are pipes in memory.
+func (e *embedded) reach(o *redis.UniversalOptions) {
+	o.Addrs = []string{redisurl.Embedded.String()}
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) { return e.Dial() }
+}
+
+// age lets keys expire, before the next command could see them. It has to look at all that ever
+// will, so it does not do it for every command, and while they are few for a twentieth of
+// the time at most. A key may expire by what lies between two looks too early.
+func (e *embedded) age() {
+	const often, seldom, share = 10 * time.Millisecond, 100 * time.Millisecond, 20
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	passed := now.Sub(e.aged)
+	if passed < e.rest {
+		return
+	}
+	e.FastForward(passed)
+	e.aged, e.rest = now, min(max(often, share*time.Since(now)), seldom)
+}

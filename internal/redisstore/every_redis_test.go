@@ -1,0 +1,90 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+)
+
+// patience is how long a test waits for what should come at once.
+const patience = 30 * time.Second
+
+// shared are the servers that the tests of this package have in common: each kind is
+// started when a test first needs it, and ends with the last.
+type shared struct {
+	main  redistest.Main
+	plain func() string // URLs
+	tests atomic.Int64  // for a prefix that no other test has
+}
+
+var servers = newShared() //nolint:gochecknoglobals // TestMain and the tests have nothing else in common
+
+func newShared() *shared {
+	s := &shared{}
+	s.plain = sync.OnceValue(func() string { return redistest.Start(&s.main).URL() })
+	return s
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	servers.main.Close()
+	os.Exit(status)
+}
+
+// onEveryRedis runs a test on every kind of Redis. What open returns is one replica's
+// Store; all of one test see the same data, which nobody else does.
+//
+// Timeouts are long, so that no busy machine makes Redis look away. Faults have tests of
+// their own, with servers of their own.
+func onEveryRedis(t *testing.T, test func(t *testing.T, open func() *redisstore.Store)) {
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		first := open(t, redisstore.Config{})
+		given := false
+		test(t, func() *redisstore.Store {
+			if !given {
+				given = true
+				return first
+			}
+			s, err := redisstore.OpenBeside(first, patient(redisstore.Config{}))
+			return opened(t, s, err)
+		})
+	})
+	for name, url := range map[string]func() string{"server": servers.plain} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prefix := fmt.Sprintf("cg-test-%d:", servers.tests.Add(1))
+			test(t, func() *redisstore.Store { return open(t, redisstore.Config{URL: url(), Prefix: prefix}) })
+		})
+	}
+}
+
+// open opens a Store that ends with the test.
+func open(t *testing.T, cfg redisstore.Config) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(patient(cfg))
+	return opened(t, s, err)
+}
+
+func patient(cfg redisstore.Config) redisstore.Config {
+	if cfg.Timeout == 0 {
+		cfg.Timeout, cfg.Dial = patience, patience
+	}
+	return cfg
+}
+
+func opened(t *testing.T, s *redisstore.Store, err error) *redisstore.Store {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}

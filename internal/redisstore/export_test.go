@@ -1,0 +1,45 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// OpenBeside opens a Store of the embedded Redis of another.
+func OpenBeside(s *Store, cfg Config) (*Store, error) { return open(cfg, s.server) }
+
+// Probe is a feature for the tests of what all features stand on.
+type Probe struct{ client }
+
+// Probe returns one whose commands are for sessions.
+func (s *Store) Probe() *Probe { return &Probe{s.client(Session)} }
+
+// Key names a key that only tests use.
+func (p *Probe) Key(words ...string) string { return p.key(tag{"probe"}, words...) }
+
+// Channel names a channel.
+func (p *Probe) Channel(words ...string) string { return p.channel(words...) }
+
+// Do sends commands.
+func (p *Probe) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	return p.do(ctx, f)
+}
+
+// Run runs a script.
+func (p *Probe) Run(ctx context.Context, lua string, keys []string, args ...any) *redis.Cmd {
+	return p.run(ctx, newScript(lua), keys, args...)
+}
+
+// Subscribe subscribes.
+func (p *Probe) Subscribe(ctx context.Context, channel string, onMessage func(string), onConnect func()) {
+	p.subscribe(ctx, channel, onMessage, onConnect)
+}
+
+// Publish publishes.
+func (p *Probe) Publish(ctx context.Context, channel, message string) error {
+	return p.publish(ctx, channel, message)
+}
+
+// Malformed counts.
+func (p *Probe) Malformed(key string) { p.malformed(key) }

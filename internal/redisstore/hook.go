@@ -1,0 +1,62 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// hook is asked about every command: it counts, and spares commands the way to a Redis
+// that is away.
+type hook struct{ store *Store }
+
+// DialHook implements redis.Hook.
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := h.watch(ctx, 1, func() error { return next(ctx, cmd) })
+		if err == ErrAway {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := h.watch(ctx, len(cmds), func() error { return next(ctx, cmds) })
+		if err == ErrAway {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// watch sends n commands unless Redis is away, and looks at what became of them.
+func (h hook) watch(ctx context.Context, n int, send func() error) error {
+	purpose, _ := ctx.Value(purposeKey{}).(Purpose)
+	b := h.store.breaker
+	if purpose != Watch && b.open() {
+		h.store.counts.errors.Add(int64(n))
+		return ErrAway
+	}
+	if h.store.server != nil {
+		h.store.server.age()
+	}
+	epoch := b.epoch()
+	h.store.counts.commands[purpose].Add(int64(n))
+	err := send()
+	if !failed(err) {
+		return err
+	}
+	h.store.counts.errors.Add(1)
+	if purpose != Watch && absent(ctx, err) {
+		b.trip(epoch, err)
+	}
+	return err
+}

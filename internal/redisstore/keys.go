@@ -1,0 +1,39 @@
+package redisstore
+
+import "strings"
+
+// Every key, its type, its time to live and its hash tag. All begin with Config.Prefix,
+// "cg:"; the braces are part of the key.
+//
+//	key                       type     TTL        what
+//
+// Channels, which have no braces as a Cluster publishes everywhere:
+//
+//	channel                   what
+
+// tag is the part of a key that says on which node of a Cluster it is. Where the data
+// belongs to a tenant, the tenant is its first word.
+type tag []string
+
+// key is the name of what is kept under tag. All words may be anything.
+func (c client) key(t tag, rest ...string) string {
+	name := c.store.cfg.Prefix + "{" + words(t) + "}"
+	if len(rest) > 0 {
+		name += ":" + words(rest)
+	}
+	return name
+}
+
+// channel is the name of a channel.
+func (c client) channel(name ...string) string { return c.store.cfg.Prefix + words(name) }
+
+// words joins words so that no two lists look the same, and no word ends the tag.
+func words(all []string) string {
+	escaped := make([]string, len(all))
+	for i, w := range all {
+		escaped[i] = escaper.Replace(w)
+	}
+	return strings.Join(escaped, ":")
+}
+
+var escaper = strings.NewReplacer("%", "%25", ":", "%3A", "{", "%7B", "}", "%7D")

@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Purpose is what commands are for. Each feature has one.
+type Purpose int
+
+// The purposes.
+const (
+	Watch    Purpose = iota // asking whether Redis is there
+	Health                  // who is alive, who probes whom, drains
+	Registry                // backends that register
+	Session                 // which backend has a session or an artifact
+	Slots                   // how many calls a backend may have
+	purposes
+)
+
+func (p Purpose) String() string {
+	return [purposes]string{"watch", "health", "registry", "session", "slots"}[p]
+}
+
+// Purposes are all of them.
+func Purposes() []Purpose { return []Purpose{Watch, Health, Registry, Session, Slots} }
+
+// Stats is what a Store has done. The counters only grow.
+type Stats struct {
+	Commands  map[Purpose]int64 // that were sent to Redis
+	Errors    int64             // commands that failed, those that an absent Redis made fail at once among them
+	Malformed int64             // values found in Redis that could not be understood
+	Away      bool
+	AwaySince time.Time // zero unless Away
+	Embedded  bool
+}
+
+// Stats may be called from any goroutine.
+func (s *Store) Stats() Stats {
+	away, since := s.breaker.state()
+	stats := Stats{
+		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(), Malformed: s.counts.malformed.Load(),
+		Away: away, AwaySince: since, Embedded: s.server != nil,
+	}
+	for _, p := range Purposes() {
+		stats.Commands[p] = s.counts.commands[p].Load()
+	}
+	return stats
+}
+
+// counts are the Store's counters.
+type counts struct {
+	commands          [purposes]atomic.Int64
+	errors, malformed atomic.Int64
+}

@@ -1,0 +1,76 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// quiet is how long a subscription may be silent before it is asked whether it lives.
+const quiet = 5 * time.Second
+
+// subscribe hands messages of a channel to onMessage, until ctx ends. After each time that
+// it has subscribed it calls onConnect: messages may have been lost, so that whatever they
+// tell must be read. Neither may block for long: both run on the goroutine that reads.
+func (c client) subscribe(ctx context.Context, channel string, onMessage func(message string), onConnect func()) {
+	wait := firstWait
+	for ctx.Err() == nil {
+		began := time.Now()
+		c.listen(ctx, channel, onMessage, onConnect)
+		if time.Since(began) > steady {
+			wait = firstWait
+		}
+		back := c.store.breaker.next()
+		t := time.NewTimer(jitter(wait))
+		select {
+		case <-ctx.Done():
+		case <-back:
+		case <-t.C:
+		}
+		t.Stop()
+		wait = min(2*wait, lastWait)
+	}
+}
+
+// listen subscribes once, and returns when that is over.
+func (c client) listen(ctx context.Context, channel string, onMessage func(string), onConnect func()) {
+	if c.store.Away() {
+		return
+	}
+	ctx = withPurpose(ctx, c.purpose)
+	c.store.counts.commands[c.purpose].Add(1) // the hook does not see subscriptions
+	subscription := c.store.redis.Subscribe(ctx, channel)
+	defer subscription.Close() //nolint:errcheck // nothing is left to do
+	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })
+	defer stop()
+	asked := false
+	for {
+		patience := quiet
+		if asked {
+			patience = c.store.cfg.Timeout
+		}
+		got, err := subscription.ReceiveTimeout(ctx, patience)
+		var timeout net.Error
+		switch {
+		case err == nil:
+			asked = false
+		case !asked && ctx.Err() == nil && errors.As(err, &timeout) && timeout.Timeout():
+			if subscription.Ping(ctx) != nil {
+				return
+			}
+			asked = true
+			continue
+		default:
+			return
+		}
+		switch got := got.(type) {
+		case *redis.Subscription:
+			onConnect()
+		case *redis.Message:
+			onMessage(got.Payload)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Package redistest runs real Redis servers for tests, and lets them fail.
+//
+//	server.go    one redis-server behind a Proxy: kill, restart empty, freeze, fill
+//	process.go   a program that ends with the test
+//	proxy.go     a way to a server that can be slow, silent or cut
+//	main.go      what a test needs, for a TestMain that starts servers for all
+//
+// It needs redis-server on the PATH, which tools/setup installs. Nothing here sleeps: what
+// has been started answers when the function returns.
+package redistest

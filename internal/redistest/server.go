@@ -1,0 +1,120 @@
+package redistest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is one redis-server. Tests reach it through the proxy that it embeds, whose
+// address stays the same whatever happens to the server.
+type Server struct {
+	*Proxy
+	t       TB
+	dir     string
+	socket  string
+	process *process
+	direct  *redis.Client // around the proxy
+}
+
+// Start runs a redis-server that saves nothing, until the test ends.
+func Start(t TB) *Server {
+	t.Helper()
+	s := newServer(t)
+	s.Proxy = NewProxy(t, "unix", s.socket)
+	return s
+}
+
+func newServer(t TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "redis") // a test's own may be too long for the name of a socket
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &Server{t: t, dir: dir, socket: filepath.Join(dir, "s")}
+	s.direct = redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = s.direct.Close() })
+	s.start()
+	return s
+}
+
+// URL is the address to open.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+func (s *Server) start() {
+	s.t.Helper()
+	s.process = run(s.t, s.dir, "redis-server", "--port", "0", "--unixsocket", s.socket,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", s.dir)
+	answers(s.t, s.process, s.direct)
+}
+
+// answers waits for PONG.
+func answers(t TB, p *process, c *redis.Client) {
+	t.Helper()
+	deadline := time.After(Patience)
+	for again := time.NewTicker(2 * time.Millisecond); ; {
+		if c.Ping(context.Background()).Err() == nil {
+			again.Stop()
+			return
+		}
+		select {
+		case <-again.C:
+		case <-p.exited:
+			t.Fatalf("redis-server ended:\n%s", p.output.String())
+		case <-deadline:
+			t.Fatalf("redis-server has not answered for %v:\n%s", Patience, p.output.String())
+		}
+	}
+}
+
+// Kill ends the server at once; connections break, and new ones do.
+func (s *Server) Kill() {
+	s.process.kill()
+	_ = os.Remove(s.socket)
+}
+
+// Restart starts a server that was killed, or kills it first. It is empty.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.start()
+}
+
+// Freeze stops the server without ending it: connections stay and nothing answers.
+func (s *Server) Freeze() {
+	s.t.Helper()
+	s.process.signal(s.t, syscall.SIGSTOP)
+}
+
+// Thaw ends a Freeze.
+func (s *Server) Thaw() {
+	s.t.Helper()
+	s.process.signal(s.t, syscall.SIGCONT)
+}
+
+// Fill makes the server refuse writes as one does whose memory is full.
+func (s *Server) Fill() {
+	s.t.Helper()
+	s.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
+}
+
+// Relieve ends a Fill.
+func (s *Server) Relieve() {
+	s.t.Helper()
+	s.Do("CONFIG", "SET", "maxmemory", "0")
+}
+
+// Do sends a command around the proxy and returns the answer.
+func (s *Server) Do(args ...any) any {
+	s.t.Helper()
+	got, err := s.direct.Do(context.Background(), args...).Result()
+	if err != nil && err != redis.Nil {
+		s.t.Fatalf("redis %v: %v", args, err)
+	}
+	return got
+}
