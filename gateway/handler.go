@@ -22,7 +22,8 @@ type Decider interface {
 	Decide(*call.Call) policy.Verdict
 }
 
-// maxTries is how many backends are asked for a call that provably did not start.
+// maxTries is how many backends are asked for a call that provably did not start, or
+// that may be carried out twice.
 const maxTries = 2
 
 // metadata that names the capability, and that a caller may not assert about itself.
@@ -217,7 +218,8 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 	s.Forward(upstreamOf(t.target))
 }
 
-// Unsent tries another backend: this one provably did not start the call.
+// Unsent tries another backend: this one provably did not start the call, or the call
+// may be carried out twice.
 func (h *handler) Unsent(s *relay.Stream, err error) {
 	t := transitOf(s)
 	t.done(t.unsent(err))
@@ -227,10 +229,20 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 		h.refuse(s, t, refusedService)
 		return
 	}
-	if t.tries++; t.tries >= maxTries || !t.fleet.AllowRetry() {
+	allowed := t.again
+	t.again = false
+	if t.tries++; t.tries >= maxTries || !allowed && !t.fleet.AllowRetry() {
 		h.refuse(s, t, unreachable(t.fleet))
 		return
 	}
+	if t.wait > 0 {
+		h.retryLater(s, t.wait)
+		return
+	}
+	h.retry(s, t)
+}
+
+func (h *handler) retry(s *relay.Stream, t *transit) {
 	if refusal := h.route(t); refusal != nil {
 		h.refuse(s, t, refusal)
 		return

@@ -23,8 +23,10 @@ type transit struct {
 	limit    time.Duration // the call's deadline, since its start; 0 before it is forwarded
 	mode     dialect.Mode
 	tries    int
-	own      bool // for a service of the gateway's own
-	scanned  bool // outcome sees the response
+	again    bool          // the next try is in the budget already
+	wait     time.Duration // before it, as the backend asked
+	own      bool          // for a service of the gateway's own
+	scanned  bool          // outcome sees the response
 	outcome  dialect.Scanner
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
 	begun    bool                       // counted as in flight there

@@ -62,8 +62,8 @@ func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	return true
 }
 
-// AllowRetry says whether a call that provably did not start at its backend may be
-// tried at another, and counts it if so.
+// AllowRetry says whether a call that provably did not start at its backend, or is
+// idempotent, may be tried at another, and counts it if so.
 func (f *Fleet) AllowRetry() bool {
 	var seen int64
 	for _, b := range f.Backends {

@@ -28,6 +28,8 @@ type Fleet struct {
 	ejection Ejection
 	retries  Retries
 
+	idempotent idempotent
+
 	states []health.Backend // of members; guarded by standing.mu
 	health *health.Snapshot // the same for others; guarded by standing.mu
 }
@@ -71,6 +73,12 @@ func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *ca
 		l.routed.Add(1)
 	}
 	return l.backend, Claim{l}, nil
+}
+
+// HasOther says whether calls have another choice than b.
+func (f *Fleet) HasOther(b *Backend) bool {
+	p := f.pick.Load()
+	return p.n > 1 || p.n == 1 && p.all[0].Backend != b
 }
 
 // refresh makes the picker that is due, unless somebody is at it: then the one that

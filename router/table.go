@@ -33,6 +33,7 @@ type FleetConfig struct {
 	Deadlines  Deadlines
 	Ejection   Ejection
 	Retries    Retries
+	Idempotent []string      // tools that may be carried out twice for one call; "*": all
 	SlowStart  time.Duration // in which a backend that comes back gets its whole share of calls; default 30 s; negative: none
 }
 
@@ -130,6 +131,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	f := &Fleet{
 		Capability: cfg.Capability, Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
+		idempotent: newIdempotent(cfg.Idempotent),
 	}
 	if f.slowStart == 0 {
 		f.slowStart = 30 * time.Second

@@ -101,8 +101,9 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
-		Retries:   router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
-		SlowStart: orNone(f.SlowStart),
+		Idempotent: f.Idempotent,
+		Retries:    router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
+		SlowStart:  orNone(f.SlowStart),
 	}
 }
 

@@ -32,6 +32,7 @@ func (h *busyHandler) Message(s *Stream, _ Message) {
 }
 
 func (h *busyHandler) Unsent(s *Stream, _ error)           { s.Refuse(Status{Code: codeUnavailable}) }
+func (h *busyHandler) Again(*Stream, Answer) bool          { return false }
 func (h *busyHandler) Explain(_ *Stream, f Failure) Status { return Status{Code: codeInternal} }
 func (h *busyHandler) Done(_ *Stream, r *Result)           { h.codes[r.Code]++ }
 

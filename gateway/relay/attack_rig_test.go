@@ -39,6 +39,8 @@ func (h *attackHandler) Unsent(s *relay.Stream, err error) {
 	s.Refuse(relay.Status{Code: 14, Message: err.Error()})
 }
 
+func (h *attackHandler) Again(*relay.Stream, relay.Answer) bool { return false }
+
 func (h *attackHandler) Explain(_ *relay.Stream, why relay.Failure) relay.Status {
 	codes := map[relay.Failure]uint32{
 		relay.DeadlineExceeded: 4, relay.MessageTimeout: 4, relay.UpstreamProtocol: 13,

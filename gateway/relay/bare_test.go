@@ -28,6 +28,7 @@ type bareHandler struct {
 func (h *bareHandler) Headers(s *Stream)            { s.ReadMessage() }
 func (h *bareHandler) Message(s *Stream, _ Message) { s.Forward(h.up) }
 func (h *bareHandler) Unsent(s *Stream, _ error)    { s.Refuse(Status{Code: codeUnavailable}) }
+func (h *bareHandler) Again(*Stream, Answer) bool   { return false }
 func (h *bareHandler) Done(*Stream, *Result)        {}
 func (h *bareHandler) Explain(*Stream, Failure) Status {
 	return Status{Code: codeInternal}

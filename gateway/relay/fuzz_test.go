@@ -42,6 +42,8 @@ func (h *fuzzHandler) Unsent(s *Stream, err error) {
 	s.Refuse(Status{Code: codeUnavailable, Message: err.Error()})
 }
 
+func (h *fuzzHandler) Again(s *Stream, _ Answer) bool { return s.Path() == "/again" }
+
 func (h *fuzzHandler) Explain(_ *Stream, f Failure) Status {
 	h.failure = f
 	return Status{Code: codeInternal, Message: f.String()}

@@ -1,6 +1,10 @@
 package relay
 
-import "time"
+import (
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
 
 // Handler decides what becomes of each gRPC stream. The relay calls it with the
 // stream's shard locked, on the goroutine that read the bytes: its methods must
@@ -19,6 +23,14 @@ type Handler interface {
 	// still whole: Forward to another upstream, Refuse or Park.
 	Unsent(s *Stream, err error)
 
+	// Again is asked when an upstream failed a stream that it may have begun to carry
+	// out: its connection or the stream ended without an answer, or all that it
+	// answered is the status UNAVAILABLE. Nothing of a response has gone to the client
+	// and the request is still whole. Where carrying it out twice does no harm, true
+	// makes the stream one that was not sent: Unsent follows, with ErrLost. False ends
+	// it as the upstream did. Again must only say so, and leave the stream alone.
+	Again(s *Stream, a Answer) bool
+
 	// Explain turns a failure that the relay found itself into the status that the
 	// client gets.
 	Explain(s *Stream, f Failure) Status
@@ -33,6 +45,23 @@ type Message struct {
 	Data       []byte // without the five-byte prefix; valid only during the call
 	Compressed bool   // the prefix's flag: Data is encoded as grpc-encoding says
 	Missing    bool   // the client ended the stream without sending a message
+}
+
+// Answer is the trailers of an upstream that said nothing else, or nothing at all.
+type Answer struct {
+	Given  bool // there was an answer
+	fields []hpack.Field
+}
+
+// Trailer is the first value of a trailer; name is in lower case. It is valid only
+// during Again.
+func (a Answer) Trailer(name string) (string, bool) {
+	for i := range a.fields {
+		if f := &a.fields[i]; f.Name == name {
+			return f.Value, true
+		}
+	}
+	return "", false
 }
 
 // Status is a gRPC status as it goes into trailers.

@@ -43,6 +43,7 @@ type forwarder struct {
 	headers func(*relay.Stream)
 	message func(*relay.Stream, relay.Message)
 	unsent  func(*relay.Stream, error)
+	again   func(*relay.Stream, relay.Answer) bool
 	done    []relay.Result
 }
 
@@ -50,7 +51,10 @@ func (f *forwarder) to(u *relay.Upstream)                            { set(f, &f
 func (f *forwarder) onHeaders(do func(*relay.Stream))                { set(f, &f.headers, do) }
 func (f *forwarder) onMessage(do func(*relay.Stream, relay.Message)) { set(f, &f.message, do) }
 func (f *forwarder) onUnsent(do func(*relay.Stream, error))          { set(f, &f.unsent, do) }
-func (f *forwarder) target() *relay.Upstream                         { return get(f, &f.up) }
+func (f *forwarder) onAgain(do func(*relay.Stream, relay.Answer) bool) {
+	set(f, &f.again, do)
+}
+func (f *forwarder) target() *relay.Upstream { return get(f, &f.up) }
 
 func set[T any](f *forwarder, field *T, v T) {
 	f.mu.Lock()
@@ -86,6 +90,11 @@ func (f *forwarder) Unsent(s *relay.Stream, err error) {
 	} else {
 		s.Refuse(relay.Status{Code: 14, Message: "unsent: " + err.Error()})
 	}
+}
+
+func (f *forwarder) Again(s *relay.Stream, a relay.Answer) bool {
+	do := get(f, &f.again)
+	return do != nil && do(s, a)
 }
 
 func (f *forwarder) Explain(_ *relay.Stream, why relay.Failure) relay.Status {

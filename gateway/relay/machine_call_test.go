@@ -303,6 +303,24 @@ func (h *machineHandler) Unsent(s *Stream, err error) {
 	s.Forward(h.m.up)
 }
 
+func (h *machineHandler) Again(s *Stream, a Answer) bool {
+	k := h.call(s)
+	if st, ok := a.Trailer("grpc-status"); ok != a.Given || ok && st != "14" {
+		h.m.t.Errorf("call %d: answer given %v, %q", k.num, a.Given, st)
+	}
+	k.disturbed = k.disturbed || k.repeatable() && k.unsent >= 20
+	return k.repeatable() && k.unsent < 20
+}
+
+// repeatable calls may be carried out twice.
+func (k *call) repeatable() bool { return k.num%2 == 0 }
+
+// startsAgain says that the call survives its backend's failure, as far as the
+// backend has not answered yet.
+func (k *call) startsAgain() bool {
+	return k.repeatable() && !k.m.lenient && k.reqLen <= k.m.sh.relay.cfg.MaxReplay
+}
+
 func (h *machineHandler) Explain(s *Stream, f Failure) Status {
 	k := h.call(s)
 	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient || k.reqLen > h.m.sh.relay.cfg.MaxReplay) {

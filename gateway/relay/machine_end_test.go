@@ -60,6 +60,10 @@ func (k *call) sendResponse() {
 	switch n := k.next(s, k.respLen); {
 	case !s.sentHead && k.m.rng.IntN(6) == 0:
 		s.e.headers(s.id, fields(":status", "103", "x-early", "1"), false)
+	case !s.sentHead && k.repeatable() && k.m.rng.IntN(6) == 0:
+		k.disturbed = k.disturbed || !k.startsAgain()
+		s.sentHead, s.sentEnd = true, true
+		s.e.headers(s.id, append(k.respHead[:2:2], fields("grpc-status", "14")...), true)
 	case !s.sentHead && k.respLen == 0 && k.trailers != nil && k.m.rng.IntN(2) == 0:
 		s.sentHead, s.sentEnd = true, true
 		s.e.headers(s.id, append(k.respHead[:2:2], k.trailers...), true)

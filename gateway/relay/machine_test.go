@@ -194,7 +194,7 @@ func (k *call) breakOff() {
 	if s.sentReset || s.gotReset || s.e.client && s.gotEnd {
 		return
 	}
-	k.disturbed = true
+	k.disturbed = k.disturbed || s.e.client || s.sentHead || !k.startsAgain()
 	s.e.reset(s, errCancel)
 }
 
@@ -222,11 +222,15 @@ func (e *endpoint) goAway() {
 func (e *endpoint) cut() {
 	e.m.collect()
 	for _, s := range e.sides {
-		s.call.disturbed = s.call.disturbed || !s.gotReset && !s.sentReset
+		s.call.disturbed = s.call.disturbed || !s.gotReset && !s.sentReset && (e.client || s.sentHead || !s.call.startsAgain())
 	}
 	e.gone = true
 	e.m.sh.enter()
-	e.c.streams.each(func(h *half) { h.stream.Value.(*call).disturbed = true })
+	e.c.streams.each(func(h *half) {
+		if k := h.stream.Value.(*call); h == &h.stream.down || h.stream.started || !k.startsAgain() {
+			k.disturbed = true
+		}
+	})
 	e.c.lost(io.EOF)
 	e.m.sh.leave()
 }

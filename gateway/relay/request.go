@@ -114,6 +114,17 @@ func (s *Stream) responseLength(list *hpack.List, status string) bool {
 	return true
 }
 
+// codeOfEnd is the gRPC status of what ended a response; grpc is its own, or -1.
+func codeOfEnd(status string, grpc int) uint32 {
+	switch {
+	case grpc >= 0:
+		return uint32(grpc)
+	case status != "":
+		return codeOfHTTP(status)
+	}
+	return codeUnknown
+}
+
 // codeOfHTTP is the gRPC status of a response that has none of its own
 // (gRPC's "HTTP to gRPC Status Code Mapping").
 func codeOfHTTP(status string) uint32 {

@@ -171,6 +171,9 @@ func (s *Stream) SetDeadline(d time.Duration) {
 	s.setTimer()
 }
 
+// Left is what is left of the time that SetDeadline gave.
+func (s *Stream) Left() time.Duration { return time.Duration(s.deadline - s.sh.now) }
+
 // TapResponse lets t see the response body. Call it before Forward.
 func (s *Stream) TapResponse(t Tap) { s.tap = t }
 

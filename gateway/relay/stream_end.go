@@ -38,6 +38,12 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		s.broken(h, errProtocol)
 		return
 	}
+	if end && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
+		h.conn.guard.pay(answerPays)
+		s.dropUpstream(errCancel)
+		s.unsent(ErrLost)
+		return
+	}
 	if !s.started {
 		s.responseStarts()
 	}
@@ -45,19 +51,18 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		s.writeBlock(list, false)
 		return
 	}
-	if code < 0 {
-		code = int(codeUnknown)
-		if status != "" {
-			code = int(codeOfHTTP(status))
-		}
-	}
-	s.result.Code, s.result.Upstream = uint32(code), true
+	s.result.Code, s.result.Upstream = codeOfEnd(status, code), true
 	if s.down.queue.len() > 0 {
 		s.trailers = s.sh.keepScratch()
 	} else {
 		s.writeBlock(list, true)
 	}
 	s.responseEnds()
+}
+
+// again asks whether a stream that its upstream failed is to start again.
+func (s *Stream) again(a Answer) bool {
+	return s.announced && s.phase == forwarded && !s.started && s.replay && s.sh.relay.handler.Again(s, a)
 }
 
 // requestTrailers ends the request. gRPC has no request trailers: they are dropped.
@@ -178,6 +183,10 @@ func (s *Stream) refused(code errCode) {
 		s.failWith(DeadlineExceeded) // so end grpc-go's servers calls whose time is over
 		return
 	}
+	if s.again(Answer{}) {
+		s.unsent(ErrLost)
+		return
+	}
 	s.result.Code, s.result.Upstream = code.grpcCode(), true
 	s.down.conn.writeReset(s.down.id, code)
 	s.finish()
@@ -202,6 +211,10 @@ func (s *Stream) broken(h *half, code errCode) {
 func (s *Stream) lost(h *half, f Failure) {
 	if h == &s.up {
 		h.detach()
+		if s.again(Answer{}) {
+			s.unsent(ErrLost)
+			return
+		}
 		s.failWith(f)
 		return
 	}

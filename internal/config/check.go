@@ -77,6 +77,14 @@ func checkZone(v string) string {
 	return ""
 }
 
+// checkTool takes a tool's name, or all by "*".
+func checkTool(v string) string {
+	if v != "*" && (len(v) > 128 || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == '*' || r == 0x7f })) {
+		return fmt.Sprintf("%q is not a tool; write a name without blanks, as in get_forecast, or \"*\" for all", v)
+	}
+	return ""
+}
+
 // checkServerName takes what a certificate can be for.
 func checkServerName(v string) string {
 	if !isHost(v) {

@@ -49,6 +49,7 @@ type Fleet struct {
 	Health     Health        // health: how the backends are probed
 	Ejection   Ejection      // ejection: when the ends of calls take a backend out, long before a probe
 	Retry      Retry         // retry: second tries of calls that provably did not start
+	Idempotent []string      // idempotent: tools that may be carried out twice for one call, so that a call may be tried again although a lost backend may have begun it; "*": all tools, and every other call but uploads; default none
 	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
 	Policy     string        // policy: for tools of which nothing else is said; this version allows every call, so only "allow", the default, is taken
 	TLS        BackendTLS    // tls: to the backends; default cleartext
@@ -73,7 +74,7 @@ type Ejection struct {
 }
 
 // Retry bounds second tries. A call is tried twice at most, and only if it provably
-// did not start the first time.
+// did not start the first time, or if its tool is idempotent and no answer has begun.
 type Retry struct {
 	Share float64 // share: of the calls of about the last 10 s that may be tried again, 0 to 1; default 0.1
 	Floor int     // floor: second tries per second that are allowed besides, 0 to 10000; default 10

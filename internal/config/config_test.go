@@ -31,6 +31,7 @@ fleets:
     ejection: {failures: 0, connect_failures: 2, timeout_least: 5s, base: 1s, max: 2s}
     retry: {share: 0, floor: 3}
     slow_start: 0s
+    idempotent: [get_forecast, "*"]
     deadline: {default: 1s, max: 2s, stream: 3s}
     health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3}
     policy: allow
@@ -58,6 +59,7 @@ fleets:
 			Backends:   []config.Backend{{Addr: "10.0.0.7:50051", Weight: 100}, {Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
 			Ejection:   config.Ejection{ConnectFailures: 2, TimeoutLeast: 5 * time.Second, Base: time.Second, Max: 2 * time.Second},
 			Retry:      config.Retry{Floor: 3},
+			Idempotent: []string{"get_forecast", "*"},
 			Dialect:    call.Live,
 			Deadline:   config.Deadline{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
 			Health:     config.Health{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5, Rise: 1, Fall: 3},
@@ -137,6 +139,8 @@ func TestParseErrors(t *testing.T) {
 		"services": {"fleets:\n- {capability: a, backends: ['b:1'], services: [x.Y, x.Y, /x.Y/Z, a..b, 1a]}\n- {capability: c, backends: ['b:1'], services: [x.Y]}\n", []string{
 			`f:2: fleets[0].services[1]: x.Y is given already at fleets[0].services[0]`, `f:2: fleets[0].services[2]: "/x.Y/Z" is not a gRPC service`,
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
+		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
+			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is given twice`, `f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b:1'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
 			`f:5: fleets[0].backends[1]: dns:// is not supported yet; write host:port, as in "b:1"`, `f:6: fleets[0].backends[2]: the host is missing; for this machine write "127.0.0.1:1"`,
 			`f:7: fleets[0].backends[3]: "b" is not an address`, `f:8: fleets[0].backends[4]: port "0" must be`, `f:9: fleets[0].backends[5]: 0.0.0.0 is no address`,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -61,6 +62,21 @@ func (p *parser) ejection(f *Fleet) field {
 		}
 		if e.Max < e.Base {
 			p.fail(at.child("max"), "%s is less than base, which is %s", e.Max, e.Base)
+		}
+	}
+}
+
+// tool reads the name of an idempotent tool.
+func (p *parser) tool(f *Fleet) field {
+	return func(at place) {
+		var tool string
+		p.text(&tool, checkTool)(at)
+		switch {
+		case tool == "":
+		case slices.Contains(f.Idempotent, tool):
+			p.fail(at, "%s is given twice", tool)
+		default:
+			f.Idempotent = append(f.Idempotent, tool)
 		}
 	}
 }

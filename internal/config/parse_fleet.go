@@ -19,6 +19,7 @@ func (p *parser) fleet(at place) {
 		"health":     p.health(&f),
 		"ejection":   p.ejection(&f),
 		"retry":      p.retry(&f),
+		"idempotent": p.list(p.tool(&f)),
 		"slow_start": p.duration(&f.SlowStart, 0),
 		"policy":     p.text(&f.Policy, checkPolicy),
 		"tls":        p.backendTLS(&f),

@@ -44,6 +44,7 @@ type Fleet struct {
 	Deadlines  router.Deadlines
 	Ejection   router.Ejection
 	Retries    router.Retries
+	Idempotent []string // tools
 	SlowStart  time.Duration
 	Health     health.Config // default Interval: an hour, so that a backend is probed once
 	Unprobed   bool          // health never looks at the backends, which stay usable
@@ -99,7 +100,7 @@ func (g *Gateway) build(o Options) error {
 	for _, f := range o.Fleets {
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Backends: router.Addrs(f.Backends...), Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, SlowStart: f.SlowStart,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, SlowStart: f.SlowStart,
 		})
 		if f.Unprobed {
 			continue

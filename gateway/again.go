@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// maxRetryWait is how long a call waits here for its second try when the backend asks
+// for it. What asks for more goes to the caller, who may wait as well.
+const maxRetryWait = time.Second
+
+// Again says whether a call that its backend may have carried out is made once more:
+// only one that may be carried out twice, and within the fleet's budget. An answer
+// that names a time before which there should be no second try is honoured; so is
+// one that wants none.
+func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
+	t := transitOf(s)
+	if t.target == nil || t.ticket != "" || t.tries+1 >= maxTries || !t.fleet.Idempotent(t.call.Method, t.call.Tool) {
+		return false
+	}
+	var wait time.Duration
+	if a.Given {
+		asked, ok := retryWait(a)
+		if !ok || asked > maxRetryWait || asked >= s.Left() || asked == 0 && !t.fleet.HasOther(t.target) {
+			return false
+		}
+		wait = asked
+	}
+	if !t.fleet.AllowRetry() {
+		return false
+	}
+	t.again, t.wait = true, wait
+	return true
+}
+
+// retryWait is how long a backend wants callers to wait before they try again, by
+// google.rpc.RetryInfo or grpc-retry-pushback-ms, whichever is longer; not ok when it
+// wants no second try.
+func retryWait(a relay.Answer) (wait time.Duration, ok bool) {
+	if v, has := a.Trailer("grpc-retry-pushback-ms"); has {
+		ms, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || ms < 0 { // as gRPC's clients read it (gRFC A6)
+			return 0, false
+		}
+		wait = time.Duration(ms) * time.Millisecond
+	}
+	if v, has := a.Trailer("grpc-status-details-bin"); has {
+		wait = max(wait, retryInfo(v))
+	}
+	return wait, true
+}
+
+// retryInfo is the delay in a status's details; 0 if there is none.
+func retryInfo(details string) time.Duration {
+	packed, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
+	if err != nil {
+		return 0
+	}
+	var st spb.Status
+	if proto.Unmarshal(packed, &st) != nil {
+		return 0
+	}
+	for _, d := range st.GetDetails() {
+		var info errdetails.RetryInfo
+		if d.MessageIs(&info) && d.UnmarshalTo(&info) == nil {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}
+
+// retryLater makes the second try of a call after a while.
+func (h *handler) retryLater(s *relay.Stream, wait time.Duration) {
+	parked := s.Park()
+	time.AfterFunc(wait, func() {
+		parked.Resume(func(s *relay.Stream) { h.retry(s, transitOf(s)) })
+	})
+}
