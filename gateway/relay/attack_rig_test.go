@@ -284,7 +284,7 @@ func (g *rig) sink() {
 		c := rawhttp2.New(nc)
 		c.Timeout = time.Minute
 		if err := c.Welcome(); err == nil {
-			_ = c.WaitClosed()
+			_ = c.Drain() // whole frames, as they are: a header block may be in several
 		}
 	}()
 }
