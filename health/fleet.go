@@ -54,7 +54,9 @@ func (f *Fleet) same(next *Fleet) bool {
 // fleet is a Fleet that is watched.
 type fleet struct {
 	spec    *Fleet // never changed; probes under way read it
+	page    int    // of the board
 	targets []*target
+	index   map[string]*target // by address; nil: few enough to look through
 	snap    *Snapshot
 	next    []Backend // of the snapshot to come; nil: nothing changed
 	news    []News    // how next differs from snap
@@ -63,12 +65,25 @@ type fleet struct {
 
 // target is one backend of a fleet.
 type target struct {
-	fleet *fleet
-	index int    // in the fleet's order
-	probe *Probe // nil: not probed here
+	fleet    *fleet
+	probe    *Probe   // nil: not probed here
+	hash     uint64   // of capability and address
+	votes    [2]*Vote // by Slot; nil: none is known
+	first    *peer    // who probes it
+	second   *peer    // who confirms that it is down; nil: nobody else is there
+	index    int32    // in the fleet's order
+	dirty    [2]bool  // votes to be posted
+	posted   [2]bool  // votes that the board has, as far as is known
+	disputed bool     // the board says something else than what was found out here
+	looked   bool     // its page was read
+	orphan   bool     // probed here since nobody could say whose turn it is
 }
 
 func (t *target) addr() string { return t.fleet.spec.Backends[t.index] }
+
+func (t *target) key(s Slot) Key {
+	return Key{Capability: t.fleet.spec.Capability, Addr: t.addr(), Slot: s}
+}
 
 // backend returns what is known of t; not to be changed.
 func (t *target) backend() *Backend {
@@ -76,6 +91,21 @@ func (t *target) backend() *Backend {
 		return &t.fleet.next[t.index]
 	}
 	return &t.fleet.snap.Backends[t.index]
+}
+
+// find returns the target of a key, nil if there is none.
+func (r *Replica) find(k Key) *target {
+	f := r.fleets[k.Capability]
+	if f == nil {
+		return nil
+	}
+	if f.index != nil {
+		return f.index[k.Addr]
+	}
+	if i := slices.Index(f.spec.Backends, k.Addr); i >= 0 {
+		return f.targets[i]
+	}
+	return nil
 }
 
 // Set makes fleets all that is watched from now on. A backend that was there
@@ -109,6 +139,7 @@ func (r *Replica) replace(now time.Time, old *fleet, spec *Fleet) *fleet {
 	if old != nil {
 		old.publish(r)
 		delete(r.fleets, old.spec.Capability)
+		delete(r.pages[old.page].fleets, old)
 		for _, t := range old.targets {
 			before[t.addr()] = t
 		}
@@ -116,46 +147,96 @@ func (r *Replica) replace(now time.Time, old *fleet, spec *Fleet) *fleet {
 	var f *fleet
 	if spec != nil {
 		f = r.adopt(now, old, before, spec)
-		r.fleets[spec.Capability] = f
 	}
 	for _, t := range before {
-		r.giveUp(t)
+		r.release(t)
 	}
 	return f
 }
+
+// indexed is the least number of backends of a fleet that has an index.
+const indexed = 32
 
 // adopt makes the fleet of spec. It takes those backends out of before that stay as
 // they are.
 func (r *Replica) adopt(now time.Time, old *fleet, before map[string]*target, spec *Fleet) *fleet {
-	f := &fleet{spec: spec, targets: make([]*target, len(spec.Backends))}
+	f := &fleet{spec: spec, page: PageOf(spec.Capability), targets: make([]*target, len(spec.Backends))}
 	backends := make([]Backend, len(spec.Backends))
+	added := false
+	if len(spec.Backends) >= indexed {
+		f.index = make(map[string]*target, len(spec.Backends))
+	}
 	for i, addr := range spec.Backends {
-		f.targets[i] = &target{fleet: f, index: i}
-		backends[i] = Backend{Addr: addr, Dialect: spec.Dialect}
-		if t := before[addr]; t != nil && old.spec.Dialect == spec.Dialect {
+		t := before[addr]
+		if t != nil && old.spec.Dialect == spec.Dialect {
 			delete(before, addr)
 			backends[i] = old.snap.Backends[t.index]
-			r.move(t, f.targets[i])
+			r.move(t, spec)
+		} else {
+			backends[i] = Backend{Addr: addr, Dialect: spec.Dialect}
+			t, added = r.welcome(spec.Capability, addr), true
+		}
+		t.fleet, t.index, f.targets[i] = f, int32(i), t
+		if f.index != nil {
+			f.index[addr] = t
 		}
 	}
 	f.snap = NewSnapshot(spec.Capability, backends)
 	r.changes = append(r.changes, Change{Snapshot: f.snap, New: old == nil})
+	r.fleets[spec.Capability] = f
 	for _, t := range f.targets {
 		r.assign(now, t)
+	}
+	if r.options.Shared {
+		r.open(f, added)
 	}
 	return f
 }
 
-// move lets next, the same backend in a new fleet, go on with what is known of t.
-func (r *Replica) move(t, next *target) {
+// open makes the board be asked about a fleet, again if it has new members.
+func (r *Replica) open(f *fleet, added bool) {
+	p := &r.pages[f.page]
+	if p.fleets == nil {
+		p.fleets = map[*fleet]struct{}{}
+	}
+	p.fleets[f] = struct{}{}
+	if added && r.read {
+		r.mistrust(f.page)
+	}
+}
+
+// welcome makes a target of which nothing is known.
+func (r *Replica) welcome(capability, addr string) *target {
+	t := &target{hash: hash(capability + " " + addr)}
+	for _, p := range r.alive {
+		t.meets(p)
+	}
+	t.first.count(t.contribution())
+	return t
+}
+
+// move lets t go on as a backend of a fleet that is now as next says.
+func (r *Replica) move(t *target, next *Fleet) {
 	if t.probe == nil {
 		return
 	}
-	if t.fleet.spec.TLS != next.fleet.spec.TLS {
+	if t.fleet.spec.TLS != next.TLS {
 		r.giveUp(t)
 		return
 	}
-	next.probe, t.probe = t.probe, nil
-	next.probe.target = next
-	next.probe.judge.rise, next.probe.judge.fall = next.fleet.spec.Config.Rise, next.fleet.spec.Config.Fall
+	if t.probe.place >= 0 { // else Probed does it
+		t.probe.follow(next)
+	}
+}
+
+// release lets go of a target that is in no fleet any more. Who probed it takes it
+// off the board.
+func (r *Replica) release(t *target) {
+	if r.options.Shared && t.first == r.self {
+		r.forget(t.key(First))
+		r.forget(t.key(Second))
+	}
+	t.first.uncount(t.contribution())
+	t.first, t.second = nil, nil
+	r.giveUp(t)
 }

@@ -19,6 +19,10 @@ type Options struct {
 	MaxConcurrent int
 	// Dial connects to a host:port; default TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Clock is the local time, which may be wrong but does not jump; default time.Now.
+	Clock func() time.Time
+	// Shared is how the work is shared with other replicas; default nil: it is not.
+	Shared *Shared
 }
 
 // Prober asks every backend of its fleets, again and again, whether it is alive. It
@@ -39,13 +43,16 @@ func New(fleets []Fleet, options Options) *Prober {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
+	if options.Clock == nil {
+		options.Clock = time.Now
+	}
 	if options.Dial == nil {
 		options.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		}
 	}
 	p := &Prober{options: options, wake: make(chan struct{}, 1)}
-	p.replica = NewReplica(ReplicaOptions{MaxConcurrent: options.MaxConcurrent})
+	p.replica = NewReplica(options.replica())
 	p.Set(fleets)
 	return p
 }
@@ -77,6 +84,9 @@ func (p *Prober) Snapshot(capability string) *Snapshot {
 // of it is left.
 func (p *Prober) Run(ctx context.Context) {
 	var underWay sync.WaitGroup
+	if p.options.Shared != nil {
+		underWay.Go(func() { p.follow(ctx) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -88,6 +98,7 @@ func (p *Prober) Run(ctx context.Context) {
 		timer.Reset(p.step(ctx, &underWay))
 	}
 	underWay.Wait()
+	p.leave()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.close(p.replica.Stop())
@@ -107,17 +118,18 @@ func (p *Prober) step(ctx context.Context, underWay *sync.WaitGroup) time.Durati
 	for _, probe := range work.Probes {
 		underWay.Go(func() { p.probe(ctx, probe) })
 	}
+	p.exchange(ctx, &work, underWay)
 	return wait
 }
 
 // turn lets f use the replica and tells what changed.
 func (p *Prober) turn(f func(now time.Time)) {
 	p.mu.Lock()
-	f(time.Now())
+	f(p.options.Clock())
 	changes := p.replica.Changes()
 	for _, c := range changes {
 		p.snaps.Store(c.Snapshot.Capability, c.Snapshot)
-		if !c.New {
+		if !c.New && !c.Quiet {
 			p.options.Changed(c.Snapshot)
 		}
 	}
@@ -159,12 +171,16 @@ func (p *Prober) close(given []*Probe) {
 	}
 }
 
-// log writes a line for each transition.
+// log writes a line for each transition: for all to see by the replica that probes,
+// and of what is settled.
 func (p *Prober) log(c Change) {
 	for _, n := range c.News {
 		b := &c.Snapshot.Backends[n.Index]
 		level := slog.LevelInfo
-		if b.State == Down {
+		switch {
+		case !n.Probed || b.State == Unknown:
+			level = slog.LevelDebug
+		case b.State == Down:
 			level = slog.LevelWarn
 		}
 		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(),

@@ -13,8 +13,12 @@ type Probe struct {
 	judge  judge
 	due    time.Time // when to probe next
 	place  int       // in the heap; -1: not in it, a probe is under way
-	spec   *Fleet
+	spec   *Fleet    // changed while no probe is under way only
 	addr   string
+
+	slot    Slot   // in which its vote goes
+	episode uint32 // of the first vote, which the second answers
+	voted   bool   // something was found out since it has this slot
 
 	client *client // the prober's
 }
@@ -29,11 +33,12 @@ func (p *Probe) Addr() string { return p.addr }
 func (p *Probe) Timeout() time.Duration { return p.spec.Config.Timeout }
 
 // schedule begins to probe t, at first when due.
-func (r *Replica) schedule(t *target, due time.Time) {
+func (r *Replica) schedule(t *target, due time.Time) *Probe {
 	spec := t.fleet.spec
 	p := &Probe{target: t, due: due, place: -1, spec: spec, addr: t.addr(), judge: judge{rise: spec.Config.Rise, fall: spec.Config.Fall}}
 	t.probe = p
 	heap.Push(&r.queue, p)
+	return p
 }
 
 // giveUp stops probing t.
@@ -66,8 +71,9 @@ func (r *Replica) Probed(now time.Time, p *Probe, result Result) {
 		r.given = append(r.given, p)
 		return
 	}
+	p.follow(p.target.fleet.spec)
 	p.judge.observe(result.OK)
-	p.due = now.Add(p.wait())
+	p.due = now.Add(r.wait(p))
 	heap.Push(&r.queue, p)
 	r.learn(now, p, result)
 	r.publish()
@@ -81,13 +87,30 @@ func (r *Replica) Stop() []*Probe {
 	return all
 }
 
+// follow makes the next probe be made as spec says.
+func (p *Probe) follow(spec *Fleet) {
+	p.spec = spec
+	p.judge.rise, p.judge.fall = spec.Config.Rise, spec.Config.Fall
+}
+
+// hurry makes the next probe be made at once.
+func (r *Replica) hurry(now time.Time, p *Probe) {
+	if p.place >= 0 {
+		p.due = now
+		heap.Fix(&r.queue, p.place)
+	}
+}
+
 // wait returns the time to the next probe. A failure that is not believed yet is
-// looked into soon.
-func (p *Probe) wait() time.Duration {
+// looked into soon; what is watched just in case, seldom.
+func (r *Replica) wait(p *Probe) time.Duration {
 	c := &p.spec.Config
 	d := c.Interval
-	if p.judge.streak > 0 && p.judge.state == Up {
+	switch {
+	case p.judge.streak > 0 && p.judge.state == Up:
 		d /= 4
+	case p.target.orphan && !r.options.Used(p.spec.Capability, p.addr):
+		d = max(d, r.options.Stale/2)
 	}
 	return vary(d, c.Jitter)
 }

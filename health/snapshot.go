@@ -32,6 +32,7 @@ type Backend struct {
 	Dialect call.Dialect // the dialect that answered, or the configured one; Auto: not known
 	Reason  string       // why the state is what it is; for operators, never for callers
 	Since   time.Time    // when State began; zero while Unknown from the start
+	By      string       // the replica that says so; empty: not known, or there are no others
 }
 
 // Snapshot is the health of one fleet at one moment. It is immutable: readers

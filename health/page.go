@@ -1,0 +1,226 @@
+package health
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// How pages are read.
+const (
+	readsAtOnce = 4
+	readAgain   = 200 * time.Millisecond // least time between two reads of a page
+	readFailed  = 2 * time.Second        // until a read that failed is made again
+	spread      = 2 * time.Second        // over which all pages are read when all may have changed
+
+	renewAfter   = time.Hour     // age of a vote at which it is written again
+	garbageAfter = 3 * time.Hour // age of a vote, on a backend that nobody here knows, at which it is deleted
+)
+
+// page is what is known of one page of the board.
+type page struct {
+	fleets  map[*fleet]struct{}
+	version uint64    // that is known; 0: none
+	next    time.Time // when to read it again
+	last    time.Time // when it was read last
+	reading bool
+	again   bool // something was missed while it was read
+}
+
+// PageRead asks for a page.
+type PageRead struct {
+	Page int
+	Have uint64 // version that is known already
+}
+
+// takeReads takes the pages that are to be read now.
+func (r *Replica) takeReads(now time.Time) []PageRead {
+	var reads []PageRead
+	if !r.met || r.alone {
+		return nil
+	}
+	for n := range r.pages {
+		p := &r.pages[n]
+		if r.reads >= readsAtOnce {
+			break
+		}
+		if p.reading || now.Before(p.next) {
+			continue
+		}
+		p.reading, p.again, p.last = true, false, now
+		r.reads++
+		reads = append(reads, PageRead{Page: n, Have: p.version})
+	}
+	return reads
+}
+
+// soon makes a page be read as soon as it may be.
+func (r *Replica) soon(n int) {
+	p := &r.pages[n]
+	p.again = true
+	if at := p.last.Add(readAgain); at.Before(p.next) {
+		p.next = at
+	}
+}
+
+// reread makes all pages be read with all that is on them: now, or spread over some
+// time.
+func (r *Replica) reread(now time.Time, atOnce bool) {
+	r.read = true
+	for n := range r.pages {
+		p := &r.pages[n]
+		p.version, p.again, p.next = 0, true, now
+		if !atOnce {
+			p.next = now.Add(time.Duration(rand.Float64() * float64(spread)))
+		}
+	}
+}
+
+// Read takes a page that Step asked for.
+func (r *Replica) Read(now time.Time, read PageRead, got Page, err error) {
+	p := &r.pages[read.Page]
+	p.reading = false
+	r.reads--
+	if err != nil {
+		p.next = now.Add(vary(readFailed, 0.5))
+		r.repair(now, p)
+		r.publish()
+		return
+	}
+	r.looked = now
+	p.next = now.Add(vary(r.options.Reconcile, 0.2))
+	older := p.version != read.Have && got.Version < p.version
+	if p.again || older { // something was told meanwhile
+		p.next = p.last.Add(readAgain)
+	}
+	if older || got.Version != 0 && got.Version == read.Have {
+		return
+	}
+	p.version = got.Version
+	for f := range p.fleets {
+		for _, t := range f.targets {
+			t.posted = [2]bool{}
+		}
+	}
+	for _, e := range got.Entries {
+		r.compare(now, e, got.Now)
+	}
+	r.repair(now, p)
+	r.publish()
+}
+
+// compare takes an entry of a page that was read.
+func (r *Replica) compare(now time.Time, e Entry, boardNow int64) {
+	t := r.find(e.Key)
+	age := time.Duration(boardNow-e.Vote.Written) * time.Millisecond
+	switch {
+	case t == nil:
+		if age > garbageAfter && r.wouldProbe(e.Key) {
+			r.forget(e.Key)
+		}
+	case !t.votedHere(e.Slot):
+		r.accept(now, t, e.Slot, e.Vote)
+	case e.Vote.same(t.votes[e.Slot]):
+		t.disputed = false
+		t.posted[e.Slot] = age < renewAfter
+	default:
+		t.disputed = true
+	}
+}
+
+// repair posts again what this replica found out and the page does not say, and
+// begins to probe what had to wait for the page.
+func (r *Replica) repair(now time.Time, p *page) {
+	for f := range p.fleets {
+		for _, t := range f.targets {
+			if !t.looked {
+				t.looked = true
+				r.assign(now, t)
+			}
+			if t.probe != nil && t.votedHere(t.probe.slot) && !t.posted[t.probe.slot] {
+				r.unposted(t, t.probe.slot)
+			}
+		}
+	}
+}
+
+// Noticed takes a change of the board.
+func (r *Replica) Noticed(now time.Time, n Notice) {
+	switch {
+	case n.Fresh:
+		if r.read {
+			for i := range r.pages {
+				p := &r.pages[i]
+				p.again, p.next = true, now.Add(time.Duration(rand.Float64()*float64(spread)))
+			}
+		}
+	case n.Left != "":
+		if p := r.peers[n.Left]; p != nil && p != r.self {
+			r.leaves(now, p)
+		}
+	case n.Page >= 0 && n.Page < Pages && n.Version > r.pages[n.Page].version:
+		if n.Version != r.pages[n.Page].version+1 {
+			r.soon(n.Page)
+			break
+		}
+		r.pages[n.Page].version = n.Version
+		for _, e := range n.Entries {
+			r.hear(now, e, n.Page)
+		}
+	}
+	r.publish()
+}
+
+// hear takes an entry that was published. A backend that is gone for others may be
+// known here for a little longer, and is kept.
+func (r *Replica) hear(now time.Time, e Entry, n int) {
+	t := r.find(e.Key)
+	switch {
+	case t == nil || e.Vote == nil:
+	case !t.votedHere(e.Slot):
+		r.accept(now, t, e.Slot, e.Vote)
+	case e.Vote.same(t.votes[e.Slot]):
+		t.disputed, t.posted[e.Slot] = false, true
+	default: // somebody else thinks that it is his turn; the page will show who was last
+		t.disputed = true
+		r.mistrust(n)
+	}
+}
+
+// mistrust makes a page be read whole, soon.
+func (r *Replica) mistrust(n int) {
+	r.pages[n].version = 0
+	r.soon(n)
+}
+
+// concede is called when t is not this replica's to judge any more. What others said
+// of it meanwhile counts now.
+func (r *Replica) concede(t *target) {
+	if t.disputed {
+		t.disputed = false
+		r.mistrust(t.fleet.page)
+	}
+}
+
+// accept takes another replica's vote.
+func (r *Replica) accept(now time.Time, t *target, slot Slot, v *Vote) {
+	if old := t.votes[slot]; old == nil || *old != *v {
+		r.vote(t, slot, v)
+	}
+	t.posted[slot] = true
+	r.assign(now, t)
+	r.settle(now, t, false)
+}
+
+// votedHere says whether what is known in slot is for this replica to say.
+func (t *target) votedHere(slot Slot) bool {
+	return t.probe != nil && t.probe.slot == slot && t.probe.voted
+}
+
+// wouldProbe says whether this replica would be the first of a backend's order.
+func (r *Replica) wouldProbe(k Key) bool {
+	t := target{hash: hash(k.Capability + " " + k.Addr)}
+	for _, p := range r.alive {
+		t.meets(p)
+	}
+	return t.first == r.self
+}
