@@ -16,6 +16,7 @@ const maxUnusable = 20
 type Readiness struct {
 	Ready    bool             // it can serve: listening, configuration loaded
 	Draining bool             // it is stopping and wants no new calls
+	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
 	Fleets   []FleetReadiness // in any order
 	Config   *ConfigState     // nil: nothing is to be said of it
 }
@@ -91,6 +92,7 @@ func plain(w http.ResponseWriter, status int, body string) {
 type readinessBody struct {
 	Ready    bool             `json:"ready"`
 	Draining bool             `json:"draining"`
+	Redis    string           `json:"redis,omitempty"`
 	Fleets   int              `json:"fleets"`                  // how many there are
 	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
 	Without  []FleetReadiness `json:"fleets_unusable"`         // the others, the first maxUnusable
@@ -106,7 +108,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 		state = a.cfg.Ready()
 	}
 	body := readinessBody{
-		Ready: state.Ready && !state.Draining, Draining: state.Draining,
+		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis,
 		Fleets: len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
 	}
 	for _, f := range state.Fleets {

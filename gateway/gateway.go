@@ -28,7 +28,7 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but BackendTLS, Drain, Loads and Log are required.
+// Config is what a Gateway is made of. All but BackendTLS, Redis, Drain, Loads and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -36,7 +36,8 @@ type Config struct {
 	Router     *router.Router
 	Metrics    *observe.Metrics
 	Recorder   *observe.Recorder
-	BackendTLS TLSOf // of Router's table; nil: all cleartext
+	BackendTLS TLSOf         // of Router's table; nil: all cleartext
+	Redis      func() string // how the store that replicas share is, for operators; nil: there is none
 	Drain      Drain
 	Loads      func() ConfigState // of the configuration, for /readyz; nil: nothing is said of it
 	Log        *slog.Logger       // nil: discard
@@ -193,6 +194,9 @@ func (g *Gateway) drain() {
 // Readiness says whether the gateway wants calls, and which fleets can take them.
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
+	if g.cfg.Redis != nil {
+		r.Redis = g.cfg.Redis()
+	}
 	for _, f := range g.cfg.Router.Table().Fleets() {
 		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
 		r.Fleets = append(r.Fleets, fr)

@@ -23,13 +23,14 @@ Flags:
 // overrides are the fields that a command line or the environment may change. The zero
 // value changes none.
 type overrides struct {
-	listen, admin, level *string
+	listen, admin, redis, level *string
 }
 
 func addOverrides(fs *flag.FlagSet) overrides {
 	return overrides{
 		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address`, every protocol (CAPGATE_LISTEN)"),
 		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
+		redis:  fs.String("redis", os.Getenv("CAPGATE_REDIS"), "`address` of the Redis that replicas share, or embedded; others see a command line, so write a password elsewhere (CAPGATE_REDIS)"),
 		level:  fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
 }
@@ -39,6 +40,12 @@ func (o overrides) apply(cfg *config.Config) error {
 		if value != nil && *value != "" {
 			*field = *value
 		}
+	}
+	if o.redis != nil && *o.redis != "" {
+		if wrong := config.CheckRedis(*o.redis); wrong != "" {
+			return fmt.Errorf("redis: %s", wrong)
+		}
+		cfg.Redis.URL = *o.redis
 	}
 	if o.level == nil || *o.level == "" {
 		return nil

@@ -5,12 +5,14 @@ import (
 	"errors"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/redisstore"
 )
 
 // settings are a configuration that can be served: the file's, with what overrides it,
 // and what is in the files that it names.
 type settings struct {
 	cfg      *config.Config
+	store    redisstore.Config
 	server   *tls.Config                       // of the public port; nil: cleartext
 	backends map[config.BackendTLS]*tls.Config // of the fleets that are reached by TLS
 	files    prints                            // of all these files
@@ -51,6 +53,9 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 		problems = append(problems, err)
 	}
 	s.server = server
+	if s.store, err = storeConfig(cfg.Redis, files); err != nil {
+		problems = append(problems, err)
+	}
 	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
@@ -30,6 +31,7 @@ type process struct {
 	level     *slog.LevelVar // of log and accessLog
 	accessLog *observe.AccessLog
 	routing   *router.Router
+	store     *redisstore.Store
 	prober    *health.Prober
 	reloader  *reloader
 	firstLook *firstLook
@@ -62,6 +64,10 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err != nil {
 		return p, fmt.Errorf("metrics: %w", err)
 	}
+	if p.store, err = openStore(s.store, p.log); err != nil {
+		return p, err
+	}
+	metrics.WatchRedis(redisStats(p.store))
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
 	first := p.reloader.planner.plan(s, p.members())
@@ -85,6 +91,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(cfg),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
+		Redis:      redisState(p.store),
 		Log:        p.log,
 	})
 	return p, err
@@ -121,6 +128,9 @@ func (p *process) close() {
 		if ln != nil {
 			_ = ln.Close()
 		}
+	}
+	if p.store != nil {
+		p.store.Close()
 	}
 	if p.accessLog != nil {
 		_ = p.accessLog.Close()

@@ -11,7 +11,7 @@ import (
 type Config struct {
 	Listen  string    // listen: public address, every protocol, host:port; default ":8080"
 	Admin   string    // admin: operators' address, host:port; default "127.0.0.1:8081"
-	Redis   string    // redis: where replicas share state; only "embedded", the default, so far
+	Redis   Redis     // redis: what replicas share
 	Domains []string  // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
 	Zone    string    // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
 	TLS     ServerTLS // tls: of the public port; default cleartext
@@ -25,6 +25,18 @@ type ServerTLS struct {
 	CertFile     string // cert_file: certificate chain, PEM; with key_file
 	KeyFile      string // key_file: its private key, PEM
 	ClientCAFile string // client_ca_file: clients must show a certificate from one of these authorities, PEM; default none asked for
+}
+
+// Redis is where replicas share what they know. The file has the URL alone, or a mapping
+// with a url.
+type Redis struct {
+	URL          string        // url: as in redisurl.Parse; default "embedded", one inside the process that is shared with nobody
+	PasswordFile string        // password_file: holds the password, without the end of its line; goes before the url's; default none
+	CAFile       string        // ca_file: authorities that may vouch for a rediss server, PEM; default the system's
+	CertFile     string        // cert_file: certificate to show to it, PEM, with key_file; default none
+	KeyFile      string        // key_file: its private key, PEM
+	ServerName   string        // server_name: name that its certificate must be for; default the host that is connected to
+	Timeout      time.Duration // timeout: how long a command may take before Redis counts as away, 1ms to 10s; default 250ms
 }
 
 // Drain is how the gateway stops.
@@ -111,7 +123,7 @@ func Default() *Config {
 	return &Config{
 		Listen: ":8080",
 		Admin:  "127.0.0.1:8081",
-		Redis:  "embedded",
+		Redis:  Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
 		Drain:  Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
 		Log:    Log{Level: slog.LevelInfo, Format: "json"},
 	}

@@ -17,7 +17,7 @@ func TestParseFull(t *testing.T) {
 	got, err := config.Parse("capgate.yaml", []byte(`
 listen: "0.0.0.0:80"
 admin: "[::1]:81"
-redis: embedded
+redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem, key_file: /rk.pem, server_name: r.example, timeout: 1s}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
@@ -47,7 +47,11 @@ fleets:
 	plain := config.DefaultFleet("plain", "localhost:1")
 	plain.TLS.Enabled = true
 	want := &config.Config{
-		Listen: "0.0.0.0:80", Admin: "[::1]:81", Redis: "embedded",
+		Listen: "0.0.0.0:80", Admin: "[::1]:81",
+		Redis: config.Redis{
+			URL: "rediss+sentinel://u@s1,s2:1/m", PasswordFile: "/p",
+			CAFile: "/r.pem", CertFile: "/rc.pem", KeyFile: "/rk.pem", ServerName: "r.example", Timeout: time.Second,
+		},
 		Domains: []string{"caps.example.com", "internal"},
 		Zone:    "eu-west-1a",
 		TLS:     config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
@@ -127,7 +131,11 @@ func TestParseErrors(t *testing.T) {
 		"bad host":       {"listen: 'a b:1'\n" + fleet, []string{`f:1: listen: host "a b" is neither`}},
 		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet, []string{`f:2: admin: :1 is the public address too`}},
 		"empty value":    {"listen:\nadmin: ''\n" + fleet, []string{`f:1: listen: must be a string that is not empty`, `f:2: admin: must be a string`}},
-		"redis":          {"redis: redis://:secret@h\n" + fleet, []string{`f:1: redis: only "embedded" is supported yet; leave`}},
+		"redis":          {"redis: redis://:secret@h:x\n" + fleet, []string{`f:1: redis: the address has a port that is not a number`}},
+		"redis with more": {"redis:\n  url: 'http://:secret@h'\n  timeout: 1m\n  cert_file: c\n  password: secret\n" + fleet, []string{
+			`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`, `f:3: redis.timeout: 1m0s is too long`,
+			`f:2: redis: cert_file and key_file belong together`, `f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
+			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
 		"domains": {"domains:\n- https://a\n- a.b\n- A.B.\n- '*.c'\n" + fleet, []string{
 			`f:2: domains[0]: "https://a" is not a domain`, `f:4: domains[2]: a.b is given twice`, `f:5: domains[3]: "*.c" is not a domain`}},
 		"tls":    {"tls: {cert_file: a}\n" + fleet, []string{`f:1: tls: cert_file and key_file are both needed`}},

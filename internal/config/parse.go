@@ -78,7 +78,7 @@ func (p *parser) top(at place) {
 	p.mapping(at, map[string]field{
 		"listen":  p.text(&c.Listen, checkListen),
 		"admin":   p.text(&c.Admin, checkListen),
-		"redis":   p.text(&c.Redis, checkRedis),
+		"redis":   p.redis,
 		"domains": p.list(p.domain),
 		"zone":    p.text(&c.Zone, checkZone),
 		"tls":     p.serverTLS,
@@ -146,12 +146,4 @@ func (p *parser) log(at place) {
 			return ""
 		}),
 	})
-}
-
-// checkRedis does not repeat the value: an address of Redis may hold a password.
-func checkRedis(v string) string {
-	if v != "embedded" {
-		return `only "embedded" is supported yet; leave the field out`
-	}
-	return ""
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ type collector struct {
 	upstreams, droppedLines, buildInfo *prometheus.Desc
 	fleets                             fleetDescs
 	config                             configDescs
+	redis                              redisDescs
 }
 
 func newCollector(m *Metrics) *collector {
@@ -43,12 +45,13 @@ func newCollector(m *Metrics) *collector {
 		buildInfo:    desc("build_info", "Always 1.", "version", "revision", "goversion"),
 		fleets:       newFleetDescs(),
 		config:       newConfigDescs(),
+		redis:        newRedisDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(append(c.fleets.all(), c.config.all()...), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
+	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -71,6 +74,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if loads := c.metrics.config.Load(); loads != nil {
 		c.config.collect(ch, (*loads)())
+	}
+	if ask := c.metrics.redis.Load(); ask != nil {
+		r := (*ask)()
+		c.redis.collect(ch, &r)
 	}
 	if log := c.metrics.cfg.Log; log != nil {
 		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))

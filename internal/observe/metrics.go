@@ -39,6 +39,7 @@ type Metrics struct {
 	upstreams atomic.Pointer[func() int]
 	fleets    atomic.Pointer[iter.Seq[Fleet]]
 	config    atomic.Pointer[func() ConfigLoads]
+	redis     atomic.Pointer[func() Redis]
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics

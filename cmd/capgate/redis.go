@@ -1,0 +1,82 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+// openStore opens what replicas share. Whether Redis is there now makes no difference.
+func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
+	c.Log = log
+	return redisstore.Open(c)
+}
+
+// storeConfig loads the files that a configuration names.
+func storeConfig(c config.Redis, files prints) (redisstore.Config, error) {
+	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout}
+	var err error
+	if c.PasswordFile != "" {
+		if options.Password, err = readSecret(c.PasswordFile, files); err != nil {
+			return options, fmt.Errorf("redis.password_file: %w", err)
+		}
+	}
+	options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
+	if c.CAFile != "" {
+		if options.TLS.RootCAs, err = certPool(c.CAFile, files); err != nil {
+			return options, fmt.Errorf("redis.ca_file: %w", err)
+		}
+	}
+	if c.CertFile != "" {
+		pair, err := keyPair(c.CertFile, c.KeyFile, files)
+		if err != nil {
+			return options, fmt.Errorf("redis: %w", err)
+		}
+		options.TLS.Certificates = []tls.Certificate{pair}
+	}
+	return options, nil
+}
+
+// readSecret reads a file that holds one line.
+func readSecret(file string, files prints) (string, error) {
+	data, err := files.read(file)
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimRight(string(data), "\r\n")
+	if secret == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return secret, nil
+}
+
+// redisStats is how metrics see a store.
+func redisStats(s *redisstore.Store) func() observe.Redis {
+	return func() observe.Redis {
+		stats := s.Stats()
+		r := observe.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Up: !stats.Away}
+		for purpose, n := range stats.Commands {
+			r.Commands[purpose.String()] = n
+		}
+		return r
+	}
+}
+
+// redisState is how operators see a store: embedded, ok or away.
+func redisState(s *redisstore.Store) func() string {
+	return func() string {
+		switch stats := s.Stats(); {
+		case stats.Embedded:
+			return "embedded"
+		case stats.Away:
+			return "away"
+		default:
+			return "ok"
+		}
+	}
+}

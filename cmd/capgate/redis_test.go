@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// A wrong address is told without what may be a password.
+func TestServeWrongRedis(t *testing.T) {
+	t.Parallel()
+	file := configFile(t, "127.0.0.1:1", "")
+	for name, env := range map[string][]string{"flag": nil, "environment": {"CAPGATE_REDIS=redis://:hush@h:x"}} {
+		args := []string{"serve", "--config", file}
+		if env == nil {
+			args = append(args, "--redis", "redis://:hush@h:x")
+		}
+		exit, _, stderr := runProgram(t, env, args...)
+		if exit != 2 || !strings.Contains(stderr, "redis: the address has a port") || strings.Contains(stderr, "hush") {
+			t.Errorf("%s: exit status %d: %s", name, exit, stderr)
+		}
+	}
+}
+
+// The files that redis names are read by check, too.
+func TestCheckRedisFiles(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for more, want := range map[string]string{
+		"redis: {url: 'rediss://h', password_file: " + empty + "}":           "redis.password_file: " + empty + " is empty",
+		"redis: {url: 'rediss://h', ca_file: " + empty + "}":                 "redis.ca_file: " + empty + " holds no PEM certificate",
+		"redis: {url: 'rediss://h', cert_file: /none, key_file: /none}":      "redis: /none: cannot be read",
+		"redis: {url: 'redis://h', password_file: /none, server_name: none}": "are for TLS",
+	} {
+		exit, _, stderr := runProgram(t, nil, "check", "--config", configFile(t, "127.0.0.1:1", more))
+		if exit != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d: %s", more, exit, stderr)
+		}
+	}
+}
+
+// Redis is not there: the gateway says so once, and serves.
+func TestServeWithoutRedis(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b1")
+	file := configFile(t, capability.Serve(t, call.Live).Addr, "")
+	nobody := gatewaytest.Unreachable(t)
+	p, public, admin := serve(t, []string{"CAPGATE_REDIS=redis://user:hush@" + nobody}, "--config", file)
+	callOnce(t, dial(t, public))
+	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 || !strings.Contains(body, `"redis":"away"`) {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	if _, body := page(t, "http://"+admin+"/metrics"); !strings.Contains(body, "\ncapgate_redis_up 0\n") {
+		t.Errorf("capgate_redis_up is not 0:\n%s", body)
+	}
+	p.stop(t)
+	log := p.stderr.String()
+	if strings.Count(log, "redis is away") != 1 || strings.Contains(log, "hush") {
+		t.Errorf("want one line about redis and no password:\n%s", log)
+	}
+}
+
+func callOnce(t *testing.T, client docpb.CapabilityClient) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`"a"`)})
+	if err != nil || string(resp.GetResultJson()) != `"a"` {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
