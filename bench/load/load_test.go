@@ -31,7 +31,7 @@ func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 	return b.Addr()
 }
 
-const window = 100 * time.Millisecond
+const window = 300 * time.Millisecond
 
 func TestModes(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -173,13 +174,7 @@ func TestInvokeHelp(t *testing.T) {
 
 func TestInvokeTransportExitsWith3(t *testing.T) {
 	t.Parallel()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := ln.Addr().String()
-	_ = ln.Close()
-	exit, stdout, stderr := invokeWith(t, "", "weather", "get_forecast", "--addr", nobody)
+	exit, stdout, stderr := invokeWith(t, "", "weather", "get_forecast", "--addr", gatewaytest.Refusing(t))
 	if exit != 3 || stdout != "" || !strings.Contains(stderr, "Unavailable") {
 		t.Errorf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}

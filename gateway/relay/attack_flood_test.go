@@ -55,7 +55,7 @@ func TestFloodAttacks(t *testing.T) {
 // flood writes until the connection has ended.
 func flood(t *testing.T, c *rawhttp2.Conn, batch []byte, ended <-chan error) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		err := c.WriteBytes(batch) // fails when it is closed: ended will tell how
 		select {
 		case err := <-ended:

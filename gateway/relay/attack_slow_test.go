@@ -14,7 +14,7 @@ import (
 
 // TestSlowPeers begins things and does not end them.
 func TestSlowPeers(t *testing.T) {
-	const limit = 300 * time.Millisecond
+	const limit = time.Second
 	preface := slices.Clip(rawhttp2.Settings().Append([]byte(rawhttp2.Preface)))
 	headers := func(c *rawhttp2.Conn) []byte {
 		return rawhttp2.Headers(1, false, c.Block(request("/read/slow")...)).Append(nil)
@@ -39,14 +39,14 @@ func TestSlowPeers(t *testing.T) {
 	g.during(limits{buffers: 64 << 10, goroutines: 4 * len(cases), streams: 2}, func() {
 		var all sync.WaitGroup
 		for name, tc := range cases {
+			start := time.Now()
 			c := g.dial()
 			if tc.first != nil {
 				must(t, c.WriteBytes(tc.first(c)))
 			}
-			start := time.Now()
 			all.Go(func() {
 				err := trickleUntilClosed(c, tc.trickle)
-				if d := time.Since(start); err != nil || d < limit/2 || d > 20*limit {
+				if d := time.Since(start); err != nil || d < limit/2 || d > patience/2 {
 					t.Errorf("%s: ended after %v: %v", name, d, err)
 				}
 				_ = c.Close()
@@ -111,12 +111,12 @@ func TestSlowHandshake(t *testing.T) {
 // TestIdleConnection is closed after its time, in good order.
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, relay.Config{IdleTimeout: 300 * time.Millisecond})
+	g := newRig(t, relay.Config{IdleTimeout: time.Second})
 	c := g.attacker()
-	wantEmptyCall(t, c, 1)
 	start := time.Now()
+	wantEmptyCall(t, c, 1)
 	must(t, wantGoAway(c, rawhttp2.NoError))
-	if d := time.Since(start); d < 200*time.Millisecond {
+	if d := time.Since(start); d < time.Second/2 {
 		t.Errorf("closed after %v", d)
 	}
 }
@@ -124,12 +124,12 @@ func TestIdleConnection(t *testing.T) {
 // TestBusyConnectionIsNotIdle keeps a stream open for longer than the idle time.
 func TestBusyConnectionIsNotIdle(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, relay.Config{IdleTimeout: 100 * time.Millisecond})
+	g := newRig(t, relay.Config{IdleTimeout: time.Second})
 	g.sink()
 	c := g.attacker()
 	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
 	must(t, c.Sync())
-	<-time.After(300 * time.Millisecond)
+	<-time.After(2 * time.Second)
 	must(t, c.Sync())
 	must(t, c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)))
 	must(t, wantGoAway(c, rawhttp2.NoError))
@@ -138,7 +138,7 @@ func TestBusyConnectionIsNotIdle(t *testing.T) {
 // TestHalfOpen: a client that has gone without a word is found by PING.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, relay.Config{KeepAlive: 100 * time.Millisecond, PingTimeout: 100 * time.Millisecond})
+	g := newRig(t, relay.Config{KeepAlive: 100 * time.Millisecond, PingTimeout: 2 * time.Second})
 	g.sink()
 	c := g.attacker()
 	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))

@@ -152,7 +152,7 @@ func TestCrumbs(t *testing.T) {
 func TestAnswersUnread(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {
-			g := start(t, relay.Config{KeepAlive: 300 * time.Millisecond, PingTimeout: 300 * time.Millisecond})
+			g := start(t, relay.Config{KeepAlive: 300 * time.Millisecond, PingTimeout: 3 * time.Second})
 			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 				_ = writeRefused(g.attacker(), 100_000) // answers of 90 MB
 				g.settled(relay.Usage{Clients: 1})
@@ -167,7 +167,6 @@ func TestAnswersReadLate(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 		c := g.attacker()
-		c.Timeout = 20 * time.Second
 		must(t, writeRefused(c, calls)) // requests of 300 KB: the sockets take them
 		waitFor(t, func() error {
 			if u := g.relay.Usage(); u.Buffers < 64<<10 {

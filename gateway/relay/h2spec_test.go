@@ -57,7 +57,7 @@ func TestH2Spec(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "report.xml")
 	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../tools/h2spec", "tool", "h2spec",
-		"--host", host, "--port", port, "--timeout", "1", "--strict", "--junit-report", file).CombinedOutput()
+		"--host", host, "--port", port, "--timeout", "20", "--strict", "--junit-report", file).CombinedOutput()
 	text, readErr := os.ReadFile(file)
 	if readErr != nil {
 		t.Fatalf("h2spec left no report: %v\n%s", err, out)

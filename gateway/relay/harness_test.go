@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +35,19 @@ func listen(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	return ln
+}
+
+// refusing is an address where connections are refused, until the test ends: its port
+// is taken, so that no other test gets it, but nobody listens there.
+func refusing(t testing.TB) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	must(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
 // forwarder is a small handler: what a test does not decide goes to its target.
@@ -166,7 +180,7 @@ func newWorld(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *world 
 	w.Relay, w.addr = serveRelay(t, cfg, w.h, nil)
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
 	w.cc = dialRaw(t, w.addr)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	w.ctx = ctx
 	return w

@@ -82,7 +82,7 @@ func TestInterop(t *testing.T) {
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 			defer cancel()
 			defer func() {
 				if p := recover(); p != nil {
@@ -158,8 +158,8 @@ func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 	interop.DoSoakTest(ctx, interop.SoakTestConfig{
 		RequestSize:                      271828,
 		ResponseSize:                     314159,
-		PerIterationMaxAcceptableLatency: 10 * time.Second,
-		OverallTimeout:                   20 * time.Second,
+		PerIterationMaxAcceptableLatency: patience,
+		OverallTimeout:                   2 * patience,
 		ServerAddr:                       addr,
 		NumWorkers:                       4,
 		Iterations:                       40,

@@ -38,7 +38,7 @@ func TestMaxConns(t *testing.T) {
 		if err := waiting.Greet(); err == nil {
 			t.Fatal("a third client was served")
 		}
-		waiting.Timeout = 5 * time.Second
+		waiting.Timeout = patience
 		_ = leave.Close()
 		if _, err := waiting.Read(); err != nil {
 			t.Errorf("the place of one that left is not used: %v", err)
@@ -81,7 +81,7 @@ func TestServeEnds(t *testing.T) {
 	if err := r.Serve(late); err != nil {
 		t.Errorf("Serve after Close: %v", err)
 	}
-	if _, err := net.Dial("tcp", late.Addr().String()); err == nil {
+	if err := late.(*net.TCPListener).SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
 		t.Error("the listener is still open")
 	}
 }

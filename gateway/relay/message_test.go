@@ -93,7 +93,11 @@ func TestReadMessageBad(t *testing.T) {
 		for _, split := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " split ", split), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, relay.Config{MaxFirstMessage: 1000, SetupTimeout: 100 * time.Millisecond})
+				cfg := relay.Config{MaxFirstMessage: 1000}
+				if c.why == relay.MessageTimeout {
+					cfg.SetupTimeout = time.Second
+				}
+				w := newWorld(t, cfg)
 				w.h.onHeaders((*relay.Stream).ReadMessage)
 				w.h.onMessage(func(s *relay.Stream, m relay.Message) {
 					s.Reply(fmt.Appendf(nil, "%d %v %v", len(m.Data), m.Compressed, m.Missing))

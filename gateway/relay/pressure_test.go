@@ -234,7 +234,7 @@ func TestIdleUpstream(t *testing.T) {
 // TestKeepAlive asks a silent backend whether it is still there, and gives it up.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{PingTimeout: 50 * time.Millisecond})
+	w := newWorld(t, relay.Config{PingTimeout: 2 * time.Second})
 	ln := listen(t)
 	t.Cleanup(func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), KeepAlive: 30 * time.Millisecond}))

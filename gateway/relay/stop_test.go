@@ -95,7 +95,7 @@ func TestShutdownForced(t *testing.T) {
 			var calls []grpc.ClientStream
 			for i := range 20 {
 				s := stream(w.ctx, t, w.cc, "Echo")
-				if i%2 == 0 {
+				if i%2 == 1 { // the last of them, so that all have arrived
 					must(t, send(s, []byte("x")))
 					_, err := recv(s)
 					must(t, err)
@@ -152,7 +152,7 @@ func TestClose(t *testing.T) {
 			began := time.Now()
 			time.AfterFunc(100*time.Millisecond, func() { close(answer) }) // handlers end by themselves
 			w.Close()
-			if took := time.Since(began); took > 3*time.Second {
+			if took := time.Since(began); took > patience/2 {
 				t.Errorf("Close took %v", took)
 			}
 			if u := w.Usage(); u != (relay.Usage{}) {

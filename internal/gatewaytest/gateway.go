@@ -2,6 +2,7 @@ package gatewaytest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -62,6 +63,7 @@ type Gateway struct {
 	watch     *watch
 	label     string // of every goroutine of it
 
+	public   net.Listener
 	drain    context.CancelFunc
 	stopped  chan struct{} // closed when nothing runs any more
 	err      error         // of gateway.Run, once stopped
@@ -75,6 +77,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	g := &Gateway{Log: newLog(), watch: newWatch(), stopped: make(chan struct{})}
 	g.label = newLabel(t, g)
 	public, admin := listen(t), listen(t)
+	g.public = public
 	g.Addr, g.AdminAddr = public.Addr().String(), admin.Addr().String()
 	// What the gateway starts inherits the label, by which leftovers are recognized.
 	pprof.Do(context.Background(), pprof.Labels(labelKey, g.label), func(ctx context.Context) {
@@ -177,6 +180,9 @@ func (g *Gateway) Stop(t testing.TB) {
 		Wait(t, g.stopped, "the gateway to stop")
 		if g.err != nil {
 			t.Errorf("gateway: %v", g.err)
+		}
+		if tcp, ok := g.public.(*net.TCPListener); ok && !errors.Is(tcp.SetDeadline(time.Time{}), net.ErrClosed) {
+			t.Error("the public port still takes connections")
 		}
 		assertNothingLeft(t, g.label)
 	})

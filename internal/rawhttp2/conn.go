@@ -12,10 +12,14 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
+// patience is how long a peer may take for what should come at once: on a machine that
+// has much else to do, seconds are nothing.
+const patience = 30 * time.Second
+
 // Conn is one end of a connection. It is for one reader and one writer at a time.
 type Conn struct {
 	net.Conn
-	Timeout time.Duration // of one write or one frame read; New sets 5 s
+	Timeout time.Duration // of one write or one frame read; New sets 30 s
 
 	in  *bufio.Reader
 	enc *hpack.Encoder
@@ -25,14 +29,14 @@ type Conn struct {
 
 // New speaks on an open connection. It writes nothing.
 func New(nc net.Conn) *Conn {
-	c := &Conn{Conn: nc, Timeout: 5 * time.Second, in: bufio.NewReaderSize(nc, 64<<10), dec: hpack.NewDecoder(4096, nil)}
+	c := &Conn{Conn: nc, Timeout: patience, in: bufio.NewReaderSize(nc, 64<<10), dec: hpack.NewDecoder(4096, nil)}
 	c.enc = hpack.NewEncoder(&c.buf)
 	return c
 }
 
 // Dial connects by TCP. It writes nothing.
 func Dial(addr string) (*Conn, error) {
-	nc, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	nc, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		return nil, err
 	}
