@@ -43,3 +43,11 @@ func (p *Probe) Publish(ctx context.Context, channel, message string) error {
 
 // Malformed counts.
 func (p *Probe) Malformed(key string) { p.malformed(key) }
+
+// Keys are the names of the registrations' keys: leases, ends, ended, state.
+func (r *Registrations) Keys() []string { return r.keys() }
+
+// Do sends commands.
+func (r *Registrations) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	return r.do(ctx, f)
+}

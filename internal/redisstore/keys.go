@@ -6,10 +6,15 @@ import "strings"
 // "cg:"; the braces are part of the key.
 //
 //	key                       type     TTL        what
+//	{registry}:leases         hash     none       "capability addr" → lease, TTL in ms, JSON of one registration
+//	{registry}:ends           sorted   none       the same fields by when they end, ms
+//	{registry}:ended          sorted   none       fields that ended in the last two minutes, by when, ms
+//	{registry}:state          hash     none       epoch and version of leases; when they were swept, ms
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
 //	channel                   what
+//	registry                  empty: leases have changed
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data
 // belongs to a tenant, the tenant is its first word.

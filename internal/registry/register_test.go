@@ -173,7 +173,7 @@ func TestRegisterFields(t *testing.T) {
 		"less than none":       {func(g *registry.Registration) { g.MaxConcurrent = -1 }, "REGISTRATION_INVALID"},
 		"zone":                 {func(g *registry.Registration) { g.Zone = "a/b" }, "REGISTRATION_INVALID"},
 		"session":              {func(g *registry.Registration) { g.Session = "a\nb" }, "REGISTRATION_INVALID"},
-		"long session":         {func(g *registry.Registration) { g.Session = strings.Repeat("s", 257) }, "REGISTRATION_INVALID"},
+		"long session":         {func(g *registry.Registration) { g.Session = strings.Repeat("s", 513) }, "REGISTRATION_INVALID"},
 		"lease":                {func(g *registry.Registration) { g.Lease = strings.Repeat("l", 65) }, "REGISTRATION_INVALID"},
 	} {
 		g := weather("10.0.0.7:1")

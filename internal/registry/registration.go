@@ -19,7 +19,7 @@ const (
 	// maxPinned bounds the addresses of one registration.
 	maxPinned = 16
 	// maxSession and maxLease bound ids, in bytes.
-	maxSession = 256
+	maxSession = 512
 	maxLease   = 64
 	// maxConcurrent is the largest limit of calls at once that a backend may name.
 	maxConcurrent = 1_000_000

@@ -1,0 +1,240 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/registry"
+)
+
+// Registrations are the leases of backends that registered themselves. It is a
+// registry.Leases.
+type Registrations struct {
+	client
+	epoch string // for the version of a Redis that has none yet
+}
+
+// Registrations returns the leases.
+func (s *Store) Registrations() *Registrations {
+	return &Registrations{s.client(Registry), rand.Text()}
+}
+
+// registration is what is kept of one, beside its lease and its TTL. Its field is its
+// capability and its address with a space between.
+type registration struct {
+	Pinned        []netip.AddrPort `json:"pinned"`
+	Weight        int              `json:"weight"`
+	Zone          string           `json:"zone,omitempty"`
+	Session       string           `json:"session,omitempty"`
+	Dialect       string           `json:"dialect,omitempty"`
+	MaxConcurrent int              `json:"max_concurrent,omitempty"`
+}
+
+// Register implements registry.Leases.
+func (r *Registrations) Register(ctx context.Context, g *registry.Registration, renew bool, most int) error {
+	value, err := encodeRegistration(g)
+	if err != nil {
+		return err
+	}
+	answer, err := r.run(ctx, registerScript, r.keys(), r.channel("registry"), r.epoch,
+		fieldOf(g.Key()), value, g.TTL.Milliseconds(), g.Lease, renew, most).Text()
+	switch {
+	case err != nil:
+		return err
+	case answer == "superseded":
+		return registry.ErrSuperseded
+	case answer == "full":
+		return registry.ErrFull
+	}
+	return nil
+}
+
+// Withdraw implements registry.Leases.
+func (r *Registrations) Withdraw(ctx context.Context, key registry.Key, lease string) (bool, error) {
+	answer, err := r.run(ctx, withdrawScript, r.keys(), r.channel("registry"), r.epoch, fieldOf(key), lease).Text()
+	if answer == "superseded" {
+		return false, registry.ErrSuperseded
+	}
+	return answer == "ended", err
+}
+
+// Read implements registry.Leases.
+func (r *Registrations) Read(ctx context.Context, since string) (registry.Reading, error) {
+	answer, err := r.run(ctx, readScript, r.keys(), r.channel("registry"), r.epoch, since, silence.Milliseconds()).Slice()
+	if err != nil {
+		return registry.Reading{}, err
+	}
+	var got registry.Reading
+	switch len(answer) {
+	case 1:
+		got.Version, got.Unchanged = since, true
+		return got, nil
+	case 3:
+		got.Version, _ = answer[0].(string)
+	}
+	live, isLive := answer[1].([]any)
+	ended, isEnded := answer[2].([]any)
+	if !isLive || !isEnded || len(live)%2 != 0 {
+		return got, errors.New("the script that reads registrations answers what cannot be")
+	}
+	for i := 0; i < len(live); i += 2 {
+		g, ok := decodeRegistration(live[i], live[i+1])
+		if !ok {
+			r.malformed(r.keys()[0])
+			got.Malformed++
+			continue
+		}
+		got.Live = append(got.Live, g)
+	}
+	for _, field := range ended {
+		if key, ok := keyOf(field); ok {
+			got.Ended = append(got.Ended, key)
+		}
+	}
+	return got, nil
+}
+
+// Follow implements registry.Leases.
+func (r *Registrations) Follow(ctx context.Context, changed func()) {
+	r.subscribe(ctx, r.channel("registry"), func(string) { changed() }, changed)
+}
+
+// keys are those of all scripts, in their order.
+func (r *Registrations) keys() []string {
+	t := tag{"registry"}
+	return []string{r.key(t, "leases"), r.key(t, "ends"), r.key(t, "ended"), r.key(t, "state")}
+}
+
+func fieldOf(k registry.Key) string { return k.Capability + " " + k.Addr }
+
+func keyOf(field any) (registry.Key, bool) {
+	text, _ := field.(string)
+	capability, addr, ok := strings.Cut(text, " ")
+	return registry.Key{Capability: capability, Addr: addr}, ok
+}
+
+// encodeRegistration makes lease, TTL in milliseconds and the rest as JSON, each on a line, so
+// that scripts can read the first two.
+func encodeRegistration(g *registry.Registration) (string, error) {
+	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Dialect.String(), g.MaxConcurrent})
+	if err != nil {
+		return "", fmt.Errorf("registration: %w", err)
+	}
+	return g.Lease + "\n" + strconv.FormatInt(g.TTL.Milliseconds(), 10) + "\n" + string(rest), nil
+}
+
+func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
+	key, ok := keyOf(field)
+	text, isText := value.(string)
+	lines := strings.SplitN(text, "\n", 3)
+	if !ok || !isText || len(lines) != 3 {
+		return g, false
+	}
+	ttl, err := strconv.ParseUint(lines[1], 10, 32)
+	if err != nil {
+		return g, false
+	}
+	var rest registration
+	if json.Unmarshal([]byte(lines[2]), &rest) != nil {
+		return g, false
+	}
+	dialect, ok := call.ParseDialect(rest.Dialect)
+	return registry.Registration{
+		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone, Session: rest.Session,
+		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, TTL: time.Duration(ttl) * time.Millisecond, Lease: lines[0],
+	}, ok
+}
+
+// silence is for how long no replica reads before it counts as time in which nobody
+// could renew: replicas read every other second.
+const silence = 15 * time.Second
+
+// registrationsLua begins all scripts. now is in milliseconds.
+const registrationsLua = `
+local leases, ends, ended, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local function changed()
+  redis.call('HSETNX', state, 'epoch', ARGV[2])
+  redis.call('HINCRBY', state, 'version', 1)
+  redis.call('PUBLISH', ARGV[1], '')
+end
+`
+
+// registerScript renews without a notice: nobody else has to know.
+var registerScript = newScript(registrationsLua + `
+local field, value, ttl, lease, renew, most = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
+local old = redis.call('HGET', leases, field)
+local holder = old and string.match(old, '^([^\n]*)\n')
+if renew == '1' and holder and holder ~= lease then return 'superseded' end
+if not old and redis.call('HLEN', leases) >= most then return 'full' end
+redis.call('ZADD', ends, now + ttl, field)
+if old ~= value then
+  redis.call('HSET', leases, field, value)
+  redis.call('ZREM', ended, field)
+  changed()
+end
+return 'registered'
+`)
+
+var withdrawScript = newScript(registrationsLua + `
+local field, lease = ARGV[3], ARGV[4]
+local old = redis.call('HGET', leases, field)
+if not old then return 'unknown' end
+local holder = string.match(old, '^([^\n]*)\n')
+if lease ~= '' and holder and holder ~= lease then return 'superseded' end
+redis.call('ZADD', ended, now, field)
+redis.call('HDEL', leases, field)
+redis.call('ZREM', ends, field)
+changed()
+return 'ended'
+`)
+
+// readScript ends leases first, twice a second at most. It notes when it did, and ends none
+// where that cannot be written: who cannot write could not have renewed either. Where the
+// last note is old, or there is none, leases get their time anew.
+var readScript = newScript(registrationsLua + `
+local since, silence = ARGV[3], tonumber(ARGV[4])
+local function sweep()
+  local last = tonumber(redis.call('HGET', state, 'swept') or '')
+  if last and now >= last and now - last < 500 then return end
+  local noted = redis.pcall('HSET', state, 'swept', now)
+  if type(noted) == 'table' and noted.err then return end
+  local away = not last or now - last > silence
+  if redis.call('HLEN', leases) ~= redis.call('ZCARD', ends) then
+    for _, field in ipairs(redis.call('HKEYS', leases)) do
+      if not redis.call('ZSCORE', ends, field) then redis.call('ZADD', ends, now + 3600000, field) end
+    end
+  end
+  local over = false
+  for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now)) do
+    local value = redis.call('HGET', leases, field)
+    local ttl = value and tonumber(string.match(value, '^[^\n]*\n(%d+)\n') or '')
+    if away and ttl then
+      redis.call('ZADD', ends, now + ttl, field)
+    else
+      redis.call('ZADD', ended, now, field)
+      redis.call('HDEL', leases, field)
+      redis.call('ZREM', ends, field)
+      over = true
+    end
+  end
+  redis.call('ZREMRANGEBYSCORE', ended, '-inf', now - 120000)
+  if over then changed() end
+end
+sweep()
+local v = redis.call('HMGET', state, 'epoch', 'version')
+local version = v[1] and v[2] and v[1] .. ':' .. v[2] or ''
+if version ~= '' and version == since then return {version} end
+return {version, redis.call('HGETALL', leases), redis.call('ZRANGE', ended, 0, -1)}
+`)
+
+var _ registry.Leases = (*Registrations)(nil)

@@ -1,0 +1,226 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/registry"
+)
+
+func registration(addr, lease string) *registry.Registration {
+	return &registry.Registration{
+		Capability: "weather", Addr: addr, Pinned: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:1"), netip.MustParseAddrPort("[2001:db8::7]:1")},
+		Weight: 5, Zone: "a", Session: "s 1", Dialect: call.Live, MaxConcurrent: 8, TTL: time.Hour, Lease: lease,
+	}
+}
+
+// reading reads, and sorts what comes.
+func reading(t *testing.T, r *redisstore.Registrations, since string) registry.Reading {
+	t.Helper()
+	got, err := r.Read(t.Context(), since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got.Live, func(a, b registry.Registration) int { return strings.Compare(a.Addr, b.Addr) })
+	return got
+}
+
+func TestRegistrations(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Registrations(), open().Registrations()
+		if got := reading(t, a, ""); got.Unchanged || len(got.Live)+len(got.Ended) > 0 {
+			t.Errorf("at first: %+v", got)
+		}
+		first, second := registration("10.0.0.7:1", "l1"), registration("weather-0.svc:1", "l2")
+		second.Session, second.Dialect, second.Weight = "", call.Auto, 0
+		for _, g := range []*registry.Registration{first, second} {
+			if err := a.Register(t.Context(), g, false, 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Register(t.Context(), registration("10.0.0.9:1", "l3"), false, 2); !errors.Is(err, registry.ErrFull) {
+			t.Error(err)
+		}
+		got := reading(t, b, "")
+		if want := []registry.Registration{*first, *second}; !reflect.DeepEqual(got.Live, want) {
+			t.Errorf("got  %+v\nwant %+v", got.Live, want)
+		}
+
+		// Renewals are nobody's news; whatever differs is.
+		if err := b.Register(t.Context(), first, true, 2); err != nil {
+			t.Error(err)
+		}
+		if again := reading(t, a, got.Version); !again.Unchanged || again.Version != got.Version {
+			t.Errorf("after a renewal: %+v", again)
+		}
+		first.Weight = 7
+		if err := b.Register(t.Context(), first, true, 2); err != nil {
+			t.Error(err)
+		}
+		if again := reading(t, a, got.Version); again.Unchanged || again.Live[0].Weight != 7 {
+			t.Errorf("after a change: %+v", again)
+		}
+
+		// Who registers last has the lease.
+		last := registration("10.0.0.7:1", "l4")
+		if err := b.Register(t.Context(), last, false, 2); err != nil {
+			t.Error(err)
+		}
+		if err := a.Register(t.Context(), first, true, 2); !errors.Is(err, registry.ErrSuperseded) {
+			t.Error(err)
+		}
+		if _, err := a.Withdraw(t.Context(), first.Key(), "l1"); !errors.Is(err, registry.ErrSuperseded) {
+			t.Error(err)
+		}
+		if ok, err := a.Withdraw(t.Context(), first.Key(), "l4"); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		if ok, err := a.Withdraw(t.Context(), second.Key(), ""); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		if ok, err := b.Withdraw(t.Context(), first.Key(), ""); ok || err != nil {
+			t.Error(ok, err)
+		}
+		if got = reading(t, b, ""); len(got.Live) > 0 || !slices.Contains(got.Ended, first.Key()) || !slices.Contains(got.Ended, second.Key()) {
+			t.Errorf("after all have gone: %+v", got)
+		}
+		// A lease that ended comes back with its holder.
+		if err := a.Register(t.Context(), first, true, 2); err != nil {
+			t.Error(err)
+		}
+		if got = reading(t, b, ""); len(got.Live) != 1 || slices.Contains(got.Ended, first.Key()) {
+			t.Errorf("after one came back: %+v", got)
+		}
+	})
+}
+
+func TestRegistrationsEnd(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := open().Registrations()
+		short := registration("10.0.0.7:1", "l1")
+		short.TTL = time.Millisecond
+		long := registration("10.0.0.8:1", "l2")
+		for _, g := range []*registry.Registration{short, long} {
+			if err := r.Register(t.Context(), g, false, 9); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Time in which nobody has read does not count, so the first reading gives it anew.
+		if got := reading(t, r, ""); len(got.Live) != 2 {
+			t.Errorf("%+v", got)
+		}
+		got := reading(t, r, "")
+		pace := time.NewTicker(10 * time.Millisecond)
+		defer pace.Stop()
+		for over := time.Now().Add(patience); (got.Unchanged || len(got.Live) == 2) && time.Now().Before(over); <-pace.C {
+			got = reading(t, r, got.Version)
+		}
+		if len(got.Live) != 1 || got.Live[0].Addr != long.Addr || !slices.Contains(got.Ended, short.Key()) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A Redis, or all gateways, that were away for a while end nothing.
+func TestRegistrationsOutliveSilence(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := open().Registrations()
+		if err := r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
+			t.Fatal(err)
+		}
+		keys := r.Keys()
+		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
+			return errors.Join(c.ZAdd(ctx, keys[1], redis.Z{Score: 1, Member: "weather 10.0.0.7:1"}).Err(), c.HSet(ctx, keys[3], "swept", "1").Err())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reading(t, r, ""); len(got.Live) != 1 || len(got.Ended) > 0 {
+			t.Errorf("%+v", got)
+		}
+		var ends float64
+		err = r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) (err error) {
+			ends, err = c.ZScore(ctx, keys[1], "weather 10.0.0.7:1").Result()
+			return err
+		})
+		if err != nil || ends < 1e12 {
+			t.Errorf("it ends at %g, %v", ends, err)
+		}
+	})
+}
+
+func TestRegistrationsMalformed(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		r := s.Registrations()
+		if err := r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
+			t.Fatal(err)
+		}
+		before := reading(t, r, "")
+		keys := r.Keys()
+		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
+			return errors.Join(
+				c.HSet(ctx, keys[0], "x", "", "weather a:1", "l\n1", "weather b:1", "l\nx\n{}", "weather c:1", "l\n1\n[]", "weather d:1", "l\n-1\n{}",
+					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1", "l\n1000\n{\"pinned\":[\"10.0.0.7\"]}", "weather g:1", "\x00\xff").Err(),
+				c.HIncrBy(ctx, keys[3], "version", 1).Err(), c.ZAdd(ctx, keys[2], redis.Z{Score: 9e15, Member: "nonsense"}).Err())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := reading(t, r, before.Version)
+		if got.Unchanged || len(got.Live) != 1 || got.Malformed != 8 || len(got.Ended) > 0 {
+			t.Errorf("%+v", got)
+		}
+		if n := s.Stats().Malformed; n != 8 {
+			t.Errorf("%d counted", n)
+		}
+		// Whoever holds the address can have it.
+		if err := r.Register(t.Context(), registration("g:1", "l2"), true, 9); err != nil {
+			t.Error(err)
+		}
+		if got := reading(t, r, got.Version); len(got.Live) != 2 || got.Malformed != 7 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestRegistrationsFollow(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Registrations(), open().Registrations()
+		ctx, cancel := context.WithCancel(t.Context())
+		notices, ended := make(chan struct{}, 100), make(chan struct{})
+		go func() {
+			defer close(ended)
+			b.Follow(ctx, func() { notices <- struct{}{} })
+		}()
+		wait := func() {
+			t.Helper()
+			select {
+			case <-notices:
+			case <-time.After(patience):
+				t.Fatal("no notice")
+			}
+		}
+		wait() // that it follows
+		if err := a.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if _, err := a.Withdraw(t.Context(), registry.Key{Capability: "weather", Addr: "10.0.0.7:1"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		cancel()
+		<-ended
+	})
+}
