@@ -81,6 +81,6 @@ func retryInfo(details string) time.Duration {
 func (h *handler) retryLater(s *relay.Stream, wait time.Duration) {
 	parked := s.Park()
 	time.AfterFunc(wait, func() {
-		parked.Resume(func(s *relay.Stream) { h.retry(s, transitOf(s)) })
+		parked.Resume(func(s *relay.Stream) { h.placeAgain(s, transitOf(s)) })
 	})
 }

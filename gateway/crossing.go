@@ -17,8 +17,9 @@ const ticketHeader = "x-capgate-ticket"
 
 // crossing is what the second passage of a call has to know of the first.
 type crossing struct {
-	target *router.Backend // chosen, and claimed by the first until it ends
-	tries  int
+	target  *router.Backend // chosen, and claimed by the first until it ends
+	tries   int
+	session string // that it was chosen for
 }
 
 // crossings are the calls that went to the translator. Such a call passes the gateway
@@ -69,7 +70,7 @@ func (h *handler) comeBack(t *transit, ticket string) *call.Refusal {
 		t.recorded = true
 		return refusedService
 	}
-	t.target, t.tries, t.assigned = x.target, x.tries, true
+	t.target, t.tries, t.call.Session, t.assigned = x.target, x.tries, x.session, true
 	return nil
 }
 

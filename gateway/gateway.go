@@ -22,13 +22,15 @@ import (
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // maxMessage is the longest message that the front doors inside the process take, in
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but BackendTLS, Redis, Drain, Loads and Log are required.
+// Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads
+// and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -36,8 +38,9 @@ type Config struct {
 	Router     *router.Router
 	Metrics    *observe.Metrics
 	Recorder   *observe.Recorder
-	BackendTLS TLSOf         // of Router's table; nil: all cleartext
-	Redis      func() string // how the store that replicas share is, for operators; nil: there is none
+	BackendTLS TLSOf            // of Router's table; nil: all cleartext
+	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
+	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
 	Loads      func() ConfigState // of the configuration, for /readyz; nil: nothing is said of it
 	Log        *slog.Logger       // nil: discard
@@ -71,6 +74,9 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.BackendTLS == nil {
 		cfg.BackendTLS = func(string) *tls.Config { return nil }
 	}
+	if cfg.Affinity == nil {
+		cfg.Affinity = affinity.New(affinity.Config{}, nil)
+	}
 	g := &Gateway{cfg: cfg, served: make(chan struct{})}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
@@ -81,6 +87,7 @@ func New(cfg Config) (*Gateway, error) {
 		statuses:   newStatuses(),
 		inflater:   newInflater(maxMessage),
 		crossings:  newCrossings(),
+		affinity:   cfg.Affinity,
 		log:        cfg.Log,
 	}
 	g.inflater = h.inflater
@@ -103,6 +110,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
+	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
 	h.services = g.startServices()
 	return g, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // Identifier says who calls. It must not block: it runs on a connection's reader.
@@ -46,6 +47,7 @@ type handler struct {
 	statuses   *statuses
 	inflater   *inflater
 	crossings  *crossings
+	affinity   *affinity.Keeper
 	transits   transitPool
 }
 
@@ -61,12 +63,12 @@ func (h *handler) Headers(s *relay.Stream) {
 		return
 	}
 	switch t.call.Method {
-	case call.Invoke, call.StreamInvoke, call.Healthcheck:
+	case call.Invoke, call.StreamInvoke, call.Healthcheck, call.DownloadOutputArtifact:
 		// A Healthcheck is answered here, and not before its caller has asked: some take
 		// an early answer for a broken stream.
 		s.ReadMessage()
 	default:
-		h.pass(s, t, "")
+		h.pass(s, t, first{})
 	}
 }
 
@@ -77,9 +79,9 @@ func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 	case msg.Missing:
 		h.refuse(s, t, refusedNoMessage)
 	case t.call.Method == call.Healthcheck:
-		h.pass(s, t, "") // its message says nothing
-	case msg.Compressed && h.router.Table().Names(t.keyOf(s, "")):
-		h.pass(s, t, "") // named outside the message, which need not be unpacked
+		h.pass(s, t, first{}) // its message says nothing
+	case msg.Compressed && h.named(t.keyOf(s, "")):
+		h.pass(s, t, first{}) // its message need not be unpacked
 	case msg.Compressed:
 		if refusal := h.inflater.start(s, msg.Data, h.plainMessage); refusal != nil {
 			h.refuse(s, t, refusal)
@@ -91,28 +93,36 @@ func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 
 func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusal) {
 	t := transitOf(s)
-	var capability string
+	var m first
 	if refusal == nil {
-		capability, refusal = t.readKey(msg)
+		m, refusal = t.read(msg)
 	}
 	if refusal != nil {
 		h.refuse(s, t, refusal)
 		return
 	}
-	h.pass(s, t, capability)
+	h.pass(s, t, m)
 }
 
 // pass is the line that the package's drawing shows; identify came before it, and
-// record (Done) comes after it. capability is what the first message says.
-func (h *handler) pass(s *relay.Stream, t *transit, capability string) {
-	refusal := h.resolve(s, t, capability)
+// record (Done) comes after it. m is what the first message says.
+func (h *handler) pass(s *relay.Stream, t *transit, m first) {
+	refusal := h.resolve(s, t, m.capability)
 	if refusal == nil {
 		refusal = h.decide(t)
 	}
-	if refusal == nil && t.call.Method == call.Healthcheck && t.call.Dialect != call.Legacy {
+	switch {
+	case refusal != nil:
+		h.refuse(s, t, refusal)
+	case t.call.Method == call.Healthcheck && t.call.Dialect != call.Legacy:
 		s.Reply(healthReply(t.fleet))
-		return
+	default:
+		h.place(s, t, m)
 	}
+}
+
+// send goes on with the line once the call's place, if it has one, is known.
+func (h *handler) send(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	if refusal == nil {
 		refusal = h.route(t)
 	}
@@ -168,10 +178,16 @@ func (h *handler) route(t *transit) (refusal *call.Refusal) {
 	if t.own {
 		return nil
 	}
-	if t.assigned {
+	switch {
+	case t.assigned:
 		t.assigned = false
-	} else if t.target, t.claim, refusal = t.fleet.Route(t.target); refusal != nil {
-		return refusal
+	case t.place.Backend != nil:
+		t.claim = t.fleet.Claim(t.place.Backend, t.target != nil)
+		t.target = t.place.Backend
+	default:
+		if t.target, t.claim, refusal = t.fleet.Route(t.target); refusal != nil {
+			return refusal
+		}
 	}
 	t.mode = dialect.Translate(t.call.Method, t.call.Dialect, t.target.Dialect())
 	if t.mode == dialect.Impossible {
@@ -191,7 +207,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		return
 	}
 	if t.mode == dialect.Convert {
-		t.ticket = h.crossings.leave(t.ticket, crossing{t.target, t.tries})
+		t.ticket = h.crossings.leave(t.ticket, crossing{t.target, t.tries, strings.Clone(t.call.Session)})
 		s.SetHeader(ticketHeader, t.ticket)
 		s.SetHeader(capabilityHeader, t.call.Capability)
 		s.Forward(h.services)
@@ -213,6 +229,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 	}
 	if t.outcome.Reset(t.call.Method, t.call.Dialect) {
 		t.scanned = true
+		h.watchArtifacts(t)
 		s.TapResponse(&t.outcome)
 	}
 	s.Forward(upstreamOf(t.target))
@@ -229,6 +246,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 		h.refuse(s, t, refusedService)
 		return
 	}
+	t.missed(err)
 	allowed := t.again
 	t.again = false
 	if t.tries++; t.tries >= maxTries || !allowed && !t.fleet.AllowRetry() {
@@ -239,15 +257,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 		h.retryLater(s, t.wait)
 		return
 	}
-	h.retry(s, t)
-}
-
-func (h *handler) retry(s *relay.Stream, t *transit) {
-	if refusal := h.route(t); refusal != nil {
-		h.refuse(s, t, refusal)
-		return
-	}
-	h.forward(s, t)
+	h.placeAgain(s, t)
 }
 
 // Explain is the relay's own reason to end a call, in the words of the one table.
@@ -265,6 +275,9 @@ func (h *handler) refuse(s *relay.Stream, t *transit, refusal *call.Refusal) {
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := transitOf(s)
 	t.done(t.learned(r))
+	if r.Forwarded > 0 {
+		t.place.Pinned.Used()
+	}
 	if h.records(t) {
 		rec := t.recordOf(s, r)
 		h.recorder.Record(&rec)

@@ -15,6 +15,12 @@ var (
 		Message: "the call ended without a request message"}
 	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed InvokeRequest"}
+	refusedDownload = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+		Message: "the request is not a well-formed DownloadOutputArtifactRequest"}
+	refusedTwoSessions = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_CONFLICT",
+		Message: "the call names two sessions, by session_id of the message and by metadata x-session-id, or twice by the latter"}
+	refusedSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_INVALID",
+		Message: "the session's id is longer than 512 bytes"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
 	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",

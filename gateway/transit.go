@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // transit is what is remembered of one call while it passes. It is the Value of the
@@ -28,6 +29,9 @@ type transit struct {
 	own      bool          // for a service of the gateway's own
 	scanned  bool          // outcome sees the response
 	outcome  dialect.Scanner
+	place    affinity.Answer            // where the call has to go
+	named    []string                   // the artifacts that it names
+	mentions *dialect.Mentions          // sees the response; nil until it is needed
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
 	begun    bool                       // counted as in flight there
 	ticket   string                     // went to the translator with it; see crossings
@@ -71,8 +75,8 @@ func (p *transitPool) put(t *transit) {
 	if cap(words) > wordsKept {
 		words = nil
 	}
-	outcome := t.outcome
-	*t = transit{words: words[:0], outcome: outcome}
+	outcome, mentions := t.outcome, t.mentions
+	*t = transit{words: words[:0], outcome: outcome, mentions: mentions}
 	p.pool.Put(t)
 }
 
@@ -100,16 +104,30 @@ func serviceOf(path string) string {
 	return ""
 }
 
-// readKey takes the routing fields out of the first message. The capability is part of
-// msg, the rest is kept.
-func (t *transit) readKey(msg []byte) (capability string, refusal *call.Refusal) {
+// first is what the first message says that only matters while the call's way is
+// chosen. The slices are parts of the message.
+type first struct {
+	capability string // part of the message, too
+	args       []byte
+	artifact   []byte // that is to be downloaded
+}
+
+// read takes out of the first message what the call is routed by.
+func (t *transit) read(msg []byte) (m first, refusal *call.Refusal) {
+	if t.call.Method == call.DownloadOutputArtifact {
+		id, err := dialect.ReadArtifactID(msg)
+		if err != nil {
+			return first{}, refusedDownload
+		}
+		return first{artifact: id}, nil
+	}
 	key, err := dialect.ReadKey(msg)
 	if err != nil {
-		return "", refusedMalformed
+		return first{}, refusedMalformed
 	}
 	t.call.Tool = t.keep(view(key.Tool))
 	t.call.Session = t.keep(view(key.Session))
-	return view(key.Capability), nil
+	return first{capability: view(key.Capability), args: key.Args}, nil
 }
 
 // keyOf is everything in a call that names its capability. message is what the first

@@ -14,10 +14,12 @@ type Backend struct {
 	ID         int
 	Addr       string // host:port
 	Capability string // the fleet's
+	Session    string // the only session whose calls come here; "": any
 	// Attached is what the gateway keeps with the backend: its connections. It is set
 	// before a table with the backend is in force, and then never.
 	Attached any
 
+	hash       uint64 // of Addr
 	configured call.Dialect
 	detected   atomic.Uint32 // call.Dialect that health found
 	standing   *standing     // of the fleet
@@ -32,6 +34,10 @@ type turnout struct {
 	returns      atomic.Int32 // ejections since its last success
 	ejectedUntil atomic.Int64 // time of the clock; changed with standing.mu held
 	rampUntil    atomic.Int64 // time of the clock at which it has its whole share; changed with standing.mu held
+
+	gone atomic.Bool   // nobody listens there, as far as is known
+	dead atomic.Bool   // by probes; changed with standing.mu held
+	life atomic.Uint32 // how often it was found gone
 
 	ejectedFor Class // guarded by standing.mu
 	out        bool  // calls did not come here; guarded by standing.mu
@@ -51,8 +57,11 @@ type load struct {
 }
 
 // newBackend makes a backend that owns load.
-func newBackend(id int, capability, addr string, configured call.Dialect, s *standing, load *load) *Backend {
-	b := &Backend{ID: id, Addr: addr, Capability: capability, configured: configured, standing: s, load: load}
+func newBackend(id int, f *FleetConfig, c BackendConfig, s *standing, load *load) *Backend {
+	b := &Backend{
+		ID: id, Addr: c.Addr, Capability: f.Capability, Session: c.Session,
+		hash: hashOf(c.Addr), configured: f.Dialect, standing: s, load: load,
+	}
 	load.backend, load.clock = b, s.clock
 	return b
 }
@@ -100,6 +109,7 @@ func (l *load) forgive(now time.Duration) {
 	t := &l.backend.turnout
 	t.failures.Store(0)
 	t.missed.Store(0)
+	t.gone.Store(false)
 	if t.returns.Load() == 0 {
 		return
 	}

@@ -64,6 +64,9 @@ type standing struct {
 
 // eject keeps calls from a backend for a while, if the fleet can do without it.
 func (s *standing) eject(b *Backend, why Class, now time.Duration) {
+	if b.Session != "" {
+		return // its session has no other
+	}
 	if int64(now) < b.turnout.ejectedUntil.Load() {
 		return // one of the calls that were there when it was ejected
 	}

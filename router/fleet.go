@@ -22,7 +22,8 @@ type Fleet struct {
 	// a table with the fleet is in force, and then never.
 	Attached any
 
-	cfg      FleetConfig
+	cfg FleetConfig
+	affinity
 	standing *standing
 	members  []member // Backends
 	ejection Ejection

@@ -86,7 +86,7 @@ func (f *Fleet) musterIfDue(now time.Duration) *picker {
 func (f *Fleet) candidates(r *roll) []member {
 	weighted, healthy := 0, 0
 	for i, m := range f.members {
-		if m.weight > 0 {
+		if m.weight > 0 && m.Session == "" {
 			weighted++
 			if f.states[i].State.Usable() {
 				healthy++
@@ -97,7 +97,9 @@ func (f *Fleet) candidates(r *roll) []member {
 	candidates := make([]member, 0, weighted)
 	for i, m := range f.members {
 		state := &f.states[i]
+		m.probed(state, r.panicked && m.Session == "")
 		switch {
+		case m.Session != "": // calls find it by their session
 		case m.weight == 0:
 			r.off++
 			m.turnout.out = true
@@ -195,9 +197,13 @@ func (f *Fleet) noBackend() *call.Refusal {
 		Metadata:   map[string]string{"capability": f.Capability},
 		RetryAfter: retryAfter,
 	}
-	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return m.weight > 0 }); {
+	free := func(m member) bool { return m.Session == "" }
+	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return free(m) && m.weight > 0 }); {
 	case len(f.members) == 0:
 		r.Reason, r.Message = "NO_BACKEND", "capability "+f.Capability+" has no backends"
+		return r
+	case !slices.ContainsFunc(f.members, free):
+		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" belong to other sessions"
 		return r
 	case off:
 		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" have the weight 0"

@@ -33,15 +33,17 @@ type FleetConfig struct {
 	Deadlines  Deadlines
 	Ejection   Ejection
 	Retries    Retries
-	Idempotent []string      // tools that may be carried out twice for one call; "*": all
+	Idempotent []string // tools that may be carried out twice for one call; "*": all
+	Affinity   Affinity
 	SlowStart  time.Duration // in which a backend that comes back gets its whole share of calls; default 30 s; negative: none
 }
 
 // BackendConfig is one backend of a fleet.
 type BackendConfig struct {
-	Addr   string // host:port
-	Weight int    // share of calls, against the other backends'; default 100; negative: no new calls
-	Zone   string // where it is; default nowhere
+	Addr    string // host:port
+	Weight  int    // share of calls, against the other backends'; default 100; negative: no new calls
+	Zone    string // where it is; default nowhere
+	Session string // it serves this session, which goes nowhere else, and no other; default any
 }
 
 // Addrs are backends of which nothing but host:port is said.
@@ -69,7 +71,7 @@ type Table struct {
 
 // NewTable makes a table. Fleets of which cfg says the same as it did when prev, which
 // may be nil, was made are the same, so that one new backend among 10,000 fleets costs
-// one new fleet. Backends that prev has with the same capability, address and dialect,
+// one new fleet. Backends that prev has with the same capability, address, session and dialect,
 // reached in the same way, are the same too: they keep in-flight count and what is
 // known of them. The others are unknown until health speaks of them. The table keeps what
 // cfg points to.
@@ -152,14 +154,15 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		}
 		seen[c.Addr] = true
 		b := stay[c.Addr]
-		if b == nil {
-			b = newBackend(t.nextID, cfg.Capability, c.Addr, cfg.Dialect, f.standing, &loads[i])
+		if b == nil || b.Session != c.Session {
+			b = newBackend(t.nextID, cfg, c, f.standing, &loads[i])
 			b.turnout.out = before != nil // one that joins starts slowly
 			t.nextID++
 		}
 		f.Backends = append(f.Backends, b)
 		f.members = append(f.members, member{Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone})
 	}
+	f.stick(cfg.Affinity)
 	known := health.NewSnapshot(f.Capability, nil)
 	f.standing.mu.Lock()
 	defer f.standing.mu.Unlock()

@@ -52,6 +52,7 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	// The only fleet takes every call of the protocol, so that clients that name no
 	// capability for an upload, download or health check work as they are.
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
+	fleet.Affinity.SharedArtifacts = true
 	cfg.Fleets = []config.Fleet{fleet}
 	cfg.Log.Format = "text"
 	cfg.Drain.Delay = 0 // no load balancer has to notice

@@ -87,7 +87,7 @@ func newPlannedFleet(from *config.Fleet, members []registry.Member, secure *tls.
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
 			continue
 		}
-		f.route.Backends = append(f.route.Backends, router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone})
+		f.route.Backends = append(f.route.Backends, router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session})
 		f.probe.Backends = append(f.probe.Backends, m.Addr)
 	}
 	return f
@@ -103,14 +103,18 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		},
 		Idempotent: f.Idempotent,
 		Retries:    router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
-		SlowStart:  orNone(f.SlowStart),
+		Affinity: router.Affinity{
+			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
+			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
+		},
+		SlowStart: orNone(f.SlowStart),
 	}
 }
 
 func backends(f *config.Fleet) []router.BackendConfig {
 	var all []router.BackendConfig
 	for _, b := range f.Backends {
-		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone})
+		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone, Session: b.Session})
 	}
 	return all
 }

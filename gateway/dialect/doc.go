@@ -5,6 +5,7 @@
 //	paths.go       which gRPC path is which RPC of which dialect, and what two dialects share
 //	key.go         reads the routing fields out of an InvokeRequest without unmarshalling it
 //	outcome.go     reads what became of a call out of its response bytes as they pass
+//	mentions.go    finds the ids of artifacts in results and arguments
 //	translator.go  a gRPC server that carries uploads from one dialect into another
 //	metadata.go    what of a call's metadata a translated call takes along
 //

@@ -16,6 +16,7 @@ var (
 // Field numbers of InvokeRequest, the same in the doc and live dialects.
 const (
 	fieldToolName     = 1
+	fieldArgs         = 2
 	fieldSessionID    = 4
 	fieldCapabilityID = 5
 )
@@ -26,6 +27,7 @@ type Key struct {
 	Tool       []byte
 	Session    []byte
 	Capability []byte
+	Args       []byte // not looked at
 }
 
 // ReadKey reads the routing fields of an InvokeRequest of the doc or live dialect by
@@ -57,7 +59,7 @@ func ReadKey(msg []byte) (Key, error) {
 		}
 		msg = msg[n:]
 		if field := k.field(num); field != nil {
-			if !utf8.Valid(v) {
+			if num != fieldArgs && !utf8.Valid(v) {
 				return Key{}, ErrUTF8
 			}
 			*field = v
@@ -70,10 +72,19 @@ func (k *Key) field(num protowire.Number) *[]byte {
 	switch num {
 	case fieldToolName:
 		return &k.Tool
+	case fieldArgs:
+		return &k.Args
 	case fieldSessionID:
 		return &k.Session
 	case fieldCapabilityID:
 		return &k.Capability
 	}
 	return nil
+}
+
+// ReadArtifactID reads the id of the artifact that a DownloadOutputArtifactRequest asks
+// for, in either dialect, as ReadKey reads.
+func ReadArtifactID(msg []byte) ([]byte, error) {
+	k, err := ReadKey(msg)
+	return k.Tool, err // both are field 1
 }

@@ -25,8 +25,8 @@ var outcomeNames = [...]string{"unknown", "ok", "tool_error", "cut_off"}
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // Scanner finds the outcome of a call in its response while the bytes pass by, in
-// whatever pieces they come. It keeps no payload, only numbers, and does not look at
-// the bytes of length-delimited fields. It is a relay.Tap.
+// whatever pieces they come. It keeps no payload, only numbers, and looks at the bytes of
+// length-delimited fields only for Watch. It is a relay.Tap.
 //
 // A Scanner may be reused; the zero value reports OutcomeUnknown until Reset.
 type Scanner struct {
@@ -38,6 +38,8 @@ type Scanner struct {
 	left    uint32
 	opaque  bool // the message cannot be read: compressed or malformed
 	field   fieldReader
+
+	mentions *Mentions // sees the payload; may be nil
 
 	seen, failed, unread, done bool // over all messages so far; done: of the last one
 }
@@ -81,6 +83,9 @@ func (s *Scanner) Reset(m call.Method, d call.Dialect) bool {
 	return s.shape.errorField != 0
 }
 
+// Watch lets m see the payload of the response, after Reset.
+func (s *Scanner) Watch(m *Mentions) { s.mentions = m }
+
 // Body takes the next bytes of the response.
 func (s *Scanner) Body(p []byte) {
 	if s.shape.errorField == 0 {
@@ -92,7 +97,7 @@ func (s *Scanner) Body(p []byte) {
 			continue
 		}
 		n := min(uint64(s.left), uint64(len(p)))
-		if !s.opaque && !s.field.read(p[:n], s.shape) {
+		if !s.opaque && !s.field.read(p[:n], s.shape, s.mentions) {
 			s.opaque = true
 		}
 		p = p[n:]
@@ -154,6 +159,7 @@ type fieldReader struct {
 	shift  uint8  // bits of varint so far
 	expect expectation
 	num    protowire.Number // the current field
+	bytes  bool             // it is length-delimited
 	depth  int              // open groups
 
 	hasError, done bool // as the last values of their fields say
@@ -172,11 +178,13 @@ const (
 const maxDepth = protowire.DefaultRecursionLimit
 
 // read takes the message's next bytes. It is false when they are not protobuf.
-func (f *fieldReader) read(b []byte, sh shape) bool {
+func (f *fieldReader) read(b []byte, sh shape, m *Mentions) bool {
 	for len(b) > 0 {
 		if f.skip > 0 {
 			n := min(f.skip, uint64(len(b)))
-			f.skip -= n
+			if f.skip -= n; m != nil && f.payload() {
+				m.see(b[:n], f.skip == 0)
+			}
 			b = b[n:]
 			continue
 		}
@@ -223,7 +231,7 @@ func (f *fieldReader) tag(v uint64) bool {
 	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber && f.depth == 0 {
 		return false
 	}
-	f.num = num
+	f.num, f.bytes = num, typ == protowire.BytesType
 	switch typ {
 	case protowire.VarintType:
 		f.expect = aValue
@@ -244,6 +252,10 @@ func (f *fieldReader) tag(v uint64) bool {
 	}
 	return true
 }
+
+// payload says whether the value that is passed over is the message's payload, which is
+// field 1 of all responses that are scanned: the result, a piece of it, an artifact's id.
+func (f *fieldReader) payload() bool { return f.num == 1 && f.depth == 0 && f.bytes }
 
 // complete is whether the message may end here.
 func (f *fieldReader) complete() bool {

@@ -46,6 +46,29 @@ func ParseDialect(name string) (Dialect, bool) {
 	return Auto, false
 }
 
+// Class is what kind of capability a fleet serves.
+type Class uint8
+
+// The classes.
+const (
+	Tool        Class = iota // answers each call by itself
+	Environment              // keeps state between the calls of a session
+)
+
+var classNames = [...]string{"tool", "environment"}
+
+func (c Class) String() string { return classNames[c] }
+
+// ParseClass reads a class's name as the configuration spells it.
+func ParseClass(name string) (Class, bool) {
+	for i, n := range classNames {
+		if n == name {
+			return Class(i), true
+		}
+	}
+	return Tool, false
+}
+
 // Call is what the gateway knows about one call while it passes through.
 // It holds neither arguments nor results.
 type Call struct {
@@ -56,5 +79,5 @@ type Call struct {
 	Dialect    Dialect // the dialect that the caller speaks; Auto when Method is Other
 	Capability string  // routing key; "" until it is known
 	Tool       string  // tool_name, "" where the RPC has none
-	Session    string  // session_id, "" where the RPC has none
+	Session    string  // session_id, or metadata x-session-id where that is asked for; "" where there is none
 }

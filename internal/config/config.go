@@ -62,6 +62,8 @@ type Fleet struct {
 	Ejection   Ejection      // ejection: when the ends of calls take a backend out, long before a probe
 	Retry      Retry         // retry: second tries of calls that provably did not start
 	Idempotent []string      // idempotent: tools that may be carried out twice for one call, so that a call may be tried again although a lost backend may have begun it; "*": all tools, and every other call but uploads; default none
+	Class      call.Class    // class: tool, which answers each call by itself (the default), or environment, which keeps state between the calls of a session
+	Affinity   Affinity      // what has to come to the same backend; each field is the fleet's own
 	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
 	Policy     string        // policy: for tools of which nothing else is said; this version allows every call, so only "allow", the default, is taken
 	TLS        BackendTLS    // tls: to the backends; default cleartext
@@ -69,9 +71,10 @@ type Fleet struct {
 
 // Backend is one server of a fleet.
 type Backend struct {
-	Addr   string // addr: host:port, unique within the fleet; a name is resolved at each connect
-	Weight int    // weight: share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls; default 100, so that a canary with 5 gets a twentieth of what each other one gets
-	Zone   string // zone: where it is; default nowhere
+	Addr    string // addr: host:port, unique within the fleet; a name is resolved at each connect
+	Weight  int    // weight: share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls; default 100, so that a canary with 5 gets a twentieth of what each other one gets
+	Zone    string // zone: where it is; default nowhere
+	Session string // session: it serves this session, which goes nowhere else, and no other, at most 512 bytes; default any
 }
 
 // Ejection is when calls stop going to a backend for a while because of how calls to
@@ -90,6 +93,14 @@ type Ejection struct {
 type Retry struct {
 	Share float64 // share: of the calls of about the last 10 s that may be tried again, 0 to 1; default 0.1
 	Floor int     // floor: second tries per second that are allowed besides, 0 to 10000; default 10
+}
+
+// Affinity is which calls of a fleet have to come to the same backend.
+type Affinity struct {
+	Sessions        bool          // affinity: session: calls of one session go to one backend, while it lives; none: they go to any; default session for the class environment, else none
+	SessionTTL      time.Duration // session_ttl: how long a session keeps its backend without a call, 10s to 720h; default 1h
+	SharedArtifacts bool          // artifacts: shared: backends find each other's files, so that calls that name one go to any; own: they go to the backend that has it; default own
+	ArtifactTTL     time.Duration // artifact_ttl: how long it is remembered which backend has a file, 10s to 720h; default 24h
 }
 
 // Deadline bounds the calls of a fleet.
@@ -137,6 +148,7 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 		Health:     Health{Interval: 5 * time.Second, Timeout: time.Second, Jitter: 0.1, Rise: 2, Fall: 2},
 		Ejection:   Ejection{Failures: 5, ConnectFailures: 1, TimeoutLeast: time.Second, Base: 5 * time.Second, Max: 5 * time.Minute},
 		Retry:      Retry{Share: 0.1, Floor: 10},
+		Affinity:   Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
 		SlowStart:  30 * time.Second,
 		Policy:     "allow",
 	}

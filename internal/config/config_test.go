@@ -65,6 +65,7 @@ fleets:
 			Retry:      config.Retry{Floor: 3},
 			Idempotent: []string{"get_forecast", "*"},
 			Dialect:    call.Live,
+			Affinity:   config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
 			Deadline:   config.Deadline{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
 			Health:     config.Health{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5, Rise: 1, Fall: 3},
 			Policy:     "allow",
@@ -158,7 +159,7 @@ func TestParseErrors(t *testing.T) {
 			`f:1: zone: "a b" is not a zone`, `f:5: fleets[0].backends[0].weight: "10001" is not possible; it must be a whole number from 0 to 10000`,
 			`f:5: fleets[0].backends[0].zone: "x/y" is not a zone`, `f:6: fleets[0].backends[1].addr: needed: the backend's host:port`,
 			`f:7: fleets[0].backends[2].addr: b:1 is given twice`, `f:8: fleets[0].backends[3].addr: "b" is not an address`,
-			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, weight, zone`}},
+			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, weight, zone`}},
 		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, connect_failures: x, timeout_least: 0s, base: 1ms, max: 1s}\n  retry: {share: 2, floor: -1}\n  slow_start: -1s\n", []string{
 			`f:4: fleets[0].ejection.failures: "-1" is not possible; it must be a whole number from 0 to 1000`, `f:4: fleets[0].ejection.connect_failures: "x"`,
 			`f:4: fleets[0].ejection.timeout_least: 0 is not possible`, `f:4: fleets[0].ejection.base: 1ms is too short; it must be at least 10ms`,

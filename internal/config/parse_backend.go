@@ -18,9 +18,10 @@ func (p *parser) backend(f *Fleet) field {
 		} else {
 			where = at.child("addr")
 			p.mapping(at, map[string]field{
-				"addr":   p.text(&b.Addr, checkBackend),
-				"weight": p.integer(&b.Weight, 0, 10_000),
-				"zone":   p.text(&b.Zone, checkZone),
+				"addr":    p.text(&b.Addr, checkBackend),
+				"weight":  p.integer(&b.Weight, 0, 10_000),
+				"zone":    p.text(&b.Zone, checkZone),
+				"session": p.text(&b.Session, checkSession),
 			})
 			if b.Addr == "" {
 				p.missing(at, "addr", "needed: the backend's host:port")

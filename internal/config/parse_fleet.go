@@ -10,20 +10,27 @@ import (
 
 func (p *parser) fleet(at place) {
 	f := DefaultFleet("")
+	var sessions string
 	p.mapping(at, map[string]field{
-		"capability": p.capability(&f),
-		"services":   p.list(p.service(&f)),
-		"backends":   p.list(p.backend(&f)),
-		"dialect":    p.dialect(&f),
-		"deadline":   p.deadline(&f),
-		"health":     p.health(&f),
-		"ejection":   p.ejection(&f),
-		"retry":      p.retry(&f),
-		"idempotent": p.list(p.tool(&f)),
-		"slow_start": p.duration(&f.SlowStart, 0),
-		"policy":     p.text(&f.Policy, checkPolicy),
-		"tls":        p.backendTLS(&f),
+		"capability":   p.capability(&f),
+		"services":     p.list(p.service(&f)),
+		"backends":     p.list(p.backend(&f)),
+		"dialect":      p.dialect(&f),
+		"class":        p.class(&f),
+		"affinity":     p.affinity(&sessions),
+		"session_ttl":  p.period(&f.Affinity.SessionTTL),
+		"artifacts":    p.artifacts(&f),
+		"artifact_ttl": p.period(&f.Affinity.ArtifactTTL),
+		"deadline":     p.deadline(&f),
+		"health":       p.health(&f),
+		"ejection":     p.ejection(&f),
+		"retry":        p.retry(&f),
+		"idempotent":   p.list(p.tool(&f)),
+		"slow_start":   p.duration(&f.SlowStart, 0),
+		"policy":       p.text(&f.Policy, checkPolicy),
+		"tls":          p.backendTLS(&f),
 	})
+	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
 	if f.Capability == "" {
 		p.missing(at, "capability", "needed: the id under which callers name this fleet")
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // Patience is how long a test waits for what should come at once.
@@ -34,6 +35,9 @@ type Options struct {
 	Domains []string       // weather.<domain> as :authority names the capability weather
 	Relay   relay.Config   // limits of the relay
 	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
+
+	Store    affinity.Store  // that gateways share; default none
+	Affinity affinity.Config // default Wait: Patience
 }
 
 // Fleet is one capability and its backends.
@@ -47,8 +51,10 @@ type Fleet struct {
 	Retries    router.Retries
 	Idempotent []string // tools
 	SlowStart  time.Duration
-	Health     health.Config // default Interval: an hour, so that a backend is probed once
-	Unprobed   bool          // health never looks at the backends, which stay usable
+	Affinity   router.Affinity
+	Reserved   map[string]string // addresses of backends that serve one session, to that
+	Health     health.Config     // default Interval: an hour, so that a backend is probed once
+	Unprobed   bool              // health never looks at the backends, which stay usable
 }
 
 // Gateway is a gateway that serves.
@@ -59,6 +65,7 @@ type Gateway struct {
 
 	gateway   *gateway.Gateway
 	prober    *health.Prober
+	affinity  *affinity.Keeper
 	accessLog *observe.AccessLog
 	watch     *watch
 	label     string // of every goroutine of it
@@ -101,9 +108,13 @@ func (g *Gateway) build(o Options) error {
 	routes := router.Config{Domains: o.Domains}
 	var probes []health.Fleet
 	for _, f := range o.Fleets {
+		backends := router.Addrs(f.Backends...)
+		for i := range backends {
+			backends[i].Session = f.Reserved[backends[i].Addr]
+		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
-			Capability: f.Capability, Services: f.Services, Backends: router.Addrs(f.Backends...), Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, SlowStart: f.SlowStart,
+			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue
@@ -136,7 +147,12 @@ func (g *Gateway) build(o Options) error {
 		drain = *o.Drain
 	}
 	o.Relay.Log = logger
+	if o.Affinity.Wait == 0 {
+		o.Affinity.Wait = Patience
+	}
+	g.affinity = affinity.New(o.Affinity, o.Store)
 	g.gateway, err = gateway.New(gateway.Config{
+		Affinity:   g.affinity,
 		Relay:      o.Relay,
 		Identifier: single{},
 		Decider:    policy.New(),
@@ -157,11 +173,12 @@ func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Singl
 func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
 	defer close(g.stopped)
 	probing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var prober sync.WaitGroup
-	prober.Go(func() { g.prober.Run(probing) })
+	var beside sync.WaitGroup
+	beside.Go(func() { g.prober.Run(probing) })
+	beside.Go(func() { g.affinity.Run(probing) })
 	g.err = g.gateway.Run(ctx, public, admin)
 	stop()
-	prober.Wait()
+	beside.Wait()
 	_ = g.accessLog.Close() // a Log never fails
 }
 

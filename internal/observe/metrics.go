@@ -40,6 +40,7 @@ type Metrics struct {
 	fleets    atomic.Pointer[iter.Seq[Fleet]]
 	config    atomic.Pointer[func() ConfigLoads]
 	redis     atomic.Pointer[func() Redis]
+	affinity  *affinityCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -49,11 +50,13 @@ type Metrics struct {
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
+	m.affinity = newAffinityCollector()
 	m.unknown = newCapabilityMetrics("", m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
 		reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		reg.Register(newCollector(m)),
+		reg.Register(m.affinity),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

@@ -1,0 +1,173 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// idName is what results and arguments call the id of an artifact, wherever in their JSON.
+var idName = []byte(`"capability_artifact_id"`)
+
+const (
+	nameTail    = 23  // bytes in which idName may have begun without an end
+	maxID       = 512 // bytes of an id; longer ones are not reported
+	maxMentions = 64  // of one call; further ones are not reported
+)
+
+// Mentions finds the ids of artifacts in the payload of a response while it passes, in
+// whatever pieces. It keeps no more of it than the end of a piece in which a name may
+// have begun, and the id that is being read.
+type Mentions struct {
+	found func(id string)
+	plain bool // the payload is an id itself
+
+	state  mention
+	tail   [nameTail]byte // the end of what was seen, in which a name may have begun
+	tailed int
+	id     []byte // the literal so far, with its first quote
+	count  int
+}
+
+// mention is how far the name and the value of an id have been read.
+type mention uint8
+
+const (
+	searching mention = iota
+	colon             // the name was there
+	quote             // and the colon
+	inside            // the value
+	escaped           // a backslash of it
+)
+
+// Watches says whether responses to m can mention artifacts.
+func Watches(m call.Method) bool {
+	return m == call.Invoke || m == call.StreamInvoke || m == call.UploadInputArtifact
+}
+
+// NewMentions gives every id to found, in a string of its own, while the bytes pass.
+func NewMentions(found func(id string)) *Mentions { return &Mentions{found: found} }
+
+// Reset makes ms ready for the response to a call of m.
+func (ms *Mentions) Reset(m call.Method) {
+	*ms = Mentions{found: ms.found, plain: m == call.UploadInputArtifact, id: ms.id[:0]}
+}
+
+// see takes the next piece of the payload; last is true when a value of the field ends.
+func (ms *Mentions) see(p []byte, last bool) {
+	if ms.plain {
+		if ms.id = append(ms.id, p[:min(len(p), maxID+1-len(ms.id))]...); last {
+			ms.report(string(ms.id))
+			ms.id = ms.id[:0]
+		}
+		return
+	}
+	for len(p) > 0 && ms.count < maxMentions {
+		if ms.state == searching {
+			p = ms.search(p)
+		} else {
+			p = ms.value(p)
+		}
+	}
+}
+
+// search looks for the name, and returns what follows it.
+func (ms *Mentions) search(p []byte) []byte {
+	if ms.tailed > 0 {
+		// The name may have begun in what was seen before.
+		var seam [2 * nameTail]byte
+		n := copy(seam[:], ms.tail[:ms.tailed])
+		n += copy(seam[n:n+nameTail], p)
+		if at := bytes.Index(seam[:n], idName); at >= 0 {
+			rest := at + len(idName) - ms.tailed
+			ms.tailed, ms.state = 0, colon
+			return p[rest:]
+		}
+	}
+	if at := bytes.Index(p, idName); at >= 0 {
+		ms.tailed, ms.state = 0, colon
+		return p[at+len(idName):]
+	}
+	ms.keepTail(p)
+	return nil
+}
+
+// keepTail keeps the last bytes of what was seen.
+func (ms *Mentions) keepTail(p []byte) {
+	if len(p) >= nameTail {
+		ms.tailed = copy(ms.tail[:], p[len(p)-nameTail:])
+		return
+	}
+	if over := ms.tailed + len(p) - nameTail; over > 0 {
+		copy(ms.tail[:], ms.tail[over:ms.tailed])
+		ms.tailed -= over
+	}
+	ms.tailed += copy(ms.tail[ms.tailed:], p)
+}
+
+// value reads what follows the name, as far as it is there.
+func (ms *Mentions) value(p []byte) []byte {
+	for i, c := range p {
+		switch {
+		case ms.state == inside && c == '"':
+			ms.id = append(ms.id, c)
+			var id string
+			if json.Unmarshal(ms.id, &id) == nil {
+				ms.report(id)
+			}
+			ms.state = searching
+			return p[i+1:]
+		case ms.state == inside || ms.state == escaped:
+			if len(ms.id) > 2*maxID {
+				ms.state = searching
+				return p[i:]
+			}
+			ms.id = append(ms.id, c)
+			if ms.state == inside && c == '\\' {
+				ms.state = escaped
+			} else {
+				ms.state = inside
+			}
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case ms.state == colon && c == ':':
+			ms.state = quote
+		case ms.state == quote && c == '"':
+			ms.state, ms.id = inside, append(ms.id[:0], c)
+		default: // null, or a string that happened to be the name
+			ms.state = searching
+			return p[i:]
+		}
+	}
+	return nil
+}
+
+func (ms *Mentions) report(id string) {
+	if id != "" && len(id) <= maxID {
+		ms.count++
+		ms.found(id)
+	}
+}
+
+// maxNamed is how many artifacts of one call's arguments are looked for.
+const maxNamed = 8
+
+// Named are the ids of the artifacts that arguments name, each once; nil, for the price
+// of one search, if they name none.
+func Named(args []byte) []string {
+	if !bytes.Contains(args, idName) {
+		return nil
+	}
+	return named(args)
+}
+
+func named(args []byte) (ids []string) {
+	ms := NewMentions(func(id string) {
+		if len(ids) < maxNamed && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	})
+	ms.see(args, true)
+	return ids
+}

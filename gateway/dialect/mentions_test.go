@@ -1,0 +1,174 @@
+package dialect_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/internal/call"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+)
+
+// frames are messages as gRPC sends them.
+func frames(tb testing.TB, messages ...proto.Message) []byte {
+	tb.Helper()
+	var all []byte
+	for _, m := range messages {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = binary.BigEndian.AppendUint32(append(all, 0), uint32(len(b)))
+		all = append(all, b...)
+	}
+	return all
+}
+
+// mentioned is what a response mentions that comes in pieces of a size.
+func mentioned(tb testing.TB, m call.Method, d call.Dialect, response []byte, size int) (ids []string, outcome dialect.Outcome) {
+	tb.Helper()
+	var s dialect.Scanner
+	if !s.Reset(m, d) {
+		tb.Fatal("nothing to scan")
+	}
+	ms := dialect.NewMentions(func(id string) { ids = append(ids, id) })
+	ms.Reset(m)
+	s.Watch(ms)
+	for piece := range slices.Chunk(response, size) {
+		s.Body(piece)
+	}
+	return ids, s.Outcome()
+}
+
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(`{"capability_artifact_id":"x"},`, 100)
+	for name, test := range map[string]struct {
+		result string
+		want   []string
+	}{
+		"none":             {`{"a":1}`, nil},
+		"empty":            {``, nil},
+		"one":              {`{"artifact":{"capability_artifact_id":"file-1"}}`, []string{"file-1"}},
+		"several":          {`{"artifacts":[{"capability_artifact_id":"a"},{"name":"x","capability_artifact_id" : "b"}]}`, []string{"a", "b"}},
+		"white space":      {"{\"capability_artifact_id\"\n\t:\r\n \"a\"}", []string{"a"}},
+		"escapes":          {`{"capability_artifact_id":"a\"b\\c\u00fc\/"}`, []string{`a"b\cü/`}},
+		"null":             {`{"capability_artifact_id":null,"x":"y"}`, nil},
+		"a number":         {`{"capability_artifact_id":17}`, nil},
+		"empty id":         {`{"capability_artifact_id":""}`, nil},
+		"a value":          {`["capability_artifact_id","capability_artifact_id",{"capability_artifact_id":"a"}]`, []string{"a"}},
+		"inside a string":  {`{"text":"{\"capability_artifact_id\":\"a\"}"}`, nil},
+		"another name":     {`{"my_capability_artifact_id":"a","capability_artifact_ids":"b"}`, nil},
+		"a bad escape":     {`{"capability_artifact_id":"\x"},{"capability_artifact_id":"b"}`, []string{"b"}},
+		"longest":          {`{"capability_artifact_id":"` + strings.Repeat("a", 512) + `"}`, []string{strings.Repeat("a", 512)}},
+		"too long":         {`{"capability_artifact_id":"` + strings.Repeat("a", 513) + `"}, {"capability_artifact_id":"b"}`, []string{"b"}},
+		"far too long":     {`{"capability_artifact_id":"` + strings.Repeat("a", 5000) + `"}, {"capability_artifact_id":"b"}`, []string{"b"}},
+		"no end":           {`{"capability_artifact_id":"a`, nil},
+		"too many":         {"[" + many, slices.Repeat([]string{"x"}, 64)},
+		"starts and stops": {`{"capability_a":"capability_artifact_i","capability_artifact_id":"a"`, []string{"a"}},
+		"far away":         {strings.Repeat(`"capability_artifact_i"`, 1000) + `"capability_artifact_id":"a"`, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			half := len(test.result) / 2
+			for what, response := range map[call.Method][]byte{
+				call.Invoke: frames(t, &docpb.InvokeResponse{ResultJson: []byte(test.result)}),
+				call.StreamInvoke: frames(t, &docpb.InvokeChunk{Data: []byte(test.result[:half])}, &docpb.InvokeChunk{},
+					&docpb.InvokeChunk{Data: []byte(test.result[half:]), Done: true}),
+			} {
+				for _, size := range []int{1, 2, 3, 7, 22, 23, 24, 25, 64, 1 << 20} {
+					ids, outcome := mentioned(t, what, call.Doc, response, size)
+					if !slices.Equal(ids, test.want) || outcome != dialect.OK {
+						t.Errorf("%v in pieces of %d: %.80q, %v", what, size, ids, outcome)
+					}
+				}
+			}
+			ids := dialect.Named([]byte(test.result))
+			if want := slices.Compact(slices.Clone(test.want)); !slices.Equal(ids, want) {
+				t.Errorf("as arguments: %.80q", ids)
+			}
+		})
+	}
+}
+
+func TestMentionsOfUploads(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "a", "file-1", strings.Repeat("x", 512), strings.Repeat("x", 513)} {
+		var want []string
+		if id != "" && len(id) <= 512 {
+			want = []string{id}
+		}
+		for d, response := range map[call.Dialect][]byte{
+			call.Doc:  frames(t, &docpb.UploadInputArtifactResponse{CapabilityArtifactId: id}),
+			call.Live: frames(t, &livepb.UploadInputArtifactResponse{CapabilityArtifactId: id, SizeBytes: 7}),
+		} {
+			for _, size := range []int{1, 3, 1 << 20} {
+				if ids, outcome := mentioned(t, call.UploadInputArtifact, d, response, size); !slices.Equal(ids, want) || outcome != dialect.OK {
+					t.Errorf("%v, %d bytes in pieces of %d: %.40q, %v", d, len(id), size, ids, outcome)
+				}
+			}
+		}
+	}
+}
+
+// A compressed message cannot be read, and errors and other fields are not looked at.
+func TestMentionsLookOnlyAtThePayload(t *testing.T) {
+	t.Parallel()
+	quoted := `"capability_artifact_id":"a"`
+	packed := frames(t, &docpb.InvokeResponse{ResultJson: []byte(quoted)})
+	packed[0] = 1
+	for what, response := range map[string][]byte{
+		"compressed":      packed,
+		"the error":       frames(t, &docpb.InvokeResponse{Error: quoted}),
+		"another field":   append([]byte{0, 0, 0, 0, byte(2 + len(quoted))}, str(7, quoted)...),
+		"a group's field": append([]byte{0, 0, 0, 0, byte(4 + len(quoted))}, wire(tag(8, 3), str(1, quoted), tag(8, 4))...),
+	} {
+		if ids, _ := mentioned(t, call.Invoke, call.Doc, response, 5); ids != nil {
+			t.Errorf("%s: %q", what, ids)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	var args strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&args, `{"capability_artifact_id":"%d"},{"capability_artifact_id":"0"},`, i)
+	}
+	if ids := dialect.Named([]byte(args.String())); !slices.Equal(ids, []string{"0", "1", "2", "3", "4", "5", "6", "7"}) {
+		t.Errorf("%q", ids)
+	}
+	plain := []byte(`{"attachments":[{"artifact_id":"x"}]}`)
+	if n := testing.AllocsPerRun(100, func() { dialect.Named(plain) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestReadArtifactID(t *testing.T) {
+	t.Parallel()
+	id, err := dialect.ReadArtifactID(wire(varint(9, 1), str(1, "file-1"), str(2, "\xff")))
+	if string(id) != "file-1" || err != nil {
+		t.Errorf("%q, %v", id, err)
+	}
+	if _, err := dialect.ReadArtifactID([]byte{0x0a, 5, 'x'}); err == nil {
+		t.Error("a malformed message is read")
+	}
+}
+
+// However a response is cut, the same is found.
+func FuzzMentions(f *testing.F) {
+	f.Add([]byte(`{"artifact":{"capability_artifact_id":"a\"b"}}`), uint8(3))
+	f.Add([]byte(`"capability_artifact_id"capability_artifact_id":"x"`), uint8(1))
+	f.Fuzz(func(t *testing.T, result []byte, size uint8) {
+		whole, _ := mentioned(t, call.Invoke, call.Doc, frames(t, &docpb.InvokeResponse{ResultJson: result}), 1<<20)
+		cut, _ := mentioned(t, call.Invoke, call.Doc, frames(t, &docpb.InvokeResponse{ResultJson: result}), int(size)+1)
+		if !slices.Equal(whole, cut) {
+			t.Errorf("%q and %q", whole, cut)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// sessionHeader names the session of a call whose message does not.
+const sessionHeader = "x-session-id"
+
+// maxSession is the longest id of a session that a fleet with affinity takes, in bytes.
+const maxSession = 512
+
+// named says that the first message of a call has nothing to route by: its capability is
+// named elsewhere, and its fleet does not care for sessions or artifacts.
+func (h *handler) named(k router.Key) bool {
+	table := h.router.Table()
+	if !table.Names(k) {
+		return false
+	}
+	f, refusal := table.Resolve(k)
+	return refusal != nil || !f.Heeds() && !f.Tracks()
+}
+
+// place finds the backend that the call has to go to, if there is one: that of its
+// session, or of an artifact that it names. It goes on with send, at once where memory
+// has the answer, as it has in the steady state.
+func (h *handler) place(s *relay.Stream, t *transit, m first) {
+	if t.own || t.assigned || !t.fleet.Heeds() && !t.fleet.Tracks() {
+		h.send(s, t, nil)
+		return
+	}
+	if refusal := t.readPlace(s, m); refusal != nil {
+		h.refuse(s, t, refusal)
+		return
+	}
+	h.find(s, t)
+}
+
+// placeAgain is place for a call that did not start where it was sent.
+func (h *handler) placeAgain(s *relay.Stream, t *transit) {
+	if t.call.Session == "" && t.named == nil {
+		h.send(s, t, nil)
+		return
+	}
+	h.find(s, t)
+}
+
+func (h *handler) find(s *relay.Stream, t *transit) {
+	q := affinity.Query{Fleet: t.fleet, Tenant: t.call.Tenant, Session: t.call.Session, Artifacts: t.named, Tried: t.target}
+	if !t.fleet.Heeds() {
+		q.Session = ""
+	}
+	if a, known := h.affinity.Find(&q); known {
+		h.placed(s, t, a)
+		return
+	}
+	parked := s.Park()
+	h.affinity.Ask(q.Own(), func(a affinity.Answer) {
+		parked.Resume(func(s *relay.Stream) { h.placed(s, transitOf(s), a) })
+	})
+}
+
+func (h *handler) placed(s *relay.Stream, t *transit, a affinity.Answer) {
+	t.place = a
+	h.send(s, t, a.Refusal)
+}
+
+// readPlace finds out to which session the call belongs, and which artifacts it names.
+func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
+	if t.fleet.Heeds() {
+		id, _ := s.Header(sessionHeader)
+		if id != "" && t.call.Session != "" && id != t.call.Session || s.Contradicts(sessionHeader) {
+			return refusedTwoSessions
+		}
+		if t.call.Session == "" {
+			t.call.Session = t.keep(id)
+		}
+		if len(t.call.Session) > maxSession {
+			return refusedSession
+		}
+	}
+	switch {
+	case !t.fleet.Tracks():
+	case len(m.artifact) > 0:
+		t.named = []string{string(m.artifact)}
+	default:
+		t.named = dialect.Named(m.args)
+	}
+	return nil
+}
+
+// watchArtifacts lets the response tell which artifacts its backend gives out.
+func (h *handler) watchArtifacts(t *transit) {
+	if !t.fleet.Tracks() || !dialect.Watches(t.call.Method) {
+		return
+	}
+	if t.mentions == nil { // it stays with the transit, for calls to come
+		t.mentions = dialect.NewMentions(func(id string) { h.learn(t, id) })
+	}
+	t.mentions.Reset(t.call.Method)
+	t.outcome.Watch(t.mentions)
+}
+
+// learn takes note of an artifact. What the call itself has named is no news where a
+// tool repeats it.
+func (h *handler) learn(t *transit, id string) {
+	if !slices.Contains(t.named, id) {
+		h.affinity.Learn(t.fleet, t.call.Tenant, id, t.target, t.call.Method == call.UploadInputArtifact)
+	}
+}
+
+// missed takes note of a backend where nobody listens: it has ended, with all that it
+// held.
+func (t *transit) missed(err error) {
+	if t.ticket == "" && errors.Is(err, syscall.ECONNREFUSED) {
+		t.target.Gone()
+	}
+}

@@ -1,0 +1,80 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
+)
+
+func TestParseAffinity(t *testing.T) {
+	t.Parallel()
+	standard := config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour}
+	with := func(change func(*config.Affinity)) config.Affinity {
+		a := standard
+		change(&a)
+		return a
+	}
+	sessions := with(func(a *config.Affinity) { a.Sessions = true })
+	for fields, want := range map[string]struct {
+		class    call.Class
+		affinity config.Affinity
+	}{
+		"":                                   {call.Tool, standard},
+		"class: tool":                        {call.Tool, standard},
+		"class: environment":                 {call.Environment, sessions},
+		"affinity: session":                  {call.Tool, sessions},
+		"affinity: none, class: environment": {call.Environment, standard},
+		"artifacts: shared":                  {call.Tool, with(func(a *config.Affinity) { a.SharedArtifacts = true })},
+		"artifacts: own":                     {call.Tool, standard},
+		"session_ttl: 10s, artifact_ttl: 720h": {call.Tool, with(func(a *config.Affinity) {
+			a.SessionTTL, a.ArtifactTTL = 10*time.Second, 720*time.Hour
+		})},
+	} {
+		t.Run(fields, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := config.Parse("f", fmt.Appendf(nil, "fleets: [{capability: a, backends: ['b:1'], %s}]", fields))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := cfg.Fleets[0]; f.Class != want.class || f.Affinity != want.affinity {
+				t.Errorf("%v, %+v", f.Class, f.Affinity)
+			}
+		})
+	}
+}
+
+func TestParseSessionOfABackend(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Parse("f", []byte("fleets: [{capability: a, backends: [{addr: 'b:1', session: s-1}, 'c:1']}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := cfg.Fleets[0].Backends; b[0].Session != "s-1" || b[1].Session != "" {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestParseAffinityErrors(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		"class: thing":         `f:1: fleets[0].class: "thing" is not a class; it must be tool or environment`,
+		"affinity: sticky":     `f:1: fleets[0].affinity: "sticky" is not possible; it must be session or none`,
+		"artifacts: elsewhere": `f:1: fleets[0].artifacts: "elsewhere" is not possible; it must be own or shared`,
+		"session_ttl: 1s":      `f:1: fleets[0].session_ttl: 1s is too short; it must be at least 10s`,
+		"artifact_ttl: 1000h":  `f:1: fleets[0].artifact_ttl: 1000h0m0s is too long; at most 720h0m0s`,
+		"session_ttl: 1":       `f:1: fleets[0].session_ttl: "1" is not a duration`,
+		"backends: [{addr: 'b:1', session: '" + strings.Repeat("s", 513) + "'}]": `f:1: fleets[0].backends[0].session: a session's id has at most 512 bytes`,
+	} {
+		file := "fleets: [{capability: a, backends: ['b:1'], " + fields + "}]"
+		if strings.HasPrefix(fields, "backends") {
+			file = "fleets: [{capability: a, " + fields + "}]"
+		}
+		if _, err := config.Parse("f", []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", fields, err)
+		}
+	}
+}

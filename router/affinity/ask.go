@@ -1,0 +1,166 @@
+package affinity
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/capgate/capgate/router"
+)
+
+// flight is a question to the store about one session, and who else waits for the
+// answer.
+type flight struct{ waiting []waiter }
+
+type waiter struct {
+	query  Query
+	holder *router.Backend
+	done   func(Answer)
+}
+
+// Ask finds what Find did not know, and calls done with it, from whatever goroutine, at
+// most Config.Wait later. q must own its strings.
+func (k *Keeper) Ask(q Query, done func(Answer)) {
+	by := time.Now().Add(k.cfg.Wait)
+	k.mu.Lock()
+	now := time.Now()
+	_, known := k.holder(&q, now)
+	if known || !k.askable(now) || !k.slot() {
+		k.mu.Unlock()
+		k.askSession(q, by, done)
+		return
+	}
+	k.mu.Unlock()
+	k.do(by, func(ctx context.Context) error { return k.lookUp(ctx, &q) }, func(error) { k.askSession(q, by, done) })
+}
+
+// askSession is Ask when all is known of the call's artifacts that can be.
+func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
+	k.mu.Lock()
+	now := time.Now()
+	holder, _ := k.holder(&q, now)
+	a, known := k.find(&q, holder, now, k.askable(now))
+	if known {
+		k.mu.Unlock()
+		done(a)
+		return
+	}
+	name := q.session()
+	if f := k.flights[name]; f != nil {
+		f.waiting = append(f.waiting, waiter{q, holder, done})
+		k.mu.Unlock()
+		return
+	}
+	p, _ := k.sessions.Peek(name)
+	if !k.slot() {
+		a = k.decide(&q, p, holder)
+		k.mu.Unlock()
+		done(a)
+		return
+	}
+	k.flights[name] = &flight{}
+	st := p.next(&q, holder)
+	k.mu.Unlock()
+	var s settled
+	k.do(by, func(ctx context.Context) error {
+		found, err := k.consult(ctx, &q, st, holder)
+		if err == nil {
+			s = found
+		}
+		return err
+	}, func(err error) { k.land(&q, s, err, holder, done) })
+}
+
+// land ends a flight. The call that began it is the only one that may be told of a
+// loss: those who waited find the new pin.
+func (k *Keeper) land(q *Query, s settled, err error, holder *router.Backend, done func(Answer)) {
+	k.mu.Lock()
+	var a Answer
+	if err != nil {
+		a, _ = k.find(q, holder, time.Now(), false)
+	} else {
+		a = k.settle(q, s, holder)
+	}
+	name := q.session()
+	f := k.flights[name]
+	delete(k.flights, name)
+	k.mu.Unlock()
+	done(a)
+	for _, w := range f.waiting {
+		k.mu.Lock()
+		other, _ := k.find(&w.query, w.holder, time.Now(), false)
+		k.mu.Unlock()
+		w.done(other)
+	}
+}
+
+// slot takes a place among those who ask the store. The caller holds mu.
+func (k *Keeper) slot() bool {
+	if k.closed {
+		return false
+	}
+	select {
+	case k.slots <- struct{}{}:
+		k.asking.Add(1)
+		return true
+	default:
+		return false
+	}
+}
+
+// do asks the store in the slot that the caller took, and goes on with then when there
+// is an answer or the time is over. A store that does not heed its context keeps the
+// slot until it answers.
+func (k *Keeper) do(by time.Time, question func(context.Context) error, then func(error)) {
+	ctx, cancel := context.WithDeadline(context.Background(), by)
+	answer := make(chan error, 1)
+	go func() {
+		defer func() { <-k.slots }()
+		answer <- question(ctx)
+	}()
+	go func() {
+		defer k.asking.Done()
+		defer cancel()
+		var err error
+		select {
+		case err = <-answer:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		k.heard(err)
+		then(err)
+	}()
+}
+
+// muting is how calls stop waiting for a store that does not answer in time.
+type muting struct {
+	missed int // questions in a row
+	until  time.Time
+}
+
+const (
+	missesToMute = 3
+	muteFor      = time.Second
+)
+
+func (k *Keeper) heard(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err == nil:
+		k.mute.missed = 0
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		k.timeouts.Add(1)
+	default:
+		k.failures.Add(1)
+	}
+	if k.mute.missed++; k.mute.missed >= missesToMute {
+		k.mute.until = time.Now().Add(muteFor)
+	}
+}
+
+// askable says whether calls may wait for the store. The caller holds mu.
+func (k *Keeper) askable(now time.Time) bool {
+	return k.store != nil && !k.closed && !now.Before(k.mute.until) && !k.store.Away()
+}

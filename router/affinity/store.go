@@ -1,0 +1,61 @@
+package affinity
+
+import (
+	"context"
+	"time"
+)
+
+// Session names a session.
+type Session struct{ Tenant, Capability, ID string }
+
+// Pin says where a session is.
+type Pin struct {
+	Addr  string // its backend, host:port; "": nowhere, as that has died and nobody took its place
+	Moves uint64 // how often the session was pinned anew
+}
+
+// Binding is a session and where it shall be.
+type Binding struct {
+	Session Session
+	Pin     Pin
+	TTL     time.Duration // without being bound again
+}
+
+// Bound is what the store says of a session.
+type Bound struct {
+	Pin Pin           // in force
+	New bool          // it was put in force by this very question
+	Age time.Duration // since it was
+}
+
+// Artifact names a file that a backend has.
+type Artifact struct{ Tenant, Capability, ID string }
+
+// Holding is an artifact and who has it.
+type Holding struct {
+	Artifact Artifact
+	Addr     string // its backend, host:port
+	Sure     bool   // the backend has just been given it; otherwise an older word goes before this one
+	TTL      time.Duration
+}
+
+// Store is what gateways share. Its methods end when their context does, and may be
+// called from many goroutines.
+type Store interface {
+	// Bind puts each pin in force whose session has none, renews the TTL of those that
+	// are in force, and returns what is, one for each binding.
+	Bind(ctx context.Context, bindings []Binding) ([]Bound, error)
+
+	// Move puts a pin in force if from is, or none, and returns what is. Other gateways
+	// are told: Keeper.Moved. Asked again what it has done already, it says New again.
+	Move(ctx context.Context, to Binding, from Pin) (Bound, error)
+
+	// Remember keeps holdings.
+	Remember(ctx context.Context, holdings []Holding) error
+
+	// Holder returns the address of the backend that has an artifact, "" if none is known.
+	Holder(ctx context.Context, artifact Artifact) (addr string, err error)
+
+	// Away says that the store cannot be reached, as far as is known. It does not block.
+	Away() bool
+}
