@@ -150,7 +150,10 @@ func (r *Replica) Noticed(now time.Time, n Notice) {
 		if r.read {
 			for i := range r.pages {
 				p := &r.pages[i]
-				p.again, p.next = true, now.Add(time.Duration(rand.Float64()*float64(spread)))
+				p.again = true
+				if at := now.Add(time.Duration(rand.Float64() * float64(spread))); at.Before(p.next) {
+					p.next = at
+				}
 			}
 		}
 	case n.Left != "":

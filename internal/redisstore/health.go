@@ -1,0 +1,227 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/health"
+)
+
+// HealthBoard is the health.Roll and the health.Board.
+type HealthBoard struct {
+	client
+	epoch string // for the roll, if there is none
+}
+
+// Health returns the roll and the board of all replicas.
+func (s *Store) Health() *HealthBoard { return &HealthBoard{s.client(Health), rand.Text()} }
+
+// keepPage is the time after the last write in which a page is kept. Votes are written
+// again more often.
+const keepPage = 24 * time.Hour
+
+// luaHealth is what the scripts below begin with: the time in ms, and a way to get rid
+// of a key that is not what it should be.
+const luaHealth = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function whole(n) return string.format('%.0f', n) end
+local function must(key, kind)
+	local is = redis.call('TYPE', key)
+	is = type(is) == 'table' and is.ok or is
+	if is ~= kind and is ~= 'none' then redis.call('DEL', key) end
+end
+`
+
+// beatScript takes roll, digests, epoch; replica, digest, ms until death, a new epoch,
+// ms to keep.
+var beatScript = newScript(luaHealth + `
+must(KEYS[1], 'zset') must(KEYS[2], 'hash') must(KEYS[3], 'string')
+redis.call('SET', KEYS[3], ARGV[4], 'NX')
+redis.call('ZADD', KEYS[1], whole(now), ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. whole(now - ARGV[3]))) do
+	redis.call('ZREM', KEYS[1], id)
+	redis.call('HDEL', KEYS[2], id)
+end
+for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[5]) end
+local reply = {redis.call('GET', KEYS[3]), whole(now)}
+local beats = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 1, #beats, 2 do
+	reply[#reply + 1] = beats[i]
+	reply[#reply + 1] = whole(now - beats[i + 1])
+	reply[#reply + 1] = redis.call('HGET', KEYS[2], beats[i]) or ''
+end
+return reply`)
+
+// leaveScript takes roll, digests; replica, channel, message.
+var leaveScript = newScript(`
+redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('PUBLISH', ARGV[2], ARGV[3])
+return 1`)
+
+// postScript takes a page; channel, the notice's first words, ms to keep, and for each
+// vote its field, how long ago its state began in ms, and the rest, or nothing to delete it.
+var postScript = newScript(luaHealth + `
+must(KEYS[1], 'hash')
+local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '')
+version = (version or time[1] * 1000000 + time[2]) + 1
+local notice = {ARGV[2] .. ' ' .. whole(version)}
+for i = 4, #ARGV, 3 do
+	local vote = ''
+	if ARGV[i + 2] == '' then
+		redis.call('HDEL', KEYS[1], ARGV[i])
+	else
+		vote = whole(now - ARGV[i + 1]) .. ' ' .. whole(now) .. ' ' .. ARGV[i + 2]
+		redis.call('HSET', KEYS[1], ARGV[i], vote)
+	end
+	notice[#notice + 1] = ARGV[i]
+	notice[#notice + 1] = vote
+end
+redis.call('HSET', KEYS[1], 'v', whole(version))
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
+return 1`)
+
+// pageScript takes a page; the version that is known.
+var pageScript = newScript(luaHealth + `
+local is = redis.call('TYPE', KEYS[1])
+is = type(is) == 'table' and is.ok or is
+if is ~= 'hash' then return {whole(now), is} end
+if redis.call('HGET', KEYS[1], 'v') == ARGV[1] then return {whole(now), 'known'} end
+local reply = redis.call('HGETALL', KEYS[1])
+table.insert(reply, 1, whole(now))
+table.insert(reply, 2, 'whole')
+return reply`)
+
+func (b *HealthBoard) rollKeys() []string {
+	t := tag{"health"}
+	return []string{b.key(t, "roll"), b.key(t, "digests"), b.key(t, "epoch")}
+}
+
+func (b *HealthBoard) pageKey(n int) string { return b.key(tag{"health", strconv.Itoa(n)}, "page") }
+
+// Beat implements health.Roll.
+func (b *HealthBoard) Beat(ctx context.Context, beat health.Beat) (health.Members, error) {
+	keys := b.rollKeys()
+	reply, err := b.run(ctx, beatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(), b.epoch, keepPage.Milliseconds()).StringSlice()
+	if err != nil {
+		return health.Members{}, err
+	}
+	if len(reply) < 2 {
+		return health.Members{}, errMalformed
+	}
+	m := health.Members{Epoch: reply[0]}
+	if m.Now, err = strconv.ParseInt(reply[1], 10, 64); err != nil {
+		return health.Members{}, errMalformed
+	}
+	for reply = reply[2:]; len(reply) >= 3; reply = reply[3:] {
+		age, err := strconv.ParseInt(reply[1], 10, 64)
+		digest, ok := decodeDigest(reply[2])
+		if err != nil || !ok || reply[0] == "" || len(reply[0]) > maxReplica {
+			b.malformed(keys[1])
+			continue
+		}
+		m.Members = append(m.Members, health.Member{Replica: reply[0], Age: max(0, time.Duration(age)*time.Millisecond), Digest: digest})
+	}
+	return m, nil
+}
+
+// Leave implements health.Roll.
+func (b *HealthBoard) Leave(ctx context.Context, replica string) error {
+	return b.run(ctx, leaveScript, b.rollKeys()[:2], replica, b.channel("health"), noticeLeft+" "+replica).Err()
+}
+
+// Post implements health.Board.
+func (b *HealthBoard) Post(ctx context.Context, reports []health.Report) error {
+	pages := map[int][]any{}
+	for _, r := range reports {
+		field, ok := encodeKey(r.Key)
+		if !ok {
+			continue // nobody could read it
+		}
+		n := health.PageOf(r.Capability)
+		if pages[n] == nil {
+			pages[n] = []any{b.channel("health"), noticePage + " " + strconv.Itoa(n), keepPage.Milliseconds()}
+		}
+		vote := ""
+		if r.Vote != nil {
+			vote = encodeVote(r.Vote)
+		}
+		pages[n] = append(pages[n], field, r.Age.Milliseconds(), vote)
+	}
+	for n, args := range pages {
+		if err := b.run(ctx, postScript, []string{b.pageKey(n)}, args...).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Page implements health.Board.
+func (b *HealthBoard) Page(ctx context.Context, n int, have uint64) (health.Page, error) {
+	key := b.pageKey(n)
+	reply, err := b.run(ctx, pageScript, []string{key}, strconv.FormatUint(have, 10)).StringSlice()
+	if err != nil {
+		return health.Page{}, err
+	}
+	if len(reply) < 2 {
+		return health.Page{}, errMalformed
+	}
+	p := health.Page{}
+	if p.Now, err = strconv.ParseInt(reply[0], 10, 64); err != nil {
+		return health.Page{}, errMalformed
+	}
+	switch reply[1] {
+	case "none":
+	case "known":
+		p.Version = have
+	case "whole":
+		b.decodePage(&p, key, reply[2:])
+	default: // another type of key, which the next post replaces
+		b.malformed(key)
+	}
+	return p, nil
+}
+
+// decodePage fills in what a page says: fields and their values in turn.
+func (b *HealthBoard) decodePage(p *health.Page, key string, fields []string) {
+	for ; len(fields) >= 2; fields = fields[2:] {
+		if fields[0] == "v" {
+			version, err := strconv.ParseUint(fields[1], 10, 64)
+			if err != nil {
+				b.malformed(key)
+			}
+			p.Version = version
+			continue
+		}
+		k, ok := decodeKey(fields[0])
+		if !ok {
+			b.malformed(key)
+			continue
+		}
+		vote, ok := decodeVote(fields[1])
+		if !ok {
+			b.malformed(key)
+			continue
+		}
+		p.Entries = append(p.Entries, health.Entry{Key: k, Vote: vote})
+	}
+}
+
+// Follow implements health.Board. It returns when ctx ends.
+func (b *HealthBoard) Follow(ctx context.Context, tell func(health.Notice)) error {
+	channel := b.channel("health")
+	b.subscribe(ctx, channel, func(message string) {
+		n, ok := decodeNotice(message)
+		if !ok {
+			b.malformed(channel)
+			return
+		}
+		tell(n)
+	}, func() { tell(health.Notice{Fresh: true}) })
+	return ctx.Err()
+}

@@ -1,0 +1,255 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	grpchealth "google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+var (
+	_ health.Roll  = (*redisstore.HealthBoard)(nil)
+	_ health.Board = (*redisstore.HealthBoard)(nil)
+)
+
+func TestHealthRoll(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Health(), open().Health()
+		digest := health.Digest{Probes: 3, Sum: 1<<63 + 7, Late: 1500 * time.Millisecond}
+		beat := func(r *redisstore.HealthBoard, id string, dead time.Duration) health.Members {
+			t.Helper()
+			m, err := r.Beat(t.Context(), health.Beat{Replica: id, Digest: digest, Dead: dead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.SortFunc(m.Members, func(a, b health.Member) int { return len(a.Replica) - len(b.Replica) })
+			return m
+		}
+		one := beat(a, "a", time.Hour)
+		if len(one.Members) != 1 || one.Members[0].Replica != "a" || one.Members[0].Age != 0 || one.Members[0].Digest != digest || one.Epoch == "" {
+			t.Errorf("alone: %+v", one)
+		}
+		two := beat(b, "bb", time.Hour)
+		if len(two.Members) != 2 || two.Members[0].Replica != "a" || two.Members[0].Age < 0 || two.Epoch != one.Epoch || two.Now < one.Now {
+			t.Errorf("two: %+v", two)
+		}
+		heard := follow(t, a)
+		if err := b.Leave(t.Context(), "bb"); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-heard; n.Left != "bb" {
+			t.Errorf("when one left: %+v", n)
+		}
+		if m := beat(a, "a", time.Hour); len(m.Members) != 1 {
+			t.Errorf("after one left: %+v", m)
+		}
+		if m := beat(a, "a", -time.Hour); len(m.Members) != 0 {
+			t.Errorf("when all beats are too old: %+v", m)
+		}
+	})
+}
+
+// follow returns what is told after the start.
+func follow(t *testing.T, b *redisstore.HealthBoard) <-chan health.Notice {
+	t.Helper()
+	heard := make(chan health.Notice, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	following.Go(func() { _ = b.Follow(ctx, func(n health.Notice) { heard <- n }) })
+	t.Cleanup(func() {
+		stop()
+		following.Wait()
+	})
+	if n := <-heard; !n.Fresh {
+		t.Errorf("at first: %+v", n)
+	}
+	return heard
+}
+
+func TestHealthBoard(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Health(), open().Health()
+		n := health.PageOf("weather")
+		page := func(have uint64) health.Page {
+			t.Helper()
+			p, err := b.Page(t.Context(), n, have)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		if p := page(0); p.Version != 0 || len(p.Entries) != 0 || p.Now == 0 {
+			t.Errorf("empty: %+v", p)
+		}
+		heard := follow(t, b)
+		key := health.Key{Capability: "weather", Addr: "10.0.0.7:50051", Slot: health.Second}
+		vote := health.Vote{
+			State: health.Down, Refused: true, Dialect: uint8(call.Live), Episode: 1<<32 - 1,
+			By: "a", Reason: "no answer in time\nor so", Since: 1, Written: 1,
+		}
+		post := func(reports ...health.Report) health.Notice {
+			t.Helper()
+			if err := a.Post(t.Context(), reports); err != nil {
+				t.Fatal(err)
+			}
+			return <-heard
+		}
+		told := post(health.Report{Key: key, Vote: &vote, Age: time.Minute}, health.Report{Key: health.Key{Capability: "weather", Addr: "b:1"}, Vote: &vote})
+		if told.Page != n || told.Version == 0 || len(told.Entries) != 2 || told.Entries[0].Key != key {
+			t.Fatalf("told: %+v", told)
+		}
+		got := *told.Entries[0].Vote
+		if got.Written-got.Since != time.Minute.Milliseconds() || got.Reason != "no answer in time or so" {
+			t.Errorf("told: %+v", got)
+		}
+		got.Since, got.Written, got.Reason = vote.Since, vote.Written, vote.Reason
+		if got != vote {
+			t.Errorf("posted %+v, told %+v", vote, got)
+		}
+		p := page(told.Version - 1)
+		if p.Version != told.Version || len(p.Entries) != 2 {
+			t.Errorf("read: %+v", p)
+		}
+		if p := page(told.Version); p.Version != told.Version || len(p.Entries) != 0 {
+			t.Errorf("read what was known: %+v", p)
+		}
+		next := post(health.Report{Key: key})
+		if next.Version != told.Version+1 || len(next.Entries) != 1 || next.Entries[0].Vote != nil {
+			t.Errorf("told that one is gone: %+v", next)
+		}
+		if p := page(0); p.Version != next.Version || len(p.Entries) != 1 || p.Entries[0].Addr != "b:1" {
+			t.Errorf("one is gone: %+v", p)
+		}
+	})
+}
+
+// What cannot be understood is passed over and counted; what has the wrong type is
+// replaced by the next who writes.
+func TestHealthMalformed(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		b := s.Health()
+		n := health.PageOf("c")
+		raw := func(f func(ctx context.Context, r redis.Cmdable) error) {
+			t.Helper()
+			if err := s.Probe().Do(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		good := health.Report{Key: health.Key{Capability: "c", Addr: "a:1"}, Vote: &health.Vote{State: health.Up, By: "r"}}
+		raw(func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, b.PageKey(n), "no hash", 0).Err() })
+		for i, key := range b.RollKeys() {
+			raw(func(ctx context.Context, r redis.Cmdable) error {
+				if i == 2 {
+					return r.LPush(ctx, key, "no string").Err()
+				}
+				return r.Set(ctx, key, "neither", 0).Err()
+			})
+		}
+		if p, err := b.Page(t.Context(), n, 0); err != nil || p.Version != 0 || s.Stats().Malformed != 1 {
+			t.Errorf("a string: %+v, %v, %d counted", p, err, s.Stats().Malformed)
+		}
+		if m, err := b.Beat(t.Context(), health.Beat{Replica: "r", Dead: time.Hour}); err != nil || len(m.Members) != 1 {
+			t.Errorf("a roll of other types: %+v, %v", m, err)
+		}
+		if err := b.Post(t.Context(), []health.Report{good}); err != nil {
+			t.Fatal(err)
+		}
+		raw(func(ctx context.Context, r redis.Cmdable) error {
+			return r.HSet(ctx, b.PageKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7", "1 1 1 0 0 0 r ok").Err()
+		})
+		raw(func(ctx context.Context, r redis.Cmdable) error {
+			return r.HSet(ctx, b.RollKeys()[1], "r", "gibberish").Err()
+		})
+		before := s.Stats().Malformed
+		if p, err := b.Page(t.Context(), n, 7); err != nil || len(p.Entries) != 1 || p.Entries[0].Addr != "a:1" || s.Stats().Malformed != before+4 {
+			t.Errorf("%+v, %v, %d counted", p, err, s.Stats().Malformed-before)
+		}
+		heard := follow(t, b)
+		for _, garbage := range []string{"", "left", "page 99 1", "page 1 x", "page 1 2\nc a:1 0", "page 1 2\nc a:1 0\n1 2 3"} {
+			raw(func(ctx context.Context, r redis.Cmdable) error {
+				return r.Publish(ctx, b.HealthChannel(), garbage).Err()
+			})
+		}
+		if err := b.Post(t.Context(), []health.Report{good}); err != nil {
+			t.Fatal(err)
+		}
+		if told := <-heard; told.Page != n || told.Version == 0 || len(told.Entries) != 1 {
+			t.Errorf("after garbage: %+v", told)
+		}
+	})
+}
+
+// Whole probers, real backends: the replicas agree, and see one fall ill.
+func TestHealthOfThreeReplicas(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		sicken := make([]func(), 3)
+		fleet := health.Fleet{Capability: "c", Config: health.Config{Interval: 50 * time.Millisecond, Timeout: patience}}
+		for i := range sicken {
+			var addr string
+			addr, sicken[i] = standard(t)
+			fleet.Backends = append(fleet.Backends, addr)
+		}
+		var news []chan *health.Snapshot
+		for i := range 3 {
+			told := make(chan *health.Snapshot, 1000)
+			board := open().Health()
+			p := health.New([]health.Fleet{fleet}, health.Options{
+				Changed: func(s *health.Snapshot) { told <- s },
+				Shared:  &health.Shared{Roll: board, Board: board, ID: fmt.Sprintf("r%d", i), Heartbeat: 500 * time.Millisecond, Reconcile: time.Second, Stale: time.Hour},
+			})
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { p.Run(ctx) })
+			t.Cleanup(func() {
+				stop()
+				running.Wait()
+			})
+			news = append(news, told)
+		}
+		await := func(want ...health.State) {
+			t.Helper()
+			for i, told := range news {
+				for s := range told {
+					if slices.EqualFunc(s.Backends, want, func(b health.Backend, st health.State) bool { return b.State == st }) {
+						break
+					}
+				}
+				t.Logf("replica %d agrees on %v", i, want)
+			}
+		}
+		await(health.Up, health.Up, health.Up)
+		sicken[1]()
+		await(health.Up, health.Down, health.Up)
+	})
+}
+
+// standard starts a backend that answers grpc.health.v1: well, until it is to sicken.
+func standard(t *testing.T) (addr string, sicken func()) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, how := grpc.NewServer(), grpchealth.NewServer()
+	healthpb.RegisterHealthServer(s, how)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(ln) })
+	t.Cleanup(func() {
+		s.Stop()
+		serving.Wait()
+	})
+	return ln.Addr().String(), func() { how.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING) }
+}

@@ -1,0 +1,126 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// How health looks in Redis:
+//
+//	digest   probes sum late                                       late in ms
+//	field    capability addr slot                                  slot 0 or 1; "v": the page's version
+//	vote     since written state refused dialect episode by reason times in ms since 1970
+//	notice   "page" n version, then a line with a field and one with its vote, empty if gone
+//	         "left" replica
+
+const (
+	noticePage = "page"
+	noticeLeft = "left"
+
+	maxReplica = 255 // bytes of a replica's name
+	maxText    = 512 // bytes of a reason that are kept
+)
+
+var errMalformed = errors.New("redis answered something else than it was asked for")
+
+func encodeDigest(d health.Digest) string {
+	return fmt.Sprintf("%d %x %d", d.Probes, d.Sum, d.Late.Milliseconds())
+}
+
+func decodeDigest(s string) (health.Digest, bool) {
+	f := strings.Fields(s)
+	if len(f) != 3 {
+		return health.Digest{}, false
+	}
+	probes, err1 := strconv.Atoi(f[0])
+	sum, err2 := strconv.ParseUint(f[1], 16, 64)
+	late, err3 := strconv.ParseUint(f[2], 10, 40)
+	return health.Digest{Probes: probes, Sum: sum, Late: time.Duration(late) * time.Millisecond}, errors.Join(err1, err2, err3) == nil && probes >= 0
+}
+
+func encodeKey(k health.Key) (string, bool) {
+	clean := !strings.ContainsAny(k.Capability+k.Addr, " \n\r\t") && k.Capability != "" && k.Addr != ""
+	return k.Capability + " " + k.Addr + " " + strconv.Itoa(int(k.Slot)), clean
+}
+
+func decodeKey(s string) (health.Key, bool) {
+	f := strings.Split(s, " ")
+	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] != "0" && f[2] != "1" {
+		return health.Key{}, false
+	}
+	k := health.Key{Capability: f[0], Addr: f[1]}
+	if f[2] == "1" {
+		k.Slot = health.Second
+	}
+	return k, true
+}
+
+// encodeVote writes what comes after the times, which are Redis' to write.
+func encodeVote(v *health.Vote) string {
+	refused := 0
+	if v.Refused {
+		refused = 1
+	}
+	reason := strings.NewReplacer("\n", " ", "\r", " ").Replace(v.Reason)
+	return fmt.Sprintf("%d %d %d %d %s %s", v.State, refused, v.Dialect, v.Episode, v.By, reason)
+}
+
+func decodeVote(s string) (*health.Vote, bool) {
+	f := strings.SplitN(s, " ", 8)
+	if len(f) != 8 || len(f[6]) > maxReplica {
+		return nil, false
+	}
+	var n [6]uint64
+	for i, bits := range []int{62, 62, 2, 1, 8, 32} {
+		var err error
+		if n[i], err = strconv.ParseUint(f[i], 10, bits); err != nil {
+			return nil, false
+		}
+	}
+	state, dialect := health.State(n[2]), call.Dialect(n[4])
+	if state != health.Up && state != health.Down || dialect > call.Legacy {
+		return nil, false
+	}
+	reason := strings.ToValidUTF8(f[7][:min(len(f[7]), maxText)], "")
+	return &health.Vote{
+		Since: int64(n[0]), Written: int64(n[1]), State: state, Refused: n[3] == 1, Dialect: uint8(n[4]),
+		Episode: uint32(n[5]), By: strings.Clone(f[6]), Reason: strings.Clone(reason),
+	}, true
+}
+
+func decodeNotice(message string) (health.Notice, bool) {
+	lines := strings.Split(message, "\n")
+	f := strings.Split(lines[0], " ")
+	switch {
+	case len(f) == 2 && f[0] == noticeLeft && f[1] != "" && len(lines) == 1:
+		return health.Notice{Left: f[1]}, true
+	case len(f) != 3 || f[0] != noticePage || len(lines)%2 == 0:
+		return health.Notice{}, false
+	}
+	page, err1 := strconv.ParseUint(f[1], 10, 16)
+	version, err2 := strconv.ParseUint(f[2], 10, 64)
+	if err1 != nil || err2 != nil || page >= health.Pages || version == 0 {
+		return health.Notice{}, false
+	}
+	n := health.Notice{Page: int(page), Version: version}
+	for lines = lines[1:]; len(lines) > 0; lines = lines[2:] {
+		k, ok := decodeKey(lines[0])
+		if !ok {
+			return health.Notice{}, false
+		}
+		e := health.Entry{Key: k}
+		if lines[1] != "" {
+			if e.Vote, ok = decodeVote(lines[1]); !ok {
+				return health.Notice{}, false
+			}
+		}
+		n.Entries = append(n.Entries, e)
+	}
+	return n, true
+}

@@ -1,0 +1,38 @@
+package redisstore
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/health"
+)
+
+func FuzzHealthText(f *testing.F) {
+	f.Add("weather 10.0.0.7:50051 0")
+	f.Add("1753000000000 1753000000001 2 1 1 77 gw-1 connection refused: by whom?")
+	f.Add("12 ffffffffffffffff 1500")
+	f.Add("page 17 1753000000000001\nweather a:1 1\n1 2 1 0 2 3 gw-1 fine\nweather b:1 0\n")
+	f.Add("left gw-1")
+	f.Fuzz(func(t *testing.T, s string) {
+		if k, ok := decodeKey(s); ok {
+			if again, _ := encodeKey(k); again != s {
+				t.Errorf("key %q became %q", s, again)
+			}
+		}
+		if v, ok := decodeVote(s); ok {
+			text := strings.Join(strings.SplitN(s, " ", 3)[:2], " ") + " " + encodeVote(v)
+			if again, ok := decodeVote(text); !ok || v.State != health.Up && v.State != health.Down || again.Episode != v.Episode || again.By != v.By {
+				t.Errorf("vote %q: %+v became %+v", s, v, again)
+			}
+		}
+		if d, ok := decodeDigest(s); ok {
+			if again, ok := decodeDigest(encodeDigest(d)); !ok || !reflect.DeepEqual(d, again) {
+				t.Errorf("digest %q: %+v became %+v", s, d, again)
+			}
+		}
+		if n, ok := decodeNotice(s); ok && (n.Left == "" && n.Version == 0 || n.Page < 0 || n.Page >= health.Pages) {
+			t.Errorf("notice %q: %+v", s, n)
+		}
+	})
+}
