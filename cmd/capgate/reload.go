@@ -110,16 +110,16 @@ func (r *reloader) load(because string) {
 	}
 	before := r.loads.Load()
 	if err = errors.Join(bad, err); err != nil {
-		r.loads.Store(before.failed(err))
 		logFailure(r.process.log, r.file, err)
+		r.loads.Store(before.failed(err))
 		return
 	}
 	restart := needsRestart(r.started, cfg)
-	r.loads.Store(before.succeeded(restart))
 	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
 	}
+	r.loads.Store(before.succeeded(restart))
 }
 
 // apply puts settings in force, and with them what is known of backends that they do not

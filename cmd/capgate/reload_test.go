@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// configMap is a directory as Kubernetes mounts it: all names are links through one that
+// is put in the place of the one before.
+type configMap struct {
+	dir      string
+	versions int
+}
+
+func (m *configMap) file(name string) string { return filepath.Join(m.dir, name) }
+
+// put makes files the only ones, all at once.
+func (m *configMap) put(t *testing.T, files map[string]string) {
+	t.Helper()
+	if m.dir == "" {
+		m.dir = t.TempDir()
+	}
+	m.versions++
+	version := fmt.Sprintf("..version-%d", m.versions)
+	must(t, os.Mkdir(m.file(version), 0o700))
+	for name, text := range files {
+		must(t, os.WriteFile(filepath.Join(m.dir, version, name), []byte(text), 0o600))
+		if m.versions == 1 {
+			must(t, os.Symlink(filepath.Join("..data", name), m.file(name)))
+		}
+	}
+	must(t, os.Symlink(version, m.file("..data_tmp")))
+	must(t, os.Rename(m.file("..data_tmp"), m.file("..data")))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// configOf is a configuration with the capability "caps".
+func configOf(more string, backends ...string) string {
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, slow_start: 0s, backends: ['%s']}]\n",
+		more, strings.Join(backends, "', '"))
+}
+
+// waitPage asks for a page until it says what is waited for.
+func waitPage(t *testing.T, url, part string) string {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		_, body := page(t, url)
+		if strings.Contains(body, part) {
+			return body
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s says\n%s\nand not %s", url, body, part)
+		}
+	}
+}
+
+// load calls a tool without end, by as many callers, until stop.
+type load struct {
+	calls, failed atomic.Int64
+	ended         chan struct{}
+	all           sync.WaitGroup
+}
+
+func startLoad(t *testing.T, callers int, client docpb.CapabilityClient) *load {
+	t.Helper()
+	l := &load{ended: make(chan struct{})}
+	for range callers {
+		l.all.Go(func() {
+			for {
+				select {
+				case <-l.ended:
+					return
+				default:
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+				cancel()
+				l.calls.Add(1)
+				if err != nil && l.failed.Add(1) < 5 {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	t.Cleanup(l.end)
+	return l
+}
+
+// more waits for so many further calls.
+func (l *load) more(t *testing.T, n int64) {
+	t.Helper()
+	for want, deadline := l.calls.Load()+n, time.Now().Add(patience); l.calls.Load() < want; {
+		if time.Now().After(deadline) {
+			t.Fatal("the calls have stopped")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func (l *load) end() {
+	select {
+	case <-l.ended:
+	default:
+		close(l.ended)
+	}
+	l.all.Wait()
+}
+
+// The file changes under load, as a ConfigMap does: backends come and go, and no call
+// fails.
+func TestReloadUnderLoad(t *testing.T) {
+	t.Parallel()
+	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
+	one, two := first.Serve(t, call.Doc), second.Serve(t, call.Doc)
+	var files configMap
+	files.put(t, map[string]string{"capgate.yaml": configOf("", one.Addr)})
+	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	client := dial(t, public)
+	blocked := make(chan error, 1)
+	go func() {
+		_, err := client.Invoke(context.Background(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
+		blocked <- err
+	}()
+	gatewaytest.Wait(t, first.Blocked(), "the call that stays")
+	l := startLoad(t, 4, client)
+	l.more(t, 20)
+	for _, backends := range [][]string{{one.Addr, two.Addr}, {two.Addr}, {one.Addr, two.Addr}, {two.Addr}} {
+		files.put(t, map[string]string{"capgate.yaml": configOf("", backends...)})
+		waitPage(t, "http://"+admin+"/readyz?verbose", fmt.Sprintf(`"backends":%d`, len(backends)))
+		l.more(t, 20)
+	}
+	before := len(first.Seen())
+	l.more(t, 100)
+	if n := len(first.Seen()) - before; n > 4 {
+		t.Errorf("%d calls came to a backend that was removed", n)
+	}
+	l.end()
+	first.Release()
+	if err := <-blocked; err != nil {
+		t.Error("the call that was there when its backend was removed: ", err)
+	}
+	one.WaitIdle(t)
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d of %d calls failed", n, l.calls.Load())
+	}
+	p.stop(t)
+	if n := strings.Count(p.stderr.String(), `"msg":"configuration loaded"`); n != 4 {
+		t.Errorf("loaded %d times after 4 changes", n)
+	}
+}
+
+// A bad file changes nothing, is told of once, and a good one mends it.
+func TestReloadBadFile(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
+	file := configFile(t, backend.Addr, "")
+	p, public, admin := serve(t, nil, "--config", file)
+	readyz, metrics := "http://"+admin+"/readyz", "http://"+admin+"/metrics"
+	waitPage(t, metrics, "\ncapgate_config_last_reload_successful 1\n")
+
+	must(t, os.WriteFile(file, []byte(configOf("lisen: x", backend.Addr)), 0o600))
+	log := p.stderr.wait(t, p, "configuration not loaded")
+	if attribute(log, "field") != "lisen" || !strings.Contains(log, `"line":4`) {
+		t.Errorf("%s", log)
+	}
+	body := waitPage(t, metrics, "\ncapgate_config_last_reload_successful 0\n")
+	if !strings.Contains(body, "\ncapgate_config_reload_failures_total 1\n") {
+		t.Error(body)
+	}
+	if code, body := page(t, readyz); code != 200 || !strings.Contains(body, file+":4: lisen: unknown field") {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	if _, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}); err != nil {
+		t.Error("what was in force does not serve: ", err)
+	}
+	// Who asks gets an answer, also the same one again.
+	p.signal(t, syscall.SIGHUP)
+	waitPage(t, metrics, "\ncapgate_config_reload_failures_total 2\n")
+	if n := strings.Count(p.stderr.String(), "configuration not loaded"); n != 2 {
+		t.Errorf("told %d times of the first bad file, and of one SIGHUP", n)
+	}
+
+	must(t, os.WriteFile(file, []byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)), 0o600))
+	waitPage(t, metrics, "\ncapgate_config_last_reload_successful 1\n")
+	_, body = page(t, readyz)
+	if strings.Contains(body, `"error"`) || !strings.Contains(body, `"needs_restart":["log.format"]`) {
+		t.Errorf("/readyz: %s", body)
+	}
+	p.stop(t)
+}
+
+// SIGHUP loads the file at once.
+func TestReloadOnSIGHUP(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b")
+	one, two := capability.Serve(t, call.Doc), capability.Serve(t, call.Doc)
+	file := configFile(t, one.Addr, "")
+	p, _, admin := serve(t, nil, "--config", file)
+	must(t, os.WriteFile(file, []byte(configOf("", one.Addr, two.Addr)), 0o600))
+	p.signal(t, syscall.SIGHUP)
+	waitPage(t, "http://"+admin+"/readyz?verbose", `"backends":2,"usable":2`)
+	p.stderr.wait(t, p, `"because":"SIGHUP"`)
+	p.stop(t)
+}
+
+// Certificates are changed while connections stay, also next to a bad configuration.
+func TestReloadCertificates(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
+	var files configMap
+	versions := func(cert, key, more string) map[string]string {
+		tls := fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files.file("tls.crt"), files.file("tls.key"))
+		return map[string]string{"capgate.yaml": configOf(tls+more, backend.Addr), "tls.crt": cert, "tls.key": key}
+	}
+	files.dir = t.TempDir()
+	cert, key := certificate(t, 1)
+	files.put(t, versions(cert, key, ""))
+	p, public, _ := serve(t, nil, "--config", files.file("capgate.yaml"))
+	old := handshake(t, public)
+	if got := serial(old); got != 1 {
+		t.Fatalf("serial %d", got)
+	}
+	cert, key = certificate(t, 2)
+	files.put(t, versions(cert, key, ""))
+	waitSerial(t, public, 2)
+	cert, _ = certificate(t, 3) // and another's key
+	files.put(t, versions(cert, key, ""))
+	p.stderr.wait(t, p, "configuration not loaded")
+	waitSerial(t, public, 2)
+	cert, key = certificate(t, 4)
+	files.put(t, versions(cert, key, "nonsense: 1"))
+	waitSerial(t, public, 4)
+	if err := old.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Error(err)
+	}
+	if _, err := old.Read(make([]byte, 1)); err == nil || !os.IsTimeout(err) {
+		t.Errorf("the connection from before: %v", err)
+	}
+	p.stop(t)
+}
+
+func handshake(t *testing.T, addr string) *tls.Conn {
+	t.Helper()
+	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func serial(conn *tls.Conn) int64 {
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+func waitSerial(t *testing.T, addr string, want int64) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		got := serial(handshake(t, addr))
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("serial %d, not %d", got, want)
+		}
+	}
+}
+
+// certificate makes one that signs itself.
+func certificate(t *testing.T, serial int64) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "capgate"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	must(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+}
