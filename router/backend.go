@@ -22,9 +22,11 @@ type Backend struct {
 	hash       uint64 // of Addr
 	configured call.Dialect
 	detected   atomic.Uint32 // call.Dialect that health found
-	standing   *standing     // of the fleet
-	load       *load
-	turnout    turnout
+	// drainedSince is in nanoseconds of Unix time; 0: it is not drained.
+	drainedSince atomic.Int64
+	standing     *standing // of the fleet
+	load         *load
+	turnout      turnout
 }
 
 // turnout is whether calls come to a backend, and for how long not.

@@ -26,6 +26,7 @@ type roll struct {
 	down     int // by probes
 	ejected  int // by how calls ended
 	off      int // weight 0
+	draining int // weight above 0, but taken out
 	panicked bool
 	limit    int // of the ejected
 	until    time.Duration
@@ -86,7 +87,7 @@ func (f *Fleet) musterIfDue(now time.Duration) *picker {
 func (f *Fleet) candidates(r *roll) []member {
 	weighted, healthy := 0, 0
 	for i, m := range f.members {
-		if m.weight > 0 && m.Session == "" {
+		if m.wanted() && m.Session == "" {
 			weighted++
 			if f.states[i].State.Usable() {
 				healthy++
@@ -102,6 +103,9 @@ func (f *Fleet) candidates(r *roll) []member {
 		case m.Session != "": // calls find it by their session
 		case m.weight == 0:
 			r.off++
+			m.turnout.out = true
+		case m.Draining():
+			r.draining++
 			m.turnout.out = true
 		case state.State.Usable(), r.panicked && !state.Refused:
 			candidates = append(candidates, m)
@@ -140,11 +144,12 @@ func (f *Fleet) ramp(r *roll, now time.Duration) bool {
 
 // Stats are a fleet's backends and counters at one moment.
 type Stats struct {
-	Usable  int  // that calls go to
-	Down    int  // by probes
-	Ejected int  // by how calls ended
-	Off     int  // of weight 0
-	Panic   bool // fewer than half are healthy by probes, and calls go to all that are not surely dead
+	Usable   int  // that calls go to
+	Down     int  // by probes
+	Ejected  int  // by how calls ended
+	Off      int  // of weight 0
+	Draining int  // taken out by an operator
+	Panic    bool // fewer than half are healthy by probes, and calls go to all that are not surely dead
 
 	Ejections     int64
 	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
@@ -159,7 +164,7 @@ func (f *Fleet) Stats() Stats {
 	p := f.musterIfDue(f.clock.now())
 	s.mu.Unlock()
 	return Stats{
-		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.off, Panic: p.panicked,
+		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.off, Draining: p.draining, Panic: p.panicked,
 		Ejections: s.ejections.Load(), Spared: s.spared.Load(),
 		Retries: s.budget.allowed.Load(), RetriesDenied: s.budget.denied.Load(),
 	}
@@ -198,7 +203,7 @@ func (f *Fleet) noBackend() *call.Refusal {
 		RetryAfter: retryAfter,
 	}
 	free := func(m member) bool { return m.Session == "" }
-	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return free(m) && m.weight > 0 }); {
+	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return free(m) && m.wanted() }); {
 	case len(f.members) == 0:
 		r.Reason, r.Message = "NO_BACKEND", "capability "+f.Capability+" has no backends"
 		return r
@@ -206,7 +211,7 @@ func (f *Fleet) noBackend() *call.Refusal {
 		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" belong to other sessions"
 		return r
 	case off:
-		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" have the weight 0"
+		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" are drained or have the weight 0"
 		return r
 	}
 	_, summary := f.health.Ready()

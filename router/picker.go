@@ -77,7 +77,7 @@ func newPicker(f *Fleet, r *roll, ramping bool) *picker {
 	if len(far) > 0 {
 		var zone uint64
 		for _, m := range f.members {
-			if m.near {
+			if m.near && m.wanted() {
 				zone += uint64(m.weight)
 			}
 		}

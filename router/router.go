@@ -9,8 +9,9 @@ import (
 
 // Router holds the table in force. Calls read it without locks.
 type Router struct {
-	table atomic.Pointer[Table]
-	mu    sync.Mutex // held by those who change what calls see
+	table  atomic.Pointer[Table]
+	mu     sync.Mutex // held by those who change what calls see
+	drains drains     // guarded by mu
 }
 
 // New returns a Router with t in force.
@@ -34,6 +35,7 @@ func (r *Router) Swap(next *Table) {
 	defer r.mu.Unlock()
 	for _, f := range next.ordered {
 		if old := r.Table().fleets[f.Capability]; old != f {
+			f.drain(r.drains)
 			f.takeOver(old)
 		}
 	}
