@@ -158,7 +158,7 @@ func fleetStats(r *router.Router) iter.Seq[observe.Fleet] {
 		for _, f := range r.Table().Fleets() {
 			s := f.Stats()
 			if !yield(observe.Fleet{
-				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Panic: s.Panic,
+				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining, Panic: s.Panic,
 				Ejections: s.Ejections, Spared: s.Spared, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
 			}) {
 				return

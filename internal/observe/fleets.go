@@ -11,11 +11,12 @@ import (
 type Fleet struct {
 	Capability string
 
-	Usable  int  // backends that calls go to
-	Down    int  // by probes
-	Ejected int  // by how calls ended
-	Off     int  // of weight 0
-	Panic   bool // fewer than half are healthy, and calls go to all that are not surely dead
+	Usable   int  // backends that calls go to
+	Down     int  // by probes
+	Ejected  int  // by how calls ended
+	Off      int  // of weight 0
+	Draining int  // taken out by an operator
+	Panic    bool // fewer than half are healthy, and calls go to all that are not surely dead
 
 	Ejections     int64
 	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
@@ -36,7 +37,7 @@ func newFleetDescs() fleetDescs {
 		return prometheus.NewDesc("capgate_"+name, help, labels, nil)
 	}
 	return fleetDescs{
-		backends: desc("fleet_backends", "Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight 0.",
+		backends: desc("fleet_backends", "Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight 0, draining by an operator.",
 			"capability", "state"),
 		panicking: desc("fleet_panic", "1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.", "capability"),
 		ejections: desc("ejections_total", "Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
@@ -58,6 +59,7 @@ func (d *fleetDescs) collect(ch chan<- prometheus.Metric, f *Fleet) {
 	gauge(d.backends, f.Down, "down")
 	gauge(d.backends, f.Ejected, "ejected")
 	gauge(d.backends, f.Off, "off")
+	gauge(d.backends, f.Draining, "draining")
 	panicking := 0
 	if f.Panic {
 		panicking = 1

@@ -1,0 +1,87 @@
+package router_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/router"
+)
+
+// A drained backend keeps its calls and gets no others, over changes of the
+// configuration, until the drain ends.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
+	b, claim, _ := w.fleet.Route(nil)
+	w.router.SetDrains([]router.Drain{{Addr: b.Addr, Since: time.Unix(1, 0)}, {Capability: "another", Addr: "a0:1"}, {Addr: "unknown:1"}})
+	check := func() {
+		t.Helper()
+		if got := w.shares(1000); got[b.Addr] != 0 {
+			t.Errorf("%v", got)
+		}
+		if s := w.fleet.Stats(); s.Draining != 1 || s.Usable != 2 || s.Panic {
+			t.Errorf("%+v", s)
+		}
+	}
+	check()
+	if !b.Draining() || b.InFlight() != 1 {
+		t.Errorf("draining %v, %d in flight", b.Draining(), b.InFlight())
+	}
+	if n := w.fleet.UsableWithout("a9:1"); n != 2 {
+		t.Errorf("%d usable", n)
+	}
+	next := named(4)[:3]
+	next[1].Weight = 50
+	w.router.Swap(newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: next, SlowStart: -1}}}, w.router.Table()))
+	w.fleet = w.router.Table().Fleet("weather")
+	check()
+	claim.Done(ok)
+	w.router.SetDrains(nil)
+	if got := w.shares(1000); got[b.Addr] == 0 || b.Draining() {
+		t.Errorf("%v", got)
+	}
+}
+
+// A backend that comes with a new table is drained from its first moment.
+func TestDrainComesBeforeItsBackend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
+	w.router.SetDrains([]router.Drain{{Capability: "weather", Addr: "a1:1"}})
+	w.router.Swap(newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: named(2), SlowStart: -1}}}, w.router.Table()))
+	w.fleet = w.router.Table().Fleet("weather")
+	if got := w.shares(1000); got["a1:1"] != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Whoever drains all gets what was asked for: calls are refused.
+func TestDrainOfAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
+	if n := w.fleet.UsableWithout("a0:1"); n != 0 {
+		t.Errorf("%d usable", n)
+	}
+	w.router.SetDrains([]router.Drain{{Addr: "a0:1"}})
+	if _, _, refusal := w.fleet.Route(nil); refusal == nil || refusal.Reason != "NO_BACKEND" {
+		t.Errorf("%v", refusal)
+	}
+}
+
+// Tables that share most of their fleets share them.
+func TestSwapKeepsFleets(t *testing.T) {
+	t.Parallel()
+	fleets := []router.FleetConfig{{Capability: "a", Backends: router.Addrs("a:1")}, {Capability: "b", Backends: router.Addrs("b:1")}}
+	r := router.New(newTable(t, router.Config{Fleets: fleets}, nil))
+	before := r.Table()
+	fleets[1].Backends = router.Addrs("b:1", "b:2")
+	r.Swap(newTable(t, router.Config{Fleets: fleets}, before))
+	after := r.Table()
+	if after.Fleet("a") != before.Fleet("a") || after.Fleet("b") == before.Fleet("b") || after.Fleet("b").Backends[0] != before.Fleet("b").Backends[0] {
+		t.Error("what did not change is not the same")
+	}
+	fleets[0].Secure = true
+	r.Swap(newTable(t, router.Config{Fleets: fleets}, after))
+	if r.Table().Fleet("a").Backends[0] == after.Fleet("a").Backends[0] {
+		t.Error("a backend that is reached in another way is the same")
+	}
+}
