@@ -19,15 +19,19 @@ const patience = 30 * time.Second
 // started when a test first needs it, and ends with the last.
 type shared struct {
 	main  redistest.Main
-	plain func() string // URLs
-	tests atomic.Int64  // for a prefix that no other test has
+	urls  map[string]func() string // by kind
+	tests atomic.Int64             // for a prefix that no other test has
 }
 
 var servers = newShared() //nolint:gochecknoglobals // TestMain and the tests have nothing else in common
 
 func newShared() *shared {
 	s := &shared{}
-	s.plain = sync.OnceValue(func() string { return redistest.Start(&s.main).URL() })
+	s.urls = map[string]func() string{
+		"server":   sync.OnceValue(func() string { return redistest.Start(&s.main).URL() }),
+		"sentinel": sync.OnceValue(func() string { return redistest.StartSentinel(&s.main).URL() }),
+		"cluster":  sync.OnceValue(func() string { return redistest.StartCluster(&s.main).URL() }),
+	}
 	return s
 }
 
@@ -57,7 +61,7 @@ func onEveryRedis(t *testing.T, test func(t *testing.T, open func() *redisstore.
 			return opened(t, s, err)
 		})
 	})
-	for name, url := range map[string]func() string{"server": servers.plain} {
+	for name, url := range servers.urls {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := fmt.Sprintf("cg-test-%d:", servers.tests.Add(1))

@@ -41,6 +41,20 @@ func (p *Probe) Publish(ctx context.Context, channel, message string) error {
 	return p.publish(ctx, channel, message)
 }
 
+// Set sets a key.
+func (p *Probe) Set(ctx context.Context, key, value string) error {
+	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, key, value, 0).Err() })
+}
+
+// Get gets a key.
+func (p *Probe) Get(ctx context.Context, key string) (value string, err error) {
+	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		value, err = r.Get(ctx, key).Result()
+		return err
+	})
+	return value, err
+}
+
 // Malformed counts.
 func (p *Probe) Malformed(key string) { p.malformed(key) }
 
@@ -50,4 +64,9 @@ func (r *Registrations) Keys() []string { return r.keys() }
 // Do sends commands.
 func (r *Registrations) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	return r.do(ctx, f)
+}
+
+// Wait returns how many replicas have all that was written.
+func (p *Probe) Wait(ctx context.Context, replicas int) (int64, error) {
+	return p.store.redis.Do(ctx, "WAIT", replicas, 0).Int64()
 }

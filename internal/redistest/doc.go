@@ -3,6 +3,10 @@
 //	server.go    one redis-server behind a Proxy: kill, restart empty, freeze, fill
 //	process.go   a program that ends with the test
 //	proxy.go     a way to a server that can be slow, silent or cut
+//	tls.go       another way to it, with TLS
+//	tcp.go       a server that others reach by its own address
+//	sentinel.go  a master, a replica and a Sentinel: fail over
+//	cluster.go   a Cluster of three
 //	main.go      what a test needs, for a TestMain that starts servers for all
 //
 // It needs redis-server on the PATH, which tools/setup installs. Nothing here sleeps: what

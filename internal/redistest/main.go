@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -42,6 +43,9 @@ func (m *Main) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+
 
 // Failed implements TB.
 func (m *Main) Failed() bool { return false }
+
+// Context implements TB.
+func (m *Main) Context() context.Context { return context.Background() }
 
 // Close ends what was started.
 func (m *Main) Close() {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bytes"
+	"context"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ type TB interface {
 	Fatalf(format string, args ...any)
 	Logf(format string, args ...any)
 	Failed() bool
+	Context() context.Context
 }
 
 // process is a program that ends with the test, and with the test's process.

@@ -50,22 +50,24 @@ func (s *Server) start() {
 	s.t.Helper()
 	s.process = run(s.t, s.dir, "redis-server", "--port", "0", "--unixsocket", s.socket,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", s.dir)
-	answers(s.t, s.process, s.direct)
+	if !answers(s.t, s.process, s.direct) {
+		s.t.Fatalf("redis-server ended:\n%s", s.process.output.String())
+	}
 }
 
-// answers waits for PONG.
-func answers(t TB, p *process, c *redis.Client) {
+// answers waits for PONG. It is false when the process ended without.
+func answers(t TB, p *process, c *redis.Client) bool {
 	t.Helper()
 	deadline := time.After(Patience)
 	for again := time.NewTicker(2 * time.Millisecond); ; {
 		if c.Ping(context.Background()).Err() == nil {
 			again.Stop()
-			return
+			return true
 		}
 		select {
 		case <-again.C:
 		case <-p.exited:
-			t.Fatalf("redis-server ended:\n%s", p.output.String())
+			return false
 		case <-deadline:
 			t.Fatalf("redis-server has not answered for %v:\n%s", Patience, p.output.String())
 		}

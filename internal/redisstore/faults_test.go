@@ -1,0 +1,246 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+)
+
+// impatient is a Store's configuration in tests of faults: what takes so long fails.
+func impatient(url string) redisstore.Config {
+	return redisstore.Config{URL: url, Timeout: 200 * time.Millisecond, Dial: 200 * time.Millisecond}
+}
+
+// Whatever keeps Redis from answering: a command ends with an error, those after it end at
+// once and are not sent, and when Redis answers again all is as before, without anybody's doing.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ fault, heal func(*redistest.Server) }{
+		"killed":     {(*redistest.Server).Kill, (*redistest.Server).Restart},
+		"frozen":     {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
+		"black hole": {func(s *redistest.Server) { s.BlackHole() }, func(s *redistest.Server) { s.Heal() }},
+		"slow":       {func(s *redistest.Server) { s.Delay(2 * time.Second) }, func(s *redistest.Server) { s.Heal() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			server := redistest.Start(t)
+			s := open(t, impatient(server.URL()))
+			returned := make(chan struct{}, 100)
+			s.OnReturn(func() { returned <- struct{}{} })
+			p := s.Probe()
+			await(t, "a first command", func() bool { return p.Set(ctx, p.Key("a"), "1") == nil })
+
+			test.fault(server)
+			// A question that was asked before may still be answered, so that Redis seems to come back once.
+			await(t, "commands to fail at once", func() bool {
+				before := s.Stats()
+				for range 100 {
+					switch err := p.Set(ctx, p.Key("a"), "2"); {
+					case err == nil:
+						t.Fatal("a command succeeded without Redis")
+					case !errors.Is(err, redisstore.ErrAway):
+						return false
+					}
+				}
+				after := s.Stats()
+				return after.Commands[redisstore.Session] == before.Commands[redisstore.Session] &&
+					after.Errors-before.Errors >= 100 && after.Away && !after.AwaySince.IsZero()
+			})
+			for len(returned) > 0 {
+				<-returned
+			}
+			test.heal(server)
+			receive(t, returned, "Redis to come back")
+			await(t, "a command to succeed", func() bool { return p.Set(ctx, p.Key("a"), "4") == nil })
+		})
+	}
+}
+
+// Open does not mind that there is no Redis. The log says so once, without the password.
+func TestOpenWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"single": "redis://u:hush@127.0.0.1:1", "sentinel": "redis+sentinel://u:hush@127.0.0.1:1,127.0.0.1:2/m", "cluster": "redis+cluster://u:hush@127.0.0.1:1,127.0.0.1:2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &lines{}
+			cfg := impatient(url)
+			cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+			s := open(t, cfg)
+			if !s.Away() {
+				t.Error("not away")
+			}
+			if got := log.String(); strings.Count(got, "redis is away") != 1 || strings.Contains(got, "hush") {
+				t.Errorf("want one line, without the password:\n%s", got)
+			}
+		})
+	}
+}
+
+// A password that Redis does not take is as if it were away; it is in no log and no error.
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "capgate", "on", ">right", "~cg:*", "&cg:*", "+@all")
+	log := &lines{}
+	cfg := impatient("redis://capgate:hush@" + server.Addr)
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	s := open(t, cfg)
+	err := s.Probe().Set(t.Context(), "cg:a", "1")
+	if err == nil || !s.Away() || strings.Contains(log.String()+err.Error(), "hush") {
+		t.Errorf("%v, away %v, log:\n%s", err, s.Away(), log)
+	}
+	server.Do("ACL", "SETUSER", "capgate", ">hush")
+	await(t, "the password to be right", func() bool { return s.Probe().Set(t.Context(), s.Probe().Key("a"), "1") == nil })
+}
+
+// A full Redis is not away: it refuses writes, and reads go on.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	s := open(t, redisstore.Config{URL: server.URL()})
+	p := s.Probe()
+	if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
+		t.Fatal(err)
+	}
+	server.Fill()
+	if err := p.Set(ctx, p.Key("a"), "2"); err == nil {
+		t.Error("a full Redis took a write")
+	}
+	if _, err := p.Run(ctx, `return redis.call('SET', KEYS[1], 1)`, []string{p.Key("a")}).Result(); err == nil {
+		t.Error("a full Redis took a script's write")
+	}
+	if got, err := p.Get(ctx, p.Key("a")); err != nil || got != "1" || s.Away() {
+		t.Errorf("reading from a full Redis: %q, %v, away %v", got, err, s.Away())
+	}
+	server.Relieve()
+	if err := p.Set(ctx, p.Key("a"), "3"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A subscription outlives its connection, and says each time that it must be read again.
+func TestSubscriptionComesBack(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(*redistest.Server){
+		"cut":       func(s *redistest.Server) { s.Cut() },
+		"restarted": (*redistest.Server).Restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			server := redistest.Start(t)
+			p := open(t, redisstore.Config{URL: server.URL()}).Probe()
+			connected, messages := make(chan struct{}, 100), make(chan string, 100)
+			var subscribing sync.WaitGroup
+			defer subscribing.Wait()
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			subscribing.Go(func() {
+				p.Subscribe(ctx, p.Channel("c"), func(m string) { messages <- m }, func() { connected <- struct{}{} })
+			})
+			receive(t, connected, "the subscription")
+			fault(server)
+			receive(t, connected, "the second subscription")
+			await(t, "a message to be sent", func() bool { return p.Publish(ctx, p.Channel("c"), "hello") == nil })
+			receive(t, messages, "a message")
+		})
+	}
+}
+
+// Another server becomes the master: what was written is there, and writes go on.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	sentinel := redistest.StartSentinel(t)
+	s := open(t, redisstore.Config{URL: sentinel.URL()})
+	p := s.Probe()
+	if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the replica to have it", func() bool {
+		n, err := p.Wait(ctx, 1)
+		return err == nil && n == 1
+	})
+	sentinel.Failover()
+	await(t, "a write to the new master", func() bool { return p.Set(ctx, p.Key("b"), "1") == nil })
+	if got, err := p.Get(ctx, p.Key("a")); err != nil || got != "1" {
+		t.Errorf("what was written before: %q, %v", got, err)
+	}
+}
+
+// acl is the user that the README tells operators to make.
+var acl = []any{"ACL", "SETUSER", "capgate", "on", ">p@ss", "~cg:*", "&cg:*", "+@all", "-@dangerous", "+cluster|slots"} //nolint:gochecknoglobals // a constant
+
+func TestACL(t *testing.T) {
+	t.Parallel()
+	server, cluster := redistest.Start(t), redistest.StartCluster(t)
+	server.Do(acl...)
+	cluster.Do(t, acl...)
+	for name, url := range map[string]string{"server": server.URL(), "cluster": cluster.URL()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			p := open(t, patient(redisstore.Config{URL: strings.Replace(url, "://", "://capgate:p%40ss@", 1)})).Probe()
+			if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
+				t.Error(err)
+			}
+			if _, err := p.Run(ctx, `redis.call('TIME') return redis.call('GET', KEYS[1])`, []string{p.Key("a")}).Result(); err != nil {
+				t.Error(err)
+			}
+			if err := p.Publish(ctx, p.Channel("c"), "m"); err != nil {
+				t.Error(err)
+			}
+			if err := p.Set(ctx, "other", "1"); err == nil {
+				t.Error("a key of somebody else's was written")
+			}
+		})
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy, authority := server.TLS()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	cfg := redisstore.Config{URL: "rediss://" + proxy.Addr, TLS: &tls.Config{RootCAs: pool}}
+	p := open(t, cfg).Probe()
+	if err := p.Set(t.Context(), p.Key("a"), "1"); err != nil {
+		t.Error(err)
+	}
+	cfg.TLS = nil
+	if s := open(t, cfg); !s.Away() {
+		t.Error("a certificate that nobody vouches for was taken")
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,62 @@
+package redistest
+
+import (
+	"slices"
+	"strings"
+)
+
+// slots is how many a Cluster has.
+const slots = 16384
+
+// Cluster is three masters without replicas.
+type Cluster struct {
+	nodes []*node
+}
+
+// StartCluster runs them until the test ends. It returns when each knows all.
+func StartCluster(t TB) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	buses := map[*node]string{}
+	for range 3 {
+		var bus string
+		n := startNode(t, "redis-server", func(dir, port, other string) []string {
+			bus = other
+			return append(plain(dir, port), "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "60000")
+		})
+		c.nodes, buses[n] = append(c.nodes, n), bus
+	}
+	for i, n := range c.nodes {
+		n.do(t, "CLUSTER", "ADDSLOTSRANGE", i*slots/3, (i+1)*slots/3-1)
+		n.do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		for _, other := range c.nodes[:i] {
+			n.do(t, "CLUSTER", "MEET", other.host, other.port, buses[other])
+		}
+	}
+	for _, n := range c.nodes {
+		await(t, "the cluster", func() bool {
+			info, _ := n.do(t, "CLUSTER", "INFO").(string)
+			known, _ := n.do(t, "CLUSTER", "NODES").(string)
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") &&
+				strings.Count(known, "connected") == 3 && !strings.Contains(known, "disconnected") && !strings.Contains(known, "handshake")
+		})
+	}
+	return c
+}
+
+// Do sends a command to every node.
+func (c *Cluster) Do(t TB, args ...any) {
+	t.Helper()
+	for _, n := range c.nodes {
+		n.do(t, args...)
+	}
+}
+
+// URL is the address to open.
+func (c *Cluster) URL() string {
+	var addrs []string
+	for _, n := range slices.Backward(c.nodes) {
+		addrs = append(addrs, n.addr())
+	}
+	return "redis+cluster://" + strings.Join(addrs, ",")
+}

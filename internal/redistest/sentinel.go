@@ -1,0 +1,65 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// masterName is what Sentinel calls the master.
+const masterName = "mymaster"
+
+// Sentinel is a master with a replica, and a Sentinel that watches both.
+type Sentinel struct {
+	t        TB
+	servers  [2]*node
+	sentinel *node
+}
+
+// StartSentinel runs them until the test ends. It returns when the replica can become
+// master.
+func StartSentinel(t TB) *Sentinel {
+	t.Helper()
+	s := &Sentinel{t: t}
+	s.servers[0] = startNode(t, "redis-server", func(dir, port, _ string) []string { return plain(dir, port) })
+	s.servers[1] = startNode(t, "redis-server", func(dir, port, _ string) []string {
+		return append(plain(dir, port), "--replicaof", s.servers[0].host, s.servers[0].port)
+	})
+	s.servers[0].info(t, "replication", "state=online")
+	s.sentinel = startNode(t, "redis-sentinel", func(dir, port, _ string) []string {
+		file := filepath.Join(dir, "sentinel.conf")
+		// It fails over when a test asks for it, and not because the machine is busy.
+		text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %[2]s 60000\nsentinel failover-timeout %[2]s 30000\n",
+			port, masterName, s.servers[0].host, s.servers[0].port)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatalf("%v", err)
+		}
+		return []string{file}
+	})
+	s.sentinel.info(t, "sentinel", "status=ok", "slaves=1")
+	return s
+}
+
+func plain(dir, port string) []string {
+	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir, "--repl-diskless-sync-delay", "0"}
+}
+
+// URL is the address to open.
+func (s *Sentinel) URL() string {
+	return "redis+sentinel://" + s.sentinel.addr() + "/" + masterName
+}
+
+// Failover kills the master and returns when the replica has taken its place, and Sentinel
+// says so. It works once.
+func (s *Sentinel) Failover() {
+	s.t.Helper()
+	s.servers[0].process.kill()
+	await(s.t, "a replica that Sentinel takes for good", func() bool {
+		return s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "FAILOVER", masterName).Err() == nil
+	})
+	s.servers[1].info(s.t, "replication", "role:master")
+	await(s.t, "Sentinel to know", func() bool {
+		addr, err := s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
+		return err == nil && len(addr) == 2 && addr[1] == s.servers[1].port
+	})
+}

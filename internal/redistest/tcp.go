@@ -1,0 +1,104 @@
+package redistest
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// node is a server that others must reach by the address that it tells them, so that
+// nothing can stand in front of it.
+type node struct {
+	host, port string
+	process    *process
+	direct     *redis.Client
+}
+
+func (n *node) addr() string { return net.JoinHostPort(n.host, n.port) }
+
+// startNode runs name on a free port. args get the port and another that is free.
+func startNode(t TB, name string, args func(dir, port, other string) []string) *node {
+	t.Helper()
+	for range 20 {
+		dir, err := os.MkdirTemp("", "redis")
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		n := &node{host: "127.0.0.1", port: freePort(t)}
+		n.process = run(t, dir, name, args(dir, n.port, freePort(t))...)
+		n.direct = redis.NewClient(&redis.Options{Addr: n.addr(), MaxRetries: -1, DialerRetries: 1})
+		t.Cleanup(func() { _ = n.direct.Close() })
+		if answers(t, n.process, n.direct) && ours(n) {
+			return n
+		}
+		n.process.kill() // somebody else was faster
+	}
+	t.Fatalf("%s: no port is free", name)
+	return nil
+}
+
+// ours says whether it is our process that answers on the port.
+func ours(n *node) bool {
+	info, err := n.direct.Info(context.Background(), "server").Result()
+	return err == nil && strings.Contains(info, "process_id:"+strconv.Itoa(n.process.cmd.Process.Pid)+"\r")
+}
+
+// freePort is a port that nobody had a moment ago, and the kernel gives to nobody who does
+// not ask for it: it is below those that it chooses from.
+func freePort(t TB) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(15_000 + rand.IntN(15_000))
+		if ln, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = ln.Close()
+			return port
+		}
+	}
+	t.Fatalf("no port is free")
+	return ""
+}
+
+// do sends a command and returns the answer.
+func (n *node) do(t TB, args ...any) any {
+	t.Helper()
+	got, err := n.direct.Do(context.Background(), args...).Result()
+	if err != nil {
+		t.Fatalf("%s: %v: %v", n.addr(), args, err)
+	}
+	return got
+}
+
+// info waits until a section of INFO says all of something.
+func (n *node) info(t TB, section string, says ...string) {
+	t.Helper()
+	await(t, n.addr()+" to say "+strings.Join(says, " "), func() bool {
+		info, err := n.direct.Info(context.Background(), section).Result()
+		for _, s := range says {
+			if err != nil || !strings.Contains(info, s) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// await asks again and again until something is so.
+func await(t TB, what string, so func() bool) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.After(Patience); !so(); {
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("waited %v for %s", Patience, what)
+		}
+	}
+}
