@@ -75,7 +75,7 @@ func (f *Fleet) Claim(b *Backend, retry bool) Claim {
 	if !retry {
 		b.load.routed.Add(1)
 	}
-	return Claim{b.load}
+	return Claim{b.load, f.clock}
 }
 
 // Homeless is what calls of a session get for which nobody is there.

@@ -46,16 +46,14 @@ type turnout struct {
 }
 
 // load is what every call touches of a backend. Those of a fleet lie close together,
-// since calls compare them, but each on a cache line of its own, also where the
-// allocator begins with eight bytes for itself, since every call writes it.
+// since calls compare them. Two share a cache line: with many capabilities it counts how
+// much memory calls go over, and with few of them calls read each other's lines anyway.
 type load struct {
-	inFlight atomic.Int64
+	inFlight atomic.Int32
+	trouble  atomic.Uint32 // 0: turnout's counters are 0
 	latency  latency
 	routed   atomic.Int64 // calls so far, less second tries
 	backend  *Backend
-	clock    *clock
-	trouble  atomic.Uint32 // 0: turnout's counters are 0
-	_        [20]byte
 }
 
 // newBackend makes a backend that owns load.
@@ -64,7 +62,7 @@ func newBackend(id int, f *FleetConfig, c BackendConfig, s *standing, load *load
 		ID: id, Addr: c.Addr, Capability: f.Capability, Session: c.Session,
 		hash: hashOf(c.Addr), configured: f.Dialect, standing: s, load: load,
 	}
-	load.backend, load.clock = b, s.clock
+	load.backend = b
 	return b
 }
 
@@ -78,10 +76,13 @@ func (b *Backend) Dialect() call.Dialect {
 }
 
 // InFlight is the number of calls that were routed here and are not done.
-func (b *Backend) InFlight() int64 { return b.load.inFlight.Load() }
+func (b *Backend) InFlight() int64 { return int64(b.load.inFlight.Load()) }
 
 // Claim is a call's place among those in flight at a backend. The zero Claim is none.
-type Claim struct{ load *load }
+type Claim struct {
+	load  *load
+	clock *clock
+}
 
 // Done gives the place up, and tells what the call learned of the backend. It must be
 // called once.
@@ -95,13 +96,13 @@ func (c Claim) Done(o Outcome) {
 	case Neutral:
 	case Succeeded:
 		if o.Latency > 0 {
-			l.latency.observe(l.clock.at(o.At), o.Latency)
+			l.latency.observe(c.clock.at(o.At), o.Latency)
 		}
 		if l.trouble.Load() != 0 {
-			l.forgive(l.clock.at(o.At))
+			l.forgive(c.clock.at(o.At))
 		}
 	default:
-		l.backend.failed(o, l.clock.at(o.At))
+		l.backend.failed(o, c.clock.at(o.At))
 	}
 }
 

@@ -8,26 +8,36 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Fleet is the set of backends that serve one capability.
+// Fleet is the set of backends that serve one capability. It is one cache line: the
+// calls of ten thousand capabilities do not find theirs in the caches, and each must go
+// over as little memory as can be.
 type Fleet struct {
-	pick  atomic.Pointer[picker] // first: on one cache line with all else that Route reads
-	clock *clock                 // standing's
-	// slowStart is the time in which a backend that comes back gets its whole share.
-	slowStart time.Duration
-
 	Capability string
-	Deadlines  Deadlines
-	Backends   []*Backend // in the order of the configuration; not to be changed
+
+	even  atomic.Int32 // how many loads there are, while Route may take any two of them; else 0
+	loads []load       // of the backends that came with this fleet, in their order
+	clock *clock       // standing's
+	*about
+}
+
+// about is what calls need of a fleet once they are routed, or when something is the
+// matter with it.
+type about struct {
+	Deadlines Deadlines
+	Backends  []*Backend // in the order of the configuration; not to be changed
 	// Attached is what the gateway keeps with the fleet: its counters. It is set before
 	// a table with the fleet is in force, and then never.
 	Attached any
 
-	cfg FleetConfig
+	pick atomic.Pointer[picker]
+	cfg  FleetConfig
 	affinity
 	standing *standing
 	members  []member // Backends
 	ejection Ejection
 	retries  Retries
+	// slowStart is the time in which a backend that comes back gets its whole share.
+	slowStart time.Duration
 
 	idempotent idempotent
 
@@ -49,6 +59,36 @@ const retryAfter = time.Second
 // gets the call again, since a connection that was going away says nothing about
 // the next one.
 func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *call.Refusal) {
+	var l *load
+	if n := f.even.Load(); n > 0 {
+		l = f.any(uint64(n), tried)
+	} else if l, refusal = f.choose(tried); refusal != nil {
+		return nil, Claim{}, refusal
+	}
+	l.inFlight.Add(1)
+	if tried == nil {
+		l.routed.Add(1)
+	}
+	return l.backend, Claim{l, f.clock}, nil
+}
+
+// HasOther says whether calls have another choice than b.
+func (f *Fleet) HasOther(b *Backend) bool {
+	p := f.pick.Load()
+	return len(p.all) > 1 || len(p.all) == 1 && p.all[0].Backend != b
+}
+
+// any is Route where there is nothing to consider but loads, as it mostly is.
+func (f *Fleet) any(n uint64, tried *Backend) *load {
+	if n == 1 {
+		return &f.loads[0]
+	}
+	i, j := pair(n)
+	return better(&f.loads[i], &f.loads[j], tried)
+}
+
+// choose is Route in all other cases.
+func (f *Fleet) choose(tried *Backend) (*load, *call.Refusal) {
 	p := f.pick.Load()
 	var now time.Duration
 	if p.until != never { // reading a clock costs as much as all the rest
@@ -56,30 +96,13 @@ func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *ca
 			p = f.refresh(now)
 		}
 	}
-	var l *load
-	switch p.n {
+	switch len(p.all) {
 	case 0:
-		return nil, Claim{}, p.none
+		return nil, p.none
 	case 1:
-		l = p.all[0].load
-	default:
-		var avoid *load
-		if tried != nil {
-			avoid = tried.load
-		}
-		l = p.choose(now, avoid, f.slowStart)
+		return p.all[0].load, nil
 	}
-	l.inFlight.Add(1)
-	if tried == nil {
-		l.routed.Add(1)
-	}
-	return l.backend, Claim{l}, nil
-}
-
-// HasOther says whether calls have another choice than b.
-func (f *Fleet) HasOther(b *Backend) bool {
-	p := f.pick.Load()
-	return p.n > 1 || p.n == 1 && p.all[0].Backend != b
+	return p.choose(now, tried, f.slowStart), nil
 }
 
 // refresh makes the picker that is due, unless somebody is at it: then the one that

@@ -70,6 +70,11 @@ func (f *Fleet) muster(now time.Duration) *picker {
 		}
 	}
 	p := newPicker(f, r, f.ramp(r, now))
+	if p.even(f.loads) {
+		f.even.Store(int32(len(f.loads)))
+	} else {
+		f.even.Store(0)
+	}
 	f.pick.Store(p)
 	return p
 }

@@ -24,22 +24,14 @@ const (
 // It is immutable.
 type picker struct {
 	until   time.Duration // when it is out of date, such as when a slow start ends
-	n       int32         // usable backends
 	ramping bool          // somebody starts slowly
 	plain   []*load       // all usable backends, when nothing but their loads decides among them
-	*choice               // what else may decide
-
-	few [16]*load // plain's, when there is room: one miss of the cache less
-}
-
-// choice is the part of a picker that calls of an ordinary fleet do not look at.
-type choice struct {
-	near   set           // the usable backends of the gateway's zone, or all if there are none or no zone
-	far    set           // the others
-	leave  uint32        // of 2^32 calls, how many go to far
-	all    []member      // usable
-	none   *call.Refusal // what calls get when all is empty
-	health *health.Snapshot
+	near    set           // the usable backends of the gateway's zone, or all if there are none or no zone
+	far     set           // the others
+	leave   uint32        // of 2^32 calls, how many go to far
+	all     []member      // usable
+	none    *call.Refusal // what calls get when all is empty
+	health  *health.Snapshot
 	*roll
 }
 
@@ -56,8 +48,7 @@ type group struct {
 }
 
 func newPicker(f *Fleet, r *roll, ramping bool) *picker {
-	c := &choice{roll: r, all: r.usable, health: f.health}
-	p := &picker{n: int32(len(r.usable)), until: r.until, ramping: ramping, choice: c}
+	p := &picker{until: r.until, ramping: ramping, all: r.usable, health: f.health, roll: r}
 	if len(p.all) == 0 {
 		p.none = f.noBackend()
 		return p
@@ -73,7 +64,7 @@ func newPicker(f *Fleet, r *roll, ramping bool) *picker {
 	if len(near) == 0 {
 		near, far = far, nil
 	}
-	c.near, c.far = newSet(near), newSet(far)
+	p.near, p.far = newSet(near), newSet(far)
 	if len(far) > 0 {
 		var zone uint64
 		for _, m := range f.members {
@@ -81,11 +72,11 @@ func newPicker(f *Fleet, r *roll, ramping bool) *picker {
 				zone += uint64(m.weight)
 			}
 		}
-		stay := min(overprovision*float64(c.near.total)/float64(zone), 1)
-		c.leave = uint32((1 - stay) * (1 << 32))
+		stay := min(overprovision*float64(p.near.total)/float64(zone), 1)
+		p.leave = uint32((1 - stay) * (1 << 32))
 	}
-	if len(far) == 0 && len(c.near.groups) == 1 {
-		p.plain = append(p.few[:0], c.near.groups[0].members...)
+	if len(far) == 0 && len(p.near.groups) == 1 {
+		p.plain = p.near.groups[0].members
 	}
 	return p
 }
@@ -114,8 +105,14 @@ func (p *picker) spare(why Class) bool {
 	return p.ejected < p.limit && (!p.panicked || why == Unreachable)
 }
 
+// even says whether calls may go to any of a fleet's own loads, now and until somebody
+// musters again.
+func (p *picker) even(own []load) bool {
+	return len(p.plain) == len(own) && p.until == never && !p.ramping
+}
+
 // choose draws a backend that takes a call, out of at least two.
-func (p *picker) choose(now time.Duration, tried *load, slowStart time.Duration) *load {
+func (p *picker) choose(now time.Duration, tried *Backend, slowStart time.Duration) *load {
 	if p.plain != nil {
 		return p.two(p.plain, now, tried, slowStart)
 	}
@@ -133,30 +130,52 @@ func (p *picker) choose(now time.Duration, tried *load, slowStart time.Duration)
 	if target.inFlight.Load() >= spillFrom {
 		target = p.spill(target, g.weight, now)
 	}
-	if target == tried {
-		target = p.another(tried).load
+	if tried != nil && target == tried.load {
+		target = p.another(target).load
 	}
 	return target
 }
 
 // two draws two of at least two backends, and takes the better one.
-func (p *picker) two(members []*load, now time.Duration, tried *load, slowStart time.Duration) *load {
-	r, n := rand.Uint64(), uint64(len(members))
-	i, j := uint64(uint32(r))*n>>32, (r>>32)*(n-1)>>32
+func (p *picker) two(members []*load, now time.Duration, tried *Backend, slowStart time.Duration) *load {
+	i, j := pair(uint64(len(members)))
+	a, b := members[i], members[j]
+	one := better(a, b, tried)
+	if !p.ramping || one.admits(now, slowStart) {
+		return one
+	}
+	other := a
+	if one == a {
+		other = b
+	}
+	if (tried == nil || other != tried.load) && other.admits(now, slowStart) {
+		return other
+	}
+	return one
+}
+
+// pair draws two different numbers below n, which is 2 at least.
+func pair(n uint64) (i, j uint64) {
+	r := rand.Uint64()
+	i, j = uint64(uint32(r))*n>>32, (r>>32)*(n-1)>>32
 	if j >= i {
 		j++
 	}
-	a, b := members[i], members[j]
-	switch {
-	case a == tried:
-		return b
-	case b == tried:
-		return a
+	return i, j
+}
+
+// better is the one of two that should have a call, which has been tried at a backend
+// or at none.
+func better(a, b *load, tried *Backend) *load {
+	if tried != nil {
+		switch tried.load {
+		case a:
+			return b
+		case b:
+			return a
+		}
 	}
 	if b.lighter(a) {
-		a, b = b, a
-	}
-	if p.ramping && !a.admits(now, slowStart) && b.admits(now, slowStart) {
 		return b
 	}
 	return a

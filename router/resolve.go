@@ -44,7 +44,7 @@ func (t *Table) Resolve(k Key) (*Fleet, *call.Refusal) {
 	if label != "" && !strings.EqualFold(label, name) {
 		return nil, t.conflict(k)
 	}
-	if f := t.fleets[name]; f != nil {
+	if f := t.index.find(name); f != nil {
 		return f, nil
 	}
 	return nil, unknown(name)
@@ -89,7 +89,7 @@ func (t *Table) byLabel(label string) (*Fleet, *call.Refusal) {
 			}
 			lower[i] = c
 		}
-		if f := t.fleets[string(lower[:len(label)])]; f != nil {
+		if f := t.index.find(string(lower[:len(label)])); f != nil {
 			return f, nil
 		}
 	}

@@ -59,6 +59,7 @@ func Addrs(addrs ...string) []BackendConfig {
 // immutable; only health changes beneath it.
 type Table struct {
 	fleets    map[string]*Fleet // by capability
+	index     index             // the same for calls
 	services  map[string]*Fleet // by gRPC service
 	domains   []string          // lower-case
 	ordered   []*Fleet          // as configured
@@ -96,6 +97,7 @@ func NewTable(cfg Config, prev *Table) (*Table, error) {
 			return nil, fmt.Errorf("routing table: %w", err)
 		}
 	}
+	t.index = newIndex(t.ordered)
 	t.ambiguous = keyMissing(t.domains)
 	return t, nil
 }
@@ -130,11 +132,12 @@ func (t *Table) add(cfg *FleetConfig, prev *Table) error {
 
 // newFleet makes a fleet with the backends of the one before it, as far as they stay.
 func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
-	f := &Fleet{
-		Capability: cfg.Capability, Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
+	// The copies of the names lie together, too.
+	f := &Fleet{Capability: strings.Clone(cfg.Capability), about: &about{
+		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
 		idempotent: newIdempotent(cfg.Idempotent),
-	}
+	}}
 	if f.slowStart == 0 {
 		f.slowStart = 30 * time.Second
 	}
@@ -163,6 +166,9 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		f.members = append(f.members, member{Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone})
 	}
 	f.stick(cfg.Affinity)
+	if len(stay) == 0 {
+		f.loads = loads
+	}
 	known := health.NewSnapshot(f.Capability, nil)
 	f.standing.mu.Lock()
 	defer f.standing.mu.Unlock()
