@@ -9,23 +9,27 @@ import (
 
 // Shared is how a Prober shares its work with those of other replicas.
 type Shared struct {
-	Roll  Roll
-	Board Board
 	ID    string // of this replica: unique, without spaces
+	Roll  Roll   // nil: there are no others
+	Board Board  // with Roll
 
 	Heartbeat time.Duration                      // see ReplicaOptions
 	Stale     time.Duration                      // see ReplicaOptions
 	Reconcile time.Duration                      // see ReplicaOptions
-	Used      func(capability, addr string) bool // see ReplicaOptions; must not block
+	Used      func(capability, addr string) bool // see ReplicaOptions; must not block; one call at a time
 }
 
 func (o *Options) replica() ReplicaOptions {
 	r := ReplicaOptions{MaxConcurrent: o.MaxConcurrent}
 	if s := o.Shared; s != nil {
-		r.Shared, r.ID, r.Heartbeat, r.Stale, r.Reconcile, r.Used = true, s.ID, s.Heartbeat, s.Stale, s.Reconcile, s.Used
+		r.Shared = s.Roll != nil
+		r.ID, r.Heartbeat, r.Stale, r.Reconcile, r.Used = s.ID, s.Heartbeat, s.Stale, s.Reconcile, s.Used
 	}
 	return r
 }
+
+// shares says whether there may be others.
+func (p *Prober) shares() bool { return p.options.Shared != nil && p.options.Shared.Roll != nil }
 
 const (
 	exchangeTimeout = 5 * time.Second        // of one command to the roll or the board
@@ -92,7 +96,7 @@ func (p *Prober) follow(ctx context.Context) {
 
 // leave takes this replica off the roll, so that others probe at once what it did.
 func (p *Prober) leave() {
-	if p.options.Shared == nil {
+	if !p.shares() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)

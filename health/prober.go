@@ -84,7 +84,7 @@ func (p *Prober) Snapshot(capability string) *Snapshot {
 // of it is left.
 func (p *Prober) Run(ctx context.Context) {
 	var underWay sync.WaitGroup
-	if p.options.Shared != nil {
+	if p.shares() {
 		underWay.Go(func() { p.follow(ctx) })
 	}
 	timer := time.NewTimer(0)

@@ -166,6 +166,7 @@ func (r *Replica) Changes() []Change {
 type Stats struct {
 	Probes   uint64    // made so far
 	Probing  int       // backends that this replica probes
+	Shared   bool      // there is a roll
 	Replicas int       // on the roll, this one included; 0: not shared, or the roll is away
 	Agree    int       // of them, those whose digest says what is known here
 	Looked   time.Time // when the roll or the board was last seen; zero: never
@@ -174,7 +175,7 @@ type Stats struct {
 
 // Stats returns them as of now.
 func (r *Replica) Stats() Stats {
-	s := Stats{Probes: r.probes, Probing: len(r.queue) + r.underWay, Looked: r.looked, Unposted: len(r.toPost)}
+	s := Stats{Shared: r.options.Shared, Probes: r.probes, Probing: len(r.queue) + r.underWay, Looked: r.looked, Unposted: len(r.toPost)}
 	if !r.met || r.alone {
 		return s
 	}

@@ -78,6 +78,9 @@ func (b *Backend) Dialect() call.Dialect {
 // InFlight is the number of calls that were routed here and are not done.
 func (b *Backend) InFlight() int64 { return int64(b.load.inFlight.Load()) }
 
+// Routed is the number of calls that were routed here so far, less second tries.
+func (b *Backend) Routed() int64 { return b.load.routed.Load() }
+
 // Claim is a call's place among those in flight at a backend. The zero Claim is none.
 type Claim struct {
 	load  *load

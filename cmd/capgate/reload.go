@@ -152,6 +152,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"listen", started.Listen != next.Listen},
 		{"admin", started.Admin != next.Admin},
 		{"redis", started.Redis != next.Redis},
+		{"replicas", started.Replicas != next.Replicas},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {

@@ -77,10 +77,11 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	}
 	p.routing = router.New(table)
 	p.firstLook = newFirstLook(first.probes)
-	p.prober = health.New(first.probes, health.Options{Logger: p.log, Changed: func(s *health.Snapshot) {
+	p.prober = health.New(first.probes, health.Options{Logger: p.log, Shared: p.shared(cfg.Replicas), Changed: func(s *health.Snapshot) {
 		p.routing.SetHealth(s)
 		p.firstLook.see(s)
 	}})
+	metrics.WatchHealth(healthStats(p.prober))
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: single{},

@@ -9,15 +9,16 @@ import (
 
 // Config is the whole file. Parse fills in the defaults.
 type Config struct {
-	Listen  string    // listen: public address, every protocol, host:port; default ":8080"
-	Admin   string    // admin: operators' address, host:port; default "127.0.0.1:8081"
-	Redis   Redis     // redis: what replicas share
-	Domains []string  // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
-	Zone    string    // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
-	TLS     ServerTLS // tls: of the public port; default cleartext
-	Drain   Drain     // drain: how the gateway stops
-	Log     Log       // log: what it writes to standard error
-	Fleets  []Fleet   // fleets: at least one
+	Listen   string    // listen: public address, every protocol, host:port; default ":8080"
+	Admin    string    // admin: operators' address, host:port; default "127.0.0.1:8081"
+	Redis    Redis     // redis: what replicas share
+	Replicas Replicas  // replicas: how replicas that have a Redis in common share the probing of backends
+	Domains  []string  // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
+	Zone     string    // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
+	TLS      ServerTLS // tls: of the public port; default cleartext
+	Drain    Drain     // drain: how the gateway stops
+	Log      Log       // log: what it writes to standard error
+	Fleets   []Fleet   // fleets: at least one
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
@@ -37,6 +38,14 @@ type Redis struct {
 	KeyFile      string        // key_file: its private key, PEM
 	ServerName   string        // server_name: name that its certificate must be for; default the host that is connected to
 	Timeout      time.Duration // timeout: how long a command may take before Redis counts as away, 1ms to 10s; default 250ms
+}
+
+// Replicas is how replicas share the probing. It should be the same for all, but for the id.
+type Replicas struct {
+	ID        string        // id: this replica's name, unique, without spaces, at most 128 bytes; default auto: the host's name and something random
+	Heartbeat time.Duration // heartbeat: a replica that is not heard of for a quarter longer is dead, and others probe in its place, 200ms to 1m; default 2s
+	Reconcile time.Duration // reconcile: how often each replica makes sure that it knows what Redis says, should it have missed it, 1s to 10m; default 10s
+	Stale     time.Duration // stale: what is known of a backend counts no longer, and calls may go there, when nobody is known to have looked for so long, 5s to 1h; default 30s
 }
 
 // Drain is how the gateway stops.
@@ -112,7 +121,7 @@ type Deadline struct {
 
 // Health is how backends are probed.
 type Health struct {
-	Interval time.Duration // interval: from the end of one probe to the next; default 5s
+	Interval time.Duration // interval: from the end of one probe to the next, and a quarter of that when one that was up has failed and not yet for the last time; default 5s
 	Timeout  time.Duration // timeout: of one probe, connecting included, at most interval; default 1s, or interval if that is less
 	Jitter   float64       // jitter: share of interval by which each wait varies, more than 0 and at most 1; default 0.1
 	Rise     int           // rise: good probes in a row that bring a backend back, 1 to 100; default 2
@@ -132,11 +141,12 @@ type BackendTLS struct {
 // Default returns the configuration of an empty file, which still lacks fleets.
 func Default() *Config {
 	return &Config{
-		Listen: ":8080",
-		Admin:  "127.0.0.1:8081",
-		Redis:  Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
-		Drain:  Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
-		Log:    Log{Level: slog.LevelInfo, Format: "json"},
+		Listen:   ":8080",
+		Admin:    "127.0.0.1:8081",
+		Redis:    Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
+		Replicas: Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
+		Drain:    Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
+		Log:      Log{Level: slog.LevelInfo, Format: "json"},
 	}
 }
 

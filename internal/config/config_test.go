@@ -18,6 +18,7 @@ func TestParseFull(t *testing.T) {
 listen: "0.0.0.0:80"
 admin: "[::1]:81"
 redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem, key_file: /rk.pem, server_name: r.example, timeout: 1s}
+replicas: {id: gw-1, heartbeat: 1s, reconcile: 5s, stale: 1m}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
@@ -52,11 +53,12 @@ fleets:
 			URL: "rediss+sentinel://u@s1,s2:1/m", PasswordFile: "/p",
 			CAFile: "/r.pem", CertFile: "/rc.pem", KeyFile: "/rk.pem", ServerName: "r.example", Timeout: time.Second,
 		},
-		Domains: []string{"caps.example.com", "internal"},
-		Zone:    "eu-west-1a",
-		TLS:     config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
-		Drain:   config.Drain{Timeout: time.Minute},
-		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
+		Replicas: config.Replicas{ID: "gw-1", Heartbeat: time.Second, Reconcile: 5 * time.Second, Stale: time.Minute},
+		Domains:  []string{"caps.example.com", "internal"},
+		Zone:     "eu-west-1a",
+		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
+		Drain:    config.Drain{Timeout: time.Minute},
+		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -137,6 +139,9 @@ func TestParseErrors(t *testing.T) {
 			`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`, `f:3: redis.timeout: 1m0s is too long`,
 			`f:2: redis: cert_file and key_file belong together`, `f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
 			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
+		"replicas": {"replicas: {id: 'a b', heartbeat: 1ms, stale: 2h, Id: x}\n" + fleet, []string{
+			`f:1: replicas.id: a replica's id has no spaces`, `f:1: replicas.heartbeat: 1ms is too short; it must be at least 200ms`,
+			`f:1: replicas.stale: 2h0m0s is too long; it must be at most 1h0m0s`, `f:1: replicas.Id: unknown field`}},
 		"domains": {"domains:\n- https://a\n- a.b\n- A.B.\n- '*.c'\n" + fleet, []string{
 			`f:2: domains[0]: "https://a" is not a domain`, `f:4: domains[2]: a.b is given twice`, `f:5: domains[3]: "*.c" is not a domain`}},
 		"tls":    {"tls: {cert_file: a}\n" + fleet, []string{`f:1: tls: cert_file and key_file are both needed`}},

@@ -76,15 +76,16 @@ func syntaxError(file string, err error) Error {
 func (p *parser) top(at place) {
 	c := p.config
 	p.mapping(at, map[string]field{
-		"listen":  p.text(&c.Listen, checkListen),
-		"admin":   p.text(&c.Admin, checkListen),
-		"redis":   p.redis,
-		"domains": p.list(p.domain),
-		"zone":    p.text(&c.Zone, checkZone),
-		"tls":     p.serverTLS,
-		"drain":   p.drain,
-		"log":     p.log,
-		"fleets":  p.list(p.fleet),
+		"listen":   p.text(&c.Listen, checkListen),
+		"admin":    p.text(&c.Admin, checkListen),
+		"redis":    p.redis,
+		"replicas": p.replicas,
+		"domains":  p.list(p.domain),
+		"zone":     p.text(&c.Zone, checkZone),
+		"tls":      p.serverTLS,
+		"drain":    p.drain,
+		"log":      p.log,
+		"fleets":   p.list(p.fleet),
 	})
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.fail(at.child("admin"), "%s is the public address too; operators need one of their own", c.Admin)

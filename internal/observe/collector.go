@@ -25,6 +25,7 @@ type collector struct {
 	fleets                             fleetDescs
 	config                             configDescs
 	redis                              redisDescs
+	health                             healthDescs
 }
 
 func newCollector(m *Metrics) *collector {
@@ -46,12 +47,13 @@ func newCollector(m *Metrics) *collector {
 		fleets:       newFleetDescs(),
 		config:       newConfigDescs(),
 		redis:        newRedisDescs(),
+		health:       newHealthDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
+	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -78,6 +80,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if ask := c.metrics.redis.Load(); ask != nil {
 		r := (*ask)()
 		c.redis.collect(ch, &r)
+	}
+	if ask := c.metrics.health.Load(); ask != nil {
+		h := (*ask)()
+		c.health.collect(ch, &h)
 	}
 	if log := c.metrics.cfg.Log; log != nil {
 		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))

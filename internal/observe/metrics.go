@@ -40,6 +40,7 @@ type Metrics struct {
 	fleets    atomic.Pointer[iter.Seq[Fleet]]
 	config    atomic.Pointer[func() ConfigLoads]
 	redis     atomic.Pointer[func() Redis]
+	health    atomic.Pointer[func() Health]
 	affinity  *affinityCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted

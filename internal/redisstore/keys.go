@@ -10,16 +10,16 @@ import "strings"
 //	{registry}:ends           sorted   none       the same fields by when they end, ms
 //	{registry}:ended          sorted   none       fields that ended in the last two minutes, by when, ms
 //	{registry}:state          hash     none       epoch and version of leases; when they were swept, ms
-//	cg:{health}:roll          zset     24h        live replicas by the time of their last beat; the dead are taken off
-//	cg:{health}:digests       hash     24h        what each of them says of its probes
-//	cg:{health}:epoch         string   24h        changes when the roll was lost
-//	cg:{health:N}:page        hash     24h        N from 0 to 63: votes on backends, and the page's version; written again hourly
+//	{health}:roll             sorted   24h        live replicas by the time of their last beat; the dead are taken off
+//	{health}:digests          hash     24h        what each of them says of its probes
+//	{health}:epoch            string   24h        changes when the roll was lost
+//	{health:N}:page           hash     24h        N from 0 to 63: votes on backends, and the page's version; written again hourly
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
 //	channel                   what
 //	registry                  empty: leases have changed
-//	cg:health                 changes of pages; replicas that leave
+//	health                    changes of pages; replicas that leave
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data
 // belongs to a tenant, the tenant is its first word.

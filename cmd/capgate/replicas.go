@@ -1,0 +1,84 @@
+package main
+
+import (
+	"crypto/rand"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/router"
+)
+
+// usedFor is how long a backend counts as used after a call to it.
+const usedFor = time.Minute
+
+// shared is how this replica shares the probing with others. With a Redis of its own
+// there are none.
+func (p *process) shared(c config.Replicas) *health.Shared {
+	s := &health.Shared{ID: replicaID(c.ID), Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile, Used: used(p.routing)}
+	if !p.store.Stats().Embedded {
+		board := p.store.Health()
+		s.Roll, s.Board = board, board
+		p.log.Info("sharing health checks with all replicas of this redis", "replica", s.ID)
+	}
+	return s
+}
+
+// replicaID makes a name of its own for each process.
+func replicaID(configured string) string {
+	if configured != "auto" {
+		return configured
+	}
+	host, err := os.Hostname()
+	if err != nil || strings.ContainsAny(host, " \t\n") || host == "" || len(host) > 100 {
+		host = "capgate"
+	}
+	return host + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// used says whether calls went to a backend lately. It is asked by one goroutine at a
+// time.
+func used(routing *router.Router) func(capability, addr string) bool {
+	type backend struct{ capability, addr string }
+	type use struct {
+		calls int64
+		at    time.Time
+	}
+	seen := map[backend]use{} // of backends that had calls
+	return func(capability, addr string) bool {
+		f := routing.Table().Fleet(capability)
+		if f == nil {
+			return false
+		}
+		for _, b := range f.Backends {
+			if b.Addr != addr {
+				continue
+			}
+			key, calls := backend{capability, addr}, b.Routed()
+			last, now := seen[key], time.Now()
+			if calls != last.calls {
+				last = use{calls, now}
+				seen[key] = last
+			}
+			return calls > 0 && now.Sub(last.at) < usedFor
+		}
+		return false
+	}
+}
+
+// healthStats is how metrics see a prober.
+func healthStats(p *health.Prober) func() observe.Health {
+	began := time.Now()
+	return func() observe.Health {
+		s := p.Stats()
+		h := observe.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas, Agree: s.Agree, Unposted: s.Unposted}
+		if s.Looked.IsZero() {
+			s.Looked = began
+		}
+		h.Staleness = time.Since(s.Looked)
+		return h
+	}
+}

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"strings"
+	"time"
+	"unicode"
+)
+
+func (p *parser) replicas(at place) {
+	r := &p.config.Replicas
+	p.mapping(at, map[string]field{
+		"id":        p.text(&r.ID, checkReplica),
+		"heartbeat": p.duration(&r.Heartbeat, 200*time.Millisecond),
+		"reconcile": p.duration(&r.Reconcile, time.Second),
+		"stale":     p.duration(&r.Stale, 5*time.Second),
+	})
+	for name, limit := range map[string]struct{ is, most time.Duration }{
+		"heartbeat": {r.Heartbeat, time.Minute},
+		"reconcile": {r.Reconcile, 10 * time.Minute},
+		"stale":     {r.Stale, time.Hour},
+	} {
+		if limit.is > limit.most {
+			p.fail(at.child(name), "%s is too long; it must be at most %s", limit.is, limit.most)
+		}
+	}
+}
+
+// checkReplica says what is wrong with the name of a replica, or "".
+func checkReplica(v string) string {
+	switch {
+	case v == "" || len(v) > 128:
+		return "a replica's id has 1 to 128 bytes"
+	case strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		return "a replica's id has no spaces"
+	}
+	return ""
+}
