@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // process is everything that a serving capgate consists of, built bottom to top.
@@ -33,6 +34,7 @@ type process struct {
 	routing   *router.Router
 	store     *redisstore.Store
 	prober    *health.Prober
+	affinity  *affinity.Keeper
 	reloader  *reloader
 	firstLook *firstLook
 	ejections ejections
@@ -82,6 +84,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		p.firstLook.see(s)
 	}})
 	metrics.WatchHealth(healthStats(p.prober))
+	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: single{},
@@ -89,6 +92,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		Router:     p.routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, p.accessLog),
+		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(cfg),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
@@ -111,6 +115,7 @@ func (p *process) run(ctx context.Context) error {
 	probing, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while calls finish
 	var watchers sync.WaitGroup
 	watchers.Go(func() { p.prober.Run(probing) })
+	watchers.Go(func() { p.affinity.Run(probing) })
 	watchers.Go(func() { p.ejections.run(probing, p.log) })
 	watchers.Go(func() { p.reloader.run(probing) })
 	p.firstLook.wait(ctx)

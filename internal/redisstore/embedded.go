@@ -28,7 +28,13 @@ func newEmbedded() *embedded {
 // reach lets o's client reach e, which nobody else can: connections are pipes in memory.
 func (e *embedded) reach(o *redis.UniversalOptions) {
 	o.Addrs = []string{redisurl.Embedded.String()}
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) { return e.Dial() }
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		pipe, err := e.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return newEagerConn(pipe), nil
+	}
 }
 
 // age lets keys expire, before the next command could see them. It has to look at all that ever

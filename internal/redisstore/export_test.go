@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // OpenBeside opens a Store of the embedded Redis of another.
@@ -70,3 +72,9 @@ func (r *Registrations) Do(ctx context.Context, f func(context.Context, redis.Cm
 func (p *Probe) Wait(ctx context.Context, replicas int) (int64, error) {
 	return p.store.redis.Do(ctx, "WAIT", replicas, 0).Int64()
 }
+
+// PinKey is where a session's pin is.
+func PinKey(s *Sessions, n affinity.Session) string { return s.pinKey(n) }
+
+// ArtifactKey is where an artifact's holder is.
+func ArtifactKey(s *Sessions, a affinity.Artifact) string { return s.artifactKey(a) }

@@ -14,12 +14,15 @@ import "strings"
 //	{health}:digests          hash     24h        what each of them says of its probes
 //	{health}:epoch            string   24h        changes when the roll was lost
 //	{health:N}:page           hash     24h        N from 0 to 63: votes on backends, and the page's version; written again hourly
+//	{tenant:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
+//	{tenant:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
 //	channel                   what
 //	registry                  empty: leases have changed
 //	health                    changes of pages; replicas that leave
+//	sessions                  JSON: a session and its new pin
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data
 // belongs to a tenant, the tenant is its first word.

@@ -8,7 +8,7 @@ import (
 
 const (
 	// batch is how many pins or artifacts the store is told of at once.
-	batch = 256
+	batch = 64
 	// tellTimeout bounds a batch.
 	tellTimeout = 2 * time.Second
 )
@@ -34,8 +34,8 @@ func (k *Keeper) current(p *Pinned) bool {
 	return ok && now == p
 }
 
-// Moved takes from another gateway that it has pinned a session anew.
-func (k *Keeper) Moved(s Session, pin Pin) {
+// moved takes from another gateway that it has pinned a session anew.
+func (k *Keeper) moved(s Session, pin Pin) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p, ok := k.sessions.Peek(s)
@@ -46,14 +46,14 @@ func (k *Keeper) Moved(s Session, pin Pin) {
 		k.sessions.Remove(s) // the next call asks, when that backend is known here, too
 		return
 	}
-	moved := newPinned(&Query{Fleet: p.fleet, Tenant: s.Tenant, Session: s.ID}, pin, false)
-	moved.session, moved.told = p.session, time.Now()
-	k.sessions.Add(p.session, moved)
+	anew := newPinned(&Query{Fleet: p.fleet, Tenant: s.Tenant, Session: s.ID}, pin, false)
+	anew.session, anew.told = p.session, time.Now()
+	k.sessions.Add(p.session, anew)
 }
 
-// Recheck has the store asked about all sessions in memory: it may have forgotten them,
+// missed has the store asked about all sessions in memory: it may have forgotten them,
 // or others may have moved them.
-func (k *Keeper) Recheck() { k.recheck.Store(true) }
+func (k *Keeper) missed() { k.recheck.Store(true) }
 
 // confirmDue tells the store of pins, until ctx ends.
 func (k *Keeper) confirmDue(ctx context.Context) {

@@ -84,6 +84,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k.store != nil {
 		work.Go(func() { k.confirmDue(ctx) })
 		work.Go(func() { k.rememberTold(ctx) })
+		work.Go(func() { k.store.Follow(ctx, k.moved, k.missed) })
 	}
 	<-ctx.Done()
 	k.mu.Lock()

@@ -47,7 +47,7 @@ type Store interface {
 	Bind(ctx context.Context, bindings []Binding) ([]Bound, error)
 
 	// Move puts a pin in force if from is, or none, and returns what is. Other gateways
-	// are told: Keeper.Moved. Asked again what it has done already, it says New again.
+	// are told. Asked again what it has done already, it says New again.
 	Move(ctx context.Context, to Binding, from Pin) (Bound, error)
 
 	// Remember keeps holdings.
@@ -55,6 +55,11 @@ type Store interface {
 
 	// Holder returns the address of the backend that has an artifact, "" if none is known.
 	Holder(ctx context.Context, artifact Artifact) (addr string, err error)
+
+	// Follow tells of the moves that other gateways make, until ctx ends; told may get
+	// one's own as well. missed is called when there may have been some that nobody told.
+	// Neither blocks.
+	Follow(ctx context.Context, told func(Session, Pin), missed func())
 
 	// Away says that the store cannot be reached, as far as is known. It does not block.
 	Away() bool

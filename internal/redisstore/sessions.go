@@ -1,0 +1,205 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// Sessions say which backends have sessions and artifacts. They are an affinity.Store.
+type Sessions struct {
+	client
+	name string // of this replica: who made a pin
+}
+
+// Sessions returns them.
+func (s *Store) Sessions() *Sessions { return &Sessions{s.client(Session), rand.Text()} }
+
+// Away implements affinity.Store.
+func (s *Sessions) Away() bool { return s.store.Away() }
+
+// pinScript puts a pin in force if there is none, or only one that is to be replaced, and
+// answers with what is: moves, address, age in ms, whether this replica made it now, and
+// whether something malformed was overwritten. A pin is "moves since addr maker".
+//
+// ARGV: moves, addr, maker, TTL in ms, "moves addr" that is to be replaced or "",
+// channel and message for those who shall know or "".
+var pinScript = newScript(`
+	local time = redis.call('TIME')
+	local now = time[1] * 1000 + math.floor(time[2] / 1000)
+	local held = redis.pcall('GET', KEYS[1])
+	local bad = 0
+	if type(held) == 'table' then
+		bad, held = 1, false
+	end
+	if held then
+		local moves, since, addr, maker = string.match(held, '^(%d+) (%d+) (%S*) (%S+)$')
+		if not moves or #moves > 15 then
+			bad = 1
+		elseif moves .. ' ' .. addr ~= ARGV[5] then
+			redis.call('PEXPIRE', KEYS[1], ARGV[4])
+			local mine = ARGV[5] ~= '' and moves == ARGV[1] and addr == ARGV[2] and maker == ARGV[3]
+			return {moves, addr, string.format('%.0f', now - since), mine and '1' or '0', '0'}
+		end
+	end
+	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], 'PX', ARGV[4])
+	if ARGV[6] ~= '' then
+		redis.pcall('PUBLISH', ARGV[6], ARGV[7])
+	end
+	return {ARGV[1], ARGV[2], '0', '1', tostring(bad)}`)
+
+// Bind implements affinity.Store.
+func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.Bound, error) {
+	keys := make([]string, len(bindings))
+	for i := range bindings {
+		keys[i] = s.pinKey(bindings[i].Session)
+	}
+	if len(bindings) == 1 { // a call may wait for it
+		args := append(s.pinArgs(bindings[0]), "", "", "")
+		b, err := s.bound(keys[0], s.run(ctx, pinScript, keys, args...))
+		return []affinity.Bound{b}, err
+	}
+	answers := make([]*redis.Cmd, len(bindings))
+	err := s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, b := range bindings {
+				answers[i] = pinScript.lua.Eval(ctx, pipe, keys[i:i+1], append(s.pinArgs(b), "", "", "")...)
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]affinity.Bound, len(bindings))
+	for i, answer := range answers {
+		if all[i], err = s.bound(keys[i], answer); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Move implements affinity.Store.
+func (s *Sessions) Move(ctx context.Context, to affinity.Binding, from affinity.Pin) (affinity.Bound, error) {
+	message, err := json.Marshal(moved{to.Session, to.Pin})
+	if err != nil {
+		return affinity.Bound{}, err
+	}
+	key := s.pinKey(to.Session)
+	args := append(s.pinArgs(to), strconv.FormatUint(from.Moves, 10)+" "+from.Addr, s.channel("sessions"), string(message))
+	return s.bound(key, s.run(ctx, pinScript, []string{key}, args...))
+}
+
+// moved is what the others are told of a session.
+type moved struct {
+	Session affinity.Session
+	Pin     affinity.Pin
+}
+
+// Follow implements affinity.Store.
+func (s *Sessions) Follow(ctx context.Context, told func(affinity.Session, affinity.Pin), missed func()) {
+	channel := s.channel("sessions")
+	s.subscribe(ctx, channel, func(message string) {
+		var m moved
+		if json.Unmarshal([]byte(message), &m) != nil {
+			s.malformed(channel)
+			return
+		}
+		told(m.Session, m.Pin)
+	}, missed)
+}
+
+func (s *Sessions) pinArgs(b affinity.Binding) []any {
+	return []any{strconv.FormatUint(b.Pin.Moves, 10), b.Pin.Addr, s.name, b.TTL.Milliseconds()}
+}
+
+// maxAge is the greatest age of a pin that is told, in ms: some years.
+const maxAge = 1 << 38
+
+// bound reads what pinScript answers.
+func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.Bound, error) {
+	words, err := answer.StringSlice()
+	if err != nil {
+		return affinity.Bound{}, err
+	}
+	if len(words) != 5 {
+		return affinity.Bound{}, errors.New("the script that pins sessions answers what cannot be")
+	}
+	moves, _ := strconv.ParseUint(words[0], 10, 64) // at most 15 digits
+	age, _ := strconv.ParseInt(words[2], 10, 64)    // or it is 0: young
+	age = min(max(age, 0), maxAge)                  // clocks of two masters may differ
+	if words[4] != "0" {
+		s.malformed(key)
+	}
+	return affinity.Bound{
+		Pin: affinity.Pin{Addr: words[1], Moves: moves}, New: words[3] == "1", Age: time.Duration(age) * time.Millisecond,
+	}, nil
+}
+
+// Remember implements affinity.Store.
+func (s *Sessions) Remember(ctx context.Context, holdings []affinity.Holding) error {
+	return s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		cmds, _ := r.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command
+			for _, h := range holdings {
+				mode := "NX"
+				if h.Sure {
+					mode = ""
+				}
+				pipe.SetArgs(ctx, s.artifactKey(h.Artifact), h.Addr, redis.SetArgs{Mode: mode, TTL: h.TTL})
+			}
+			return nil
+		})
+		for _, cmd := range cmds {
+			if err := cmd.Err(); failed(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// maxAddr is more than any host:port has, in bytes.
+const maxAddr = 300
+
+// Holder implements affinity.Store.
+func (s *Sessions) Holder(ctx context.Context, a affinity.Artifact) (addr string, err error) {
+	key := s.artifactKey(a)
+	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		addr, err = r.Get(ctx, key).Result()
+		return err
+	})
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "", nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE"), err == nil && (addr == "" || len(addr) > maxAddr):
+		s.malformed(key)
+		return "", nil
+	}
+	return addr, err
+}
+
+func (s *Sessions) pinKey(n affinity.Session) string {
+	return s.key(tag{n.Tenant, "pin", n.Capability, digest(n.ID)})
+}
+
+func (s *Sessions) artifactKey(a affinity.Artifact) string {
+	return s.key(tag{a.Tenant, "artifact", a.Capability, digest(a.ID)})
+}
+
+// digest stands for an id that a caller or a backend chose, whatever its length, and
+// does not give it away.
+func digest(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}

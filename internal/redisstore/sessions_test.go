@@ -1,0 +1,289 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+var mine = affinity.Session{Tenant: "default", Capability: "caps", ID: "s:{1}\xff"}
+
+func binding(s affinity.Session, addr string, moves uint64) affinity.Binding {
+	return affinity.Binding{Session: s, Pin: affinity.Pin{Addr: addr, Moves: moves}, TTL: time.Minute}
+}
+
+// bind binds one session.
+func bind(t *testing.T, s *redisstore.Sessions, b affinity.Binding) affinity.Bound {
+	t.Helper()
+	got, err := s.Bind(t.Context(), []affinity.Binding{b})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	return got[0]
+}
+
+func TestFirstToBindASession(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Sessions(), open().Sessions()
+		want := affinity.Pin{Addr: "a:1"}
+		if got := bind(t, a, binding(mine, "a:1", 0)); got.Pin != want || !got.New || got.Age != 0 {
+			t.Errorf("the first: %+v", got)
+		}
+		for _, addr := range []string{"b:1", "a:1"} {
+			for _, s := range []*redisstore.Sessions{a, b} {
+				if got := bind(t, s, binding(mine, addr, 0)); got.Pin != want || got.New {
+					t.Errorf("with %s: %+v", addr, got)
+				}
+			}
+		}
+		for _, other := range []affinity.Session{
+			{Tenant: "other", Capability: mine.Capability, ID: mine.ID}, {Tenant: mine.Tenant, Capability: "other", ID: mine.ID},
+			{Tenant: mine.Tenant, Capability: mine.Capability, ID: "other"},
+		} {
+			if got := bind(t, b, binding(other, "b:1", 0)); got.Pin.Addr != "b:1" || !got.New {
+				t.Errorf("%v has the pin of another: %+v", other, got)
+			}
+		}
+	})
+}
+
+// Of many at once one is the first, and all get to know it.
+func TestBindersAgree(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		stores := []*redisstore.Sessions{open().Sessions(), open().Sessions(), open().Sessions()}
+		var wg sync.WaitGroup
+		answers := make([]affinity.Bound, 30)
+		for i := range answers {
+			wg.Go(func() { answers[i] = bind(t, stores[i%3], binding(mine, fmt.Sprintf("b%d:1", i), 0)) })
+		}
+		wg.Wait()
+		first := 0
+		for _, got := range answers {
+			if got.New {
+				first++
+			}
+			if got.Pin != answers[0].Pin {
+				t.Errorf("%+v and %+v", got.Pin, answers[0].Pin)
+			}
+		}
+		if first != 1 {
+			t.Errorf("%d were the first", first)
+		}
+	})
+}
+
+func TestBindMany(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Sessions(), open().Sessions()
+		var all []affinity.Binding
+		for i := range 200 {
+			all = append(all, binding(affinity.Session{Tenant: "default", Capability: "caps", ID: fmt.Sprint(i)}, "a:1", 0))
+		}
+		bind(t, b, binding(all[7].Session, "b:1", 3))
+		got, err := a.Bind(t.Context(), all)
+		if err != nil || len(got) != len(all) {
+			t.Fatal(len(got), err)
+		}
+		for i, bound := range got {
+			want := affinity.Bound{Pin: all[i].Pin, New: true}
+			if i == 7 {
+				want = affinity.Bound{Pin: affinity.Pin{Addr: "b:1", Moves: 3}}
+				bound.Age = 0
+			}
+			if bound != want {
+				t.Errorf("%d: %+v, want %+v", i, bound, want)
+			}
+		}
+	})
+}
+
+// Of many that move a pin one does, and knows it however often it asks.
+func TestOneMoves(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		stores := []*redisstore.Sessions{open().Sessions(), open().Sessions(), open().Sessions()}
+		from := bind(t, stores[0], binding(mine, "a:1", 0)).Pin
+		move := func(s *redisstore.Sessions, addr string, moves uint64) affinity.Bound {
+			got, err := s.Move(t.Context(), binding(mine, addr, moves), from)
+			if err != nil {
+				t.Error(err)
+			}
+			return got
+		}
+		var wg sync.WaitGroup
+		answers := make([]affinity.Bound, 3)
+		for i := range answers {
+			wg.Go(func() { answers[i] = move(stores[i], "b:1", 1) })
+		}
+		wg.Wait()
+		movers := 0
+		for i, got := range answers {
+			if got.Pin != (affinity.Pin{Addr: "b:1", Moves: 1}) {
+				t.Errorf("%+v", got)
+			}
+			if again := move(stores[i], "b:1", 1); again.New != got.New || again.Pin != got.Pin {
+				t.Errorf("asked again: %+v, before %+v", again, got)
+			}
+			if got.New {
+				movers++
+			}
+		}
+		if movers != 1 {
+			t.Errorf("%d moved it", movers)
+		}
+		if got := move(stores[0], "c:1", 1); got.New || got.Pin.Addr != "b:1" {
+			t.Errorf("from a pin that is not in force: %+v", got)
+		}
+		from = affinity.Pin{Addr: "b:1", Moves: 1}
+		if got := move(stores[0], "", 2); !got.New || got.Pin != (affinity.Pin{Moves: 2}) {
+			t.Errorf("to nowhere: %+v", got)
+		}
+		from = affinity.Pin{Moves: 2}
+		if got := move(stores[1], "d:1", 3); !got.New || got.Pin != (affinity.Pin{Addr: "d:1", Moves: 3}) {
+			t.Errorf("from nowhere: %+v", got)
+		}
+		mine := affinity.Session{Tenant: "default", Capability: "caps", ID: "never bound"}
+		got, err := stores[0].Move(t.Context(), binding(mine, "a:1", 5), affinity.Pin{Addr: "x:1"})
+		if err != nil || !got.New || got.Pin != (affinity.Pin{Addr: "a:1", Moves: 5}) {
+			t.Errorf("where there is none: %+v, %v", got, err)
+		}
+	})
+}
+
+func TestMovesAreTold(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Sessions(), open().Sessions()
+		ctx, cancel := context.WithCancel(t.Context())
+		type move struct {
+			session affinity.Session
+			pin     affinity.Pin
+		}
+		moves, missed, ended := make(chan move, 10), make(chan struct{}, 10), make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.Follow(ctx, func(s affinity.Session, p affinity.Pin) { moves <- move{s, p} }, func() { missed <- struct{}{} })
+		}()
+		receive(t, missed, "the subscription")
+		session := affinity.Session{Tenant: "t", Capability: "caps", ID: "ü\"1"}
+		from := bind(t, b, binding(session, "a:1", 0)).Pin
+		if _, err := b.Move(t.Context(), binding(session, "b:1", 1), from); err != nil {
+			t.Fatal(err)
+		}
+		if got := receive(t, moves, "the move"); got != (move{session, affinity.Pin{Addr: "b:1", Moves: 1}}) {
+			t.Errorf("%+v", got)
+		}
+		cancel()
+		receive(t, ended, "the end")
+	})
+}
+
+// A pin ends with its TTL, unless it is bound again; then another one may come.
+func TestPinsEnd(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open().Sessions()
+		short := binding(mine, "a:1", 0)
+		short.TTL = 300 * time.Millisecond
+		bind(t, s, short)
+		await(t, "the pin to end", func() bool {
+			other := binding(mine, "b:1", 0)
+			other.TTL = time.Millisecond // as short as it can be, if it is in force already
+			return bind(t, s, other).Pin.Addr == "b:1"
+		})
+	})
+}
+
+// What somebody else wrote is passed over, and counted.
+func TestMalformedPins(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		store := open()
+		s, p := store.Sessions(), store.Probe()
+		for i, write := range []func(ctx context.Context, r redis.Cmdable, key string) error{
+			func(ctx context.Context, r redis.Cmdable, key string) error {
+				return r.Set(ctx, key, "nonsense", 0).Err()
+			},
+			func(ctx context.Context, r redis.Cmdable, key string) error {
+				return r.Set(ctx, key, "1 2 a:1 b c", 0).Err()
+			},
+			func(ctx context.Context, r redis.Cmdable, key string) error {
+				return r.Set(ctx, key, strings.Repeat("9", 16)+" 1 a:1 x", 0).Err()
+			},
+			func(ctx context.Context, r redis.Cmdable, key string) error { return r.Set(ctx, key, "", 0).Err() },
+			func(ctx context.Context, r redis.Cmdable, key string) error { return r.LPush(ctx, key, "x").Err() },
+		} {
+			session := affinity.Session{Tenant: "default", Capability: "caps", ID: fmt.Sprint(i)}
+			if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return write(ctx, r, redisstore.PinKey(s, session))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := bind(t, s, binding(session, "a:1", 0)); got.Pin.Addr != "a:1" || !got.New {
+				t.Errorf("%d: %+v", i, got)
+			}
+			if n := store.Stats().Malformed; n != int64(i+1) {
+				t.Errorf("%d: %d malformed values", i, n)
+			}
+		}
+	})
+}
+
+func TestArtifacts(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		store := open()
+		a, b, p := store.Sessions(), open().Sessions(), store.Probe()
+		file := func(id string) affinity.Artifact {
+			return affinity.Artifact{Tenant: "default", Capability: "caps", ID: id}
+		}
+		holds := func(id, want string) {
+			t.Helper()
+			if got, err := b.Holder(t.Context(), file(id)); got != want || err != nil {
+				t.Errorf("%s is at %q, want %q: %v", id, got, want, err)
+			}
+		}
+		remember := func(h ...affinity.Holding) {
+			t.Helper()
+			for i := range h {
+				h[i].TTL = time.Minute
+			}
+			if err := a.Remember(t.Context(), h); err != nil {
+				t.Error(err)
+			}
+		}
+		holds("1", "")
+		remember(affinity.Holding{Artifact: file("1"), Addr: "a:1"}, affinity.Holding{Artifact: file("2"), Addr: "b:1", Sure: true})
+		holds("1", "a:1")
+		holds("2", "b:1")
+		remember(affinity.Holding{Artifact: file("1"), Addr: "c:1"}, affinity.Holding{Artifact: file("2"), Addr: "c:1", Sure: true},
+			affinity.Holding{Artifact: file("3"), Addr: "c:1"})
+		holds("1", "a:1") // an older word
+		holds("2", "c:1") // that is sure
+		holds("3", "c:1")
+		if got, err := b.Holder(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" || err != nil {
+			t.Errorf("another tenant's: %q, %v", got, err)
+		}
+		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			key := redisstore.ArtifactKey(a, file("list"))
+			if err := r.LPush(ctx, key, "x").Err(); err != nil {
+				return err
+			}
+			return r.Set(ctx, redisstore.ArtifactKey(a, file("long")), strings.Repeat("x", 1000), 0).Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		before := store.Stats().Malformed
+		for _, id := range []string{"list", "long"} {
+			if got, err := a.Holder(t.Context(), file(id)); got != "" || err != nil {
+				t.Errorf("%s: %.20q, %v", id, got, err)
+			}
+		}
+		if n := store.Stats().Malformed - before; n != 2 {
+			t.Errorf("%d malformed values, want 2", n)
+		}
+	})
+}
