@@ -18,6 +18,7 @@ type Target struct {
 	Name       Name
 	Weight     int    // of each address, 0 to 10000; with SRV records 100 leaves theirs as they are
 	Zone       string // of all of them
+	Session    string // as in Member
 }
 
 // watches is what goes on in resolve: one goroutine for each name, however many
@@ -141,7 +142,7 @@ func (r *Registry) dnsMembers(members []Member) []Member {
 		for _, e := range r.answers[t.Name] {
 			members = append(members, Member{
 				Capability: t.Capability, Addr: e.addr.String(), ServerName: t.Name.serverName(),
-				Weight: t.weigh(e.weight), Zone: t.Zone, Source: DNS,
+				Weight: t.weigh(e.weight), Zone: t.Zone, Session: t.Session, Source: DNS,
 			})
 		}
 	}
