@@ -32,13 +32,8 @@ type watches struct {
 func (r *Registry) resolve(ctx context.Context) {
 	w := watches{running: map[Name]context.CancelFunc{}}
 	defer w.all.Wait()
-	first := &r.first
 	for {
-		r.retarget(ctx, &w, first)
-		if first != nil {
-			first.Done() // the one of Run; each watch has one of its own
-			first = nil
-		}
+		r.retarget(ctx, &w)
 		select {
 		case <-ctx.Done():
 			return
@@ -48,12 +43,9 @@ func (r *Registry) resolve(ctx context.Context) {
 }
 
 // retarget starts what is missing in w and stops what is too much.
-func (r *Registry) retarget(ctx context.Context, w *watches, first *sync.WaitGroup) {
-	wanted := map[Name]bool{}
+func (r *Registry) retarget(ctx context.Context, w *watches) {
 	r.mu.Lock()
-	for _, t := range r.settings.Targets {
-		wanted[t.Name] = true
-	}
+	wanted := r.wanted
 	r.mu.Unlock()
 	for name, cancel := range w.running {
 		if !wanted[name] {
@@ -67,23 +59,20 @@ func (r *Registry) retarget(ctx context.Context, w *watches, first *sync.WaitGro
 		}
 		watching, cancel := context.WithCancel(ctx)
 		w.running[name] = cancel
-		if first != nil {
-			first.Add(1)
-		}
-		w.all.Go(func() { r.watch(watching, name, first) })
+		w.all.Go(func() { r.watch(watching, name) })
 	}
 }
 
-// watch asks for one name until ctx ends. It tells first, if any, when it has asked once.
-func (r *Registry) watch(ctx context.Context, name Name, first *sync.WaitGroup) {
+// watch asks for one name until ctx ends.
+func (r *Registry) watch(ctx context.Context, name Name) {
 	failing := false
 	for {
 		failing = r.look(ctx, name, failing)
-		if first != nil {
-			first.Done()
-			first = nil
-		}
 		r.mu.Lock()
+		if r.wanted[name] && !r.asked[name] {
+			r.asked[name] = true
+			r.checkAsked()
+		}
 		wait := vary(r.settings.Resolve)
 		r.mu.Unlock()
 		if !pause(ctx, wait) {
@@ -127,6 +116,18 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 		nudge(r.dirty)
 	}
 	return false
+}
+
+// checkAsked closes allAsked if that is so. The caller holds r.mu.
+func (r *Registry) checkAsked() {
+	if len(r.asked) < len(r.wanted) {
+		return
+	}
+	select {
+	case <-r.allAsked:
+	default:
+		close(r.allAsked)
+	}
 }
 
 // answered is how many addresses a name is known to have.
