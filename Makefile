@@ -63,6 +63,8 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 .PHONY: bench
 bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chosen
 	go run ./bench $(BENCHARGS)
+	$(if $(BENCHARGS),,go run ./bench --tables)
+	$(if $(BENCHARGS),,go run ./bench --redis --window 10s)
 
 .PHONY: microbench
 microbench: ## the benchmarks of the packages, with allocations

@@ -37,10 +37,17 @@ func run(ctx context.Context, o options) error {
 	}
 	var text, mark string
 	var err error
-	if o.growth {
+	switch {
+	case o.growth:
 		mark = "growth"
 		text, err = b.growth(ctx)
-	} else {
+	case o.tables:
+		mark = "tables"
+		text, err = b.tables(ctx)
+	case o.redis:
+		mark = "redis"
+		text, err = b.redis(ctx)
+	default:
 		mark = "results"
 		text, err = b.compare(ctx)
 	}

@@ -37,7 +37,7 @@ func TestREADMEHasMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n"} {
+	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- redis -->\n"} {
 		if strings.Count(string(b), mark) != 2 {
 			t.Errorf("README.md must have two lines %q", mark)
 		}
@@ -51,6 +51,8 @@ func TestOptions(t *testing.T) {
 		"--scenarios idle,single":     true,
 		"--peers tcp-go --rounds 1":   true,
 		"--growth --window 1s":        true,
+		"--tables":                    true,
+		"--redis --window 5s":         true,
 		"--scenarios nothing":         false,
 		"--peers somebody":            false,
 		"--rounds 0":                  false,

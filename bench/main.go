@@ -50,6 +50,8 @@ func start(ctx context.Context, args []string) error {
 		switch args[0] {
 		case roleLoad:
 			return asLoad()
+		case roleTable:
+			return asTable(args[1:])
 		case roleBackend:
 			return asBackend()
 		case peers.RoleGRPCProxy:

@@ -40,14 +40,16 @@ type command struct {
 	args  []string
 	env   []string
 	files map[string]string // name in the peer's directory → content
+	admin netip.AddrPort    // the operators' port, if there is one
 	log   string            // where its output goes; default a file in its directory
 }
 
 // Peer is a running proxy.
 type Peer struct {
-	Spec Spec
-	Addr netip.AddrPort
-	PID  int
+	Spec  Spec
+	Addr  netip.AddrPort
+	Admin netip.AddrPort // capgate's port for operators
+	PID   int
 
 	cmd *exec.Cmd
 	log string
@@ -83,7 +85,7 @@ func Start(ctx context.Context, s Spec, env Env) (*Peer, error) {
 			return nil, err
 		}
 	}
-	p := &Peer{Spec: s, Addr: listen, log: filepath.Join(dir, "output.log")}
+	p := &Peer{Spec: s, Addr: listen, Admin: c.admin, log: filepath.Join(dir, "output.log")}
 	if c.log != "" {
 		p.log = c.log
 	}

@@ -1,0 +1,220 @@
+// Package table measures what many capabilities with many backends cost a gateway that
+// nobody calls yet: memory, the time to put a change in force, and the way of a call
+// through the router. It must have a process to itself. It probes and connects to nobody.
+package table
+
+import (
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/bench/proc"
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/router"
+)
+
+// Backends is how many each capability has.
+const Backends = 10
+
+// Result is what was measured. Memory is resident, in bytes. Times are the best of some
+// tries: what else the machine did only adds to them.
+type Result struct {
+	Capabilities int
+
+	Router  int64 // memory of the table
+	Gateway int64 // of what the gateway adds: connections to be, counters
+	Prober  int64 // of what is known of each backend's health, before any is connected to
+
+	Health time.Duration // a fleet's new health put in force
+	One    time.Duration // a table made in which one fleet differs, and put in force
+	All    time.Duration // the same where all differ
+
+	Route  time.Duration // a call resolved, routed and done
+	Allocs float64       // of one call
+}
+
+// Measure builds all of it for so many capabilities.
+func Measure(capabilities int) (Result, error) {
+	m := &measurement{Result: Result{Capabilities: capabilities}}
+	for _, step := range []func() error{m.memory, m.route, m.changes} {
+		if err := step(); err != nil {
+			return m.Result, err
+		}
+	}
+	return m.Result, nil
+}
+
+type measurement struct {
+	Result
+	cfg     router.Config
+	routing *router.Router
+	gateway *gateway.Gateway
+	prober  *health.Prober
+}
+
+// fleets are the configuration and what is to be probed.
+func fleets(n int) (router.Config, []health.Fleet) {
+	var cfg router.Config
+	var probes []health.Fleet
+	for i := range n {
+		capability := fmt.Sprintf("capability-%d", i)
+		var addrs []string
+		for j := range Backends {
+			addrs = append(addrs, fmt.Sprintf("10.%d.%d.%d:50051", i/256, i%256, j))
+		}
+		cfg.Fleets = append(cfg.Fleets, router.FleetConfig{Capability: capability, Backends: router.Addrs(addrs...), Dialect: call.Doc})
+		probes = append(probes, health.Fleet{Capability: capability, Backends: addrs, Dialect: call.Doc})
+	}
+	return cfg, probes
+}
+
+// memory builds everything, and looks after each part at what it takes.
+func (m *measurement) memory() (err error) {
+	var probes []health.Fleet
+	m.cfg, probes = fleets(m.Capabilities)
+	before, err := resident()
+	if err != nil {
+		return err
+	}
+	table, err := router.NewTable(m.cfg, nil)
+	if err != nil {
+		return err
+	}
+	m.routing = router.New(table)
+	if m.Router, before, err = grown(before); err != nil {
+		return err
+	}
+	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{})
+	if err != nil {
+		return err
+	}
+	if m.gateway, err = gateway.New(gateway.Config{
+		Identifier: single{}, Decider: policy.New(), Router: m.routing, Metrics: metrics, Recorder: observe.NewRecorder(metrics, nil),
+	}); err != nil {
+		return err
+	}
+	if m.Gateway, before, err = grown(before); err != nil {
+		return err
+	}
+	m.prober = health.New(probes, health.Options{Changed: m.routing.SetHealth})
+	m.Prober, _, err = grown(before)
+	return err
+}
+
+func cleartext(string) *tls.Config { return nil }
+
+type single struct{ tenant.Single }
+
+func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Single.Identify() }
+
+// resident is the memory of this process without what could be given back.
+func resident() (int64, error) {
+	debug.FreeOSMemory()
+	return proc.RSS(os.Getpid())
+}
+
+func grown(before int64) (by, now int64, err error) {
+	now, err = resident()
+	return max(now-before, 0), now, err
+}
+
+// best is the shortest of some tries.
+func best(tries int, do func(try int)) time.Duration {
+	shortest := time.Hour
+	for try := range tries {
+		began := time.Now()
+		do(try)
+		shortest = min(shortest, time.Since(began))
+	}
+	return shortest
+}
+
+// route makes calls of capabilities in an order that no cache foresees. Their names
+// follow each other in memory, as in what was just read from a connection.
+func (m *measurement) route() error {
+	const calls = 1 << 16
+	ids := make([]string, calls)
+	var read strings.Builder
+	for i := range ids {
+		ids[i] = m.cfg.Fleets[rand.IntN(m.Capabilities)].Capability
+		read.WriteString(ids[i])
+	}
+	for i, rest := 0, read.String(); i < calls; i++ {
+		ids[i], rest = rest[:len(ids[i])], rest[len(ids[i]):]
+	}
+	table := m.routing.Table()
+	end := router.Outcome{Class: router.Succeeded, Latency: 3 * time.Millisecond, At: time.Now()}
+	var failed error
+	once := func(int) {
+		for _, id := range ids {
+			fleet, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080"})
+			if refusal == nil {
+				var claim router.Claim
+				if _, claim, refusal = fleet.Route(nil); refusal == nil {
+					claim.Done(end)
+				}
+			}
+			if refusal != nil {
+				failed = fmt.Errorf("routing %s: %s", id, refusal.Message)
+				return
+			}
+		}
+	}
+	once(0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m.Route = best(40, once) / calls
+	runtime.ReadMemStats(&after)
+	m.Allocs = float64((after.Mallocs-before.Mallocs)/40) / calls
+	return failed
+}
+
+// changes puts new health and new tables in force.
+func (m *measurement) changes() error {
+	m.Health = best(200, func(int) {
+		f := m.cfg.Fleets[rand.IntN(m.Capabilities)]
+		backends := make([]health.Backend, Backends)
+		for i := range backends {
+			backends[i] = health.Backend{Addr: f.Backends[i].Addr, State: health.Up}
+		}
+		m.routing.SetHealth(health.NewSnapshot(f.Capability, backends))
+	})
+	var failed error
+	swap := func(cfg router.Config) {
+		next, err := router.NewTable(cfg, m.routing.Table())
+		if err != nil {
+			failed = err
+			return
+		}
+		m.gateway.Swap(next, cleartext)
+	}
+	m.One = best(10, func(try int) {
+		cfg := m.cfg
+		cfg.Fleets = append([]router.FleetConfig(nil), m.cfg.Fleets...)
+		cfg.Fleets[try%m.Capabilities].SlowStart = time.Duration(try+1) * time.Second
+		swap(cfg)
+	})
+	m.All = best(5, func(try int) {
+		cfg := m.cfg
+		cfg.Fleets = append([]router.FleetConfig(nil), m.cfg.Fleets...)
+		for i := range cfg.Fleets {
+			cfg.Fleets[i].SlowStart = time.Duration(try+100) * time.Second
+		}
+		swap(cfg)
+	})
+	runtime.KeepAlive(m.prober)
+	return failed
+}
