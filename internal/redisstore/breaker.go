@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// How often the breaker asks. It starts over when Redis has been there for steady.
+// How often the breaker asks a Redis that is away; it starts over when Redis has been there
+// for steady. One that is there is asked every idle, so that its absence is known before a
+// call needs it.
 const (
+	idle      = time.Second
 	firstWait = 20 * time.Millisecond
 	lastWait  = 2 * time.Second
 	steady    = 10 * time.Second
@@ -82,15 +85,10 @@ func (b *breaker) change(away bool) {
 	b.changes++
 }
 
-// run asks Redis whenever the breaker has tripped, until it answers, until ctx ends.
+// run watches Redis until ctx ends.
 func (b *breaker) run(ctx context.Context) {
 	wait := firstWait
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.tripped:
-		}
+	for b.watch(ctx) {
 		if b.wasSteady() {
 			wait = firstWait
 		}
@@ -104,6 +102,26 @@ func (b *breaker) run(ctx context.Context) {
 			}
 		}
 		b.comeBack()
+	}
+}
+
+// watch returns when the breaker has tripped. It is false when ctx has ended.
+func (b *breaker) watch(ctx context.Context) bool {
+	ask := time.NewTimer(jitter(idle))
+	defer ask.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-b.tripped:
+			return true
+		case <-ask.C:
+			epoch := b.epoch()
+			if err := b.ping(ctx); err != nil && ctx.Err() == nil {
+				b.trip(epoch, err)
+			}
+			ask.Reset(jitter(idle))
+		}
 	}
 }
 

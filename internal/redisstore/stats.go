@@ -11,6 +11,7 @@ type Purpose int
 // The purposes.
 const (
 	Watch    Purpose = iota // asking whether Redis is there
+	Listen                  // to what other replicas tell
 	Health                  // who is alive, who probes whom, drains
 	Registry                // backends that register
 	Session                 // which backend has a session or an artifact
@@ -19,11 +20,11 @@ const (
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "health", "registry", "session", "slots"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots"}[p]
 }
 
 // Purposes are all of them.
-func Purposes() []Purpose { return []Purpose{Watch, Health, Registry, Session, Slots} }
+func Purposes() []Purpose { return []Purpose{Watch, Listen, Health, Registry, Session, Slots} }
 
 // Stats is what a Store has done. The counters only grow.
 type Stats struct {

@@ -40,8 +40,8 @@ func (c client) listen(ctx context.Context, channel string, onMessage func(strin
 	if c.store.Away() {
 		return
 	}
-	ctx = withPurpose(ctx, c.purpose)
-	c.store.counts.commands[c.purpose].Add(1) // the hook does not see subscriptions
+	ctx = withPurpose(ctx, Listen)
+	c.store.counts.commands[Listen].Add(1) // the hook does not see subscriptions
 	subscription := c.store.redis.Subscribe(ctx, channel)
 	defer subscription.Close() //nolint:errcheck // nothing is left to do
 	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })
