@@ -92,6 +92,7 @@ func plain(w http.ResponseWriter, status int, body string) {
 type readinessBody struct {
 	Ready    bool             `json:"ready"`
 	Draining bool             `json:"draining"`
+	Degraded bool             `json:"degraded,omitempty"` // it serves with what it knows: Redis is away, or the newest configuration is bad
 	Redis    string           `json:"redis,omitempty"`
 	Fleets   int              `json:"fleets"`                  // how many there are
 	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
@@ -110,6 +111,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	body := readinessBody{
 		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis,
 		Fleets: len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
+		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "",
 	}
 	for _, f := range state.Fleets {
 		if f.Usable > 0 {
