@@ -77,10 +77,21 @@ func start(t *testing.T, env []string, args ...string) *program {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 		if t.Failed() {
-			t.Logf("capgate %q wrote:\n%s\n%s", args, p.stdout, p.stderr)
+			t.Logf("capgate %q wrote:\n%s\n%s", args, p.stdout, withoutCalls(p.stderr.String()))
 		}
 	})
 	return p
+}
+
+// withoutCalls is a log without the lines of calls that went well.
+func withoutCalls(text string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, `"outcome":"success"`) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 // runProgram runs capgate to its end.

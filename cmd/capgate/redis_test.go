@@ -56,7 +56,7 @@ func TestServeWithoutRedis(t *testing.T) {
 	nobody := gatewaytest.Unreachable(t)
 	p, public, admin := serve(t, []string{"CAPGATE_REDIS=redis://user:hush@" + nobody}, "--config", file)
 	callOnce(t, dial(t, public))
-	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 || !strings.Contains(body, `"redis":"away"`) {
+	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 || !strings.Contains(body, `"degraded":true,"redis":"away"`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
 	if _, body := page(t, "http://"+admin+"/metrics"); !strings.Contains(body, "\ncapgate_redis_up 0\n") {
@@ -77,4 +77,12 @@ func callOnce(t *testing.T, client docpb.CapabilityClient) {
 	if err != nil || string(resp.GetResultJson()) != `"a"` {
 		t.Errorf("%v, %v", resp, err)
 	}
+}
+
+// writeConfig writes a configuration file.
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "capgate.yaml")
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
 }

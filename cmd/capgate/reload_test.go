@@ -80,6 +80,10 @@ func waitPage(t *testing.T, url, part string) string {
 	}
 }
 
+// pace is how long each caller of a load waits between two calls. Without a pause there
+// would be no processor left for what happens meanwhile.
+const pace = 2 * time.Millisecond
+
 // load calls a tool without end, by as many callers, until stop.
 type load struct {
 	calls, failed atomic.Int64
@@ -96,7 +100,7 @@ func startLoad(t *testing.T, callers int, client docpb.CapabilityClient) *load {
 				select {
 				case <-l.ended:
 					return
-				default:
+				case <-time.After(pace):
 				}
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/registry"
 )
 
 // The functions below say what is wrong with a value, or "".
@@ -30,13 +29,10 @@ func checkListen(v string) string {
 }
 
 func checkBackend(v string) string {
-	if registry.IsName(v) {
-		if _, err := registry.ParseName(v); err != nil {
-			return err.Error()
+	if scheme, rest, ok := strings.Cut(v, "://"); ok {
+		if scheme == "dns" {
+			return fmt.Sprintf("dns:// is not supported yet; write host:port, as in %q, whose name is resolved at each connect", strings.TrimLeft(rest, "/"))
 		}
-		return ""
-	}
-	if scheme, _, ok := strings.Cut(v, "://"); ok {
 		return fmt.Sprintf("write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
 	}
 	host, port, err := net.SplitHostPort(v)

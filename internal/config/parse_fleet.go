@@ -11,11 +11,10 @@ import (
 func (p *parser) fleet(at place) {
 	f := DefaultFleet("")
 	var sessions string
-	given := false
 	p.mapping(at, map[string]field{
 		"capability":   p.capability(&f),
 		"services":     p.list(p.service(&f)),
-		"backends":     p.backends(&f, &given),
+		"backends":     p.list(p.backend(&f)),
 		"dialect":      p.dialect(&f),
 		"class":        p.class(&f),
 		"affinity":     p.affinity(&sessions),
@@ -35,8 +34,8 @@ func (p *parser) fleet(at place) {
 	if f.Capability == "" {
 		p.missing(at, "capability", "needed: the id under which callers name this fleet")
 	}
-	if !given {
-		p.missing(at, "backends", "needed: host:port or dns:///host:port each; [] where all register themselves")
+	if len(f.Backends) == 0 {
+		p.missing(at, "backends", "needed: at least one host:port")
 	}
 	p.config.Fleets = append(p.config.Fleets, f)
 }

@@ -18,7 +18,6 @@ type Target struct {
 	Name       Name
 	Weight     int    // of each address, 0 to 10000; with SRV records 100 leaves theirs as they are
 	Zone       string // of all of them
-	Session    string // as in Member
 }
 
 // watches is what goes on in resolve: one goroutine for each name, however many
@@ -32,8 +31,13 @@ type watches struct {
 func (r *Registry) resolve(ctx context.Context) {
 	w := watches{running: map[Name]context.CancelFunc{}}
 	defer w.all.Wait()
+	first := &r.first
 	for {
-		r.retarget(ctx, &w)
+		r.retarget(ctx, &w, first)
+		if first != nil {
+			first.Done() // the one of Run; each watch has one of its own
+			first = nil
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -43,9 +47,12 @@ func (r *Registry) resolve(ctx context.Context) {
 }
 
 // retarget starts what is missing in w and stops what is too much.
-func (r *Registry) retarget(ctx context.Context, w *watches) {
+func (r *Registry) retarget(ctx context.Context, w *watches, first *sync.WaitGroup) {
+	wanted := map[Name]bool{}
 	r.mu.Lock()
-	wanted := r.wanted
+	for _, t := range r.settings.Targets {
+		wanted[t.Name] = true
+	}
 	r.mu.Unlock()
 	for name, cancel := range w.running {
 		if !wanted[name] {
@@ -59,20 +66,23 @@ func (r *Registry) retarget(ctx context.Context, w *watches) {
 		}
 		watching, cancel := context.WithCancel(ctx)
 		w.running[name] = cancel
-		w.all.Go(func() { r.watch(watching, name) })
+		if first != nil {
+			first.Add(1)
+		}
+		w.all.Go(func() { r.watch(watching, name, first) })
 	}
 }
 
-// watch asks for one name until ctx ends.
-func (r *Registry) watch(ctx context.Context, name Name) {
+// watch asks for one name until ctx ends. It tells first, if any, when it has asked once.
+func (r *Registry) watch(ctx context.Context, name Name, first *sync.WaitGroup) {
 	failing := false
 	for {
 		failing = r.look(ctx, name, failing)
-		r.mu.Lock()
-		if r.wanted[name] && !r.asked[name] {
-			r.asked[name] = true
-			r.checkAsked()
+		if first != nil {
+			first.Done()
+			first = nil
 		}
+		r.mu.Lock()
 		wait := vary(r.settings.Resolve)
 		r.mu.Unlock()
 		if !pause(ctx, wait) {
@@ -118,18 +128,6 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	return false
 }
 
-// checkAsked closes allAsked if that is so. The caller holds r.mu.
-func (r *Registry) checkAsked() {
-	if len(r.asked) < len(r.wanted) {
-		return
-	}
-	select {
-	case <-r.allAsked:
-	default:
-		close(r.allAsked)
-	}
-}
-
 // answered is how many addresses a name is known to have.
 func (r *Registry) answered(name Name) int {
 	r.mu.Lock()
@@ -143,7 +141,7 @@ func (r *Registry) dnsMembers(members []Member) []Member {
 		for _, e := range r.answers[t.Name] {
 			members = append(members, Member{
 				Capability: t.Capability, Addr: e.addr.String(), ServerName: t.Name.serverName(),
-				Weight: t.weigh(e.weight), Zone: t.Zone, Session: t.Session, Source: DNS,
+				Weight: t.weigh(e.weight), Zone: t.Zone, Source: DNS,
 			})
 		}
 	}
