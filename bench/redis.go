@@ -62,7 +62,7 @@ func (b *bench) redis(ctx context.Context) (string, error) {
 		}
 		res, commands, err := b.withRedis(ctx, p, s.rate)
 		if err != nil {
-			return "", fmt.Errorf("Redis %s: %w", s.title, err)
+			return "", fmt.Errorf("while Redis %s: %w", s.title, err)
 		}
 		cost := "–"
 		if res.Calls > 0 {
