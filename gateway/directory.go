@@ -26,7 +26,7 @@ type directory struct {
 
 // way is how a backend is reached: fleets that share a backend share its connections,
 // unless they go by TLS, where each may show and ask something else.
-type way struct{ addr, secureFor string }
+type way struct{ addr, secureFor, host string }
 
 // link is the connections to one backend.
 type link struct {
@@ -94,11 +94,11 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 		}
 		w := way{addr: b.Addr}
 		if t != nil {
-			w.secureFor = f.Capability
+			w.secureFor, w.host = f.Capability, b.Host
 		}
 		l := d.links[w]
 		if l == nil {
-			l = &link{upstream: d.relay.NewUpstream(relay.UpstreamConfig{Addr: b.Addr, TLS: t})}
+			l = &link{upstream: d.relay.NewUpstream(relay.UpstreamConfig{Addr: b.Addr, TLS: t, ServerName: b.Host})}
 			d.links[w] = l
 		}
 		l.users++
@@ -130,7 +130,7 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 	}
 	w := way{addr: b.Addr}
 	if l := d.links[w]; l == nil || l.upstream != upstreamOf(b) {
-		w.secureFor = b.Capability
+		w.secureFor, w.host = b.Capability, b.Host
 	}
 	return w, d.links[w]
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"crypto/tls"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,13 +43,16 @@ type Fleet struct {
 	Backends   []string     // host:port, unique; not to be changed afterwards
 	Dialect    call.Dialect // Auto: find out; else only this dialect's Healthcheck is tried
 	TLS        *tls.Config  // nil: cleartext; one that does not change is the same pointer
-	Config     Config
+	// Hosts are what backends' certificates must be for, by address, where TLS has no
+	// ServerName; default the host of the address. Not to be changed afterwards.
+	Hosts  map[string]string
+	Config Config
 }
 
 // same says whether next, which has no defaults filled in, differs from f in nothing.
 func (f *Fleet) same(next *Fleet) bool {
 	return f.Dialect == next.Dialect && f.TLS == next.TLS && f.Config == next.Config.withDefaults() &&
-		slices.Equal(f.Backends, next.Backends)
+		slices.Equal(f.Backends, next.Backends) && maps.Equal(f.Hosts, next.Hosts)
 }
 
 // fleet is a Fleet that is watched.
@@ -220,7 +224,7 @@ func (r *Replica) move(t *target, next *Fleet) {
 	if t.probe == nil {
 		return
 	}
-	if t.fleet.spec.TLS != next.TLS {
+	if t.fleet.spec.TLS != next.TLS || t.fleet.spec.Hosts[t.probe.addr] != next.Hosts[t.probe.addr] {
 		r.giveUp(t)
 		return
 	}

@@ -41,6 +41,7 @@ type Result struct {
 type client struct {
 	addr    string
 	tls     *tls.Config // nil: cleartext
+	host    string      // ServerName where tls has none; "": addr's
 	dial    func(context.Context, string) (net.Conn, error)
 	dialect call.Dialect // configured; Auto: find out
 	found   call.Dialect // what detection found last; Auto: nothing yet
@@ -148,7 +149,12 @@ func (c *client) askGRPC(ctx context.Context) (Result, error) {
 func (c *client) connect() (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if c.tls != nil {
-		creds = credentials.NewTLS(c.tls)
+		secure := c.tls
+		if secure.ServerName == "" && c.host != "" {
+			secure = secure.Clone()
+			secure.ServerName = c.host
+		}
+		creds = credentials.NewTLS(secure)
 	}
 	// passthrough and a dialer of our own: the name is resolved at each dial, by the
 	// same means as for calls, and no HTTP_PROXY stands in between.

@@ -150,7 +150,7 @@ func (p *Prober) nudge() {
 // probe makes one probe.
 func (p *Prober) probe(ctx context.Context, probe *Probe) {
 	if probe.client == nil {
-		probe.client = &client{addr: probe.addr, tls: probe.spec.TLS, dial: p.options.Dial, dialect: probe.spec.Dialect}
+		probe.client = &client{addr: probe.addr, tls: probe.spec.TLS, host: probe.spec.Hosts[probe.addr], dial: p.options.Dial, dialect: probe.spec.Dialect}
 	}
 	attempt, cancel := context.WithTimeout(ctx, probe.Timeout())
 	defer cancel()

@@ -40,10 +40,12 @@ type FleetConfig struct {
 
 // BackendConfig is one backend of a fleet.
 type BackendConfig struct {
-	Addr    string // host:port
-	Weight  int    // share of calls, against the other backends'; default 100; negative: no new calls
-	Zone    string // where it is; default nowhere
-	Session string // it serves this session, which goes nowhere else, and no other; default any
+	Addr    string       // host:port
+	Weight  int          // share of calls, against the other backends'; default 100; negative: no new calls
+	Zone    string       // where it is; default nowhere
+	Session string       // it serves this session, which goes nowhere else, and no other; default any
+	Host    string       // what its certificate must be for, where the fleet names nothing; default the host of Addr
+	Dialect call.Dialect // what it speaks; Auto: what the fleet says
 }
 
 // Addrs are backends of which nothing but host:port is said.
@@ -157,7 +159,10 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		}
 		seen[c.Addr] = true
 		b := stay[c.Addr]
-		if b == nil || b.Session != c.Session {
+		if c.Dialect == call.Auto {
+			c.Dialect = cfg.Dialect
+		}
+		if b == nil || b.Session != c.Session || b.Host != c.Host || b.configured != c.Dialect {
 			b = newBackend(t.nextID, cfg, c, f.standing, &loads[i])
 			b.turnout.out = before != nil // one that joins starts slowly
 			t.nextID++
@@ -179,7 +184,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	return f, nil
 }
 
-// backendsFor are the fleet's backends that would be the same with another
+// backendsFor are the fleet's backends that may be the same with another
 // configuration, by their addresses. The fleet may be nil.
 func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
 	if f == nil || f.cfg.Secure != cfg.Secure {
@@ -187,9 +192,7 @@ func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
 	}
 	same := make(map[string]*Backend, len(f.Backends))
 	for _, b := range f.Backends {
-		if b.configured == cfg.Dialect {
-			same[b.Addr] = b
-		}
+		same[b.Addr] = b
 	}
 	return same
 }

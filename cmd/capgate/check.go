@@ -52,7 +52,7 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	backends := 0
 	for i := range c.Fleets {
-		backends += len(c.Fleets[i].Backends)
+		backends += len(c.Fleets[i].Backends) + len(c.Fleets[i].Names)
 	}
 	fmt.Fprintf(stdout, "ok: %s, %s\n", count(len(c.Fleets), "fleet"), count(backends, "backend"))
 	return 0

@@ -19,12 +19,23 @@ type firstLook struct {
 	done chan struct{}   // closed when left is empty
 }
 
-func newFirstLook(fleets []health.Fleet) *firstLook {
-	l := &firstLook{left: map[string]bool{}, done: make(chan struct{})}
+func newFirstLook() *firstLook {
+	return &firstLook{left: map[string]bool{}, done: make(chan struct{})}
+}
+
+// begin says which fleets there are, before any is probed. Of those without backends there
+// is nothing to see.
+func (l *firstLook) begin(fleets []health.Fleet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, f := range fleets {
-		l.left[f.Capability] = true
+		if len(f.Backends) > 0 {
+			l.left[f.Capability] = true
+		}
 	}
-	return l
+	if len(l.left) == 0 {
+		close(l.done)
+	}
 }
 
 // see takes a fleet's new snapshot.

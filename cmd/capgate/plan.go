@@ -37,8 +37,7 @@ type plannedFleet struct {
 	probe   health.Fleet
 }
 
-// plan takes members in the order of Registry.Members. Those of capabilities that the
-// configuration does not know are left out.
+// plan takes members in the order of Registry.Members.
 func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	next := &plan{
 		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell},
@@ -47,8 +46,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	}
 	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
-	for i := range s.cfg.Fleets {
-		from := &s.cfg.Fleets[i]
+	for _, from := range fleetsFor(s.cfg, members) {
 		secure := s.backends[from.TLS]
 		dynamic := membersOf(members, from.Capability)
 		f := p.fleets[from.Capability]
@@ -64,6 +62,34 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	}
 	p.fleets = fleets
 	return next
+}
+
+// probes are those of the last plan, in no order.
+func (p *planner) probes() []health.Fleet {
+	var all []health.Fleet
+	for _, f := range p.fleets {
+		all = append(all, f.probe)
+	}
+	return all
+}
+
+// fleetsFor are the configuration's fleets, and one with every default for each capability
+// besides that members serve: the registry lets only those through that may have one.
+func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
+	all := make([]*config.Fleet, 0, len(cfg.Fleets))
+	known := make(map[string]bool, len(cfg.Fleets))
+	for i := range cfg.Fleets {
+		all = append(all, &cfg.Fleets[i])
+		known[cfg.Fleets[i].Capability] = true
+	}
+	for _, m := range members {
+		if !known[m.Capability] {
+			known[m.Capability] = true
+			f := config.DefaultFleet(m.Capability)
+			all = append(all, &f)
+		}
+	}
+	return all
 }
 
 // tlsOf says how a capability's backends are reached.
@@ -83,13 +109,20 @@ func membersOf(members []registry.Member, capability string) []registry.Member {
 // what a member says of it.
 func newPlannedFleet(from *config.Fleet, members []registry.Member, secure *tls.Config) *plannedFleet {
 	f := &plannedFleet{from: from, members: slices.Clone(members), secure: secure, route: routeOf(from), probe: probeOf(from, secure)}
+	hosts := map[string]string{}
 	for _, m := range members {
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
 			continue
 		}
-		f.route.Backends = append(f.route.Backends, router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session})
+		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session, Dialect: m.Dialect}
+		if secure != nil && secure.ServerName == "" {
+			b.Host = m.ServerName
+			hosts[m.Addr] = m.ServerName
+		}
+		f.route.Backends = append(f.route.Backends, b)
 		f.probe.Backends = append(f.probe.Backends, m.Addr)
 	}
+	f.probe.Hosts = hosts
 	return f
 }
 

@@ -126,9 +126,16 @@ func (r *reloader) load(because string) {
 // name. When it fails nothing has changed.
 func (r *reloader) apply(s *settings) error {
 	p := r.process
-	next := r.planner.plan(s, p.members())
+	if s != r.current {
+		p.registry.Set(registrySettings(s.cfg))
+		p.awaitNames()
+	}
+	next := r.planner.plan(s, p.registry.Members())
 	table, err := router.NewTable(next.routes, p.routing.Table())
 	if err != nil {
+		if s != r.current {
+			p.registry.Set(registrySettings(r.current.cfg))
+		}
 		return err
 	}
 	p.gateway.Swap(table, next.tlsOf)

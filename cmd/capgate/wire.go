@@ -33,6 +33,7 @@ type process struct {
 	accessLog *observe.AccessLog
 	routing   *router.Router
 	store     *redisstore.Store
+	registry  *registry.Registry
 	prober    *health.Prober
 	affinity  *affinity.Keeper
 	reloader  *reloader
@@ -72,13 +73,15 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	metrics.WatchRedis(redisStats(p.store))
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
-	first := p.reloader.planner.plan(s, p.members())
+	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge})
+	metrics.WatchRegistry(registryStats(p.registry))
+	first := p.reloader.planner.plan(s, nil)
 	table, err := router.NewTable(first.routes, nil)
 	if err != nil {
 		return p, err
 	}
 	p.routing = router.New(table)
-	p.firstLook = newFirstLook(first.probes)
+	p.firstLook = newFirstLook()
 	p.prober = health.New(first.probes, health.Options{Logger: p.log, Shared: p.shared(cfg.Replicas), Changed: func(s *health.Snapshot) {
 		p.routing.SetHealth(s)
 		p.firstLook.see(s)
@@ -106,14 +109,16 @@ func drainOf(cfg *config.Config) gateway.Drain {
 	return gateway.Drain{Delay: cfg.Drain.Delay, Timeout: cfg.Drain.Timeout}
 }
 
-// members are the backends that are not in the configuration's file.
-func (p *process) members() []registry.Member { return nil }
-
 // run serves until ctx ends and everything is drained. Calls that come before the
 // first look at the backends is over wait in the listener's backlog.
 func (p *process) run(ctx context.Context) error {
 	probing, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while calls finish
 	var watchers sync.WaitGroup
+	watchers.Go(func() { p.registry.Run(probing) })
+	if err := p.settle(ctx); err != nil {
+		p.log.Error("backends that DNS and registrations name are left out", "error", err)
+	}
+	p.firstLook.begin(p.reloader.planner.probes())
 	watchers.Go(func() { p.prober.Run(probing) })
 	watchers.Go(func() { p.affinity.Run(probing) })
 	watchers.Go(func() { p.ejections.run(probing, p.log) })

@@ -15,6 +15,8 @@ type UpstreamConfig struct {
 	Addr string                                      // host:port
 	Dial func(ctx context.Context) (net.Conn, error) // instead of TCP to Addr
 	TLS  *tls.Config                                 // set: TLS, with a client certificate for mTLS; ALPN is set by the relay
+	// ServerName is what the peer's certificate must be for where TLS has none; default the host of Addr.
+	ServerName string
 
 	MaxConns    int           // connections per shard; default 16
 	MaxQueue    int           // streams per shard that wait for a connection; default 4096
@@ -57,6 +59,9 @@ func (r *Relay) NewUpstream(cfg UpstreamConfig) *Upstream {
 func (u *Upstream) SetTLS(t *tls.Config) {
 	t = t.Clone()
 	t.NextProtos = []string{"h2"}
+	if t.ServerName == "" {
+		t.ServerName = u.cfg.ServerName
+	}
 	if t.ServerName == "" {
 		t.ServerName, _, _ = net.SplitHostPort(u.cfg.Addr)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/registry"
 )
 
 // The functions below say what is wrong with a value, or "".
@@ -29,10 +30,13 @@ func checkListen(v string) string {
 }
 
 func checkBackend(v string) string {
-	if scheme, rest, ok := strings.Cut(v, "://"); ok {
-		if scheme == "dns" {
-			return fmt.Sprintf("dns:// is not supported yet; write host:port, as in %q, whose name is resolved at each connect", strings.TrimLeft(rest, "/"))
+	if registry.IsName(v) {
+		if _, err := registry.ParseName(v); err != nil {
+			return err.Error()
 		}
+		return ""
+	}
+	if scheme, _, ok := strings.Cut(v, "://"); ok {
 		return fmt.Sprintf("write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
 	}
 	host, port, err := net.SplitHostPort(v)

@@ -2,23 +2,27 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/registry"
 )
 
 // Config is the whole file. Parse fills in the defaults.
 type Config struct {
-	Listen   string    // listen: public address, every protocol, host:port; default ":8080"
-	Admin    string    // admin: operators' address, host:port; default "127.0.0.1:8081"
-	Redis    Redis     // redis: what replicas share
-	Replicas Replicas  // replicas: how replicas that have a Redis in common share the probing of backends
-	Domains  []string  // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
-	Zone     string    // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
-	TLS      ServerTLS // tls: of the public port; default cleartext
-	Drain    Drain     // drain: how the gateway stops
-	Log      Log       // log: what it writes to standard error
-	Fleets   []Fleet   // fleets: at least one
+	Listen       string       // listen: public address, every protocol, host:port; default ":8080"
+	Admin        string       // admin: operators' address, host:port; default "127.0.0.1:8081"
+	Redis        Redis        // redis: what replicas share
+	Replicas     Replicas     // replicas: how replicas that have a Redis in common share the probing of backends
+	Domains      []string     // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
+	Zone         string       // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
+	TLS          ServerTLS    // tls: of the public port; default cleartext
+	Drain        Drain        // drain: how the gateway stops
+	Log          Log          // log: what it writes to standard error
+	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
+	DNS          DNS          // dns: how the names of dns:///… backends are looked up
+	Registration Registration // registration: what backends that register themselves may do
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
@@ -48,6 +52,21 @@ type Replicas struct {
 	Stale     time.Duration // stale: what is known of a backend counts no longer, and calls may go there, when nobody is known to have looked for so long, 5s to 1h; default 30s
 }
 
+// DNS is how the names of dns:///… backends are looked up.
+type DNS struct {
+	Server  string        // server: ip:port of the DNS server to ask; default the system's
+	Resolve time.Duration // resolve: from one look at a name to the next, give or take a tenth, 10ms to 1h; default 5s
+}
+
+// Registration is what backends that register themselves may do.
+type Registration struct {
+	Allow            []netip.Prefix // allow: addresses that may be registered although they are loopback, link-local, cloud metadata, multicast or reserved; IP addresses or prefixes; default none
+	Capabilities     []string       // capabilities: patterns, where * stands for anything, of capabilities without a fleet that may be registered, and then get one with every default; default none
+	MinTTL           time.Duration  // min_ttl: of a lease, 1s to 1h; default 5s
+	Max              int            // max: registrations in all, 0 to 100000; default 10000
+	MaxPerCapability int            // max_per_capability: registrations of one capability, 0 to 100000; default 1000
+}
+
 // Drain is how the gateway stops.
 type Drain struct {
 	Delay   time.Duration // delay: between readiness off and the first refused connection, for load balancers to notice; default 5s
@@ -64,7 +83,8 @@ type Log struct {
 type Fleet struct {
 	Capability string        // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
 	Services   []string      // services: gRPC services whose calls come here when they name no capability, package.Service; default none
-	Backends   []Backend     // backends: host:port or {addr, weight, zone} each, at least one
+	Backends   []Backend     // backends: host:port or {addr, weight, zone} each; [] where all register themselves
+	Names      []Name        // backends: those that are dns:///… instead
 	Dialect    call.Dialect  // dialect: auto (ask the backends, the default), doc or live
 	Deadline   Deadline      // deadline: how long calls may take
 	Health     Health        // health: how the backends are probed
@@ -84,6 +104,14 @@ type Backend struct {
 	Weight  int    // weight: share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls; default 100, so that a canary with 5 gets a twentieth of what each other one gets
 	Zone    string // zone: where it is; default nowhere
 	Session string // session: it serves this session, which goes nowhere else, and no other, at most 512 bytes; default any
+}
+
+// Name is an entry of backends whose addresses DNS knows.
+type Name struct {
+	registry.Name     // addr: dns:///host:port for A and AAAA records, dns:///_service._proto.host for SRV records; unique within the fleet
+	Weight        int // weight: of each address, as a Backend's; SRV records' own are taken in proportion to 100
+	Zone          string
+	Session       string
 }
 
 // Ejection is when calls stop going to a backend for a while because of how calls to
@@ -141,12 +169,14 @@ type BackendTLS struct {
 // Default returns the configuration of an empty file, which still lacks fleets.
 func Default() *Config {
 	return &Config{
-		Listen:   ":8080",
-		Admin:    "127.0.0.1:8081",
-		Redis:    Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
-		Replicas: Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
-		Drain:    Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
-		Log:      Log{Level: slog.LevelInfo, Format: "json"},
+		Listen:       ":8080",
+		Admin:        "127.0.0.1:8081",
+		Redis:        Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
+		Replicas:     Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
+		Drain:        Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
+		Log:          Log{Level: slog.LevelInfo, Format: "json"},
+		DNS:          DNS{Resolve: 5 * time.Second},
+		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
 	}
 }
 

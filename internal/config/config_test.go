@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"log/slog"
+	"net/netip"
 	"os"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/registry"
 )
 
 func TestParseFull(t *testing.T) {
@@ -23,11 +25,13 @@ domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
 drain: {delay: 0s, timeout: 1m}
+dns: {server: "10.0.0.10:53", resolve: 1s}
+registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], min_ttl: 1s, max: 7, max_per_capability: 3}
 log: {level: debug, format: text}
 fleets:
   - capability: weather
     services: [grpc.testing.TestService, a.b_c.D2]
-    backends: ["10.0.0.7:50051", {addr: "weather_1.tools.svc:50051", weight: 5, zone: b}, {addr: "[fe80::1]:1", weight: 0}]
+    backends: ["10.0.0.7:50051", {addr: "weather_1.tools.svc:50051", weight: 5, zone: b}, {addr: "[fe80::1]:1", weight: 0}, "dns:///weather.tools.svc:1", {addr: "dns:///_grpc._tcp.weather.tools.svc", weight: 5, zone: b}]
     dialect: live
     ejection: {failures: 0, connect_failures: 2, timeout_least: 5s, base: 1s, max: 2s}
     retry: {share: 0, floor: 3}
@@ -59,10 +63,17 @@ fleets:
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
 		Drain:    config.Drain{Timeout: time.Minute},
 		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
+		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		Registration: config.Registration{
+			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+			Capabilities: []string{"gen-*"}, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
+		},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
 			Backends:   []config.Backend{{Addr: "10.0.0.7:50051", Weight: 100}, {Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
+			Names: []config.Name{{Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
+				{Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"}},
 			Ejection:   config.Ejection{ConnectFailures: 2, TimeoutLeast: 5 * time.Second, Base: time.Second, Max: 2 * time.Second},
 			Retry:      config.Retry{Floor: 3},
 			Idempotent: []string{"get_forecast", "*"},
@@ -96,6 +107,19 @@ func TestParseDefaults(t *testing.T) {
 	}
 }
 
+// A fleet whose backends all register themselves, and no fleet at all.
+func TestParseWithoutBackends(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse("f", []byte("fleets: [{capability: a, backends: []}]"))
+	if want := []config.Fleet{config.DefaultFleet("a")}; err != nil || !reflect.DeepEqual(got.Fleets, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = config.Parse("f", []byte("registration: {capabilities: ['*']}"))
+	if err != nil || len(got.Fleets) > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestParseAliases(t *testing.T) {
 	t.Parallel()
 	got, err := config.Parse("f", []byte(`
@@ -123,7 +147,7 @@ func TestParseErrors(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{`f:1: fleets: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, domains, drain, fleets, `}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
@@ -155,8 +179,8 @@ func TestParseErrors(t *testing.T) {
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
 			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is given twice`, `f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
-		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b:1'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
-			`f:5: fleets[0].backends[1]: dns:// is not supported yet; write host:port, as in "b:1"`, `f:6: fleets[0].backends[2]: the host is missing; for this machine write "127.0.0.1:1"`,
+		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
+			`f:5: fleets[0].backends[1]: "b" has no port; write dns:///host:port`, `f:6: fleets[0].backends[2]: the host is missing; for this machine write "127.0.0.1:1"`,
 			`f:7: fleets[0].backends[3]: "b" is not an address`, `f:8: fleets[0].backends[4]: port "0" must be`, `f:9: fleets[0].backends[5]: 0.0.0.0 is no address`,
 			`f:10: fleets[0].backends[6]: write host:port without "https://"`, `f:11: fleets[0].backends[7]: b:1 is given twice`, `f:12: fleets[0].backends[8]: host "a/b" is`,
 			`f:13: fleets[0].backends[9]: must be a string`}},
@@ -170,7 +194,15 @@ func TestParseErrors(t *testing.T) {
 			`f:4: fleets[0].ejection.timeout_least: 0 is not possible`, `f:4: fleets[0].ejection.base: 1ms is too short; it must be at least 10ms`,
 			`f:4: fleets[0].ejection.max: 1s is less than base, which is 5s`, `f:5: fleets[0].retry.share: "2" is not possible; it must be a number from 0 to 1`,
 			`f:5: fleets[0].retry.floor: "-1"`, `f:6: fleets[0].slow_start: -1s is not possible`}},
-		"no backends": {"fleets: [{capability: a, backends: []}]\n", []string{`f:1: fleets[0].backends: needed`}},
+		"no backends": {"fleets: [{capability: a}]\n", []string{`f:1: fleets[0].backends: needed: host:port or dns:///host:port each; [] where`}},
+		"names": {"fleets:\n- capability: a\n  backends:\n  - dns:///b:1\n  - {addr: 'dns:///b:1', weight: 5}\n  - {addr: 'dns://b:1'}\n", []string{
+			`f:5: fleets[0].backends[1].addr: dns:///b:1 is given twice`, `f:6: fleets[0].backends[2].addr: write three slashes, as in dns:///b:1`}},
+		"dns": {"dns: {server: localhost, resolve: 2h}\n" + fleet, []string{
+			`f:1: dns.server: "localhost" is not a server; write ip:port`, `f:1: dns.resolve: 2h0m0s is too long; it must be at most 1h0m0s`}},
+		"registration": {"registration:\n  allow: [127.0.0.1/8, loopback, '::ffff:1.2.3.4']\n  capabilities: ['a[']\n  min_ttl: 10ms\n  max: -1\n  ttl: 1s\n" + fleet, []string{
+			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`, `f:2: registration.allow[1]: "loopback" is neither`,
+			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`, `f:3: registration.capabilities[0]: "a[" is not a pattern`, `f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
+			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: block\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n", []string{
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,

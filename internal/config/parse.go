@@ -76,21 +76,23 @@ func syntaxError(file string, err error) Error {
 func (p *parser) top(at place) {
 	c := p.config
 	p.mapping(at, map[string]field{
-		"listen":   p.text(&c.Listen, checkListen),
-		"admin":    p.text(&c.Admin, checkListen),
-		"redis":    p.redis,
-		"replicas": p.replicas,
-		"domains":  p.list(p.domain),
-		"zone":     p.text(&c.Zone, checkZone),
-		"tls":      p.serverTLS,
-		"drain":    p.drain,
-		"log":      p.log,
-		"fleets":   p.list(p.fleet),
+		"listen":       p.text(&c.Listen, checkListen),
+		"admin":        p.text(&c.Admin, checkListen),
+		"redis":        p.redis,
+		"replicas":     p.replicas,
+		"domains":      p.list(p.domain),
+		"zone":         p.text(&c.Zone, checkZone),
+		"tls":          p.serverTLS,
+		"drain":        p.drain,
+		"log":          p.log,
+		"fleets":       p.list(p.fleet),
+		"dns":          p.dns,
+		"registration": p.registration,
 	})
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.fail(at.child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}
-	if len(c.Fleets) == 0 {
+	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
 		p.missing(at, "fleets", "at least one fleet is needed")
 	}
 }

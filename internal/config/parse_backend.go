@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/registry"
 )
 
 // backend reads an address, or a mapping that has one.
@@ -24,7 +26,7 @@ func (p *parser) backend(f *Fleet) field {
 				"session": p.text(&b.Session, checkSession),
 			})
 			if b.Addr == "" {
-				p.missing(at, "addr", "needed: the backend's host:port")
+				p.missing(at, "addr", "needed: the backend's host:port, or dns:///host:port")
 			}
 		}
 		if b.Addr == "" {
@@ -35,7 +37,13 @@ func (p *parser) backend(f *Fleet) field {
 			return
 		}
 		seen[b.Addr] = true
-		f.Backends = append(f.Backends, b)
+		if !registry.IsName(b.Addr) {
+			f.Backends = append(f.Backends, b)
+			return
+		}
+		if name, err := registry.ParseName(b.Addr); err == nil { // checked above
+			f.Names = append(f.Names, Name{name, b.Weight, b.Zone, b.Session})
+		}
 	}
 }
 

@@ -11,10 +11,11 @@ import (
 func (p *parser) fleet(at place) {
 	f := DefaultFleet("")
 	var sessions string
+	given := false
 	p.mapping(at, map[string]field{
 		"capability":   p.capability(&f),
 		"services":     p.list(p.service(&f)),
-		"backends":     p.list(p.backend(&f)),
+		"backends":     p.backends(&f, &given),
 		"dialect":      p.dialect(&f),
 		"class":        p.class(&f),
 		"affinity":     p.affinity(&sessions),
@@ -34,8 +35,8 @@ func (p *parser) fleet(at place) {
 	if f.Capability == "" {
 		p.missing(at, "capability", "needed: the id under which callers name this fleet")
 	}
-	if len(f.Backends) == 0 {
-		p.missing(at, "backends", "needed: at least one host:port")
+	if !given {
+		p.missing(at, "backends", "needed: host:port or dns:///host:port each; [] where all register themselves")
 	}
 	p.config.Fleets = append(p.config.Fleets, f)
 }

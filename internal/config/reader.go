@@ -174,6 +174,17 @@ func (r *reader) duration(to *time.Duration, least time.Duration) field {
 	})
 }
 
+// durationUpTo reads a time between least and most.
+func (r *reader) durationUpTo(to *time.Duration, least, most time.Duration) field {
+	return func(at place) {
+		was := *to
+		if r.duration(to, least)(at); *to > most {
+			r.fail(at, "%s is too long; it must be at most %s", *to, most)
+			*to = was
+		}
+	}
+}
+
 // integer reads a whole number between least and most.
 func (r *reader) integer(to *int, least, most int) field {
 	var s string

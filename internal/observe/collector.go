@@ -26,6 +26,7 @@ type collector struct {
 	config                             configDescs
 	redis                              redisDescs
 	health                             healthDescs
+	registry                           registryDescs
 }
 
 func newCollector(m *Metrics) *collector {
@@ -48,12 +49,13 @@ func newCollector(m *Metrics) *collector {
 		config:       newConfigDescs(),
 		redis:        newRedisDescs(),
 		health:       newHealthDescs(),
+		registry:     newRegistryDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
+	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -76,6 +78,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if loads := c.metrics.config.Load(); loads != nil {
 		c.config.collect(ch, (*loads)())
+	}
+	if ask := c.metrics.members.Load(); ask != nil {
+		r := (*ask)()
+		c.registry.collect(ch, &r)
 	}
 	if ask := c.metrics.redis.Load(); ask != nil {
 		r := (*ask)()

@@ -41,6 +41,7 @@ type Metrics struct {
 	config    atomic.Pointer[func() ConfigLoads]
 	redis     atomic.Pointer[func() Redis]
 	health    atomic.Pointer[func() Health]
+	members   atomic.Pointer[func() Registry]
 	affinity  *affinityCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted

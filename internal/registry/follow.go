@@ -40,7 +40,7 @@ func (r *Registry) follow(ctx context.Context) {
 			r.read(ctx)
 		}
 		if first {
-			r.first.Done()
+			close(r.wasRead)
 			first = false
 		}
 		if ctx.Err() != nil {
@@ -92,7 +92,8 @@ func (r *Registry) away(err error) {
 	r.version = "" // so that the next reading has everything
 	if !r.silent {
 		r.silent = true
-		r.log.Warn("registrations cannot be read: what is known stays in force", "registrations", len(r.held), "error", err)
+		// The store itself warns of its silence.
+		r.log.Debug("registrations cannot be read: what is known stays in force", "registrations", len(r.held), "error", err)
 	}
 }
 
@@ -100,7 +101,7 @@ func (r *Registry) away(err error) {
 func (r *Registry) back() {
 	if r.silent {
 		r.silent = false
-		r.log.Info("registrations can be read again")
+		r.log.Debug("registrations can be read again")
 	}
 	r.lastRead = time.Now()
 }

@@ -50,7 +50,7 @@ type Registry struct {
 	retargeted chan struct{} // a note that settings changed
 	noticed    chan struct{} // a note that there may be something to read
 	slots      chan struct{} // one token per look at a name
-	first      sync.WaitGroup
+	wasRead    chan struct{} // closed when the leases were read once, with or without success
 	settled    chan struct{} // closed when all has been asked once
 	counts     counts
 
@@ -58,6 +58,9 @@ type Registry struct {
 	settings  Settings
 	resolver  Resolver
 	answers   map[Name][]endpoint
+	wanted    map[Name]bool // of the settings; never changed, but replaced
+	asked     map[Name]bool // of these, with or without success
+	allAsked  chan struct{} // closed when all names of the settings are
 	held      map[Key]*held
 	withdrawn map[Key]int // here, and the number of the write
 	writes    int         // of our own, so far
@@ -71,8 +74,8 @@ func New(leases Leases, settings Settings, o Options) *Registry {
 	r := &Registry{
 		leases: leases, changed: o.Changed, log: o.Log, poll: o.Poll,
 		dirty: make(chan struct{}, 1), retargeted: make(chan struct{}, 1), noticed: make(chan struct{}, 1),
-		slots: make(chan struct{}, maxLooking), settled: make(chan struct{}),
-		answers: map[Name][]endpoint{}, held: map[Key]*held{}, withdrawn: map[Key]int{}, lastRead: time.Now(),
+		slots: make(chan struct{}, maxLooking), wasRead: make(chan struct{}), settled: make(chan struct{}),
+		answers: map[Name][]endpoint{}, asked: map[Name]bool{}, allAsked: make(chan struct{}), held: map[Key]*held{}, withdrawn: map[Key]int{}, lastRead: time.Now(),
 	}
 	if r.changed == nil {
 		r.changed = func() {}
@@ -104,7 +107,17 @@ func (r *Registry) Set(s Settings) {
 	for _, t := range s.Targets {
 		wanted[t.Name] = true
 	}
+	r.wanted = wanted
 	maps.DeleteFunc(r.answers, func(n Name, _ []endpoint) bool { return !wanted[n] })
+	maps.DeleteFunc(r.asked, func(n Name, _ bool) bool { return !wanted[n] })
+	former := r.allAsked
+	r.allAsked = make(chan struct{})
+	r.checkAsked()
+	select {
+	case <-former:
+	default:
+		close(former) // who waits for it goes on to the new one
+	}
 	r.version = "" // to see what the new rules say of what is registered
 	nudge(r.retargeted)
 	nudge(r.noticed)
@@ -115,12 +128,18 @@ func (r *Registry) Set(s Settings) {
 // returns. It is called once.
 func (r *Registry) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	r.first.Add(2) // for follow, and for resolve until it has added its own
 	all.Go(func() { r.resolve(ctx) })
 	all.Go(func() { r.follow(ctx) })
 	all.Go(func() { r.leases.Follow(ctx, func() { nudge(r.noticed) }) })
 	all.Go(func() {
-		r.first.Wait()
+		if r.Await(ctx) != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wasRead:
+		}
 		r.publish()
 		close(r.settled)
 	})
@@ -138,6 +157,28 @@ func (r *Registry) Run(ctx context.Context) {
 // Settled is closed when every name was asked for once and the leases were read once,
 // with or without success.
 func (r *Registry) Settled() <-chan struct{} { return r.settled }
+
+// Await returns when every name of the settings in force was asked for once, with or
+// without success, and Members says what came of it. The error is that of ctx.
+func (r *Registry) Await(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		all := r.allAsked
+		r.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-all:
+		}
+		r.mu.Lock()
+		same := all == r.allAsked
+		r.mu.Unlock()
+		if same {
+			r.publish()
+			return nil
+		}
+	}
+}
 
 // Members returns all members of all fleets, sorted by capability and address, each
 // pair of these once. It is not to be changed.

@@ -18,6 +18,7 @@ type Target struct {
 	Name       Name
 	Weight     int    // of each address, 0 to 10000; with SRV records 100 leaves theirs as they are
 	Zone       string // of all of them
+	Session    string // as in Member
 }
 
 // watches is what goes on in resolve: one goroutine for each name, however many
@@ -31,13 +32,8 @@ type watches struct {
 func (r *Registry) resolve(ctx context.Context) {
 	w := watches{running: map[Name]context.CancelFunc{}}
 	defer w.all.Wait()
-	first := &r.first
 	for {
-		r.retarget(ctx, &w, first)
-		if first != nil {
-			first.Done() // the one of Run; each watch has one of its own
-			first = nil
-		}
+		r.retarget(ctx, &w)
 		select {
 		case <-ctx.Done():
 			return
@@ -47,12 +43,9 @@ func (r *Registry) resolve(ctx context.Context) {
 }
 
 // retarget starts what is missing in w and stops what is too much.
-func (r *Registry) retarget(ctx context.Context, w *watches, first *sync.WaitGroup) {
-	wanted := map[Name]bool{}
+func (r *Registry) retarget(ctx context.Context, w *watches) {
 	r.mu.Lock()
-	for _, t := range r.settings.Targets {
-		wanted[t.Name] = true
-	}
+	wanted := r.wanted
 	r.mu.Unlock()
 	for name, cancel := range w.running {
 		if !wanted[name] {
@@ -66,23 +59,20 @@ func (r *Registry) retarget(ctx context.Context, w *watches, first *sync.WaitGro
 		}
 		watching, cancel := context.WithCancel(ctx)
 		w.running[name] = cancel
-		if first != nil {
-			first.Add(1)
-		}
-		w.all.Go(func() { r.watch(watching, name, first) })
+		w.all.Go(func() { r.watch(watching, name) })
 	}
 }
 
-// watch asks for one name until ctx ends. It tells first, if any, when it has asked once.
-func (r *Registry) watch(ctx context.Context, name Name, first *sync.WaitGroup) {
+// watch asks for one name until ctx ends.
+func (r *Registry) watch(ctx context.Context, name Name) {
 	failing := false
 	for {
 		failing = r.look(ctx, name, failing)
-		if first != nil {
-			first.Done()
-			first = nil
-		}
 		r.mu.Lock()
+		if r.wanted[name] && !r.asked[name] {
+			r.asked[name] = true
+			r.checkAsked()
+		}
 		wait := vary(r.settings.Resolve)
 		r.mu.Unlock()
 		if !pause(ctx, wait) {
@@ -128,6 +118,18 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	return false
 }
 
+// checkAsked closes allAsked if that is so. The caller holds r.mu.
+func (r *Registry) checkAsked() {
+	if len(r.asked) < len(r.wanted) {
+		return
+	}
+	select {
+	case <-r.allAsked:
+	default:
+		close(r.allAsked)
+	}
+}
+
 // answered is how many addresses a name is known to have.
 func (r *Registry) answered(name Name) int {
 	r.mu.Lock()
@@ -141,7 +143,7 @@ func (r *Registry) dnsMembers(members []Member) []Member {
 		for _, e := range r.answers[t.Name] {
 			members = append(members, Member{
 				Capability: t.Capability, Addr: e.addr.String(), ServerName: t.Name.serverName(),
-				Weight: t.weigh(e.weight), Zone: t.Zone, Source: DNS,
+				Weight: t.weigh(e.weight), Zone: t.Zone, Session: t.Session, Source: DNS,
 			})
 		}
 	}

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"time"
+)
+
+// backends notes that a fleet has the field, if only to say that there are none.
+func (p *parser) backends(f *Fleet, given *bool) field {
+	read := p.list(p.backend(f))
+	return func(at place) {
+		*given = true
+		read(at)
+	}
+}
+
+func (p *parser) dns(at place) {
+	d := &p.config.DNS
+	p.mapping(at, map[string]field{
+		"server": p.text(&d.Server, func(v string) string {
+			if a, err := netip.ParseAddrPort(v); err != nil || a.Port() == 0 {
+				return fmt.Sprintf("%q is not a server; write ip:port, as in 10.0.0.10:53", v)
+			}
+			return ""
+		}),
+		"resolve": p.durationUpTo(&d.Resolve, 10*time.Millisecond, time.Hour),
+	})
+}
+
+func (p *parser) registration(at place) {
+	r := &p.config.Registration
+	p.mapping(at, map[string]field{
+		"allow":              p.list(p.allowed),
+		"capabilities":       p.list(p.pattern),
+		"min_ttl":            p.durationUpTo(&r.MinTTL, time.Second, time.Hour),
+		"max":                p.integer(&r.Max, 0, 100_000),
+		"max_per_capability": p.integer(&r.MaxPerCapability, 0, 100_000),
+	})
+}
+
+func (p *parser) allowed(at place) {
+	var text string
+	p.text(&text, func(v string) string {
+		prefix, err := netip.ParsePrefix(v)
+		if err != nil {
+			var addr netip.Addr
+			if addr, err = netip.ParseAddr(v); err == nil && addr.Zone() == "" && !addr.Is4In6() {
+				prefix, err = addr.Prefix(addr.BitLen())
+			}
+		}
+		if err != nil || !prefix.IsValid() {
+			return fmt.Sprintf("%q is neither an IP address nor a prefix; write 127.0.0.1 or 127.0.0.0/8", v)
+		}
+		if prefix != prefix.Masked() {
+			return fmt.Sprintf("%s has bits set behind its length; write %s", v, prefix.Masked())
+		}
+		p.config.Registration.Allow = append(p.config.Registration.Allow, prefix)
+		return ""
+	})(at)
+}
+
+func (p *parser) pattern(at place) {
+	var text string
+	p.text(&text, func(v string) string {
+		if _, err := path.Match(v, ""); err != nil {
+			return fmt.Sprintf("%q is not a pattern; write a capability's name, where * stands for anything", v)
+		}
+		p.config.Registration.Capabilities = append(p.config.Registration.Capabilities, v)
+		return ""
+	})(at)
+}
