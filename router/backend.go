@@ -42,8 +42,9 @@ type turnout struct {
 	dead atomic.Bool   // by probes; changed with standing.mu held
 	life atomic.Uint32 // how often it was found gone
 
-	ejectedFor Class // guarded by standing.mu
-	out        bool  // calls did not come here; guarded by standing.mu
+	ejectedFor Class         // guarded by standing.mu
+	ejectedAt  time.Duration // of the clock; guarded by standing.mu
+	out        bool          // calls did not come here; guarded by standing.mu
 }
 
 // load is what every call touches of a backend. Those of a fleet lie close together,

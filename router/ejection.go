@@ -87,7 +87,7 @@ func (s *standing) eject(b *Backend, why Class, now time.Duration) {
 	}
 	lasts := f.ejection.lasts(b.turnout.returns.Add(1) - 1)
 	b.turnout.ejectedUntil.Store(int64(now + lasts))
-	b.turnout.ejectedFor = why
+	b.turnout.ejectedFor, b.turnout.ejectedAt = why, now
 	b.turnout.failures.Store(0)
 	b.turnout.missed.Store(0)
 	s.ejections.Add(1)

@@ -20,6 +20,9 @@ func (s *Store) Probe() *Probe { return &Probe{s.client(Session)} }
 // Key names a key that only tests use.
 func (p *Probe) Key(words ...string) string { return p.key(tag{"probe"}, words...) }
 
+// KeyOf names a key of a feature whose tag is one word.
+func (p *Probe) KeyOf(feature string, rest ...string) string { return p.key(tag{feature}, rest...) }
+
 // Channel names a channel.
 func (p *Probe) Channel(words ...string) string { return p.channel(words...) }
 

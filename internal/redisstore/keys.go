@@ -16,6 +16,9 @@ import "strings"
 //	{health:N}:page           hash     24h        N from 0 to 63: votes on backends, and the page's version; written again hourly
 //	{tenant:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
 //	{tenant:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
+//	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after
+//	{drains}:calls            hash     none       replica → when it reported, ms, and the calls that it has at drained backends; gone after 15 s
+//	{drains}:state            hash     none       epoch: another one when everything was lost
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
@@ -23,6 +26,7 @@ import "strings"
 //	registry                  empty: leases have changed
 //	health                    changes of pages; replicas that leave
 //	sessions                  JSON: a session and its new pin
+//	drains                    empty: backends were drained, or are no more
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data
 // belongs to a tenant, the tenant is its first word.

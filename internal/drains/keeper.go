@@ -1,0 +1,236 @@
+package drains
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Fleets is whoever routes calls. Its methods may be called from any goroutine.
+type Fleets interface {
+	// SetDrains puts drains in force and ends all others.
+	SetDrains([]Drain)
+	// Calls is how many are in flight at a backend; false: no fleet has it.
+	Calls(Key) (int64, bool)
+}
+
+const (
+	busy = time.Second     // from one exchange to the next while anything is drained
+	idle = 5 * time.Second // and while nothing is
+)
+
+// ErrFull is the answer to a drain that would be one more than Most.
+var ErrFull = errors.New("as many backends are drained as may be")
+
+// Keeper is one replica's part in keeping drains.
+type Keeper struct {
+	replica string
+	board   Board
+	fleets  Fleets
+	log     *slog.Logger
+	wake    chan struct{}
+
+	exchanging sync.Mutex // held during an exchange
+
+	mu      sync.Mutex
+	force   map[Key]time.Time // what is drained here, since when
+	pending map[Key]bool      // what the board is to be told: begun, or ended
+	view    View              // the last
+	away    bool              // the board did not answer last
+}
+
+// New makes a Keeper. replica is a name that no other has.
+func New(replica string, board Board, fleets Fleets, log *slog.Logger) *Keeper {
+	return &Keeper{
+		replica: replica, board: board, fleets: fleets, log: log, wake: make(chan struct{}, 1),
+		force: map[Key]time.Time{}, pending: map[Key]bool{},
+	}
+}
+
+// Run keeps drains until ctx ends, and then says that no calls are left here.
+func (k *Keeper) Run(ctx context.Context) {
+	var following sync.WaitGroup
+	following.Go(func() { k.board.Follow(ctx, k.nudge) })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), busy)
+			_, _ = k.board.Exchange(leaving, Report{Replica: k.replica, Leaving: true}) // else it is missed before long
+			cancel()
+			following.Wait()
+			return
+		case <-k.wake:
+		case <-timer.C:
+		}
+		_ = k.exchange(ctx) // told there
+		timer.Reset(k.pause())
+	}
+}
+
+// Read takes what the board knows, if it answers: before a replica serves.
+func (k *Keeper) Read(ctx context.Context) { _ = k.exchange(ctx) }
+
+func (k *Keeper) nudge() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (k *Keeper) pause() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.force)+len(k.pending) > 0 {
+		return busy
+	}
+	return idle
+}
+
+// Set begins or ends drains, here at once. It says whether the other replicas can know
+// already: if not they will when the board is back.
+func (k *Keeper) Set(ctx context.Context, keys []Key, drained bool) (shared bool, err error) {
+	k.mu.Lock()
+	if drained && len(k.force)+len(keys) > Most {
+		k.mu.Unlock()
+		return false, ErrFull
+	}
+	for _, key := range keys {
+		k.pending[key] = drained
+		if _, already := k.force[key]; drained && !already {
+			k.force[key] = time.Now()
+		} else if !drained {
+			delete(k.force, key)
+		}
+	}
+	k.apply()
+	k.mu.Unlock()
+	err = k.exchange(ctx)
+	if errors.Is(err, ErrFull) {
+		return false, err
+	}
+	k.nudge()
+	return err == nil, nil
+}
+
+// errUnwritten is a board that can be read only.
+var errUnwritten = errors.New("the board takes no writes")
+
+// exchange tells the board what is known here and takes what it knows.
+func (k *Keeper) exchange(ctx context.Context) error {
+	k.exchanging.Lock()
+	defer k.exchanging.Unlock()
+	k.mu.Lock()
+	report, told := k.report()
+	k.mu.Unlock()
+	view, err := k.board.Exchange(ctx, report)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		if !k.away && ctx.Err() == nil && len(k.force)+len(k.pending) > 0 {
+			k.log.Warn("drains cannot be shared: what is known stays in force", "error", err)
+		}
+		k.away = true
+		return err
+	}
+	k.away = false
+	if k.view.Epoch != "" && view.Epoch != k.view.Epoch && !view.Written {
+		return errUnwritten // it has lost everything, and could not be given it back
+	}
+	k.view = view
+	if view.Written {
+		maps.DeleteFunc(k.pending, func(key Key, drained bool) bool { was, ok := told[key]; return ok && was == drained })
+	}
+	next := make(map[Key]time.Time, len(view.Drains))
+	for _, d := range view.Drains {
+		next[d.Key] = d.Since
+	}
+	for key, drained := range k.pending {
+		if !drained {
+			delete(next, key)
+		} else if _, already := next[key]; !already {
+			next[key] = k.force[key]
+		}
+	}
+	if !maps.Equal(next, k.force) {
+		k.force = next
+		k.apply()
+	}
+	switch {
+	case view.Full:
+		return ErrFull
+	case !view.Written:
+		return errUnwritten
+	}
+	return nil
+}
+
+// report is what the board is told, and of that what it had to be told once. The caller
+// holds k.mu.
+func (k *Keeper) report() (r Report, told map[Key]bool) {
+	told = maps.Clone(k.pending)
+	r = Report{Replica: k.replica, Epoch: k.view.Epoch, Calls: map[Key]int64{}}
+	for key, drained := range told {
+		if drained {
+			r.Set = append(r.Set, key)
+		} else {
+			r.End = append(r.End, key)
+		}
+	}
+	for key, since := range k.force {
+		r.Held = append(r.Held, Drain{key, since})
+		if n, known := k.fleets.Calls(key); known {
+			r.Known = append(r.Known, key)
+			r.Calls[key] = n
+		}
+	}
+	return r, told
+}
+
+// apply puts what is in force here in force. The caller holds k.mu.
+func (k *Keeper) apply() {
+	all := make([]Drain, 0, len(k.force))
+	for key, since := range k.force {
+		all = append(all, Drain{key, since})
+	}
+	k.fleets.SetDrains(all)
+}
+
+// Left is what is known of one drained backend.
+type Left struct {
+	Since    time.Time
+	Drained  bool
+	Shared   bool  // the other replicas are counted in what follows
+	Calls    int64 // in flight
+	Unheard  int   // replicas that do not drain it yet, as far as is known
+	Replicas int   // that were counted, this one among them
+}
+
+// Left says how many calls a backend still has, at all replicas.
+func (k *Keeper) Left(key Key) Left {
+	own, _ := k.fleets.Calls(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	since, drained := k.force[key]
+	l := Left{Since: since, Drained: drained, Shared: !k.away && k.view.Epoch != "", Calls: own, Replicas: 1}
+	if !l.Shared {
+		return l
+	}
+	for _, replica := range slices.Collect(maps.Keys(k.view.Calls)) {
+		if replica == k.replica {
+			continue
+		}
+		l.Replicas++
+		n, heard := k.view.Calls[replica][key]
+		l.Calls += n
+		if !heard {
+			l.Unheard++
+		}
+	}
+	return l
+}

@@ -1,0 +1,236 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+// replica is a gateway's fleets, as far as drains are concerned.
+type replica struct {
+	*drains.Keeper
+
+	mu    sync.Mutex
+	force map[drains.Key]bool
+	calls map[drains.Key]int64
+	news  chan struct{} // closed, and replaced, whenever force is set
+}
+
+func (r *replica) SetDrains(all []drains.Drain) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.force = map[drains.Key]bool{}
+	for _, d := range all {
+		r.force[d.Key] = true
+	}
+	close(r.news)
+	r.news = make(chan struct{})
+}
+
+func (r *replica) Calls(k drains.Key) (int64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, ok := r.calls[k]
+	return n, ok
+}
+
+func (r *replica) has(k drains.Key, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[k] = n
+}
+
+// wait waits until the drains in force are these.
+func (r *replica) wait(t *testing.T, want ...drains.Key) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		r.mu.Lock()
+		same := len(r.force) == len(want)
+		for _, k := range want {
+			same = same && r.force[k]
+		}
+		got, news := r.force, r.news
+		r.mu.Unlock()
+		if same {
+			return
+		}
+		select {
+		case <-news:
+		case <-timeout:
+			t.Fatalf("%v, not %v", got, want)
+		}
+	}
+}
+
+// join runs a replica until the test ends, or stop is called.
+func join(t *testing.T, name string, store *redisstore.Store) (r *replica, stop func()) {
+	t.Helper()
+	return joinBoard(t, name, store.Drains())
+}
+
+func joinBoard(t *testing.T, name string, board drains.Board) (r *replica, stop func()) {
+	t.Helper()
+	r = &replica{calls: map[drains.Key]int64{}, news: make(chan struct{})}
+	r.Keeper = drains.New(name, board, r, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return r, stop
+}
+
+// left waits until what is left at a backend is as asked for.
+func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Left) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !want(r.Left(k)); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", r.Left(k))
+		}
+	}
+}
+
+func TestDrains(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "news", Addr: "[::1]:2"}
+		a, _ := join(t, "a", open())
+		b, leave := join(t, "b", open())
+		a.has(one, 2)
+		b.has(one, 3)
+		b.has(two, 0)
+		if shared, err := a.Set(ctx, []drains.Key{one, two}, true); err != nil || !shared {
+			t.Fatal(shared, err)
+		}
+		a.wait(t, one, two)
+		b.wait(t, one, two)
+		a.left(t, one, func(l drains.Left) bool {
+			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unheard == 0
+		})
+		b.has(one, 0)
+		a.has(one, 0)
+		a.left(t, one, func(l drains.Left) bool { return l.Calls == 0 })
+		if shared, err := b.Set(ctx, []drains.Key{two}, false); err != nil || !shared {
+			t.Fatal(shared, err)
+		}
+		a.wait(t, one)
+		leave()
+		a.left(t, one, func(l drains.Left) bool { return l.Replicas == 1 })
+		late, _ := join(t, "late", open())
+		late.wait(t, one)
+	})
+}
+
+// A Redis that comes back empty gets its drains anew, from whoever knows them.
+func TestDrainsAreGivenBack(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		store := open()
+		key := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}
+		a, _ := join(t, "a", store)
+		a.has(key, 0)
+		if _, err := a.Set(t.Context(), []drains.Key{key}, true); err != nil {
+			t.Fatal(err)
+		}
+		p := store.Probe()
+		err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state")).Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := join(t, "b", open())
+		b.wait(t, key)
+		a.wait(t, key)
+	})
+}
+
+// shaky is a board that answers nothing, or takes no writes, on demand.
+type shaky struct {
+	drains.Board
+	away, full atomic.Bool
+}
+
+func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, error) {
+	if s.away.Load() {
+		return drains.View{}, errors.New("away")
+	}
+	if s.full.Load() {
+		r.Set, r.End = nil, nil
+	}
+	v, err := s.Board.Exchange(ctx, r)
+	v.Written = v.Written && !s.full.Load()
+	return v, err
+}
+
+// While the board is away, or full, a replica does by itself as it is told. The others
+// learn of it when the board is back.
+func TestDrainsWithoutABoard(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]func(*shaky) *atomic.Bool{
+		"away": func(s *shaky) *atomic.Bool { return &s.away },
+		"full": func(s *shaky) *atomic.Bool { return &s.full },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t, redisstore.Config{})
+			board := &shaky{Board: store.Drains()}
+			one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather", Addr: "10.0.0.2:50051"}
+			a, _ := joinBoard(t, "a", board)
+			b, _ := join(t, "b", store)
+			for _, r := range []*replica{a, b} {
+				r.has(one, 0)
+				r.has(two, 0)
+			}
+			if shared, err := a.Set(t.Context(), []drains.Key{one}, true); err != nil || !shared {
+				t.Fatal(shared, err)
+			}
+			b.wait(t, one)
+			breaks(board).Store(true)
+			for key, drained := range map[drains.Key]bool{one: false, two: true} {
+				if shared, err := a.Set(t.Context(), []drains.Key{key}, drained); err != nil || shared {
+					t.Fatal(shared, err)
+				}
+			}
+			a.wait(t, two)
+			b.wait(t, one)
+			breaks(board).Store(false)
+			b.wait(t, two)
+			a.wait(t, two)
+			a.left(t, two, func(l drains.Left) bool { return l.Drained && l.Shared && l.Replicas == 2 && l.Unheard == 0 })
+		})
+	}
+}
+
+// There is an end to what operators can have drained.
+func TestDrainsAreBounded(t *testing.T) {
+	t.Parallel()
+	store := open(t, redisstore.Config{})
+	a, _ := join(t, "a", store)
+	b, _ := join(t, "b", store)
+	keys := make([]drains.Key, drains.Most+1)
+	for i := range keys {
+		keys[i] = drains.Key{Capability: "weather", Addr: fmt.Sprintf("10.0.0.1:%d", i+1)}
+	}
+	if _, err := a.Set(t.Context(), keys, true); !errors.Is(err, drains.ErrFull) {
+		t.Fatal(err)
+	}
+	a.wait(t)
+	if _, err := a.Set(t.Context(), keys[:drains.Most], true); err != nil {
+		t.Fatal(err)
+	}
+	b.wait(t, keys[:drains.Most]...)
+	if _, err := b.Set(t.Context(), keys[drains.Most:], true); !errors.Is(err, drains.ErrFull) {
+		t.Fatal(err)
+	}
+}
