@@ -38,8 +38,9 @@ type FleetReadiness struct {
 
 // AdminConfig says what the operators' port shows.
 type AdminConfig struct {
-	Ready   func() Readiness // asked for every /readyz, from any goroutine; nil: always ready
-	Metrics http.Handler     // serves /metrics; nil: no such page
+	Ready   func() Readiness     // asked for every /readyz, from any goroutine; nil: always ready
+	Metrics http.Handler         // serves /metrics; nil: no such page
+	API     func(*http.ServeMux) // adds what is below /v1/; nil: nothing
 }
 
 // NewAdmin returns what the operators' port serves: liveness, readiness, metrics and
@@ -50,6 +51,10 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 	a.page("/readyz", "200 when calls may come here, 503 when not; ?verbose names every fleet", http.HandlerFunc(a.readyz))
 	if cfg.Metrics != nil {
 		a.page("/metrics", "Prometheus", cfg.Metrics)
+	}
+	if cfg.API != nil {
+		cfg.API(a.mux)
+		a.list("/v1/fleets", "fleets and their backends; capgate status shows them")
 	}
 	a.page("/debug/pprof/", "profiles: go tool pprof http://<this>/debug/pprof/profile?seconds=10", http.HandlerFunc(pprof.Index))
 	a.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -70,8 +75,10 @@ type admin struct {
 // page mounts a handler and lists it on the index.
 func (a *admin) page(path, about string, h http.Handler) {
 	a.mux.Handle("GET "+path, h)
-	fmt.Fprintf(&a.pages, "%-14s %s\n", path, about)
+	a.list(path, about)
 }
+
+func (a *admin) list(path, about string) { fmt.Fprintf(&a.pages, "%-14s %s\n", path, about) }
 
 func (a *admin) index(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "capgate, operators' port\n\n"+a.pages.String())

@@ -29,8 +29,8 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads
-// and Log are required.
+// Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads,
+// Operators and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -42,8 +42,9 @@ type Config struct {
 	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
-	Loads      func() ConfigState // of the configuration, for /readyz; nil: nothing is said of it
-	Log        *slog.Logger       // nil: discard
+	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
+	Operators  func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
+	Log        *slog.Logger         // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -147,7 +148,7 @@ func (g *Gateway) startServices() *relay.Upstream {
 // closes both listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
-		Handler:           NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler()}),
+		Handler:           NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	ended := make(chan error, 2)

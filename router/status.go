@@ -15,6 +15,7 @@ type Standing struct {
 	Usable   bool      // calls may go there
 	Health   health.Backend
 	Config   BackendConfig
+	Weight   int
 	InFlight int64
 	Latency  time.Duration // what is expected of the next call; 0: not known
 }
@@ -33,7 +34,7 @@ func (f *Fleet) Standings() []Standing {
 	for i, m := range f.members {
 		s := &all[i]
 		*s = Standing{
-			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i],
+			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i], Weight: m.weight,
 			InFlight: m.InFlight(), Latency: time.Duration(m.load.latency.at(now)),
 		}
 		f.explain(s, m, now)

@@ -18,7 +18,7 @@ const usedFor = time.Minute
 // shared is how this replica shares the probing with others. With a Redis of its own
 // there are none.
 func (p *process) shared(c config.Replicas) *health.Shared {
-	s := &health.Shared{ID: replicaID(c.ID), Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile, Used: used(p.routing)}
+	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile, Used: used(p.routing)}
 	if !p.store.Stats().Embedded {
 		board := p.store.Health()
 		s.Roll, s.Board = board, board

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
@@ -33,8 +34,10 @@ type process struct {
 	accessLog *observe.AccessLog
 	routing   *router.Router
 	store     *redisstore.Store
+	replica   string // this one's name, that no other has
 	registry  *registry.Registry
 	prober    *health.Prober
+	drains    *drains.Keeper
 	affinity  *affinity.Keeper
 	reloader  *reloader
 	firstLook *firstLook
@@ -47,7 +50,7 @@ type process struct {
 // build makes a process that listens but does not serve yet. It logs to w.
 func build(s *settings, w io.Writer) (p *process, err error) {
 	cfg := s.cfg
-	p = &process{level: new(slog.LevelVar), ejections: newEjections()}
+	p = &process{replica: replicaID(s.cfg.Replicas.ID), level: new(slog.LevelVar), ejections: newEjections()}
 	p.level.Set(cfg.Log.Level)
 	p.log = newLogger(cfg.Log.Format, p.level, w)
 	defer func() {
@@ -87,6 +90,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		p.firstLook.see(s)
 	}})
 	metrics.WatchHealth(healthStats(p.prober))
+	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
@@ -100,6 +104,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		Drain:      drainOf(cfg),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
+		Operators:  p.operatorsAPI().Mount,
 		Log:        p.log,
 	})
 	return p, err
@@ -123,6 +128,8 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.affinity.Run(probing) })
 	watchers.Go(func() { p.ejections.run(probing, p.log) })
 	watchers.Go(func() { p.reloader.run(probing) })
+	p.readDrains(ctx)
+	watchers.Go(func() { p.drains.Run(probing) })
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/router"
+)
+
+// drainsTime bounds how long a start waits to hear which backends are drained.
+const drainsTime = 2 * time.Second
+
+// drainedFleets lets the keeper of drains put them in force.
+type drainedFleets struct{ routing *router.Router }
+
+func (f drainedFleets) SetDrains(all []drains.Drain) {
+	next := make([]router.Drain, len(all))
+	for i, d := range all {
+		next[i] = router.Drain{Capability: d.Capability, Addr: d.Addr, Since: d.Since}
+	}
+	f.routing.SetDrains(next)
+}
+
+func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
+	fleet := f.routing.Table().Fleet(k.Capability)
+	if fleet == nil {
+		return 0, false
+	}
+	b := fleet.Backend(k.Addr)
+	if b == nil {
+		return 0, false
+	}
+	return b.InFlight(), true
+}
+
+// operatorsAPI is what operators ask by JSON.
+func (p *process) operatorsAPI() *operators.API {
+	redis := redisState(p.store)
+	return operators.New(operators.Config{
+		Router: p.routing, Drains: p.drains,
+		Source:  p.sourceOf,
+		Gateway: func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
+	})
+}
+
+// sourceOf says what names a backend: dns or registration, else config.
+func (p *process) sourceOf(capability, addr string) string {
+	for _, m := range membersOf(p.registry.Members(), capability) {
+		if m.Addr == addr {
+			return m.Source.String()
+		}
+	}
+	return "config"
+}
+
+// readDrains takes what the other replicas know, so that no call goes to a backend that
+// is drained.
+func (p *process) readDrains(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainsTime)
+	defer cancel()
+	p.drains.Read(ctx)
+}

@@ -1,0 +1,76 @@
+package operators
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/router"
+)
+
+// Drains keeps which backends are drained, for all replicas.
+type Drains interface {
+	Set(ctx context.Context, keys []drains.Key, drained bool) (shared bool, err error)
+	Left(drains.Key) drains.Left
+}
+
+// Config is what an API is made of. Only Source may be nil.
+type Config struct {
+	Router  *router.Router
+	Drains  Drains
+	Gateway func() Gateway                       // of each answer
+	Source  func(capability, addr string) string // what names a backend: config, dns or registration
+}
+
+// Gateway is the replica that answers.
+type Gateway struct {
+	Replica string `json:"replica"`
+	Redis   string `json:"redis"` // ok, away or embedded
+}
+
+// API answers operators.
+type API struct{ cfg Config }
+
+// New makes an API.
+func New(cfg Config) *API {
+	if cfg.Source == nil {
+		cfg.Source = func(string, string) string { return "" }
+	}
+	return &API{cfg}
+}
+
+// Mount adds what the API serves to a mux.
+func (a *API) Mount(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/fleets", a.listFleets)
+	mux.HandleFunc("GET /v1/fleets/{capability}", a.getFleet)
+	mux.HandleFunc("GET /v1/backends/{addr}", a.getBackend)
+	own := http.NewCrossOriginProtection() // an operator's browser may show others' pages
+	mux.Handle("POST /v1/backends/{target}", own.Handler(http.HandlerFunc(a.postBackend)))
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(body) // the reader left: nobody to tell
+}
+
+// Problem is an error, as RFC 9457 has it.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`   // the gRPC code
+	Reason string `json:"reason"` // UPPER_SNAKE_CASE
+}
+
+func refuse(w http.ResponseWriter, status int, code, reason, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(Problem{"about:blank", http.StatusText(status), status, detail, code, reason})
+}

@@ -1,0 +1,112 @@
+package operators
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/router"
+)
+
+// How many fleets a page has.
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// Fleets is a page of them.
+type Fleets struct {
+	Gateway       Gateway `json:"gateway"`
+	Fleets        []Fleet `json:"fleets"`
+	NextPageToken string  `json:"next_page_token,omitempty"` // of the page after this one; "": this is the last
+	TotalSize     int     `json:"total_size"`                // fleets on all pages
+}
+
+// Fleet is a capability and its backends.
+type Fleet struct {
+	Capability string    `json:"capability"`
+	Usable     int       `json:"usable"`          // backends that calls go to
+	Panic      bool      `json:"panic,omitempty"` // so few are healthy that calls go to all that are not surely dead
+	Backends   []Backend `json:"backends"`
+}
+
+// Backend is one server of a fleet.
+type Backend struct {
+	Addr      string     `json:"addr"`
+	State     string     `json:"state"` // up, down, unknown, ejected, draining, off or ramping
+	Why       string     `json:"why,omitempty"`
+	Since     *time.Time `json:"since,omitempty"`
+	Usable    bool       `json:"usable"`
+	ProbedBy  string     `json:"probed_by,omitempty"` // the replica
+	Dialect   string     `json:"dialect"`
+	Zone      string     `json:"zone,omitempty"`
+	Weight    int        `json:"weight"`
+	Session   string     `json:"session,omitempty"` // the only one that it serves
+	InFlight  int64      `json:"in_flight"`         // calls of this replica
+	LatencyMS float64    `json:"latency_ms"`        // that this replica expects; 0: not known
+	Source    string     `json:"source,omitempty"`  // config, dns or registration
+}
+
+func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
+	size := DefaultPage
+	if v := r.URL.Query().Get("page_size"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 {
+			refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_PAGE_SIZE", "page_size must be a number that is not negative")
+			return
+		}
+		if n > 0 {
+			size = min(n, MaxPage)
+		}
+	}
+	after, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+		return
+	}
+	fleets := slices.Clone(a.cfg.Router.Table().Fleets())
+	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
+	page := Fleets{Gateway: a.cfg.Gateway(), Fleets: []Fleet{}, TotalSize: len(fleets)}
+	first, found := slices.BinarySearchFunc(fleets, string(after), func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
+	if found {
+		first++
+	}
+	for i, f := range fleets[first:] {
+		if i == size {
+			page.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(fleets[first+i-1].Capability))
+			break
+		}
+		page.Fleets = append(page.Fleets, a.fleet(f))
+	}
+	write(w, http.StatusOK, page)
+}
+
+func (a *API) getFleet(w http.ResponseWriter, r *http.Request) {
+	f := a.cfg.Router.Table().Fleet(r.PathValue("capability"))
+	if f == nil {
+		refuse(w, http.StatusNotFound, "NOT_FOUND", "CAPABILITY_UNKNOWN", "no fleet serves this capability")
+		return
+	}
+	write(w, http.StatusOK, a.fleet(f))
+}
+
+func (a *API) fleet(f *router.Fleet) Fleet {
+	stats := f.Stats()
+	fleet := Fleet{Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic, Backends: []Backend{}}
+	for _, s := range f.Standings() {
+		b := Backend{
+			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By, Dialect: s.Dialect().String(),
+			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, InFlight: s.InFlight,
+			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
+		}
+		if !s.Since.IsZero() {
+			since := s.Since.UTC().Truncate(time.Second)
+			b.Since = &since
+		}
+		fleet.Backends = append(fleet.Backends, b)
+	}
+	return fleet
+}
