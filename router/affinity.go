@@ -68,14 +68,14 @@ func (f *Fleet) Reserved(session string) bool { return len(f.reserved[session]) 
 // Backend is the one with that address; nil if the fleet has none, or no affinity.
 func (f *Fleet) Backend(addr string) *Backend { return f.byAddr[addr] }
 
-// Claim takes a place at a backend that was not chosen by Route. retry says that the
+// Claim takes a place at a backend of an unlimited fleet that was not chosen by Route. retry says that the
 // call was counted before.
 func (f *Fleet) Claim(b *Backend, retry bool) Claim {
 	b.load.inFlight.Add(1)
 	if !retry {
 		b.load.routed.Add(1)
 	}
-	return Claim{b.load, f.clock}
+	return Claim{load: b.load, clock: f.clock}
 }
 
 // Homeless is what calls of a session get for which nobody is there.

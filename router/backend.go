@@ -87,6 +87,7 @@ func (b *Backend) Routed() int64 { return b.load.routed.Load() }
 type Claim struct {
 	load  *load
 	clock *clock
+	place *pool // of a limited fleet
 }
 
 // Done gives the place up, and tells what the call learned of the backend. It must be
@@ -97,6 +98,9 @@ func (c Claim) Done(o Outcome) {
 		return
 	}
 	l.inFlight.Add(-1)
+	if c.place != nil {
+		c.place.release()
+	}
 	switch o.Class {
 	case Neutral:
 	case Succeeded:

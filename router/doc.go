@@ -18,6 +18,16 @@
 //	latency.go   peak-EWMA times calls in flight
 //	budget.go    how many second tries a fleet may have
 //
+// Calls of a fleet with a [Limit] take no Route: they Enter, and may have to wait for a place.
+//
+//	Fleet.Enter ─► limiter: places, and who waits ── Limits.Run ─► Slots
+//	                  ▲ a place is free                what replicas share
+//	              Claim.Done
+//
+//	waiting.go   whose turn it is among those who wait
+//	pool.go      the places at one backend
+//	lease.go     which of them are this replica's
+//
 // An ejection ends, and a slow start is over, when the next call sees that its time has
 // come: there are no timers and no goroutines.
 //

@@ -55,6 +55,8 @@ type standing struct {
 	tell  func(b *Backend, why Class, lasts time.Duration) // of ejections; may be nil
 	fleet atomic.Pointer[Fleet]                            // the one that calls are routed by; changed with mu held
 
+	limiter *limiter // of the capability, once a fleet was limited; guarded by mu
+
 	mu     sync.Mutex // held by those who change who gets calls
 	budget budget
 

@@ -40,6 +40,8 @@ type about struct {
 	slowStart time.Duration
 
 	idempotent idempotent
+	limit      Limit
+	limiter    *limiter // nil: unlimited
 
 	states []health.Backend // of members; guarded by standing.mu
 	health *health.Snapshot // the same for others; guarded by standing.mu
@@ -69,7 +71,7 @@ func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *ca
 	if tried == nil {
 		l.routed.Add(1)
 	}
-	return l.backend, Claim{l, f.clock}, nil
+	return l.backend, Claim{load: l, clock: f.clock}, nil
 }
 
 // HasOther says whether calls have another choice than b.

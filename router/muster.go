@@ -18,6 +18,7 @@ type member struct {
 	*Backend
 	weight int  // 0: no calls
 	near   bool // in the gateway's own zone
+	limit  int  // calls at once, of all replicas; 0: no limit
 }
 
 // roll is who of a fleet is what at one moment.
@@ -160,6 +161,13 @@ type Stats struct {
 	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
 	Retries       int64 // second tries
 	RetriesDenied int64 // that the budget did not allow
+
+	Limited      bool
+	Places       int   // of a limited fleet, that this replica has at its backends
+	PlacesUsed   int   // of these, by calls
+	Waiting      int   // calls that wait for a place
+	Waits        int64 // calls that had to wait
+	LimitRefused int64 // calls that could not wait, or waited too long
 }
 
 // Stats returns them as of now.
@@ -168,11 +176,15 @@ func (f *Fleet) Stats() Stats {
 	s.mu.Lock()
 	p := f.musterIfDue(f.clock.now())
 	s.mu.Unlock()
-	return Stats{
+	stats := Stats{
 		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.off, Draining: p.draining, Panic: p.panicked,
 		Ejections: s.ejections.Load(), Spared: s.spared.Load(),
 		Retries: s.budget.allowed.Load(), RetriesDenied: s.budget.denied.Load(),
 	}
+	if f.limiter != nil {
+		f.limiter.stats(&stats)
+	}
+	return stats
 }
 
 // Health returns what is known about the fleet's backends.

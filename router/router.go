@@ -62,4 +62,7 @@ func (f *Fleet) takeOver(old *Fleet) {
 		f.setHealth(old.health)
 	}
 	f.standing.fleet.Store(f)
+	if l := f.standing.limiter; l != nil {
+		l.configure(f)
+	}
 }

@@ -18,6 +18,8 @@ type Config struct {
 
 	// Clock must not go back; default time.Now. A table keeps that of the one before it.
 	Clock func() time.Time
+	// Limits is what limited fleets need, and all tables of a Router have in common.
+	Limits *Limits
 	// Ejected, if set, is told of ejections. It runs on the path of a call and must
 	// not block.
 	Ejected func(b *Backend, why Class, lasts time.Duration)
@@ -35,6 +37,7 @@ type FleetConfig struct {
 	Retries    Retries
 	Idempotent []string // tools that may be carried out twice for one call; "*": all
 	Affinity   Affinity
+	Limit      Limit
 	SlowStart  time.Duration // in which a backend that comes back gets its whole share of calls; default 30 s; negative: none
 }
 
@@ -46,6 +49,7 @@ type BackendConfig struct {
 	Session string       // it serves this session, which goes nowhere else, and no other; default any
 	Host    string       // what its certificate must be for, where the fleet names nothing; default the host of Addr
 	Dialect call.Dialect // what it speaks; Auto: what the fleet says
+	Limit   int          // calls at once, of all replicas; default the fleet's Limit.PerBackend; negative: no limit
 }
 
 // Addrs are backends of which nothing but host:port is said.
@@ -69,7 +73,8 @@ type Table struct {
 	zone      string
 	clock     *clock
 	tell      func(*Backend, Class, time.Duration) // of ejections
-	ambiguous *call.Refusal                        // what calls get that name no capability
+	limits    *Limits
+	ambiguous *call.Refusal // what calls get that name no capability
 }
 
 // NewTable makes a table. Fleets of which cfg says the same as it did when prev, which
@@ -85,6 +90,7 @@ func NewTable(cfg Config, prev *Table) (*Table, error) {
 		ordered:  make([]*Fleet, 0, len(cfg.Fleets)),
 		zone:     cfg.Zone,
 		tell:     cfg.Ejected,
+		limits:   cfg.Limits,
 	}
 	if prev == nil {
 		t.clock = newClock(cfg.Clock)
@@ -138,7 +144,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	f := &Fleet{Capability: strings.Clone(cfg.Capability), about: &about{
 		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
-		idempotent: newIdempotent(cfg.Idempotent),
+		idempotent: newIdempotent(cfg.Idempotent), limit: cfg.Limit.withDefaults(),
 	}}
 	if f.slowStart == 0 {
 		f.slowStart = 30 * time.Second
@@ -168,7 +174,9 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 			t.nextID++
 		}
 		f.Backends = append(f.Backends, b)
-		f.members = append(f.members, member{Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone})
+		f.members = append(f.members, member{
+			Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone, limit: cfg.Limit.of(&c),
+		})
 	}
 	f.stick(cfg.Affinity)
 	if len(stay) == 0 {
@@ -181,6 +189,12 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		known = before.health
 	}
 	f.setHealth(known)
+	if err := f.bound(t.limits); err != nil {
+		return nil, err
+	}
+	if before == nil && f.limiter != nil {
+		f.limiter.configure(f)
+	}
 	return f, nil
 }
 

@@ -1,0 +1,241 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// limiter is a limited fleet's: it knows the places that this replica has at each of
+// its backends, and who waits for one.
+type limiter struct {
+	all        *Limits
+	capability string
+	standing   atomic.Pointer[standing]
+
+	mu     sync.Mutex
+	limit  Limit
+	pools  map[string]*pool // by address
+	queue  waiting
+	asked  bool          // an exchange is due, or under way
+	again  bool          // another is to follow
+	shared bool          // the store may know of something that this replica has or waits for
+	owed   time.Duration // since when the store owes an answer; never if it does not
+	away   bool          // it gives none, or none in time
+	seq    uint64
+	turn   int // at which backend to begin asking for places
+
+	waits   int64 // calls that waited
+	refused int64
+}
+
+// Entrant is a call that wants to a limited fleet.
+type Entrant struct {
+	Tenant  string
+	Backend *Backend // where it has to go; nil: anywhere
+	Tried   *Backend // where it was tried before; nil: nowhere
+}
+
+// Admission is the end of an Entrant's wait: a place, or a refusal.
+type Admission struct {
+	Backend *Backend
+	Claim   Claim
+	Refusal *call.Refusal
+}
+
+// Limited says whether calls have to Enter, instead of taking a Route.
+func (f *Fleet) Limited() bool { return f.limiter != nil }
+
+// Enter takes a place at a backend of a limited fleet, as Route chooses one. When there
+// is none left the call waits: park is called, under a lock, and returns what lets the call go
+// on, which is called once, from another goroutine, and returns false if the caller has left.
+// The Waiter is nil if the call does not wait.
+func (f *Fleet) Enter(e Entrant, park func() (resume func(Admission) bool)) (*Waiter, Admission) {
+	l := f.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.admit(&e)
+	if !ok && !l.away && l.all.away() {
+		l.away = true
+		a, ok = l.admit(&e)
+	}
+	if ok {
+		return nil, a
+	}
+	if l.queue.count >= l.limit.Queue {
+		l.refused++
+		return nil, Admission{Refusal: l.full("too many calls wait for a backend of capability ")}
+	}
+	l.waits++
+	w := &Waiter{limiter: l, entrant: e, until: l.now() + l.limit.Wait, resume: park()}
+	l.queue.add(w)
+	l.ask()
+	poke(l.all.wake) // somebody has to look at the time
+	return w, Admission{}
+}
+
+func (l *limiter) now() time.Duration { return l.standing.Load().clock.now() }
+
+// full is what calls get that cannot wait, or have waited too long.
+func (l *limiter) full(message string) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.ResourceExhausted, Reason: "CONCURRENCY_LIMIT", Message: message + l.capability,
+		Metadata: map[string]string{"capability": l.capability, "max_concurrent": strconv.Itoa(l.limit.PerBackend)}, RetryAfter: retryAfter,
+	}
+}
+
+// admit takes a place for a call, or refuses it, if either is possible now.
+func (l *limiter) admit(e *Entrant) (Admission, bool) {
+	f := l.standing.Load().fleet.Load()
+	b := e.Backend
+	if b == nil {
+		first, none := f.choose(e.Tried)
+		if none != nil {
+			return Admission{Refusal: none}, true
+		}
+		b = l.instead(f, first.backend, e.Tried)
+	} else if !l.pools[b.Addr].free() {
+		b = nil
+	}
+	if b == nil {
+		return Admission{}, false
+	}
+	b.load.inFlight.Add(1)
+	if e.Tried == nil {
+		b.load.routed.Add(1)
+	}
+	return Admission{Backend: b, Claim: Claim{b.load, f.clock, l.pools[b.Addr].take()}}, true
+}
+
+// instead is first if it has a place, else the backend with the least to do that has, or nil.
+func (l *limiter) instead(f *Fleet, first, tried *Backend) *Backend {
+	if l.pools[first.Addr].free() {
+		return first
+	}
+	var best *member
+	all := f.pick.Load().all
+	for i := range all {
+		m := &all[i]
+		switch {
+		case len(all) > 1 && m.Backend == tried, !l.pools[m.Addr].free():
+		case best == nil, m.near && !best.near, m.near == best.near && m.load.lighter(best.load):
+			best = m
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Backend
+}
+
+// dispatch serves the calls that wait, as far as there are places.
+func (l *limiter) dispatch() {
+	for l.queue.count > 0 {
+		var a Admission
+		full := false // wherever a call might go
+		w := l.queue.next(func(w *Waiter) (ok bool) {
+			if full && w.entrant.Backend == nil {
+				return false
+			}
+			a, ok = l.admit(&w.entrant)
+			full = full || !ok && w.entrant.Backend == nil && w.entrant.Tried == nil
+			return ok
+		})
+		if w == nil {
+			return
+		}
+		l.all.decide(decided{l, w, a})
+	}
+}
+
+// tick looks at the time: who has waited too long is refused, and what is wanted is asked for.
+func (l *limiter) tick(renew bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now-l.owed >= l.all.cfg.Patience {
+		l.away = true
+	}
+	l.dispatch() // health may have brought a backend back
+	for late := func(w *Waiter) bool { return now >= w.until }; l.queue.count > 0; {
+		w := l.queue.next(late)
+		if w == nil {
+			break
+		}
+		l.refused++
+		l.all.decide(decided{l, w, Admission{Refusal: l.full("no backend had a place in time for a call of capability ")}})
+	}
+	if renew {
+		l.turn += maxAsked
+		for _, p := range l.pools {
+			p.before, p.peak = p.peak, p.used
+		}
+	}
+	if renew && (l.shared || l.away) || l.queue.count > 0 {
+		l.ask()
+	}
+}
+
+// noticed is told that places are wanted or given back elsewhere.
+func (l *limiter) noticed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shared || l.queue.count > 0 {
+		l.ask()
+	}
+}
+
+func (l *limiter) stats(s *Stats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Limited, s.Waiting, s.Waits, s.LimitRefused = true, l.queue.count, l.waits, l.refused
+	for _, p := range l.pools {
+		s.Places += p.allowed()
+		s.PlacesUsed += p.used
+	}
+}
+
+// bound finds the limiter of a fleet with limits. The caller holds standing.mu.
+func (f *Fleet) bound(all *Limits) error {
+	if !slices.ContainsFunc(f.members, func(m member) bool { return m.limit > 0 }) {
+		return nil
+	}
+	if f.standing.limiter == nil {
+		if all == nil {
+			return fmt.Errorf("fleet %s has a limit, but there are no Limits", f.Capability)
+		}
+		f.standing.limiter = all.of(f.standing, f.Capability)
+	}
+	f.limiter = f.standing.limiter
+	return nil
+}
+
+// configure puts a fleet's limits in force. It may have none any more.
+func (l *limiter) configure(f *Fleet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit = f.limit
+	for _, p := range l.pools {
+		p.limit = 0
+	}
+	for _, m := range f.members {
+		p := l.pools[m.Addr]
+		if p == nil {
+			if m.limit == 0 {
+				continue
+			}
+			p = &pool{limiter: l, addr: m.Addr}
+			l.pools[m.Addr] = p
+		}
+		p.limit = m.limit
+	}
+	if l.shared {
+		l.ask()
+	}
+	l.dispatch()
+}

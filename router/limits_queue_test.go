@@ -1,0 +1,175 @@
+package router_test
+
+import (
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/router"
+)
+
+// The tenants of a fleet take turns, and each is served in its order.
+func TestLimitIsFairToTenants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		crowd := &crowd{}
+		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1}, named(1)...)
+		release := r.hold(router.Entrant{})
+		var work sync.WaitGroup
+		for _, tenant := range []string{"a", "a", "a", "a", "b", "b", "c"} {
+			work.Go(func() {
+				if refusal := r.call(router.Entrant{Tenant: tenant}, time.Millisecond); refusal != nil {
+					t.Error(refusal)
+				}
+			})
+			synctest.Wait()
+		}
+		release()
+		work.Wait()
+		if got, want := crowd.order(), []string{"a", "b", "c", "a", "b", "a", "a"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("served %v, want %v", got, want)
+		}
+		r.end()
+	})
+}
+
+func TestLimitsQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second}, named(1)...)
+		release := r.hold(router.Entrant{})
+		ends := make(chan router.Admission, 3)
+		end := func(a router.Admission) { ends <- a }
+		first := r.start(router.Entrant{Tenant: "a"}, end)
+		began := time.Now()
+		r.start(router.Entrant{Tenant: "a"}, end)
+		full := r.call(router.Entrant{Tenant: "b"}, 0)
+		if full == nil || full.Kind != call.ResourceExhausted || full.Reason != "CONCURRENCY_LIMIT" || full.RetryAfter <= 0 || full.Metadata["capability"] != "weather" {
+			t.Errorf("the queue is full, but %v", full)
+		}
+		first.Leave() // its caller has left: there is room for another
+		first.Leave()
+		last := r.start(router.Entrant{Tenant: "b"}, end)
+		if a := <-ends; a.Refusal == nil || a.Refusal.Reason != "CONCURRENCY_LIMIT" || a.Refusal.RetryAfter <= 0 {
+			t.Errorf("waited too long, but %+v", a)
+		}
+		if waited := time.Since(began); waited < 3*time.Second || waited > 3200*time.Millisecond {
+			t.Errorf("waited %v", waited)
+		}
+		<-ends // of the other, at about the same time
+		if s := r.fleet().Stats(); s.Waiting != 0 || s.Waits != 3 || s.LimitRefused != 3 || s.PlacesUsed != 1 {
+			t.Errorf("%+v", s)
+		}
+		last.Leave() // too late, and no harm
+		release()
+		if refusal := r.call(router.Entrant{}, 0); refusal != nil {
+			t.Error(refusal)
+		}
+		r.end()
+	})
+}
+
+// A place that was given to a caller who has left goes to the next.
+func TestLimitOfACallerThatLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
+		release := r.hold(router.Entrant{})
+		_, _ = r.fleet().Enter(router.Entrant{}, func() func(router.Admission) bool {
+			return func(router.Admission) bool { return false }
+		})
+		next := make(chan router.Admission, 1)
+		r.start(router.Entrant{}, func(a router.Admission) { next <- a })
+		release()
+		if a := <-next; a.Refusal != nil {
+			t.Error(a.Refusal)
+		}
+		r.end()
+	})
+}
+
+// A call that has to go to one backend waits for that one, and holds up nobody.
+func TestLimitOfOneBackend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, shared := range []bool{false, true} {
+			var slots router.Slots
+			if shared {
+				slots = &replica{board: newBoard(), name: "1"}
+			}
+			r := newLimited(t, slots, &crowd{}, router.Limit{PerBackend: 1}, named(2)...)
+			one := r.fleet().Backends[0]
+			release := r.hold(router.Entrant{Backend: one})
+			pinned := make(chan router.Admission, 1)
+			r.start(router.Entrant{Backend: one}, func(a router.Admission) { pinned <- a })
+			for range 5 {
+				if refusal := r.call(router.Entrant{}, time.Millisecond); refusal != nil {
+					t.Error(refusal)
+				}
+			}
+			synctest.Wait()
+			select {
+			case a := <-pinned:
+				t.Errorf("entered %+v", a)
+			default:
+			}
+			release()
+			if a := <-pinned; a.Backend != one {
+				t.Errorf("entered %+v", a)
+			}
+			// A second try goes to the other backend, and waits for it.
+			if a := (<-chanOf(r, router.Entrant{Tried: one})); a.Backend != r.fleet().Backends[1] {
+				t.Errorf("second try at %+v", a)
+			}
+			r.end()
+		}
+	})
+}
+
+// A change of the configuration counts for the calls that wait, too.
+func TestLimitChanges(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]struct {
+		limit    router.Limit
+		backends []router.BackendConfig
+	}{
+		"more":          {router.Limit{PerBackend: 2}, named(1)},
+		"no limit":      {router.Limit{}, named(1)},
+		"a new backend": {router.Limit{PerBackend: 1}, named(2)},
+		"another one":   {router.Limit{PerBackend: 1}, named(2)[1:]},
+		"one without":   {router.Limit{PerBackend: 1}, []router.BackendConfig{{Addr: "a0:1"}, {Addr: "b:1", Limit: -1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				board := newBoard()
+				r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
+				release := r.hold(router.Entrant{})
+				waiting := chanOf(r, router.Entrant{})
+				r.router.Swap(newTable(t, r.config(change.limit, change.backends...), r.router.Table()))
+				a := <-waiting
+				if a.Refusal != nil {
+					t.Fatal(a.Refusal)
+				}
+				a.Claim.Done(router.Outcome{})
+				release()
+				<-time.After(10 * time.Second)
+				if s := r.fleet().Stats(); s.PlacesUsed != 0 || s.Waiting != 0 || sum(board.holders("a0:1")) != 0 {
+					t.Errorf("%+v, held %v", s, board.holders("a0:1"))
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+func TestLimitNeedsLimits(t *testing.T) {
+	t.Parallel()
+	_, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{Capability: "a", Backends: named(1), Limit: router.Limit{PerBackend: 1}}}}, nil)
+	if err == nil {
+		t.Error("a table with a limit that nobody keeps")
+	}
+}

@@ -1,0 +1,226 @@
+package router_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/router"
+)
+
+// While nobody else waits calls find a place without asking anybody.
+func TestLimitInSteadyState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board, crowd := newBoard(), &crowd{}
+		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 10}, named(1)...)
+		for range 100 {
+			if refusal := r.call(router.Entrant{}, 5*time.Millisecond); refusal != nil {
+				t.Fatal(refusal)
+			}
+		}
+		before, _ := board.traffic()
+		waits := r.fleet().Stats().Waits
+		for range 10_000 {
+			if refusal := r.call(router.Entrant{}, time.Millisecond); refusal != nil {
+				t.Fatal(refusal)
+			}
+		}
+		if s := r.fleet().Stats(); s.Waits != waits {
+			t.Errorf("%d calls had to wait", s.Waits-waits)
+		}
+		if after, _ := board.traffic(); after-before > 15 { // one a second
+			t.Errorf("%d exchanges in 10 s", after-before)
+		}
+		r.end()
+	})
+}
+
+// What a dead replica had is free for the others after a while.
+func TestLimitOfADeadReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board, crowd := newBoard(), &crowd{}
+		dying := &replica{board: board, name: "dying"}
+		first := newLimited(t, dying, crowd, router.Limit{PerBackend: 2}, named(1)...)
+		second := newLimited(t, &replica{board: board, name: "other"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
+		first.hold(router.Entrant{})
+		first.hold(router.Entrant{})
+		dying.die()
+		began := time.Now()
+		for range 2 {
+			second.hold(router.Entrant{})
+		}
+		if waited := time.Since(began); waited < 3*time.Second || waited > placeTTL+time.Second {
+			t.Errorf("waited %v for what the dead replica had", waited)
+		}
+		first.end()
+		second.end()
+	})
+}
+
+// While the store is away each replica goes on with what it has, or its share. Then the
+// limit holds again.
+func TestLimitWithoutStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, all := newBoard(), &crowd{}
+		var replicas []*limited
+		for i := range 3 {
+			replicas = append(replicas, newLimited(t, &replica{board: shared, name: fmt.Sprint(i)}, all, router.Limit{PerBackend: 6, Wait: time.Hour}, named(1)...))
+		}
+		flood := func() {
+			var work sync.WaitGroup
+			for _, r := range replicas {
+				for range 30 {
+					work.Go(func() {
+						if refusal := r.call(router.Entrant{}, 100*time.Millisecond); refusal != nil {
+							t.Error(refusal)
+						}
+					})
+				}
+			}
+			work.Wait()
+		}
+		flood()
+		if most := all.peak(); most != 6 {
+			t.Errorf("%d calls at once", most)
+		}
+		shared.set(func(b *board) { b.away = true })
+		all.forget()
+		flood()
+		// What each has, and at least two, of six that were shared out.
+		if most := all.peak(); most < 6 || most > 10 {
+			t.Errorf("%d calls at once while the store is away", most)
+		}
+		shared.set(func(b *board) { // and comes back empty
+			b.away, b.entries = false, map[string]map[string]*entry{}
+		})
+		flood()
+		all.forget()
+		flood()
+		if most := all.peak(); most > 6 {
+			t.Errorf("%d calls at once after the store came back", most)
+		}
+		for _, r := range replicas {
+			r.end()
+		}
+	})
+}
+
+// No call waits long for a store that does not answer, and none at all when that is known.
+func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		is          func(*board)
+		first, next time.Duration // that calls may wait
+	}{
+		"known to be away": {func(b *board) { b.away, b.told = true, true }, 0, 0},
+		"away":             {func(b *board) { b.away = true }, 150 * time.Millisecond, 0},
+		"slow":             {func(b *board) { b.slow = 2 * time.Second }, 150 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b, crowd := newBoard(), &crowd{}
+				b.set(test.is)
+				r := newLimited(t, &replica{board: b, name: "1"}, crowd, router.Limit{PerBackend: 7}, named(1)...)
+				<-time.After(1500 * time.Millisecond) // for it to count its neighbours
+				for i, longest := range []time.Duration{test.first, test.next} {
+					var calls sync.WaitGroup
+					for range 2 {
+						calls.Go(func() {
+							began := time.Now()
+							if refusal := r.call(router.Entrant{}, 5*time.Second); refusal != nil || time.Since(began)-5*time.Second > longest {
+								t.Errorf("call %d: %v after %v", i, refusal, time.Since(began))
+							}
+						})
+					}
+					calls.Wait()
+				}
+				full := chanOf(r, router.Entrant{Backend: r.fleet().Backends[0]})
+				if s := r.fleet().Stats(); s.Places < 2 { // of three replicas
+					t.Errorf("%+v", s)
+				}
+				(<-full).Claim.Done(router.Outcome{})
+				r.end()
+			})
+		})
+	}
+}
+
+// A replica that was frozen for a while does not go on with what others got meanwhile.
+func TestLimitOfAFrozenReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, crowd := newBoard(), &crowd{}
+		other := &replica{board: b, name: "other"}
+		r := newLimited(t, &replica{board: b, name: "frozen"}, crowd, router.Limit{PerBackend: 4}, named(1)...)
+		for _, release := range []func(){r.hold(router.Entrant{}), r.hold(router.Entrant{}), r.hold(router.Entrant{})} {
+			defer release()
+		}
+		<-time.After(100 * time.Millisecond)
+		b.set(func(b *board) { b.slow = 6 * time.Second }) // longer than places last
+		<-time.After(6400 * time.Millisecond)
+		b.set(func(b *board) { b.slow = 0 })
+		if g, err := other.Exchange(t.Context(), "weather", []router.Want{{Addr: "a0:1", Limit: 4, Need: 4, Seq: 1}}); err != nil || g[0].Held != 4 {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		<-time.After(time.Second)
+		if held := b.holders("a0:1"); held["frozen"] != 3 {
+			t.Errorf("held %v, and three have calls", held)
+		}
+		r.end()
+	})
+}
+
+// In a large fleet a call asks for places at a few backends, and idle ones cost nothing.
+func TestLimitOfALargeFleet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		r := newLimited(t, &replica{board: b, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1000)...)
+		if refusal := r.call(router.Entrant{}, time.Millisecond); refusal != nil {
+			t.Error(refusal)
+		}
+		<-time.After(10 * time.Second)
+		_, asked := b.traffic()
+		if asked > 50 {
+			t.Errorf("asked %d times for places", asked)
+		}
+		<-time.After(time.Minute)
+		if _, after := b.traffic(); after > asked {
+			t.Errorf("asked %d times for places while nobody calls", after-asked)
+		}
+		var calls sync.WaitGroup
+		for range 100 {
+			calls.Go(func() {
+				if refusal := r.call(router.Entrant{}, time.Second); refusal != nil {
+					t.Error(refusal)
+				}
+			})
+		}
+		began := time.Now()
+		calls.Wait()
+		if took := time.Since(began); took > 1100*time.Millisecond {
+			t.Errorf("100 calls of one second at 1000 backends took %v", took)
+		}
+		r.end()
+	})
+}
+
+// What ends gives its places back at once.
+func TestLimitOfAReplicaThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board := newBoard()
+		r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 2}, named(1)...)
+		r.hold(router.Entrant{})()
+		r.end()
+		if held := board.holders("a0:1"); sum(held) != 0 {
+			t.Errorf("%v", held)
+		}
+	})
+}

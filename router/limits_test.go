@@ -1,0 +1,185 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/router"
+)
+
+// limited is one replica: a router of one limited fleet, and its Limits at work.
+type limited struct {
+	t      *testing.T
+	router *router.Router
+	limits *router.Limits
+	crowd  *crowd
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// newLimited starts a replica inside a synctest bubble. slots may be nil.
+func newLimited(t *testing.T, slots router.Slots, c *crowd, limit router.Limit, backends ...router.BackendConfig) *limited {
+	t.Helper()
+	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Slots: slots, Replicas: func() int { return 3 }}), crowd: c}
+	r.router = router.New(newTable(t, r.config(limit, backends...), nil))
+	ctx, stop := context.WithCancel(t.Context())
+	r.stop = stop
+	r.ended.Go(func() { r.limits.Run(ctx) })
+	return r
+}
+
+func (r *limited) config(limit router.Limit, backends ...router.BackendConfig) router.Config {
+	return router.Config{Limits: r.limits, Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends, Limit: limit}}}
+}
+
+func (r *limited) fleet() *router.Fleet { return r.router.Table().Fleet("weather") }
+
+func (r *limited) end() {
+	r.stop()
+	r.ended.Wait()
+}
+
+// start makes a call, which is told to done how it entered.
+func (r *limited) start(e router.Entrant, done func(router.Admission)) *router.Waiter {
+	w, a := r.fleet().Enter(e, func() func(router.Admission) bool {
+		return func(a router.Admission) bool { done(a); return true }
+	})
+	if w == nil {
+		done(a)
+	}
+	return w
+}
+
+// call makes a call that takes so long, and returns its refusal.
+func (r *limited) call(e router.Entrant, lasts time.Duration) *call.Refusal {
+	entered := make(chan router.Admission, 1)
+	r.start(e, func(a router.Admission) { entered <- a })
+	a := <-entered
+	if a.Refusal != nil {
+		return a.Refusal
+	}
+	r.crowd.enter(a.Backend.Addr, e.Tenant)
+	<-time.After(lasts)
+	r.crowd.leave(a.Backend.Addr)
+	a.Claim.Done(router.Outcome{Class: router.Succeeded})
+	return nil
+}
+
+// hold makes a call that lasts until release is called.
+func (r *limited) hold(e router.Entrant) (release func()) {
+	entered := make(chan router.Admission, 1)
+	r.start(e, func(a router.Admission) { entered <- a })
+	a := <-entered
+	if a.Refusal != nil {
+		r.t.Fatal(a.Refusal)
+	}
+	return func() { a.Claim.Done(router.Outcome{Class: router.Succeeded}) }
+}
+
+// Three replicas with much to do never have more than the limit together, all calls
+// come through, and each replica and each backend gets its part.
+func TestLimitOfThreeReplicas(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		limit, backends int
+		deaf            bool
+	}{{1, 1, false}, {1, 1, true}, {1, 3, false}, {2, 1, false}, {5, 2, true}, {40, 2, false}} {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const calls = 120
+				board, crowd := newBoard(), &crowd{}
+				board.deaf = test.deaf
+				var work sync.WaitGroup
+				var replicas []*limited
+				for i := range 3 {
+					r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, crowd,
+						router.Limit{PerBackend: test.limit, Queue: calls, Wait: time.Hour}, named(test.backends)...)
+					replicas = append(replicas, r)
+					for range calls {
+						work.Go(func() {
+							<-time.After(rand.N(time.Second))
+							if refusal := r.call(router.Entrant{Tenant: fmt.Sprint(rand.N(3)), Tried: nil}, rand.N(50*time.Millisecond)); refusal != nil {
+								t.Error(refusal)
+							}
+						})
+					}
+				}
+				began := time.Now()
+				work.Wait()
+				// Work of 9 s in all, and for every call a way to the board and back, or a poll.
+				if took := time.Since(began); took > 60*time.Second {
+					t.Errorf("%d calls took %v", 3*calls, took)
+				}
+				if most := crowd.peak(); most > test.limit {
+					t.Errorf("%d calls at once at a backend, limit %d", most, test.limit)
+				}
+				for i, r := range replicas {
+					if s := r.fleet().Stats(); s.PlacesUsed != 0 || s.Waiting != 0 || s.LimitRefused != 0 {
+						t.Errorf("replica %d: %+v", i, s)
+					}
+				}
+				<-time.After(10 * time.Second)
+				if held := board.holders("a0:1"); sum(held) != 0 {
+					t.Errorf("nobody calls, but %v are held", held)
+				}
+				before, _ := board.traffic()
+				<-time.After(time.Minute)
+				if after, _ := board.traffic(); after != before {
+					t.Errorf("%d exchanges while nobody calls", after-before)
+				}
+				for _, r := range replicas {
+					r.end()
+				}
+			})
+		})
+	}
+}
+
+// A replica that calls all the time cannot starve one that calls now and then.
+func TestLimitIsFairToReplicas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board, crowd := newBoard(), &crowd{}
+		busy := newLimited(t, &replica{board: board, name: "busy"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
+		other := newLimited(t, &replica{board: board, name: "other"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
+		ctx, stop := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		for range 20 {
+			work.Go(func() {
+				for ctx.Err() == nil {
+					_ = busy.call(router.Entrant{Tenant: "busy"}, 20*time.Millisecond)
+				}
+			})
+		}
+		<-time.After(time.Second)
+		for range 20 {
+			began := time.Now()
+			if refusal := other.call(router.Entrant{Tenant: "other"}, time.Millisecond); refusal != nil {
+				t.Error(refusal)
+			}
+			if waited := time.Since(began); waited > 150*time.Millisecond {
+				t.Errorf("waited %v while each place is free again after 20 ms", waited)
+			}
+		}
+		stop()
+		work.Wait()
+		if most := crowd.peak(); most > 2 {
+			t.Errorf("%d calls at once", most)
+		}
+		busy.end()
+		other.end()
+	})
+}
+
+func chanOf(r *limited, e router.Entrant) <-chan router.Admission {
+	entered := make(chan router.Admission, 1)
+	r.start(e, func(a router.Admission) { entered <- a })
+	return entered
+}

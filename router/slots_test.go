@@ -1,0 +1,231 @@
+package router_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/router"
+)
+
+// board is what replicas share in these tests: a small working store of places.
+type board struct {
+	mu        sync.Mutex
+	entries   map[string]map[string]*entry // by capability and address, by replica
+	listeners map[string]func(string)
+	away      bool
+	told      bool          // replicas know when it is away
+	slow      time.Duration // that it takes for an answer
+	deaf      bool          // notices are lost
+	exchanges int
+	wants     int // of all exchanges
+}
+
+type entry struct {
+	held, unmet       int
+	since, said, ends time.Time
+	seq               uint64
+}
+
+const (
+	placeTTL  = 5 * time.Second
+	placeTurn = 500 * time.Millisecond
+)
+
+func newBoard() *board {
+	return &board{entries: map[string]map[string]*entry{}, listeners: map[string]func(string){}}
+}
+
+// replica is the board as one replica sees it.
+type replica struct {
+	*board
+	name string
+	dead bool // nothing gets through any more
+}
+
+var errAway = errors.New("away")
+
+func (r *replica) Exchange(ctx context.Context, capability string, wants []router.Want) ([]router.Grant, error) {
+	r.mu.Lock()
+	takes := max(r.slow, time.Millisecond) // there and back
+	r.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away || r.dead {
+		return nil, errAway
+	}
+	r.exchanges++
+	r.wants += len(wants)
+	var grants []router.Grant
+	for _, w := range wants {
+		g, news := r.grant(capability+" "+w.Addr, w)
+		grants = append(grants, g)
+		for name, notice := range r.listeners {
+			if news && name != r.name && !r.deaf {
+				go notice(capability)
+			}
+		}
+	}
+	return grants, nil
+}
+
+func (r *replica) grant(key string, w router.Want) (router.Grant, bool) {
+	now, all := time.Now(), r.entries[key]
+	if all == nil {
+		all = map[string]*entry{}
+		r.entries[key] = all
+	}
+	mine := all[r.name]
+	if mine == nil || !mine.ends.After(now) {
+		mine = &entry{}
+	}
+	since := mine.since
+	if mine.unmet == 0 {
+		since = now
+	}
+	keep := max(w.Used, min(w.Keep, mine.held))
+	w.Keep, w.Spare = keep, w.Spare+w.Keep-keep
+	taken, waiting, ahead, replicas := 0, 0, 0, 1
+	for name, e := range all {
+		if name == r.name {
+			continue
+		}
+		if !e.ends.After(now) {
+			delete(all, name)
+			continue
+		}
+		replicas++
+		taken += e.held
+		if e.unmet > 0 && e.said.Add(placeTurn).After(now) {
+			waiting++
+			if e.since.Before(since) || e.since.Equal(since) && name < r.name {
+				ahead++
+			}
+		}
+	}
+	free := max(w.Limit-taken-w.Keep, 0)
+	more := min(w.Need, max(free-ahead, 0))
+	next := &entry{held: w.Keep + more, unmet: w.Need - more, since: since, said: now, ends: now.Add(placeTTL), seq: w.Seq}
+	if waiting == 0 {
+		next.held += min(w.Spare, free-more)
+	}
+	if more > 0 {
+		next.since = now
+	}
+	if all[r.name] = next; next.held+next.unmet == 0 {
+		delete(all, r.name)
+	}
+	news := next.unmet > 0 && mine.unmet == 0 || next.held < mine.held && waiting > 0
+	return router.Grant{Held: next.held, Waiting: waiting, Replicas: replicas}, news
+}
+
+func (r *replica) Listen(ctx context.Context, notice func(string)) {
+	r.mu.Lock()
+	r.listeners[r.name] = notice
+	r.mu.Unlock()
+	<-ctx.Done()
+	r.mu.Lock()
+	delete(r.listeners, r.name)
+	r.mu.Unlock()
+}
+
+func (r *replica) Away() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.away && r.told
+}
+
+// die cuts a replica off.
+func (r *replica) die() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = true
+	delete(r.listeners, r.name)
+}
+
+// holders are the replicas that have places at a backend, and how many.
+func (b *board) holders(addr string) map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	got := map[string]int{}
+	for name, e := range b.entries["weather "+addr] {
+		if e.held > 0 && e.ends.After(time.Now()) {
+			got[name] = e.held
+		}
+	}
+	return got
+}
+
+// traffic is how many exchanges there were, and of how many places.
+func (b *board) traffic() (exchanges, wants int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.exchanges, b.wants
+}
+
+func (b *board) set(f func(*board)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(b)
+}
+
+func sum(m map[string]int) (n int) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// load counts the calls that are at backends.
+type crowd struct {
+	mu   sync.Mutex
+	now  map[string]int
+	most map[string]int
+	past []string // tenants, in the order in which their calls came
+}
+
+func (c *crowd) enter(addr, tenant string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil {
+		c.now, c.most = map[string]int{}, map[string]int{}
+	}
+	c.now[addr]++
+	c.most[addr] = max(c.most[addr], c.now[addr])
+	c.past = append(c.past, tenant)
+}
+
+func (c *crowd) leave(addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now[addr]--
+}
+
+func (c *crowd) peak() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := 0
+	for _, n := range c.most {
+		most = max(most, n)
+	}
+	return most
+}
+
+func (c *crowd) order() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.past)
+}
+
+func (c *crowd) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most, c.past = map[string]int{}, nil
+}
