@@ -2,9 +2,11 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
 
@@ -81,3 +83,14 @@ func PinKey(s *Sessions, n affinity.Session) string { return s.pinKey(n) }
 
 // ArtifactKey is where an artifact's holder is.
 func ArtifactKey(s *Sessions, a affinity.Artifact) string { return s.artifactKey(a) }
+
+// Lasting lets what is said hold so long.
+func (p *PlaceSlots) Lasting(d time.Duration) *PlaceSlots {
+	p.ttl, p.turn = d, d
+	return p
+}
+
+// Key is where the places at a backend are kept.
+func (p *PlaceSlots) Key(capability, addr string) string {
+	return p.keys(capability, &router.Want{Addr: addr})[0]
+}

@@ -19,6 +19,7 @@ import "strings"
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after
 //	{drains}:calls            hash     none       replica → when it reported, ms, and the calls that it has at drained backends; gone after 15 s
 //	{drains}:state            hash     none       epoch: another one when everything was lost
+//	{slots:capability:addr}   hash     5 s        replica → places at that backend, calls that wait, since when, when said, until when, number
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
@@ -27,6 +28,7 @@ import "strings"
 //	health                    changes of pages; replicas that leave
 //	sessions                  JSON: a session and its new pin
 //	drains                    empty: backends were drained, or are no more
+//	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data
 // belongs to a tenant, the tenant is its first word.

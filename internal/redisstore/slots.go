@@ -1,0 +1,166 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/router"
+)
+
+// PlaceSlots are the places at backends of limited fleets. It is a router.Slots.
+type PlaceSlots struct {
+	client
+	replica string
+	ttl     time.Duration
+	turn    time.Duration
+}
+
+const (
+	// slotsTTL is how long places are a replica's after it last said so.
+	slotsTTL = 5 * time.Second
+	// slotsTurn is how long a replica that waits keeps its turn after it last said so.
+	slotsTurn = 500 * time.Millisecond
+)
+
+// Slots returns the places as seen by one replica, whose name no other has.
+func (s *Store) Slots(replica string) *PlaceSlots {
+	return &PlaceSlots{s.client(Slots), replica, slotsTTL, slotsTurn}
+}
+
+// Exchange implements router.Slots. All wants go out at once, one script each: they are
+// on different nodes of a Cluster.
+func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []router.Want) ([]router.Grant, error) {
+	sent := make([]*redis.Cmd, len(wants))
+	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i := range wants {
+				sent[i] = slotsScript.lua.EvalSha(ctx, pipe, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
+			}
+			return nil
+		})
+		return err
+	})
+	if failed(err) {
+		return nil, err
+	}
+	grants := make([]router.Grant, len(wants))
+	for i := range wants {
+		if redis.HasErrorPrefix(sent[i].Err(), "NOSCRIPT") {
+			sent[i] = p.run(ctx, slotsScript, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
+		}
+		if grants[i], err = p.grant(sent[i], p.keys(capability, &wants[i])[0]); err != nil {
+			return nil, err
+		}
+	}
+	return grants, nil
+}
+
+func (p *PlaceSlots) keys(capability string, w *router.Want) []string {
+	return []string{p.key(tag{"slots", capability, w.Addr})}
+}
+
+func (p *PlaceSlots) args(capability string, w *router.Want) []any {
+	return []any{
+		p.replica, w.Seq, w.Limit, w.Used, w.Keep, w.Need, w.Spare, p.ttl.Milliseconds(), p.turn.Milliseconds(),
+		p.channel("slots"), p.replica + " " + capability,
+	}
+}
+
+// errOutrun is the end of an exchange that came to Redis after a later one.
+var errOutrun = errors.New("a later exchange came before this one")
+
+func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) {
+	n, err := answer.Int64Slice()
+	switch {
+	case err != nil:
+		return router.Grant{}, err
+	case len(n) != 4:
+		return router.Grant{}, fmt.Errorf("the script that shares places answers %v", n)
+	case n[0] < 0:
+		return router.Grant{}, errOutrun
+	}
+	for range n[3] {
+		p.malformed(key)
+	}
+	return router.Grant{Held: int(n[0]), Waiting: int(n[1]), Replicas: int(n[2])}, nil
+}
+
+// Away implements router.Slots.
+func (p *PlaceSlots) Away() bool { return p.store.Away() }
+
+// Listen implements router.Slots.
+func (p *PlaceSlots) Listen(ctx context.Context, notice func(capability string)) {
+	p.subscribe(ctx, p.channel("slots"), func(message string) {
+		if from, capability, ok := strings.Cut(message, " "); ok && from != p.replica {
+			notice(capability)
+		}
+	}, func() {})
+}
+
+// slotsScript is one Want. A field of the hash is what one replica said last: places that
+// it has, calls that wait, since when (µs), when it said so, until when that holds (ms), and
+// the number of the Want.
+//
+// Whoever wants more gets it in the order in which replicas began to wait; who got some
+// waits anew. Places for calls to come are given only while nobody waits. What a replica
+// keeps and does not use is cut down to what it has by Redis: it may have been silent for so long
+// that others got it.
+var slotsScript = newScript(`
+local me, seq, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local used, keep, need, spare = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local t = redis.call('TIME')
+local micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
+local now = math.floor(micros / 1000)
+
+local had, waited, since, others, bad = 0, 0, 0, {}, 0
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+	local held, unmet, from, said, ends, number = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	if not held then
+		bad = bad + 1
+		redis.call('HDEL', KEYS[1], all[i])
+	elseif tonumber(ends) <= now then
+		redis.call('HDEL', KEYS[1], all[i])
+	elseif all[i] ~= me then
+		table.insert(others, {all[i], tonumber(held), tonumber(unmet), tonumber(from), tonumber(said)})
+	elseif tonumber(number) >= seq then
+		return {-1, 0, 0, bad}
+	else
+		had, waited, since = tonumber(held), tonumber(unmet), tonumber(from)
+	end
+end
+
+local lost = keep - math.max(used, math.min(keep, had))
+keep, spare = keep - lost, spare + lost
+
+if waited == 0 then since = micros end
+local taken, waiting, ahead = 0, 0, 0
+for _, o in ipairs(others) do
+	taken = taken + o[2]
+	if o[3] > 0 and o[5] > now - tonumber(ARGV[9]) then
+		waiting = waiting + 1
+		if o[4] < since or o[4] == since and o[1] < me then ahead = ahead + 1 end
+	end
+end
+
+local free = math.max(limit - taken - keep, 0)
+local more = math.min(need, math.max(free - ahead, 0))
+local left = need - more
+local held = keep + more
+if waiting == 0 then held = held + math.min(spare, free - more) end
+if more > 0 then since = micros end
+
+if held == 0 and left == 0 then
+	redis.call('HDEL', KEYS[1], me)
+else
+	redis.call('HSET', KEYS[1], me, string.format('%.0f %.0f %.0f %.0f %.0f %.0f', held, left, since, now, now + tonumber(ARGV[8]), seq))
+	redis.call('PEXPIRE', KEYS[1], ARGV[8])
+end
+if left > 0 and waited == 0 or held < had and waiting > 0 then redis.call('PUBLISH', ARGV[10], ARGV[11]) end
+return {held, waiting, #others + 1, bad}
+`)

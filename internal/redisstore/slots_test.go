@@ -1,0 +1,177 @@
+package redisstore_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/router"
+)
+
+// asker makes Wants of one replica.
+type asker struct {
+	t     *testing.T
+	slots *redisstore.PlaceSlots
+	seq   uint64
+}
+
+func (a *asker) ask(want router.Want) router.Grant {
+	a.t.Helper()
+	a.seq++
+	want.Seq, want.Addr = a.seq, "10.0.0.7:1"
+	if want.Limit == 0 {
+		want.Limit = 4
+	}
+	grants, err := a.slots.Exchange(a.t.Context(), "weather", []router.Want{want})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return grants[0]
+}
+
+func TestSlots(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a := &asker{t: t, slots: open().Slots("a").Lasting(time.Hour)}
+		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		for i, step := range []struct {
+			who  *asker
+			want router.Want
+			get  router.Grant
+		}{
+			{a, router.Want{Need: 1, Spare: 2}, router.Grant{Held: 3, Replicas: 1}},
+			{b, router.Want{Need: 1, Spare: 5}, router.Grant{Held: 1, Replicas: 2}}, // all there was
+			{b, router.Want{Keep: 1, Need: 2}, router.Grant{Held: 1, Replicas: 2}},  // now b waits
+			{a, router.Want{Keep: 3, Spare: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
+			{a, router.Want{Keep: 2, Need: 1}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // b came first
+			{b, router.Want{Keep: 1, Need: 2}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // and waits anew
+			{b, router.Want{Keep: 1, Need: 2}, router.Grant{Held: 1, Waiting: 1, Replicas: 2}}, // behind a
+			{a, router.Want{Keep: 2, Need: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
+			{b, router.Want{}, router.Grant{Held: 0, Waiting: 0, Replicas: 2}},
+			{a, router.Want{Keep: 3, Limit: 2}, router.Grant{Held: 3, Replicas: 1}}, // what is kept is not taken
+			{b, router.Want{Need: 1, Limit: 2}, router.Grant{Held: 0, Replicas: 2}}, // above the limit
+			{a, router.Want{Keep: 0}, router.Grant{Held: 0, Waiting: 1, Replicas: 2}},
+			{b, router.Want{Need: 1, Limit: 2}, router.Grant{Held: 1, Replicas: 1}},
+		} {
+			if got := step.who.ask(step.want); got != step.get {
+				t.Fatalf("step %d: %+v, want %+v", i, got, step.get)
+			}
+		}
+	})
+}
+
+// Backends are each on their own, and a Want that comes late undoes nothing.
+func TestSlotsOfManyBackends(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Slots("a").Lasting(time.Hour), open().Slots("b").Lasting(time.Hour)
+		wants := []router.Want{{Addr: "x:1", Limit: 1, Need: 1, Seq: 1}, {Addr: "y:1", Limit: 2, Need: 3, Seq: 2}, {Addr: "{z}:1", Limit: 3, Spare: 3, Seq: 3}}
+		grants, err := a.Exchange(t.Context(), "weather", wants)
+		if err != nil || grants[0].Held != 1 || grants[1].Held != 2 || grants[2].Held != 3 {
+			t.Fatalf("%+v, %v", grants, err)
+		}
+		if grants, err = b.Exchange(t.Context(), "news", wants); err != nil || grants[0].Held != 1 {
+			t.Errorf("another capability: %+v, %v", grants, err)
+		}
+		if grants, err = a.Exchange(t.Context(), "weather", wants[:1]); err == nil {
+			t.Errorf("the same again: %+v", grants)
+		}
+		if grants, err = b.Exchange(t.Context(), "weather", wants); err != nil || grants[0].Held != 0 || grants[2].Held != 0 {
+			t.Errorf("the other replica: %+v, %v", grants, err)
+		}
+		if grants, err = a.Exchange(t.Context(), "weather", nil); err != nil || len(grants) != 0 {
+			t.Errorf("nothing: %+v, %v", grants, err)
+		}
+	})
+}
+
+// What a replica has is free again some time after it last said so, by Redis' own clock.
+func TestSlotsExpire(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a := &asker{t: t, slots: open().Slots("a").Lasting(200 * time.Millisecond)}
+		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		if got := a.ask(router.Want{Need: 4}); got.Held != 4 {
+			t.Fatalf("%+v", got)
+		}
+		var got router.Grant
+		await(t, "the places of a to be free", func() bool {
+			got = b.ask(router.Want{Need: 1})
+			return got.Held > 0
+		})
+		if got.Held != 1 || got.Replicas != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestSlotsMalformed(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		a := &asker{t: t, slots: s.Slots("a").Lasting(time.Hour)}
+		p := s.Probe()
+		key := a.slots.Key("weather", "10.0.0.7:1")
+		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			return r.HSet(ctx, key, "b", "nonsense", "c", "1 2 3 4 5 6 7", "d", "-1 0 0 0 0 0").Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.ask(router.Want{Need: 4}); got.Held != 4 || s.Stats().Malformed != 3 {
+			t.Errorf("%+v, %d malformed values", got, s.Stats().Malformed)
+		}
+	})
+}
+
+// Whoever holds places hears that another waits, and whoever waits that some came back.
+func TestSlotsNotices(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a := &asker{t: t, slots: open().Slots("a").Lasting(time.Hour)}
+		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		ctx, cancel := context.WithCancel(t.Context())
+		var listening sync.WaitGroup
+		defer listening.Wait()
+		defer cancel()
+		heard := map[*asker]chan string{a: make(chan string, 1000), b: make(chan string, 1000)}
+		for who, ch := range heard {
+			listening.Go(func() { who.slots.Listen(ctx, func(capability string) { ch <- capability }) })
+		}
+		// Until both listen: each begins to wait, again and again.
+		var ready [2]atomic.Bool
+		await(t, "both to listen", func() bool {
+			for i, who := range []*asker{a, b} {
+				who.ask(router.Want{Need: 5})
+				who.ask(router.Want{})
+				other := []*asker{b, a}[i]
+				select {
+				case <-heard[other]:
+					ready[i].Store(true)
+				default:
+				}
+			}
+			return ready[0].Load() && ready[1].Load()
+		})
+		a.ask(router.Want{Need: 4})
+		drain(heard[a])
+		b.ask(router.Want{Need: 1})
+		if got := receive(t, heard[a], "the news that b waits"); got != "weather" {
+			t.Errorf("heard %q", got)
+		}
+		drain(heard[b])
+		a.ask(router.Want{Keep: 3})
+		if got := receive(t, heard[b], "the news that a gave one back"); got != "weather" {
+			t.Errorf("heard %q", got)
+		}
+	})
+}
+
+func drain(ch chan string) {
+	for {
+		select {
+		case <-ch:
+		case <-time.After(0):
+			return
+		}
+	}
+}
