@@ -160,6 +160,7 @@ func fleetStats(r *router.Router) iter.Seq[observe.Fleet] {
 			if !yield(observe.Fleet{
 				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining, Panic: s.Panic,
 				Ejections: s.Ejections, Spared: s.Spared, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
+				Limited: s.Limited, Places: s.Places, PlacesUsed: s.PlacesUsed, Waiting: s.Waiting, Waits: s.Waits, LimitRefused: s.LimitRefused,
 			}) {
 				return
 			}

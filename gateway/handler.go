@@ -123,8 +123,20 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 
 // send goes on with the line once the call's place, if it has one, is known.
 func (h *handler) send(s *relay.Stream, t *transit, refusal *call.Refusal) {
+	if refusal == nil && !t.own && !t.assigned && t.fleet.Limited() {
+		h.enter(s, t)
+		return
+	}
 	if refusal == nil {
 		refusal = h.route(t)
+	}
+	h.routed(s, t, refusal)
+}
+
+// routed goes on with the line for a call whose backend is chosen.
+func (h *handler) routed(s *relay.Stream, t *transit, refusal *call.Refusal) {
+	if refusal == nil {
+		refusal = t.adapt()
 	}
 	if refusal != nil {
 		h.refuse(s, t, refusal)
@@ -175,19 +187,23 @@ func (h *handler) decide(t *transit) *call.Refusal {
 
 // route chooses where the call goes: a backend, or a service of our own.
 func (h *handler) route(t *transit) (refusal *call.Refusal) {
-	if t.own {
-		return nil
-	}
 	switch {
+	case t.own:
 	case t.assigned:
 		t.assigned = false
 	case t.place.Backend != nil:
 		t.claim = t.fleet.Claim(t.place.Backend, t.target != nil)
 		t.target = t.place.Backend
 	default:
-		if t.target, t.claim, refusal = t.fleet.Route(t.target); refusal != nil {
-			return refusal
-		}
+		t.target, t.claim, refusal = t.fleet.Route(t.target)
+	}
+	return refusal
+}
+
+// adapt finds out whether the call has to change for its backend, and whether it can.
+func (t *transit) adapt() *call.Refusal {
+	if t.own {
+		return nil
 	}
 	t.mode = dialect.Translate(t.call.Method, t.call.Dialect, t.target.Dialect())
 	if t.mode == dialect.Impossible {
@@ -217,9 +233,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		t.begun = true
 		h.recorder.Begin(t.metrics, uint32(s.Shard()))
 	}
-	asked, has := s.Timeout()
-	t.limit = t.fleet.Deadlines.For(t.call.Method, asked, has)
-	s.SetDeadline(t.limit)
+	t.bound(s)
 	path := t.call.Path
 	if d := t.target.Dialect(); t.call.Method != call.Other && d != call.Auto && d != t.call.Dialect {
 		path, _ = dialect.Path(t.call.Method, d) // there is one, or route had refused
@@ -274,6 +288,7 @@ func (h *handler) refuse(s *relay.Stream, t *transit, refusal *call.Refusal) {
 // Done is the last step, record.
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := transitOf(s)
+	t.waiter.Leave()
 	t.done(t.learned(r))
 	if r.Forwarded > 0 {
 		t.place.Pinned.Used()

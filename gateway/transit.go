@@ -20,8 +20,9 @@ type transit struct {
 	call     call.Call
 	fleet    *router.Fleet
 	target   *router.Backend
-	claim    router.Claim  // on target
-	limit    time.Duration // the call's deadline, since its start; 0 before it is forwarded
+	claim    router.Claim   // on target
+	waiter   *router.Waiter // for a place at a backend of a limited fleet
+	limit    time.Duration  // the call's deadline, since its start; 0 before it is forwarded
 	mode     dialect.Mode
 	tries    int
 	again    bool          // the next try is in the budget already

@@ -25,6 +25,7 @@ type plan struct {
 // very same slices and pointers, so that all who get it can tell at a glance.
 type planner struct {
 	ejected ejections
+	limits  *router.Limits
 	fleets  map[string]*plannedFleet // by capability
 }
 
@@ -40,7 +41,7 @@ type plannedFleet struct {
 // plan takes members in the order of Registry.Members.
 func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	next := &plan{
-		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell},
+		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell, Limits: p.limits},
 		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
 		secure: map[string]*tls.Config{},
 	}
@@ -114,7 +115,7 @@ func newPlannedFleet(from *config.Fleet, members []registry.Member, secure *tls.
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
 			continue
 		}
-		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session, Dialect: m.Dialect}
+		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session, Dialect: m.Dialect, Limit: m.MaxConcurrent}
 		if secure != nil && secure.ServerName == "" {
 			b.Host = m.ServerName
 			hosts[m.Addr] = m.ServerName
@@ -135,6 +136,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
 		Idempotent: f.Idempotent,
+		Limit:      router.Limit{PerBackend: f.Limit.MaxConcurrent, Queue: orNone(f.Limit.Queue), Wait: f.Limit.Wait},
 		Retries:    router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,

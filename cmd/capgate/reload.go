@@ -37,7 +37,7 @@ type reloader struct {
 
 func newReloader(p *process, s *settings) *reloader {
 	r := &reloader{
-		process: p, planner: planner{ejected: p.ejections}, wake: make(chan struct{}, 1),
+		process: p, planner: planner{ejected: p.ejections, limits: p.limits}, wake: make(chan struct{}, 1),
 		started: s.cfg, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})

@@ -27,6 +27,17 @@ func (p *process) shared(c config.Replicas) *health.Shared {
 	return s
 }
 
+// sharedLimits is how this replica shares the places of limited fleets with others.
+func (p *process) sharedLimits() router.LimitsConfig {
+	if p.store.Stats().Embedded {
+		return router.LimitsConfig{}
+	}
+	return router.LimitsConfig{
+		Slots:    p.store.Slots(rand.Text()),
+		Replicas: func() int { return p.prober.Stats().Replicas }, // there is a prober before Limits run
+	}
+}
+
 // replicaID makes a name of its own for each process.
 func replicaID(configured string) string {
 	if configured != "auto" {

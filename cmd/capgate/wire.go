@@ -42,6 +42,7 @@ type process struct {
 	reloader  *reloader
 	firstLook *firstLook
 	ejections ejections
+	limits    *router.Limits
 	gateway   *gateway.Gateway
 	public    net.Listener
 	admin     net.Listener
@@ -74,6 +75,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		return p, err
 	}
 	metrics.WatchRedis(redisStats(p.store))
+	p.limits = router.NewLimits(p.sharedLimits())
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
 	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge})
@@ -130,6 +132,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.reloader.run(probing) })
 	p.readDrains(ctx)
 	watchers.Go(func() { p.drains.Run(probing) })
+	watchers.Go(func() { p.limits.Run(probing) })
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)

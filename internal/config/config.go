@@ -93,6 +93,7 @@ type Fleet struct {
 	Idempotent []string      // idempotent: tools that may be carried out twice for one call, so that a call may be tried again although a lost backend may have begun it; "*": all tools, and every other call but uploads; default none
 	Class      call.Class    // class: tool, which answers each call by itself (the default), or environment, which keeps state between the calls of a session
 	Affinity   Affinity      // what has to come to the same backend; each field is the fleet's own
+	Limit      Limit         // max_concurrent, queue: how many calls a backend has at once, and how many wait
 	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
 	Policy     string        // policy: for tools of which nothing else is said; this version allows every call, so only "allow", the default, is taken
 	TLS        BackendTLS    // tls: to the backends; default cleartext
@@ -138,6 +139,14 @@ type Affinity struct {
 	SessionTTL      time.Duration // session_ttl: how long a session keeps its backend without a call, 10s to 720h; default 1h
 	SharedArtifacts bool          // artifacts: shared: backends find each other's files, so that calls that name one go to any; own: they go to the backend that has it; default own
 	ArtifactTTL     time.Duration // artifact_ttl: how long it is remembered which backend has a file, 10s to 720h; default 24h
+}
+
+// Limit bounds the calls that each backend of a fleet has at once. MaxConcurrent is a field of the
+// fleet's own.
+type Limit struct {
+	MaxConcurrent int           // max_concurrent: of all replicas together, 0 to 100000; 0: no limit; default 0
+	Queue         int           // length: calls of the fleet that may wait in each replica, 0 to 10000; 0: none; default 100
+	Wait          time.Duration // wait: how long one may, more than 0; its deadline counts meanwhile; default 10s
 }
 
 // Deadline bounds the calls of a fleet.
@@ -189,6 +198,7 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 		Ejection:   Ejection{Failures: 5, ConnectFailures: 1, TimeoutLeast: time.Second, Base: 5 * time.Second, Max: 5 * time.Minute},
 		Retry:      Retry{Share: 0.1, Floor: 10},
 		Affinity:   Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
+		Limit:      Limit{Queue: 100, Wait: 10 * time.Second},
 		SlowStart:  30 * time.Second,
 		Policy:     "allow",
 	}

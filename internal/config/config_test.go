@@ -37,6 +37,8 @@ fleets:
     retry: {share: 0, floor: 3}
     slow_start: 0s
     idempotent: [get_forecast, "*"]
+    max_concurrent: 8
+    queue: {length: 0, wait: 3s}
     deadline: {default: 1s, max: 2s, stream: 3s}
     health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3}
     policy: allow
@@ -77,6 +79,7 @@ fleets:
 			Ejection:   config.Ejection{ConnectFailures: 2, TimeoutLeast: 5 * time.Second, Base: time.Second, Max: 2 * time.Second},
 			Retry:      config.Retry{Floor: 3},
 			Idempotent: []string{"get_forecast", "*"},
+			Limit:      config.Limit{MaxConcurrent: 8, Wait: 3 * time.Second},
 			Dialect:    call.Live,
 			Affinity:   config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
 			Deadline:   config.Deadline{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
@@ -177,6 +180,8 @@ func TestParseErrors(t *testing.T) {
 		"services": {"fleets:\n- {capability: a, backends: ['b:1'], services: [x.Y, x.Y, /x.Y/Z, a..b, 1a]}\n- {capability: c, backends: ['b:1'], services: [x.Y]}\n", []string{
 			`f:2: fleets[0].services[1]: x.Y is given already at fleets[0].services[0]`, `f:2: fleets[0].services[2]: "/x.Y/Z" is not a gRPC service`,
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
+		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, wait: 0s}\n", []string{
+			`f:4: fleets[0].max_concurrent: "-1" is not possible`, `f:5: fleets[0].queue.length: "x" is not possible`, `f:5: fleets[0].queue.wait: 0 is not possible`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
 			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is given twice`, `f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{

@@ -75,6 +75,15 @@ func (p *parser) ejection(f *Fleet) field {
 	}
 }
 
+func (p *parser) queue(f *Fleet) field {
+	return func(at place) {
+		p.mapping(at, map[string]field{
+			"length": p.integer(&f.Limit.Queue, 0, 10_000),
+			"wait":   p.duration(&f.Limit.Wait, 1),
+		})
+	}
+}
+
 // tool reads the name of an idempotent tool.
 func (p *parser) tool(f *Fleet) field {
 	return func(at place) {

@@ -37,6 +37,7 @@ type Options struct {
 	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
 
 	Store    affinity.Store  // that gateways share; default none
+	Slots    router.Slots    // that gateways share; default none
 	Affinity affinity.Config // default Wait: Patience
 }
 
@@ -50,6 +51,7 @@ type Fleet struct {
 	Ejection   router.Ejection
 	Retries    router.Retries
 	Idempotent []string // tools
+	Limit      router.Limit
 	SlowStart  time.Duration
 	Affinity   router.Affinity
 	Reserved   map[string]string // addresses of backends that serve one session, to that
@@ -66,6 +68,7 @@ type Gateway struct {
 	gateway   *gateway.Gateway
 	prober    *health.Prober
 	affinity  *affinity.Keeper
+	limits    *router.Limits
 	accessLog *observe.AccessLog
 	watch     *watch
 	label     string // of every goroutine of it
@@ -105,7 +108,8 @@ func Start(t testing.TB, o Options) *Gateway {
 
 // build does what cmd/capgate does for a configuration file.
 func (g *Gateway) build(o Options) error {
-	routes := router.Config{Domains: o.Domains}
+	g.limits = router.NewLimits(router.LimitsConfig{Slots: o.Slots, Patience: Patience})
+	routes := router.Config{Domains: o.Domains, Limits: g.limits}
 	var probes []health.Fleet
 	for _, f := range o.Fleets {
 		backends := router.Addrs(f.Backends...)
@@ -114,7 +118,7 @@ func (g *Gateway) build(o Options) error {
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue
@@ -176,6 +180,7 @@ func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
 	var beside sync.WaitGroup
 	beside.Go(func() { g.prober.Run(probing) })
 	beside.Go(func() { g.affinity.Run(probing) })
+	beside.Go(func() { g.limits.Run(probing) })
 	g.err = g.gateway.Run(ctx, public, admin)
 	stop()
 	beside.Wait()

@@ -22,6 +22,13 @@ type Fleet struct {
 	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
 	Retries       int64 // second tries
 	RetriesDenied int64 // that the budget did not allow
+
+	Limited      bool  // the rest is told only of a fleet with max_concurrent
+	Places       int   // that this replica has at the backends
+	PlacesUsed   int   // of these, by calls
+	Waiting      int   // calls that wait for a place
+	Waits        int64 // calls that had to wait
+	LimitRefused int64 // calls that could not wait, or waited too long
 }
 
 // WatchFleets lets every scrape report what fleets yields, each capability once. It
@@ -30,7 +37,7 @@ func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) { m.fleets.Store(&fleets) 
 
 // fleetDescs are the metrics of fleets. None has a backend as a label: there may be
 // 100,000 of them.
-type fleetDescs struct{ backends, panicking, ejections, retries *prometheus.Desc }
+type fleetDescs struct{ backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc }
 
 func newFleetDescs() fleetDescs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -43,11 +50,15 @@ func newFleetDescs() fleetDescs {
 		ejections: desc("ejections_total", "Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
 			"capability", "result"),
 		retries: desc("retries_total", "Second tries of calls that did not start, and those that the budget denied.", "capability", "result"),
+		places:  desc("fleet_places", "Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by calls, and free.", "capability", "state"),
+		waiting: desc("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.", "capability"),
+		waits:   desc("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability"),
+		limited: desc("limit_refused_total", "Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability"),
 	}
 }
 
 func (d *fleetDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.backends, d.panicking, d.ejections, d.retries}
+	return []*prometheus.Desc{d.backends, d.panicking, d.ejections, d.retries, d.places, d.waiting, d.waits, d.limited}
 }
 
 func (d *fleetDescs) collect(ch chan<- prometheus.Metric, f *Fleet) {
@@ -65,11 +76,18 @@ func (d *fleetDescs) collect(ch chan<- prometheus.Metric, f *Fleet) {
 		panicking = 1
 	}
 	gauge(d.panicking, panicking)
-	count := func(desc *prometheus.Desc, n int64, result string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), name, result)
+	count := func(desc *prometheus.Desc, n int64, result ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), append([]string{name}, result...)...)
 	}
 	count(d.ejections, f.Ejections, "ejected")
 	count(d.ejections, f.Spared, "spared")
 	count(d.retries, f.Retries, "sent")
 	count(d.retries, f.RetriesDenied, "denied")
+	if f.Limited {
+		gauge(d.places, f.PlacesUsed, "used")
+		gauge(d.places, max(f.Places-f.PlacesUsed, 0), "free")
+		gauge(d.waiting, f.Waiting)
+		count(d.waits, f.Waits)
+		count(d.limited, f.LimitRefused)
+	}
 }

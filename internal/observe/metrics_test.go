@@ -50,6 +50,7 @@ func TestMetricsCount(t *testing.T) {
 	m.WatchUpstreams(func() int { return 3 })
 	m.WatchFleets(slices.Values([]observe.Fleet{{
 		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, Spared: 6, Retries: 7, RetriesDenied: 8,
+		Limited: true, Places: 9, PlacesUsed: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
 	}, {Capability: "calm"}}))
 	r := observe.NewRecorder(m, nil)
 	weather := m.Capability("weather")
@@ -98,6 +99,11 @@ func TestMetricsCount(t *testing.T) {
 		`capgate_ejections_total{capability="trouble",result="spared"}`:                                 "6",
 		`capgate_retries_total{capability="trouble",result="sent"}`:                                     "7",
 		`capgate_retries_total{capability="trouble",result="denied"}`:                                   "8",
+		`capgate_fleet_places{capability="trouble",state="used"}`:                                       "3",
+		`capgate_fleet_places{capability="trouble",state="free"}`:                                       "6",
+		`capgate_fleet_waiting{capability="trouble"}`:                                                   "10",
+		`capgate_limit_waits_total{capability="trouble"}`:                                               "11",
+		`capgate_limit_refused_total{capability="trouble"}`:                                             "12",
 		`capgate_upstream_connections`:                                                                  "3",
 	} {
 		if got[series] != want {

@@ -1,0 +1,194 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/router"
+)
+
+// crowded counts the calls that a backend has at once. Each takes some time.
+type crowded struct{ now, most, all atomic.Int64 }
+
+func (c *crowded) option() grpc.ServerOption {
+	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		c.all.Add(1)
+		n := c.now.Add(1)
+		defer c.now.Add(-1)
+		for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+		}
+		<-time.After(2 * time.Millisecond) // a tool's work
+		return handler(ctx, req)
+	})
+}
+
+// Three gateways and one Redis never give a backend more calls than its limit, and all
+// calls are answered.
+func TestMaxConcurrentOfThreeGateways(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ limit, backends int }{"one at a time": {1, 1}, "three of each": {3, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := gatewaytest.StartRedis(t)
+			var crowds []*crowded
+			var addrs []string
+			for range test.backends {
+				c := &crowded{}
+				crowds = append(crowds, c)
+				addrs = append(addrs, gatewaytest.NewCapability("b").Serve(t, call.Doc, c.option()).Addr)
+			}
+			const gateways, workers, each = 3, 8, 15
+			var work sync.WaitGroup
+			for range gateways {
+				g := gatewaytest.Start(t, gatewaytest.Options{Slots: redis.Slots(t), Fleets: []gatewaytest.Fleet{{
+					Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: addrs,
+					Limit: router.Limit{PerBackend: test.limit, Wait: time.Hour},
+				}}})
+				client := gatewaytest.NewClient(g.Conn(t), call.Live)
+				for range workers {
+					work.Go(func() {
+						for range each {
+							if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			work.Wait()
+			var all int64
+			for i, c := range crowds {
+				all += c.all.Load()
+				if most := c.most.Load(); most > int64(test.limit) || most == 0 {
+					t.Errorf("backend %d had %d calls at once, limit %d", i, most, test.limit)
+				}
+			}
+			if all != gateways*workers*each {
+				t.Errorf("%d calls, want %d", all, gateways*workers*each)
+			}
+		})
+	}
+}
+
+// waitWaiting waits until so many calls wait at a gateway.
+func waitWaiting(t *testing.T, g *gatewaytest.Gateway, n float64) {
+	t.Helper()
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.After(gatewaytest.Patience); g.Metrics(t)[`capgate_fleet_waiting{capability="caps"}`] != n; {
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("waited for %v calls to wait", n)
+		}
+	}
+}
+
+// Who waits may leave, or run out of time; when too many wait, one more is refused; and
+// when a place is free the next call goes on.
+func TestMaxConcurrentQueue(t *testing.T) {
+	t.Parallel()
+	one := gatewaytest.NewCapability("one")
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+		Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{one.Serve(t, call.Doc).Addr},
+		Limit: router.Limit{PerBackend: 1, Queue: 1, Wait: time.Hour},
+	}}})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	first := make(chan error, 1)
+	go func() { first <- invokeBlock(client)(t.Context()) }()
+	gatewaytest.Wait(t, one.Blocked(), "the first call")
+
+	leaving, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- invokeBlock(client)(leaving) }()
+	waitWaiting(t, g, 1)
+	_, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+	info := errorInfo(err)
+	if status.Code(err) != codes.ResourceExhausted || info.GetReason() != "CONCURRENCY_LIMIT" || info.GetMetadata()["capability"] != "caps" || retryDelay(err) <= 0 {
+		t.Errorf("%v, %v, retry after %v", err, info, retryDelay(err))
+	}
+	resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`)
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "CONCURRENCY_LIMIT") {
+		t.Errorf("REST: %s, Retry-After %q, %s", resp.Status, resp.Header.Get("Retry-After"), body)
+	}
+	leave()
+	if err := <-left; status.Code(err) != codes.Canceled {
+		t.Error(err)
+	}
+	waitWaiting(t, g, 0)
+
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.Invoke(short, request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.DeadlineExceeded {
+		t.Error(err)
+	}
+	waitWaiting(t, g, 0)
+
+	next := make(chan error, 1)
+	go func() {
+		_, err := client.StreamInvoke(t.Context(), request(gatewaytest.Echo, `{}`))
+		next <- err
+	}()
+	waitWaiting(t, g, 1)
+	one.Release()
+	for _, ended := range []chan error{first, next} {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(one.Seen()); n != 2 {
+		t.Errorf("the backend got %d calls, want 2", n)
+	}
+	m := g.Metrics(t)
+	if m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 || m[`capgate_fleet_places{capability="caps",state="free"}`] != 1 ||
+		m[`capgate_limit_refused_total{capability="caps"}`] != 2 || m[`capgate_limit_waits_total{capability="caps"}`] < 2 {
+		t.Errorf("%v", m)
+	}
+}
+
+// A backend that dies with all its places taken gives them back, and what waited goes to
+// the others. Translated calls have one place, not two.
+func TestMaxConcurrentOfADyingBackend(t *testing.T) {
+	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
+		one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
+		dying, other := one.Serve(t, backend), two.Serve(t, backend)
+		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
+			Capability: "caps", Dialect: backend, Unprobed: true, Backends: []string{dying.Addr, other.Addr},
+			Idempotent: []string{"*"}, Limit: router.Limit{PerBackend: 1, Wait: time.Hour},
+		}}})
+		c := gatewaytest.NewClient(g.Conn(t), client)
+		ended := make(chan error, 2)
+		for range 2 {
+			go func() { ended <- invokeBlock(c)(t.Context()) }()
+		}
+		gatewaytest.Wait(t, one.Blocked(), "a call at one")
+		gatewaytest.Wait(t, two.Blocked(), "a call at the other")
+		dying.Stop() // its call waits for the other backend
+		waitWaiting(t, g, 1)
+		two.Release()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		for range 3 {
+			if _, err := c.Upload(to(t.Context(), "caps"), gatewaytest.File{Name: "f"}); err != nil {
+				t.Error(err)
+			}
+		}
+		if m := g.Metrics(t); m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 {
+			t.Errorf("%v", m)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/router"
+)
+
+// enter is route for a limited fleet: the call may have to wait for a place. Its deadline
+// counts meanwhile.
+func (h *handler) enter(s *relay.Stream, t *transit) {
+	t.bound(s)
+	waiter, a := t.fleet.Enter(router.Entrant{Tenant: t.call.Tenant, Backend: t.place.Backend, Tried: t.target}, func() func(router.Admission) bool {
+		parked := s.Park()
+		return func(a router.Admission) bool {
+			return parked.Resume(func(s *relay.Stream) { h.entered(s, transitOf(s), a) })
+		}
+	})
+	if t.waiter = waiter; waiter == nil {
+		h.entered(s, t, a)
+	}
+}
+
+// entered goes on with a call that has a place, or gets none.
+func (h *handler) entered(s *relay.Stream, t *transit, a router.Admission) {
+	t.waiter = nil
+	if a.Refusal == nil {
+		t.target, t.claim = a.Backend, a.Claim
+	}
+	h.routed(s, t, a.Refusal)
+}
+
+// bound sets the call's deadline: its caller's, or the fleet's.
+func (t *transit) bound(s *relay.Stream) {
+	asked, has := s.Timeout()
+	t.limit = t.fleet.Deadlines.For(t.call.Method, asked, has)
+	s.SetDeadline(t.limit)
+}
