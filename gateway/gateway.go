@@ -150,7 +150,10 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
 		Handler:           NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators}),
 		ReadHeaderTimeout: 10 * time.Second,
+		Protocols:         new(http.Protocols),
 	}
+	operators.Protocols.SetHTTP1(true)
+	operators.Protocols.SetUnencryptedHTTP2(true) // gRPC
 	ended := make(chan error, 2)
 	go func() { ended <- wrap("serve operators", operators.Serve(admin)) }()
 	go func() { ended <- wrap("serve clients", g.relay.Serve(public)) }()

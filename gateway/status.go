@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -93,8 +94,14 @@ func codeOf(k call.Kind) codes.Code {
 	return kindCodes[k]
 }
 
+// GRPCStatus turns a refusal into a status of grpc-go, for services that refuse what does
+// not come through the relay.
+func GRPCStatus(r *call.Refusal) *status.Status { return status.FromProto(protoOf(r)) }
+
 // statusOf turns a refusal into the status that goes into trailers.
-func statusOf(r *call.Refusal) relay.Status {
+func statusOf(r *call.Refusal) relay.Status { return marshal(protoOf(r)) }
+
+func protoOf(r *call.Refusal) *spb.Status {
 	details := []proto.Message{&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain, Metadata: validMetadata(r.Metadata)}}
 	if r.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
@@ -111,24 +118,27 @@ func explain(f relay.Failure) relay.Status {
 	if f == relay.NoFailure {
 		reason = "INTERNAL"
 	}
-	return newStatus(failures[f].code, failures[f].message, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain})
+	return marshal(newStatus(failures[f].code, failures[f].message, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain}))
 }
 
-// newStatus marshals a status with its details. Should that fail, which valid UTF-8
-// rules out, the caller still gets code and message.
-func newStatus(code codes.Code, message string, details ...proto.Message) relay.Status {
-	message = validUTF8(message)
-	s := &spb.Status{Code: int32(code), Message: message}
+func newStatus(code codes.Code, message string, details ...proto.Message) *spb.Status {
+	s := &spb.Status{Code: int32(code), Message: validUTF8(message)}
 	for _, d := range details {
 		if packed, err := anypb.New(d); err == nil {
 			s.Details = append(s.Details, packed)
 		}
 	}
-	status := relay.Status{Code: uint32(code), Message: message}
+	return s
+}
+
+// marshal makes a status ready for trailers. Should that fail, which valid UTF-8 rules
+// out, the caller still gets code and message.
+func marshal(s *spb.Status) relay.Status {
+	marshalled := relay.Status{Code: uint32(s.GetCode()), Message: s.GetMessage()}
 	if b, err := (proto.MarshalOptions{Deterministic: true}).Marshal(s); err == nil {
-		status.Details = b
+		marshalled.Details = b
 	}
-	return status
+	return marshalled
 }
 
 // validUTF8 makes a string fit for protobuf, which refuses any other. Refusals quote

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
@@ -35,14 +38,19 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 	return b.InFlight(), true
 }
 
-// operatorsAPI is what operators ask by JSON.
-func (p *process) operatorsAPI() *operators.API {
+// operators is what the operators' port serves below /v1/, and by gRPC.
+func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	redis := redisState(p.store)
-	return operators.New(operators.Config{
+	fleets := operators.New(operators.Config{
 		Router: p.routing, Drains: p.drains,
 		Source:  p.sourceOf,
 		Gateway: func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
 	})
+	registrations, err := registration.New(registration.Config{Registry: p.registry, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})
+	return func(mux *http.ServeMux) {
+		fleets.Mount(mux)
+		registrations.Mount(mux)
+	}, err
 }
 
 // sourceOf says what names a backend: dns or registration, else config.

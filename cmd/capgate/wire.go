@@ -59,17 +59,13 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 			p.close()
 		}
 	}()
-	if p.public, err = listen("listen", cfg.Listen); err != nil {
-		return p, err
-	}
-	if p.admin, err = listen("admin", cfg.Admin); err != nil {
+	if err = p.listen(cfg); err != nil {
 		return p, err
 	}
 	p.accessLog = observe.NewAccessLog(w, observe.AccessLogConfig{Level: p.level, Text: cfg.Log.Format == "text"})
-	v, c, _ := buildInfo()
-	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: v, Revision: c, Log: p.accessLog})
+	metrics, err := p.newMetrics()
 	if err != nil {
-		return p, fmt.Errorf("metrics: %w", err)
+		return p, err
 	}
 	if p.store, err = openStore(s.store, p.log); err != nil {
 		return p, err
@@ -94,6 +90,10 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	metrics.WatchHealth(healthStats(p.prober))
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
+	operators, err := p.operators()
+	if err != nil {
+		return p, err
+	}
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: single{},
@@ -106,10 +106,26 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		Drain:      drainOf(cfg),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
-		Operators:  p.operatorsAPI().Mount,
+		Operators:  operators,
 		Log:        p.log,
 	})
 	return p, err
+}
+
+func (p *process) listen(cfg *config.Config) (err error) {
+	if p.public, err = listen("listen", cfg.Listen); err == nil {
+		p.admin, err = listen("admin", cfg.Admin)
+	}
+	return err
+}
+
+func (p *process) newMetrics() (*observe.Metrics, error) {
+	v, c, _ := buildInfo()
+	m, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: v, Revision: c, Log: p.accessLog})
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return m, nil
 }
 
 func drainOf(cfg *config.Config) gateway.Drain {

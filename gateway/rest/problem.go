@@ -66,8 +66,14 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		h.writeRefusal(w, r, b.refused)
 		return
 	}
+	WriteProblem(w, r, err, h.status)
+}
+
+// WriteProblem answers a request with the error of a gRPC call. httpStatus is the
+// gateway's table of HTTP statuses for gRPC codes.
+func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus func(codes.Code) int) {
 	st := status.Convert(err)
-	p := problem{Status: h.status(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
+	p := problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:

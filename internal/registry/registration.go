@@ -22,7 +22,7 @@ const (
 	maxSession = 512
 	maxLease   = 64
 	// maxConcurrent is the largest limit of calls at once that a backend may name.
-	maxConcurrent = 1_000_000
+	maxConcurrent = 100_000
 )
 
 // Registration is a backend that somebody runs and told us of: a lease that its holder

@@ -1,0 +1,74 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/registry"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// What is meant where a request does not say.
+const (
+	defaultTTL    = 30 * time.Second
+	defaultWeight = 100
+)
+
+// server is capgate.v1.Registry.
+type server struct {
+	capgatepb.UnimplementedRegistryServer
+	registry Registry
+	status   func(*call.Refusal) *status.Status
+}
+
+// RegisterBackend implements capgatepb.RegistryServer.
+func (s *server) RegisterBackend(ctx context.Context, req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
+	dialect, ok := call.ParseDialect(req.GetDialect())
+	if !ok || dialect == call.Legacy {
+		return nil, s.refused(&call.Refusal{Kind: call.InvalidArgument, Reason: "REGISTRATION_INVALID",
+			Message: "dialect: it must be auto, doc or live", Metadata: map[string]string{"field": "dialect"}})
+	}
+	g := registry.Registration{
+		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,
+		Zone: req.GetZone(), Session: req.GetSession(), Dialect: dialect, MaxConcurrent: int(req.GetMaxConcurrent()),
+	}
+	if req.Ttl != nil {
+		g.TTL = req.GetTtl().AsDuration()
+	}
+	if req.Weight != nil {
+		g.Weight = int(req.GetWeight())
+	}
+	g, err := s.registry.Register(ctx, g)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp := &capgatepb.RegisterBackendResponse{Lease: g.Lease, Ttl: durationpb.New(g.TTL)}
+	for _, addr := range g.Pinned {
+		resp.Addrs = append(resp.Addrs, addr.String())
+	}
+	return resp, nil
+}
+
+// WithdrawBackend implements capgatepb.RegistryServer.
+func (s *server) WithdrawBackend(ctx context.Context, req *capgatepb.WithdrawBackendRequest) (*capgatepb.WithdrawBackendResponse, error) {
+	err := s.registry.Withdraw(ctx, registry.Key{Capability: req.GetCapability(), Addr: req.GetAddr()}, req.GetLease())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return new(capgatepb.WithdrawBackendResponse), nil
+}
+
+// refused is the registry's error as gRPC has it.
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) {
+		return status.Error(codes.Internal, err.Error())
+	}
+	return s.status(refusal).Err()
+}
