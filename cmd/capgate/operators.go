@@ -43,8 +43,9 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	redis := redisState(p.store)
 	fleets := operators.New(operators.Config{
 		Router: p.routing, Drains: p.drains,
-		Source:  p.sourceOf,
-		Gateway: func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
+		Source:   p.sourceOf,
+		ProbedBy: p.probedBy,
+		Gateway:  func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
 	})
 	registrations, err := registration.New(registration.Config{Registry: p.registry, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})
 	return func(mux *http.ServeMux) {
@@ -61,6 +62,18 @@ func (p *process) sourceOf(capability, addr string) string {
 		}
 	}
 	return "config"
+}
+
+// probedBy names the replica that probes a backend.
+func (p *process) probedBy(capability, addr string) string {
+	if s := p.prober.Snapshot(capability); s != nil {
+		for i := range s.Backends {
+			if s.Backends[i].Addr == addr {
+				return s.Backends[i].By
+			}
+		}
+	}
+	return ""
 }
 
 // readDrains takes what the other replicas know, so that no call goes to a backend that

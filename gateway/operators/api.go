@@ -15,12 +15,15 @@ type Drains interface {
 	Left(drains.Key) drains.Left
 }
 
-// Config is what an API is made of. Only Source may be nil.
+// Config is what an API is made of. Only Source and ProbedBy may be nil.
 type Config struct {
 	Router  *router.Router
 	Drains  Drains
 	Gateway func() Gateway                       // of each answer
 	Source  func(capability, addr string) string // what names a backend: config, dns or registration
+	// ProbedBy is the replica that probes a backend. The router is not told when only that
+	// changes. Default what the router was told last.
+	ProbedBy func(capability, addr string) string
 }
 
 // Gateway is the replica that answers.

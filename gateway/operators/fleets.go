@@ -106,6 +106,9 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 			since := s.Since.UTC().Truncate(time.Second)
 			b.Since = &since
 		}
+		if a.cfg.ProbedBy != nil {
+			b.ProbedBy = a.cfg.ProbedBy(f.Capability, s.Addr)
+		}
 		fleet.Backends = append(fleet.Backends, b)
 	}
 	return fleet
