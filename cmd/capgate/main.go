@@ -32,6 +32,8 @@ func commands() []command {
 		{"invoke", "call a tool through a gateway", func(ctx context.Context, args []string, std stdio) int {
 			return runInvoke(ctx, args, std.in, std.out, std.err)
 		}},
+		{"status", "show a gateway's fleets and backends, and how they are", runStatus},
+		{"drain", "take a backend out of its fleets without failing a call, or bring it back", runDrain},
 		{"version", "say which build this is", runVersion},
 	}
 }

@@ -85,22 +85,34 @@ func runServe(ctx context.Context, args []string, std stdio) int {
 // parseOnlyFlags parses a command line that has no positional arguments. When it
 // returns false the command is over with the status.
 func parseOnlyFlags(fs *flag.FlagSet, args []string, usage string, std stdio) (int, bool) {
+	_, status, ok := parseLine(fs, args, 0, usage, std)
+	return status, ok
+}
+
+// parseLine parses a command line that has at most so many positional arguments. When ok
+// is false the command is over with the status.
+func parseLine(fs *flag.FlagSet, args []string, most int, usage string, std stdio) (words []string, status int, ok bool) {
 	fs.SetOutput(io.Discard) // errors are printed below, once
-	rest, err := parseFlags(fs, args)
+	words, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(std.out, usage)
 		fs.SetOutput(std.out)
 		fs.PrintDefaults()
-		return 0, false
+		return nil, 0, false
 	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q", rest[0])
+	if err == nil && len(words) > most {
+		err = fmt.Errorf("unexpected argument %q", words[most])
 	}
 	if err != nil {
-		fmt.Fprintf(std.err, "capgate %s: %v\nTry: capgate %s -h\n", fs.Name(), err, fs.Name())
-		return exitUsage, false
+		return nil, wrongLine(fs, err, std), false
 	}
-	return 0, true
+	return words, 0, true
+}
+
+// wrongLine says what is wrong with a command line. It answers with the exit status.
+func wrongLine(fs *flag.FlagSet, err error, std stdio) int {
+	fmt.Fprintf(std.err, "capgate %s: %v\nTry: capgate %s -h\n", fs.Name(), err, fs.Name())
+	return exitUsage
 }
 
 func envOr(name, otherwise string) string {

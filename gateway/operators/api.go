@@ -46,7 +46,6 @@ func New(cfg Config) *API {
 // Mount adds what the API serves to a mux.
 func (a *API) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/fleets", a.listFleets)
-	mux.HandleFunc("GET /v1/fleets/{capability}", a.getFleet)
 	mux.HandleFunc("GET /v1/backends/{addr}", a.getBackend)
 	own := http.NewCrossOriginProtection() // an operator's browser may show others' pages
 	mux.Handle("POST /v1/backends/{target}", own.Handler(http.HandlerFunc(a.postBackend)))

@@ -105,6 +105,16 @@ func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
 	return resp.StatusCode, answer
 }
 
+// fleet asks for one.
+func fleet(t *testing.T, url, capability string) operators.Fleet {
+	t.Helper()
+	status, all := ask[operators.Fleets](t, "GET", url+"/v1/fleets?capability="+capability, "")
+	if status != 200 || len(all.Fleets) != 1 || all.TotalSize != 1 {
+		t.Fatalf("%d %+v", status, all)
+	}
+	return all.Fleets[0]
+}
+
 func TestFleets(t *testing.T) {
 	t.Parallel()
 	url, _, routing := start(t)
@@ -123,11 +133,10 @@ func TestFleets(t *testing.T) {
 	if got, err := json.Marshal(all.Fleets[1]); err != nil || string(got) != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	status, one := ask[operators.Fleet](t, "GET", url+"/v1/fleets/news", "")
-	if status != 200 || one.Backends[0].Session != "s1" || one.Backends[1].State != "off" {
-		t.Errorf("%d %+v", status, one)
+	if one := fleet(t, url, "news"); one.Backends[0].Session != "s1" || one.Backends[1].State != "off" {
+		t.Errorf("%+v", one)
 	}
-	if status, p := ask[operators.Problem](t, "GET", url+"/v1/fleets/none", ""); status != 404 || p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
+	if status, p := ask[operators.Problem](t, "GET", url+"/v1/fleets?capability=none", ""); status != 404 || p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
 		t.Errorf("%d %+v", status, p)
 	}
 }
@@ -175,7 +184,7 @@ func TestDrainAndBack(t *testing.T) {
 	if status != 200 || !b.Shared || len(b.Drains) != 1 || !b.Drains[0].Drained || b.Drains[0].InFlight != 3 || b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil {
 		t.Fatalf("%d %+v", status, b)
 	}
-	_, f := ask[operators.Fleet](t, "GET", url+"/v1/fleets/weather", "")
+	f := fleet(t, url, "weather")
 	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Usable || !f.Backends[1].Usable {
 		t.Errorf("%+v", f)
 	}
@@ -187,7 +196,7 @@ func TestDrainAndBack(t *testing.T) {
 	if status != 200 || len(b.Drains) != 2 || b.Drains[0].Drained || b.Drains[0].Since != nil {
 		t.Errorf("%d %+v", status, b)
 	}
-	if _, f = ask[operators.Fleet](t, "GET", url+"/v1/fleets/weather", ""); f.Usable != 2 {
+	if f = fleet(t, url, "weather"); f.Usable != 2 {
 		t.Errorf("%+v", f)
 	}
 	// An address of IPv6 is written as it is in the configuration, or escaped.

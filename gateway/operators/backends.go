@@ -32,8 +32,8 @@ type Drain struct {
 	Unheard    int        `json:"unheard"`   // of them that do not drain it yet
 }
 
-// drainRequest is the body of :drain and :undrain.
-type drainRequest struct {
+// DrainRequest is the body of :drain and :undrain.
+type DrainRequest struct {
 	Capability string `json:"capability"` // only in this fleet; "": in all that have it
 	Force      bool   `json:"force"`      // also if a fleet would have no other backend
 }
@@ -42,7 +42,7 @@ func (a *API) getBackend(w http.ResponseWriter, r *http.Request) {
 	addr := r.PathValue("addr")
 	fleets := a.having(addr, r.URL.Query().Get("capability"))
 	if len(fleets) == 0 {
-		unknownBackend(w, addr)
+		unknownBackend(w, addr, r.URL.Query().Get("capability"))
 		return
 	}
 	write(w, http.StatusOK, a.backend(addr, fleets))
@@ -61,7 +61,7 @@ func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained bool) {
-	var req drainRequest
+	var req DrainRequest
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
@@ -70,7 +70,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	}
 	fleets := a.having(addr, req.Capability)
 	if len(fleets) == 0 {
-		unknownBackend(w, addr)
+		unknownBackend(w, addr, req.Capability)
 		return
 	}
 	var keys []drains.Key
@@ -130,6 +130,10 @@ func (a *API) backend(addr string, fleets []*router.Fleet) BackendDrains {
 	return answer
 }
 
-func unknownBackend(w http.ResponseWriter, addr string) {
-	refuse(w, http.StatusNotFound, "NOT_FOUND", "BACKEND_UNKNOWN", "no such fleet has the backend "+addr)
+func unknownBackend(w http.ResponseWriter, addr, capability string) {
+	detail := "no fleet has the backend " + addr
+	if capability != "" {
+		detail = "no fleet " + capability + " has the backend " + addr
+	}
+	refuse(w, http.StatusNotFound, "NOT_FOUND", "BACKEND_UNKNOWN", detail)
 }

@@ -1,8 +1,7 @@
 // Package operators is what operators ask a gateway by JSON over HTTP: which fleets there
 // are and how their backends stand, and that a backend be drained.
 //
-//	GET  /v1/fleets?page_size=&page_token=   all fleets, by capability
-//	GET  /v1/fleets/{capability}             one
+//	GET  /v1/fleets?page_size=&page_token=   all fleets, by capability; with &capability= one
 //	GET  /v1/backends/{addr}                 a backend of any fleet, and what is left of a drain
 //	POST /v1/backends/{addr}:drain           {"capability": "", "force": false}
 //	POST /v1/backends/{addr}:undrain         {"capability": ""}

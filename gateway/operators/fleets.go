@@ -68,6 +68,13 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fleets := slices.Clone(a.cfg.Router.Table().Fleets())
+	if name := r.URL.Query().Get("capability"); name != "" {
+		fleets = slices.DeleteFunc(fleets, func(f *router.Fleet) bool { return f.Capability != name })
+		if len(fleets) == 0 {
+			refuse(w, http.StatusNotFound, "NOT_FOUND", "CAPABILITY_UNKNOWN", "no fleet serves this capability")
+			return
+		}
+	}
 	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
 	page := Fleets{Gateway: a.cfg.Gateway(), Fleets: []Fleet{}, TotalSize: len(fleets)}
 	first, found := slices.BinarySearchFunc(fleets, string(after), func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
@@ -82,15 +89,6 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 		page.Fleets = append(page.Fleets, a.fleet(f))
 	}
 	write(w, http.StatusOK, page)
-}
-
-func (a *API) getFleet(w http.ResponseWriter, r *http.Request) {
-	f := a.cfg.Router.Table().Fleet(r.PathValue("capability"))
-	if f == nil {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "CAPABILITY_UNKNOWN", "no fleet serves this capability")
-		return
-	}
-	write(w, http.StatusOK, a.fleet(f))
 }
 
 func (a *API) fleet(f *router.Fleet) Fleet {

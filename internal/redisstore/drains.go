@@ -27,7 +27,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 		calls.WriteString(strconv.FormatInt(n, 10) + " " + drainField(key) + "\n")
 	}
 	t := tag{"drains"}
-	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state")}
+	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state"), d.key(t, "ended")}
 	answer, err := d.run(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
 		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving, drains.Most).Slice()
 	if err != nil {
@@ -103,7 +103,7 @@ func pairs(v any) map[string]string {
 
 // drainsScript writes with pcall: a Redis that is full can still be read.
 var drainsScript = newScript(`
-local backends, calls, state = KEYS[1], KEYS[2], KEYS[3]
+local backends, calls, state, ended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local channel, new, replica, known_epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most = tonumber(ARGV[11])
 local t = redis.call('TIME')
@@ -125,12 +125,20 @@ local function add(field, since)
   if write('HSET', backends, field, since .. ' ' .. now) then changed = true end
 end
 if known_epoch ~= '' and known_epoch ~= epoch then
-  for since, field in string.gmatch(ARGV[7], '(%d+) ([^\n]+)\n') do add(field, since) end
+  for since, field in string.gmatch(ARGV[7], '(%d+) ([^\n]+)\n') do
+    if not redis.call('ZSCORE', ended, field) then add(field, since) end
+  end
 end
-for field in string.gmatch(ARGV[5], '([^\n]+)\n') do add(field, now) end
+for field in string.gmatch(ARGV[5], '([^\n]+)\n') do
+  write('ZREM', ended, field)
+  add(field, now)
+end
 for field in string.gmatch(ARGV[6], '([^\n]+)\n') do
   if write('HDEL', backends, field) == 1 then changed = true end
+  write('ZADD', ended, now, field)
 end
+write('ZREMRANGEBYSCORE', ended, '-inf', now - 3600000)
+write('ZREMRANGEBYRANK', ended, 0, -most - 1)
 for field in string.gmatch(ARGV[8], '([^\n]+)\n') do
   local since, seen = string.match(redis.call('HGET', backends, field) or '', '^(%d+) (%d+)$')
   if since and now - tonumber(seen) > 60000 then write('HSET', backends, field, since .. ' ' .. now) end

@@ -144,7 +144,7 @@ func TestDrainsAreGivenBack(t *testing.T) {
 		}
 		p := store.Probe()
 		err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
-			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state")).Err()
+			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state"), p.KeyOf("drains", "ended")).Err()
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -152,6 +152,29 @@ func TestDrainsAreGivenBack(t *testing.T) {
 		b, _ := join(t, "b", open())
 		b.wait(t, key)
 		a.wait(t, key)
+	})
+}
+
+// An end is not undone by a replica that has not heard of it when Redis comes back empty.
+func TestDrainsEndedStayEnded(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		board := open().Drains()
+		key, other := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather", Addr: "10.0.0.2:50051"}
+		exchange := func(r drains.Report) []drains.Drain {
+			v, err := board.Exchange(t.Context(), r)
+			if err != nil || !v.Written {
+				t.Fatal(v, err)
+			}
+			return v.Drains
+		}
+		exchange(drains.Report{Replica: "a", Epoch: "of what was lost", End: []drains.Key{key}})
+		unheard := drains.Report{Replica: "b", Epoch: "of what was lost", Held: []drains.Drain{{Key: key, Since: time.Now()}, {Key: other, Since: time.Now()}}}
+		if got := exchange(unheard); len(got) != 1 || got[0].Key != other {
+			t.Error(got)
+		}
+		if got := exchange(drains.Report{Replica: "a", Set: []drains.Key{key}}); len(got) != 2 {
+			t.Error(got)
+		}
 	})
 }
 

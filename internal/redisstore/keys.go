@@ -18,6 +18,7 @@ import "strings"
 //	{tenant:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after
 //	{drains}:calls            hash     none       replica → when it reported, ms, and the calls that it has at drained backends; gone after 15 s
+//	{drains}:ended            sorted   none       fields whose drain was ended in the last hour, by when, ms: who has not heard does not give them back
 //	{drains}:state            hash     none       epoch: another one when everything was lost
 //	{slots:capability:addr}   hash     5 s        replica → places at that backend, calls that wait, since when, when said, until when, number
 //

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/gateway/operators"
+)
+
+const drainUsage = `Usage: capgate drain --backend HOST:PORT [flags]
+
+Takes a backend out of its fleets at all replicas of the gateway, and waits until no call
+is in flight there. It gets no new calls then but those of sessions that live there, until
+capgate drain --undo brings it back. The drain outlives a restart of the gateway.
+
+Exit status: 0, or 1 if calls are left after --timeout (the drain stays), 2 for a wrong
+command line, 3 if the gateway could not be reached or refused.
+
+Flags:
+`
+
+// drainPoll is the time from one look at what is left to the next.
+const drainPoll = 250 * time.Millisecond
+
+// draining is capgate drain, as the command line describes it.
+type draining struct {
+	port    *operatorsPort
+	backend string
+	request operators.DrainRequest
+	undo    bool
+	timeout time.Duration
+	out     io.Writer
+}
+
+// errCallsLeft is a drain that is not over in time.
+var errCallsLeft = errors.New("not over")
+
+func runDrain(ctx context.Context, args []string, std stdio) int {
+	d := draining{out: std.out}
+	fs := flag.NewFlagSet("drain", flag.ContinueOnError)
+	admin := addAdmin(fs)
+	fs.StringVar(&d.backend, "backend", "", "`host:port` of the backend, as capgate status shows it")
+	fs.StringVar(&d.request.Capability, "capability", "", "only in the fleet of this `name`; else in all that have the backend")
+	fs.BoolVar(&d.request.Force, "force", false, "also if a fleet has no other backend, so that its calls will be refused")
+	fs.BoolVar(&d.undo, "undo", false, "bring the backend back")
+	fs.DurationVar(&d.timeout, "timeout", 2*time.Minute, "wait this `duration` for calls to end; 0: do not wait")
+	if status, ok := parseOnlyFlags(fs, args, drainUsage, std); !ok {
+		return status
+	}
+	var err error
+	switch {
+	case d.backend == "":
+		err = errors.New("--backend says which one")
+	case d.timeout < 0:
+		err = errors.New("--timeout must not be negative")
+	default:
+		d.port, err = newOperatorsPort(*admin)
+	}
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	switch err := d.run(ctx); {
+	case err == nil:
+		return 0
+	case errors.Is(err, errCallsLeft):
+		fmt.Fprintf(std.err, "capgate drain: %v\n", err)
+		return exitCallsLeft
+	default:
+		fmt.Fprintf(std.err, "capgate drain: %v\n", err)
+		return exitTransport
+	}
+}
+
+// exitCallsLeft is the exit status of a drain that stays, with calls in flight.
+const exitCallsLeft = 1
+
+func (d *draining) run(ctx context.Context) error {
+	path := "/v1/backends/" + url.PathEscape(d.backend)
+	var state operators.BackendDrains
+	if d.undo {
+		d.request.Force = false
+		if err := d.port.ask(ctx, http.MethodPost, path+":undrain", d.request, &state); err != nil {
+			return err
+		}
+		fmt.Fprintf(d.out, "%s is back in %s\n", d.backend, fleetsOf(state))
+		if !state.Shared {
+			fmt.Fprintln(d.out, "redis is away: the other replicas will hear of it when it is back")
+		}
+		return nil
+	}
+	if err := d.port.ask(ctx, http.MethodPost, path+":drain", d.request, &state); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "%s gets no new calls in %s\n", d.backend, fleetsOf(state))
+	if d.timeout == 0 {
+		return nil
+	}
+	return d.await(ctx, path)
+}
+
+// await waits until no calls are left, at any replica.
+func (d *draining) await(ctx context.Context, path string) error {
+	if d.request.Capability != "" {
+		path += "?capability=" + url.QueryEscape(d.request.Capability)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	ticker := time.NewTicker(drainPoll)
+	defer ticker.Stop()
+	for told := "what is left could not be asked"; ; {
+		var state operators.BackendDrains
+		err := d.port.ask(ctx, http.MethodGet, path, nil, &state)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("the drain stays, but what is left is not known: %w", err)
+		}
+		if err == nil {
+			left, over := leftOf(state)
+			if over {
+				fmt.Fprintln(d.out, left)
+				return nil
+			}
+			if left != told {
+				fmt.Fprintln(d.out, left)
+				told = left
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w after %v: %s; the drain stays", errCallsLeft, d.timeout, told)
+		}
+	}
+}
+
+// leftOf says what a drain waits for, and if it is over.
+func leftOf(state operators.BackendDrains) (left string, over bool) {
+	var calls int64
+	var unheard, replicas int
+	drained := true
+	for _, d := range state.Drains {
+		calls += d.InFlight
+		unheard, replicas = max(unheard, d.Unheard), max(replicas, d.Replicas)
+		drained = drained && d.Drained
+	}
+	switch {
+	case !drained:
+		return "somebody has brought it back", false
+	case !state.Shared:
+		return "redis is away: the other replicas will hear of it when it is back; " + count(int(calls), "call") + " in flight at this one", false
+	case unheard > 0:
+		return count(unheard, "replica") + " of " + fmt.Sprint(replicas) + " did not hear of it yet", false
+	case calls > 0:
+		return count(int(calls), "call") + " in flight at " + count(replicas, "replica"), false
+	default:
+		return "no call is in flight there, at " + count(replicas, "replica"), true
+	}
+}
+
+func fleetsOf(state operators.BackendDrains) string {
+	names := make([]string, len(state.Drains))
+	for i, d := range state.Drains {
+		names[i] = d.Capability
+	}
+	return strings.Join(names, ", ")
+}

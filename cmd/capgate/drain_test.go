@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// replicas are gateways with one Redis, and the backends "first" and "second".
+type replicas struct {
+	redis         *redistest.Server
+	first, second *gatewaytest.Capability
+	one, two      string // their addresses
+	file          string
+}
+
+func newReplicas(t *testing.T) *replicas {
+	t.Helper()
+	r := &replicas{redis: redistest.Start(t), first: gatewaytest.NewCapability("first"), second: gatewaytest.NewCapability("second")}
+	r.one, r.two = r.first.Serve(t, call.Doc).Addr, r.second.Serve(t, call.Doc).Addr
+	var files configMap
+	files.put(t, map[string]string{"capgate.yaml": configOf("redis: "+r.redis.URL(), r.one, r.two)})
+	r.file = files.file("capgate.yaml")
+	return r
+}
+
+// drain runs capgate drain to its end, which must be good.
+func drain(t *testing.T, admin string, args ...string) (stdout string) {
+	t.Helper()
+	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"drain"}, args...)...)
+	if exit != 0 || stderr != "" {
+		t.Fatalf("capgate drain %q: exit status %d: %s%s", args, exit, stdout, stderr)
+	}
+	return stdout
+}
+
+// invoke calls a tool of caps and answers when it has.
+func invoke(client docpb.CapabilityClient, tool string) <-chan error {
+	answered := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
+		answered <- err
+	}()
+	return answered
+}
+
+// What one replica is asked to drain all do, under load and without failing a call, and
+// one that starts later too.
+func TestDrainForAllReplicas(t *testing.T) {
+	t.Parallel()
+	r := newReplicas(t)
+	a, publicA, adminA := serve(t, nil, "--config", r.file)
+	b, publicB, adminB := serve(t, nil, "--config", r.file)
+	clientA, clientB := dial(t, publicA), dial(t, publicB)
+
+	if out := drain(t, adminA, "--backend", r.two); !strings.HasSuffix(out, "no call is in flight there, at 2 replicas\n") {
+		t.Errorf("%q", out)
+	}
+	blocked := invoke(clientB, gatewaytest.Block)
+	gatewaytest.Wait(t, r.first.Blocked(), "the call at the only backend that is not drained")
+	drain(t, adminB, "--backend", r.two, "--undo")
+	waitPage(t, "http://"+adminA+"/v1/fleets", `"usable":2`)
+
+	loadA, loadB := startLoad(t, 2, clientA), startLoad(t, 2, clientB)
+	draining := start(t, nil, "drain", "--backend", r.one, "--admin", adminA)
+	draining.stdout.wait(t, draining, "\n1 call in flight at 2 replicas\n")
+	before := len(r.first.Seen())
+	loadA.more(t, 50)
+	loadB.more(t, 50)
+	if n := len(r.first.Seen()) - before; n > 4 {
+		t.Errorf("%d calls came to a drained backend", n)
+	}
+	r.first.Release()
+	if exit := draining.wait(t); exit != 0 || !strings.HasSuffix(draining.stdout.String(), "no call is in flight there, at 2 replicas\n") {
+		t.Errorf("exit status %d: %s%s", exit, draining.stdout, draining.stderr)
+	}
+	if err := <-blocked; err != nil {
+		t.Error("the call that was there: ", err)
+	}
+
+	loadB.end()
+	b.stop(t)
+	b, publicB, adminB = serve(t, nil, "--config", r.file)
+	before = len(r.first.Seen())
+	loadB = startLoad(t, 2, dial(t, publicB))
+	loadB.more(t, 50)
+	if n := len(r.first.Seen()) - before; n > 0 {
+		t.Errorf("%d calls came to a drained backend by a replica that started later", n)
+	}
+	drain(t, adminB, "--backend", r.one, "--undo")
+	for _, admin := range []string{adminA, adminB} {
+		waitPage(t, "http://"+admin+"/v1/fleets", `"usable":2`)
+	}
+	loadA.end()
+	loadB.end()
+	if n := loadA.failed.Load() + loadB.failed.Load(); n > 0 {
+		t.Errorf("%d calls failed", n)
+	}
+	a.stop(t)
+	b.stop(t)
+}
+
+// While Redis is away a replica drains by itself and says so; the others hear of it when
+// Redis is back, and is empty.
+func TestDrainWithoutRedis(t *testing.T) {
+	t.Parallel()
+	r := newReplicas(t)
+	_, public, admin := serve(t, nil, "--config", r.file)
+	_, _, other := serve(t, nil, "--config", r.file)
+	drain(t, other, "--backend", r.one)
+	r.redis.Kill()
+	waitPage(t, "http://"+admin+"/readyz", `"redis":"away"`)
+
+	drain(t, admin, "--backend", r.one, "--undo")
+	exit, stdout, stderr := runProgram(t, nil, "drain", "--backend", r.two, "--timeout", "1ms", "--admin", admin)
+	if exit != 1 || !strings.Contains(stderr, "the drain stays") || !strings.Contains(stdout+stderr, r.two) {
+		t.Errorf("exit status %d: %s%s", exit, stdout, stderr)
+	}
+	if err := <-invoke(dial(t, public), gatewaytest.Echo); err != nil {
+		t.Error(err)
+	}
+	if n := len(r.second.Seen()); n > 0 {
+		t.Errorf("%d calls came to a drained backend", n)
+	}
+	r.redis.Restart()
+	waitStatus(t, other, r.one, "up")
+	waitStatus(t, other, r.two, "draining")
+	waitStatus(t, admin, r.one, "up")
+	waitStatus(t, admin, r.two, "draining")
+}
+
+func TestDrainRefused(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
+	_, _, admin := serve(t, nil, "--config", configFile(t, backend.Addr, ""))
+	nobody := gatewaytest.Unreachable(t)
+	for _, test := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{"--backend", "10.0.0.9:1"}, 3, "no fleet has the backend 10.0.0.9:1"},
+		{[]string{"--backend", "10.0.0.9:1", "--undo"}, 3, "no fleet has the backend 10.0.0.9:1"},
+		{[]string{"--backend", backend.Addr, "--capability", "none"}, 3, "no fleet none has the backend " + backend.Addr},
+		{[]string{"--backend", backend.Addr}, 3, "no other backend could take the calls of caps"},
+		{[]string{"--backend", backend.Addr, "--admin", nobody}, 3, "--admin or CAPGATE_ADMIN says where it is"},
+		{[]string{"--backend", backend.Addr, "--admin", backend.Addr}, 3, ""},
+		{nil, 2, "--backend says which one"},
+		{[]string{"--backend", backend.Addr, "--timeout", "-1s"}, 2, "--timeout must not be negative"},
+		{[]string{"--backend", backend.Addr, "--admin", "nowhere"}, 2, "want host:port or a URL"},
+		{[]string{"--backend", backend.Addr, "--admin", "ftp://user:hush@h"}, 2, "http or https"},
+		{[]string{backend.Addr}, 2, "unexpected argument"},
+	} {
+		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"drain"}, test.args...)...)
+		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "hush") {
+			t.Errorf("%q: exit status %d: %s%s", test.args, exit, stdout, stderr)
+		}
+	}
+	out := drain(t, admin, "--backend", backend.Addr, "--force", "--timeout", "0")
+	if out != fmt.Sprintf("%s gets no new calls in caps\n", backend.Addr) {
+		t.Errorf("%q", out)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/capgate/capgate/gateway/operators"
+)
+
+const statusUsage = `Usage: capgate status [flags] [CAPABILITY]
+
+Shows the fleets of a gateway: their backends, in what state each is, why and since when,
+which replica probes it, and the calls and latency that the replica that is asked sees.
+With --json it prints one line, an object as of GET /v1/fleets; with --watch too, a line
+for each look.
+
+Exit status: 0, or 2 for a wrong command line, 3 if the gateway could not be reached.
+
+Flags:
+`
+
+// showing is capgate status, as the command line describes it.
+type showing struct {
+	port       *operatorsPort
+	capability string // "": all
+	json       bool
+	std        stdio
+}
+
+func runStatus(ctx context.Context, args []string, std stdio) int {
+	s := showing{std: std}
+	fs := flag.NewFlagSet("status", flag.ContinueOnError)
+	admin := addAdmin(fs)
+	fs.BoolVar(&s.json, "json", false, "print JSON")
+	watch := fs.Bool("watch", false, "look again and again, until Ctrl-C")
+	every := fs.Duration("every", 2*time.Second, "`duration` from one look of --watch to the next")
+	words, status, ok := parseLine(fs, args, 1, statusUsage, std)
+	if !ok {
+		return status
+	}
+	var err error
+	if *every <= 0 {
+		err = errors.New("--every must be more than 0s")
+	} else {
+		s.port, err = newOperatorsPort(*admin)
+	}
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	if len(words) == 1 {
+		s.capability = words[0]
+	}
+	err = s.show(ctx, "")
+	if err == nil && *watch {
+		s.watch(ctx, *every)
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "capgate status: %v\n", err)
+		return exitTransport
+	}
+	return 0
+}
+
+// watch shows the fleets until ctx ends, and goes on when the gateway does not answer.
+func (s *showing) watch(ctx context.Context, every time.Duration) {
+	before := "\n"
+	if s.json {
+		before = ""
+	} else if isTerminal(s.std.out) {
+		before = "\x1b[H\x1b[2J" // from the top of an empty screen
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := s.show(ctx, before); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(s.std.err, "capgate status: %v\n", err)
+		}
+	}
+}
+
+// show asks once, and prints the answer behind the text before.
+func (s *showing) show(ctx context.Context, before string) error {
+	all, err := s.fleets(ctx)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		line, err := json.Marshal(all)
+		if err == nil {
+			_, err = fmt.Fprintf(s.std.out, "%s\n", line)
+		}
+		return err
+	}
+	_, err = fmt.Fprint(s.std.out, before+statusTable(all, time.Now()))
+	return err
+}
+
+// fleets are all that the gateway has, or the one that was asked for.
+func (s *showing) fleets(ctx context.Context) (all operators.Fleets, err error) {
+	all.Fleets = []operators.Fleet{}
+	for token := ""; ; {
+		var page operators.Fleets
+		query := url.Values{"page_size": {fmt.Sprint(operators.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
+		if err := s.port.ask(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, &page); err != nil {
+			return all, err
+		}
+		all.Gateway, all.TotalSize = page.Gateway, page.TotalSize
+		all.Fleets = append(all.Fleets, page.Fleets...)
+		if token = page.NextPageToken; token == "" {
+			return all, nil
+		}
+	}
+}
+
+// isTerminal says whether what is written to w is for a person.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
