@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/strictyaml"
 	"github.com/capgate/capgate/router"
 )
 
@@ -182,7 +183,7 @@ func logFailure(log *slog.Logger, file string, err error) {
 			log.Error(what, "file", file, "reason", fmt.Sprintf("and %s", count(len(problems)-i, "more problem")))
 			return
 		}
-		var at config.Error
+		var at strictyaml.Error
 		if errors.As(problem, &at) {
 			log.Error(what, "file", at.File, "line", at.Line, "field", at.Path, "reason", at.Text)
 		} else {
@@ -193,7 +194,7 @@ func logFailure(log *slog.Logger, file string, err error) {
 
 // problemsOf takes an error apart.
 func problemsOf(err error) []error {
-	var of config.Errors
+	var of strictyaml.Errors
 	if errors.As(err, &of) {
 		all := make([]error, len(of))
 		for i := range of {

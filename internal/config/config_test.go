@@ -146,8 +146,8 @@ func TestParseErrors(t *testing.T) {
 		file string
 		want []string
 	}{
-		"empty":             {"", []string{`f:1: fleets: the file is empty; at least one fleet`}},
-		"only a comment":    {"# nothing\n", []string{`f:1: fleets: the file is empty`}},
+		"empty":             {"", []string{`f:1: the file is empty; at least one fleet`}},
+		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
 		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, dns, domains, drain, fleets, `}},

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictyaml"
 )
 
-func (p *parser) class(f *Fleet) field {
+func (p *parser) class(f *Fleet) strictyaml.Field {
 	var s string
-	return p.text(&s, func(v string) string {
+	return p.Text(&s, func(v string) string {
 		c, ok := call.ParseClass(v)
 		if !ok {
 			return fmt.Sprintf("%q is not a class; it must be tool or environment", v)
@@ -19,8 +20,8 @@ func (p *parser) class(f *Fleet) field {
 	})
 }
 
-func (p *parser) affinity(to *string) field {
-	return p.text(to, func(v string) string {
+func (p *parser) affinity(to *string) strictyaml.Field {
+	return p.Text(to, func(v string) string {
 		if v != "session" && v != "none" {
 			return fmt.Sprintf("%q is not possible; it must be session or none", v)
 		}
@@ -28,9 +29,9 @@ func (p *parser) affinity(to *string) field {
 	})
 }
 
-func (p *parser) artifacts(f *Fleet) field {
+func (p *parser) artifacts(f *Fleet) strictyaml.Field {
 	var s string
-	return p.text(&s, func(v string) string {
+	return p.Text(&s, func(v string) string {
 		if v != "own" && v != "shared" {
 			return fmt.Sprintf("%q is not possible; it must be own or shared", v)
 		}
@@ -40,15 +41,15 @@ func (p *parser) artifacts(f *Fleet) field {
 }
 
 // period reads how long something is to be remembered.
-func (p *parser) period(to *time.Duration) field {
+func (p *parser) period(to *time.Duration) strictyaml.Field {
 	const least, most = 10 * time.Second, 720 * time.Hour
 	var d time.Duration
-	read := p.duration(&d, least)
-	return func(at place) {
+	read := p.Duration(&d, least)
+	return func(at strictyaml.Place) {
 		read(at)
 		switch {
 		case d > most:
-			p.fail(at, "%s is too long; at most %s", d, most)
+			p.Fail(at, "%s is too long; at most %s", d, most)
 		case d > 0:
 			*to = d
 		}

@@ -7,33 +7,34 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 // backend reads an address, or a mapping that has one.
-func (p *parser) backend(f *Fleet) field {
+func (p *parser) backend(f *Fleet) strictyaml.Field {
 	seen := map[string]bool{}
-	return func(at place) {
+	return func(at strictyaml.Place) {
 		b := DefaultBackend("")
 		where := at
-		if kindOf(at.node) != yaml.MappingNode {
-			p.text(&b.Addr, checkBackend)(at)
+		if kindOf(at.Node) != yaml.MappingNode {
+			p.Text(&b.Addr, checkBackend)(at)
 		} else {
-			where = at.child("addr")
-			p.mapping(at, map[string]field{
-				"addr":    p.text(&b.Addr, checkBackend),
-				"weight":  p.integer(&b.Weight, 0, 10_000),
-				"zone":    p.text(&b.Zone, checkZone),
-				"session": p.text(&b.Session, checkSession),
+			where = at.Child("addr")
+			p.Mapping(at, map[string]strictyaml.Field{
+				"addr":    p.Text(&b.Addr, checkBackend),
+				"weight":  p.Integer(&b.Weight, 0, 10_000),
+				"zone":    p.Text(&b.Zone, checkZone),
+				"session": p.Text(&b.Session, checkSession),
 			})
 			if b.Addr == "" {
-				p.missing(at, "addr", "needed: the backend's host:port, or dns:///host:port")
+				p.Missing(at, "addr", "needed: the backend's host:port, or dns:///host:port")
 			}
 		}
 		if b.Addr == "" {
 			return
 		}
 		if seen[b.Addr] {
-			p.fail(where, "%s is given twice", b.Addr)
+			p.Fail(where, "%s is given twice", b.Addr)
 			return
 		}
 		seen[b.Addr] = true
@@ -54,56 +55,56 @@ func kindOf(node *yaml.Node) yaml.Kind {
 	return node.Kind
 }
 
-func (p *parser) ejection(f *Fleet) field {
-	return func(at place) {
+func (p *parser) ejection(f *Fleet) strictyaml.Field {
+	return func(at strictyaml.Place) {
 		e := &f.Ejection
 		standard := e.Max
 		e.Max = 0
-		p.mapping(at, map[string]field{
-			"failures":         p.integer(&e.Failures, 0, 1000),
-			"connect_failures": p.integer(&e.ConnectFailures, 0, 1000),
-			"timeout_least":    p.duration(&e.TimeoutLeast, 1),
-			"base":             p.duration(&e.Base, 10*time.Millisecond),
-			"max":              p.duration(&e.Max, 10*time.Millisecond),
+		p.Mapping(at, map[string]strictyaml.Field{
+			"failures":         p.Integer(&e.Failures, 0, 1000),
+			"connect_failures": p.Integer(&e.ConnectFailures, 0, 1000),
+			"timeout_least":    p.Duration(&e.TimeoutLeast, 1),
+			"base":             p.Duration(&e.Base, 10*time.Millisecond),
+			"max":              p.Duration(&e.Max, 10*time.Millisecond),
 		})
 		if e.Max == 0 {
 			e.Max = max(standard, e.Base)
 		}
 		if e.Max < e.Base {
-			p.fail(at.child("max"), "%s is less than base, which is %s", e.Max, e.Base)
+			p.Fail(at.Child("max"), "%s is less than base, which is %s", e.Max, e.Base)
 		}
 	}
 }
 
-func (p *parser) queue(f *Fleet) field {
-	return func(at place) {
-		p.mapping(at, map[string]field{
-			"length": p.integer(&f.Limit.Queue, 0, 10_000),
-			"wait":   p.duration(&f.Limit.Wait, 1),
+func (p *parser) queue(f *Fleet) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		p.Mapping(at, map[string]strictyaml.Field{
+			"length": p.Integer(&f.Limit.Queue, 0, 10_000),
+			"wait":   p.Duration(&f.Limit.Wait, 1),
 		})
 	}
 }
 
 // tool reads the name of an idempotent tool.
-func (p *parser) tool(f *Fleet) field {
-	return func(at place) {
+func (p *parser) tool(f *Fleet) strictyaml.Field {
+	return func(at strictyaml.Place) {
 		var tool string
-		p.text(&tool, checkTool)(at)
+		p.Text(&tool, checkTool)(at)
 		switch {
 		case tool == "":
 		case slices.Contains(f.Idempotent, tool):
-			p.fail(at, "%s is given twice", tool)
+			p.Fail(at, "%s is given twice", tool)
 		default:
 			f.Idempotent = append(f.Idempotent, tool)
 		}
 	}
 }
 
-func (p *parser) retry(f *Fleet) field {
-	return func(at place) {
-		p.mapping(at, map[string]field{
-			"share": p.ratio(&f.Retry.Share),
-			"floor": p.integer(&f.Retry.Floor, 0, 10_000),
+func (p *parser) retry(f *Fleet) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		p.Mapping(at, map[string]strictyaml.Field{
+			"share": p.Ratio(&f.Retry.Share),
+			"floor": p.Integer(&f.Retry.Floor, 0, 10_000),
 		})
 	}
 }

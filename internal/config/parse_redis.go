@@ -7,33 +7,34 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/capgate/capgate/internal/redisurl"
+	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 // redis reads an address, or a mapping that has one.
-func (p *parser) redis(at place) {
+func (p *parser) redis(at strictyaml.Place) {
 	r := &p.config.Redis
-	if kindOf(at.node) != yaml.MappingNode {
-		p.text(&r.URL, CheckRedis)(at)
+	if kindOf(at.Node) != yaml.MappingNode {
+		p.Text(&r.URL, CheckRedis)(at)
 		return
 	}
-	p.mapping(at, map[string]field{
-		"url":           p.text(&r.URL, CheckRedis),
-		"password_file": p.text(&r.PasswordFile, nil),
-		"ca_file":       p.text(&r.CAFile, nil),
-		"cert_file":     p.text(&r.CertFile, nil),
-		"key_file":      p.text(&r.KeyFile, nil),
-		"server_name":   p.text(&r.ServerName, checkServerName),
-		"timeout":       p.duration(&r.Timeout, time.Millisecond),
+	p.Mapping(at, map[string]strictyaml.Field{
+		"url":           p.Text(&r.URL, CheckRedis),
+		"password_file": p.Text(&r.PasswordFile, nil),
+		"ca_file":       p.Text(&r.CAFile, nil),
+		"cert_file":     p.Text(&r.CertFile, nil),
+		"key_file":      p.Text(&r.KeyFile, nil),
+		"server_name":   p.Text(&r.ServerName, checkServerName),
+		"timeout":       p.Duration(&r.Timeout, time.Millisecond),
 	})
 	if r.Timeout > 10*time.Second {
-		p.fail(at.child("timeout"), "%s is too long; it must be at most 10s", r.Timeout)
+		p.Fail(at.Child("timeout"), "%s is too long; it must be at most 10s", r.Timeout)
 	}
 	if (r.CertFile == "") != (r.KeyFile == "") {
-		p.fail(at, "cert_file and key_file belong together; give both or neither")
+		p.Fail(at, "cert_file and key_file belong together; give both or neither")
 	}
 	tls := r.CAFile != "" || r.CertFile != "" || r.ServerName != ""
 	if tls && !strings.HasPrefix(r.URL, "rediss") {
-		p.fail(at, "ca_file, cert_file, key_file and server_name are for TLS, which a url has that begins with rediss")
+		p.Fail(at, "ca_file, cert_file, key_file and server_name are for TLS, which a url has that begins with rediss")
 	}
 }
 

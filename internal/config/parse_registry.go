@@ -5,44 +5,46 @@ import (
 	"net/netip"
 	"path"
 	"time"
+
+	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 // backends notes that a fleet has the field, if only to say that there are none.
-func (p *parser) backends(f *Fleet, given *bool) field {
-	read := p.list(p.backend(f))
-	return func(at place) {
+func (p *parser) backends(f *Fleet, given *bool) strictyaml.Field {
+	read := p.List(p.backend(f))
+	return func(at strictyaml.Place) {
 		*given = true
 		read(at)
 	}
 }
 
-func (p *parser) dns(at place) {
+func (p *parser) dns(at strictyaml.Place) {
 	d := &p.config.DNS
-	p.mapping(at, map[string]field{
-		"server": p.text(&d.Server, func(v string) string {
+	p.Mapping(at, map[string]strictyaml.Field{
+		"server": p.Text(&d.Server, func(v string) string {
 			if a, err := netip.ParseAddrPort(v); err != nil || a.Port() == 0 {
 				return fmt.Sprintf("%q is not a server; write ip:port, as in 10.0.0.10:53", v)
 			}
 			return ""
 		}),
-		"resolve": p.durationUpTo(&d.Resolve, 10*time.Millisecond, time.Hour),
+		"resolve": p.DurationUpTo(&d.Resolve, 10*time.Millisecond, time.Hour),
 	})
 }
 
-func (p *parser) registration(at place) {
+func (p *parser) registration(at strictyaml.Place) {
 	r := &p.config.Registration
-	p.mapping(at, map[string]field{
-		"allow":              p.list(p.allowed),
-		"capabilities":       p.list(p.pattern),
-		"min_ttl":            p.durationUpTo(&r.MinTTL, time.Second, time.Hour),
-		"max":                p.integer(&r.Max, 0, 100_000),
-		"max_per_capability": p.integer(&r.MaxPerCapability, 0, 100_000),
+	p.Mapping(at, map[string]strictyaml.Field{
+		"allow":              p.List(p.allowed),
+		"capabilities":       p.List(p.pattern),
+		"min_ttl":            p.DurationUpTo(&r.MinTTL, time.Second, time.Hour),
+		"max":                p.Integer(&r.Max, 0, 100_000),
+		"max_per_capability": p.Integer(&r.MaxPerCapability, 0, 100_000),
 	})
 }
 
-func (p *parser) allowed(at place) {
+func (p *parser) allowed(at strictyaml.Place) {
 	var text string
-	p.text(&text, func(v string) string {
+	p.Text(&text, func(v string) string {
 		prefix, err := netip.ParsePrefix(v)
 		if err != nil {
 			var addr netip.Addr
@@ -61,9 +63,9 @@ func (p *parser) allowed(at place) {
 	})(at)
 }
 
-func (p *parser) pattern(at place) {
+func (p *parser) pattern(at strictyaml.Place) {
 	var text string
-	p.text(&text, func(v string) string {
+	p.Text(&text, func(v string) string {
 		if _, err := path.Match(v, ""); err != nil {
 			return fmt.Sprintf("%q is not a pattern; write a capability's name, where * stands for anything", v)
 		}

@@ -4,15 +4,17 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/capgate/capgate/internal/strictyaml"
 )
 
-func (p *parser) replicas(at place) {
+func (p *parser) replicas(at strictyaml.Place) {
 	r := &p.config.Replicas
-	p.mapping(at, map[string]field{
-		"id":        p.text(&r.ID, checkReplica),
-		"heartbeat": p.duration(&r.Heartbeat, 200*time.Millisecond),
-		"reconcile": p.duration(&r.Reconcile, time.Second),
-		"stale":     p.duration(&r.Stale, 5*time.Second),
+	p.Mapping(at, map[string]strictyaml.Field{
+		"id":        p.Text(&r.ID, checkReplica),
+		"heartbeat": p.Duration(&r.Heartbeat, 200*time.Millisecond),
+		"reconcile": p.Duration(&r.Reconcile, time.Second),
+		"stale":     p.Duration(&r.Stale, 5*time.Second),
 	})
 	for name, limit := range map[string]struct{ is, most time.Duration }{
 		"heartbeat": {r.Heartbeat, time.Minute},
@@ -20,7 +22,7 @@ func (p *parser) replicas(at place) {
 		"stale":     {r.Stale, time.Hour},
 	} {
 		if limit.is > limit.most {
-			p.fail(at.child(name), "%s is too long; it must be at most %s", limit.is, limit.most)
+			p.Fail(at.Child(name), "%s is too long; it must be at most %s", limit.is, limit.most)
 		}
 	}
 }

@@ -1,0 +1,102 @@
+package strictyaml
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// JSON reads any value that JSON could hold too, and leaves its JSON in to. Names are in
+// the order of the file.
+func (r *Reader) JSON(to *json.RawMessage) Field {
+	return func(at Place) {
+		var out bytes.Buffer
+		before := len(r.Errors)
+		r.writeJSON(at, &out)
+		if len(r.Errors) == before {
+			*to = out.Bytes()
+		}
+	}
+}
+
+func (r *Reader) writeJSON(at Place, out *bytes.Buffer) {
+	at, ok := r.resolve(at)
+	if !ok {
+		return
+	}
+	switch at.Node.Kind {
+	case yaml.MappingNode:
+		r.writeObject(at, out)
+	case yaml.SequenceNode:
+		out.WriteByte('[')
+		for i, n := range at.Node.Content {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			r.writeJSON(Place{Path: at.Path + "[" + strconv.Itoa(i) + "]", Node: n}, out)
+		}
+		out.WriteByte(']')
+	default:
+		r.writeScalar(at, out)
+	}
+}
+
+func (r *Reader) writeObject(at Place, out *bytes.Buffer) {
+	out.WriteByte('{')
+	seen := make(map[string]int, len(at.Node.Content)/2)
+	for i := 0; i+1 < len(at.Node.Content); i += 2 {
+		key := at.Node.Content[i]
+		here := Place{Path: join(at.Path, key.Value), Node: key}
+		switch first, twice := seen[key.Value]; {
+		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
+			r.Fail(here, "a name in JSON must be a string")
+			return
+		case twice:
+			r.Fail(here, "given twice; the first is in line %d", first)
+			return
+		}
+		seen[key.Value] = key.Line
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		writeString(key.Value, out)
+		out.WriteByte(':')
+		r.writeJSON(Place{Path: here.Path, Node: at.Node.Content[i+1]}, out)
+	}
+	out.WriteByte('}')
+}
+
+// writeScalar writes what YAML understands of a word. Numbers that JSON can hold keep
+// their digits; dates are strings, as nobody who writes a schema means anything else.
+func (r *Reader) writeScalar(at Place, out *bytes.Buffer) {
+	n := at.Node
+	switch n.Tag {
+	case "!!null":
+		out.WriteString("null")
+	case "!!bool", "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			out.WriteString(n.Value)
+			return
+		}
+		var v any
+		if err := n.Decode(&v); err != nil {
+			r.Fail(at, "%q cannot be read", n.Value)
+			return
+		}
+		text, err := json.Marshal(v) // 0x10, +1, TRUE; fails for .nan and .inf
+		if err != nil {
+			r.Fail(at, "%s is no number of JSON", n.Value)
+			return
+		}
+		out.Write(text)
+	default:
+		writeString(n.Value, out)
+	}
+}
+
+func writeString(s string, out *bytes.Buffer) {
+	text, _ := json.Marshal(s) // a string always can be
+	out.Write(text)
+}
