@@ -8,7 +8,6 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -20,7 +19,7 @@ type Identifier interface {
 
 // Decider says whether a call may run. It must not block.
 type Decider interface {
-	Decide(*call.Call) policy.Verdict
+	Decide(*call.Call) call.Verdict
 }
 
 // maxTries is how many backends are asked for a call that provably did not start, or
@@ -176,9 +175,9 @@ func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refus
 
 func (h *handler) decide(t *transit) *call.Refusal {
 	switch h.decider.Decide(&t.call) {
-	case policy.Allow:
+	case call.Allow:
 		return nil
-	case policy.Ask:
+	case call.Ask:
 		return refusedAsk
 	default:
 		return refusedBlocked

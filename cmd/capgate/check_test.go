@@ -21,6 +21,7 @@ func TestCheck(t *testing.T) {
 	good := write("good.yaml", fleet)
 	bad := write("bad.yaml", "lisen: ':1'\nadmin: x\n"+fleet)
 	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
+	dynamic := write("dynamic.yaml", "id: files\nimage: i\ntool_source: dynamic\n")
 	for name, test := range map[string]struct {
 		args           []string
 		status         int
@@ -31,7 +32,15 @@ func TestCheck(t *testing.T) {
 		"bad":           {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files":         {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: /nowhere/c: cannot be read", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
 		"no such file":  {[]string{"--config", dir + "/none"}, 1, nil, []string{dir + "/none: cannot be read: no such file"}},
-		"argument":      {[]string{good}, 2, nil, []string{"unexpected argument"}},
+		"both":          {[]string{"--config", good, good}, 2, nil, []string{"are two checks"}},
+		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
+		"its directory": {[]string{"../../examples/weather"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
+		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
+		"manifests":     {[]string{dynamic, "../../examples/weather"}, 0, []string{"ok: 2 manifests, 3 tools, 1 with dynamic tools\n"}, nil},
+		"bad manifest":  {[]string{good}, 1, nil, []string{good + ":1: fleets: unknown field", good + ":1: id: needed"}},
+		"twice":         {[]string{dynamic, dynamic}, 1, nil, []string{dynamic + ": id: files is the id of " + dynamic + " already"}},
+		"no manifest":   {[]string{t.TempDir()}, 1, nil, []string{"no manifests are in it"}},
+		"nothing there": {[]string{dir + "/none", good}, 1, nil, []string{dir + "/none: cannot be read: no such file", good + ":1: id: needed"}},
 		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},
 		"asks for help": {[]string{"-h"}, 0, []string{"Usage: capgate check", "-config"}, nil},
 	} {

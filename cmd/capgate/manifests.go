@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// manifestFile is the name that a capability's manifest has in its directory.
+const manifestFile = "manifest.yaml"
+
+// manifestsIn are the manifests that a path names: a file; a directory with a
+// manifest.yaml; or a directory of such directories, and of files *.yaml.
+func manifestsIn(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		var of *os.PathError
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		return nil, fmt.Errorf("%s: cannot be read: %w", path, err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	if own := filepath.Join(path, manifestFile); exists(own) {
+		return []string{own}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot be read: %w", path, err)
+	}
+	var files []string
+	for _, e := range entries {
+		switch name := filepath.Join(path, e.Name()); {
+		case filepath.Ext(name) == ".yaml" || filepath.Ext(name) == ".yml":
+			files = append(files, name)
+		case exists(filepath.Join(name, manifestFile)):
+			files = append(files, filepath.Join(name, manifestFile))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no manifests are in it; they are %s in a capability's directory, or files *.yaml", path, manifestFile)
+	}
+	return files, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readManifests reads every manifest of some paths. The error has every problem; two
+// manifests of one id are one.
+func readManifests(paths []string, files prints) ([]*manifest.Manifest, error) {
+	var all []*manifest.Manifest
+	var problems []error
+	from := map[string]string{} // id → file
+	for _, path := range paths {
+		names, err := manifestsIn(path)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		for _, name := range names {
+			m, err := readManifest(name, files)
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			if first, twice := from[m.ID]; twice {
+				problems = append(problems, fmt.Errorf("%s: id: %s is the id of %s already", name, m.ID, first))
+			}
+			from[m.ID] = name
+			all = append(all, m)
+		}
+	}
+	return all, errors.Join(problems...)
+}
+
+func readManifest(name string, files prints) (*manifest.Manifest, error) {
+	data, err := files.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(name, data)
+}

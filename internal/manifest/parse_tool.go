@@ -1,0 +1,75 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// MaxDescription is how long a tool's description may be, in bytes.
+const MaxDescription = 16 << 10
+
+func (p *parser) tool(at strictyaml.Place) {
+	var t Tool
+	var schema json.RawMessage
+	var confirm bool
+	var recommended string
+	p.Mapping(at, map[string]strictyaml.Field{
+		"name":                  p.Text(&t.Name, checkToolName),
+		"description":           p.Text(&t.Description, checkDescription),
+		"input_schema":          p.schema(&t, &schema),
+		"requires_confirmation": p.Boolean(&confirm),
+		"recommended_policy":    oneOf(p, &recommended, call.Allow.String(), call.Ask.String(), call.Block.String()),
+		"terminal_on_success":   p.Boolean(&t.TerminalOnSuccess),
+	})
+	t.Recommended = recommendation(recommended, confirm)
+	if t.Name == "" {
+		p.Missing(at, "name", "needed: the tool_name of its calls")
+	}
+	if t.Description == "" {
+		p.Missing(at, "description", "needed: agents are told by it what the tool does")
+	}
+	if schema == nil {
+		p.Missing(at, "input_schema", "needed: the JSON Schema of its arguments, as in {type: object}")
+	}
+	if line, twice := p.tools[t.Name]; twice && t.Name != "" {
+		p.Fail(at.Child("name"), "%s is given already, in line %d", t.Name, line)
+	}
+	p.tools[t.Name] = at.Node.Line
+	p.manifest.Tools = append(p.manifest.Tools, t)
+}
+
+// recommendation is what is said of a tool: the policy, else that it needs consent, else
+// nothing, which blocks.
+func recommendation(policy string, confirm bool) call.Verdict {
+	if v, ok := call.ParseVerdict(policy); ok {
+		return v
+	}
+	if confirm {
+		return call.Ask
+	}
+	return call.Block
+}
+
+func (p *parser) schema(t *Tool, text *json.RawMessage) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		p.JSON(text)(at)
+		if *text == nil {
+			return // told already
+		}
+		var err error
+		if t.Schema, err = toolschema.Compile(*text); err != nil {
+			p.Fail(at, "%s", err)
+		}
+	}
+}
+
+func checkDescription(v string) string {
+	if len(v) > MaxDescription {
+		return fmt.Sprintf("%d bytes are too long; it may have %d", len(v), MaxDescription)
+	}
+	return ""
+}

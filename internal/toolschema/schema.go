@@ -1,0 +1,117 @@
+package toolschema
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gowebpki/jcs"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// MaxBytes is how long a schema may be.
+const MaxBytes = 256 << 10
+
+// Hash is what a tool's description and schema are known by. It is the same however the
+// schema's JSON is written (RFC 8785).
+type Hash [sha256.Size]byte
+
+// Schema is the compiled schema of one tool's arguments. It is immutable.
+type Schema struct {
+	compiled  *jsonschema.Schema
+	canonical []byte
+}
+
+// Compile reads a JSON Schema (draft 2020-12 unless it names another). The error says what
+// is wrong and where in the schema.
+func Compile(text []byte) (*Schema, error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxBytes)
+	}
+	doc, err := Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, errors.New("must be an object, as in {type: object}")
+	}
+	canonical, err := jcs.Transform(text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be made canonical: %w", err)
+	}
+	const self = "tool:///input_schema"
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(self, doc); err != nil {
+		return nil, explain(err)
+	}
+	compiled, err := c.Compile(self)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return &Schema{compiled: compiled, canonical: canonical}, nil
+}
+
+// JSON is the schema as canonical JSON. The caller must not change it.
+func (s *Schema) JSON() []byte { return s.canonical }
+
+// Hash is what a tool with this schema and a description is known by.
+func (s *Schema) Hash(description string) (h Hash) {
+	sum := sha256.New()
+	text, _ := json.Marshal(description) // a string always can be
+	sum.Write(text)                      // ends with a quote that no description forges
+	sum.Write(s.canonical)
+	sum.Sum(h[:0])
+	return h
+}
+
+// Check says whether arguments keep to the schema: nil, a *Violation, or what is wrong with
+// them as JSON. No arguments at all are an empty object.
+func (s *Schema) Check(args []byte) error {
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = []byte("{}")
+	}
+	value, err := Decode(args)
+	if err != nil {
+		return err
+	}
+	var wrong *jsonschema.ValidationError
+	switch err := s.compiled.Validate(value); {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return violation(wrong)
+	default:
+		return &Violation{Reason: "cannot be checked"}
+	}
+}
+
+// noLoader finds no document: a schema is whole in itself.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, &remoteError{url}
+}
+
+type remoteError struct{ url string }
+
+func (e *remoteError) Error() string {
+	return fmt.Sprintf("%q is another document; write what is needed of it under $defs", e.url)
+}
+
+// explain says in one line why a schema does not compile.
+func explain(err error) error {
+	var remote *remoteError
+	if errors.As(err, &remote) {
+		return fmt.Errorf("refers to what is not in it: %w", remote)
+	}
+	var invalid *jsonschema.SchemaValidationError
+	var wrong *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &wrong) {
+		v := violation(wrong)
+		return fmt.Errorf("is not a JSON Schema: at %q: %s", v.Pointer, v.Reason)
+	}
+	return fmt.Errorf("is not a JSON Schema: %w", err)
+}

@@ -1,0 +1,136 @@
+package toolschema_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+const forecast = `{
+	"type": "object",
+	"properties": {
+		"location": {"type": "string", "pattern": "^[A-Z]", "minLength": 2},
+		"days": {"type": "integer", "minimum": 1, "maximum": 14},
+		"share": {"type": "number", "exclusiveMaximum": 0.5},
+		"units": {"enum": ["metric", "imperial"]},
+		"stops": {"type": "array", "items": {"$ref": "#/$defs/stop"}, "maxItems": 3}
+	},
+	"required": ["location"],
+	"additionalProperties": false,
+	"$defs": {"stop": {"type": "object", "required": ["a/b"]}}
+}`
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	schema, err := toolschema.Compile([]byte(forecast))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		`{"location":"Berlin"}`: "",
+		`{"location":"Berlin","days":14,"units":"metric","stops":[{"a/b":1}],"share":0.25}`: "",
+		``:                                       `at "": missing property 'location'`,
+		`{}`:                                     `at "": missing property 'location'`,
+		`[]`:                                     `at "": got array, want object`,
+		`{"location":7}`:                         `at "/location": got number, want string`,
+		`{"location":"secret"}`:                  `at "/location": does not match the pattern "^[A-Z]"`,
+		`{"location":"B"}`:                       `at "/location": minLength: got 1, want 2`,
+		`{"location":"Berlin","days":987654}`:    `at "/days": must be at most 14`,
+		`{"location":"Berlin","share":0.7}`:      `at "/share": must be less than 0.5`,
+		`{"location":"Berlin","units":"secret"}`: `at "/units": value must be one of 'metric', 'imperial'`,
+		`{"location":"Berlin","secret":1}`:       `at "": has 1 properties that are not allowed`,
+		`{"location":"Berlin","stops":[{}]}`:     `at "/stops/0": missing property 'a/b'`,
+		`{"location":"Berlin","location":"Rome"}`: "has a name twice in one object, at byte 31",
+		`{"location":"Berlin"} {}`:                "has more than one JSON value",
+		`{"location":`:                            "is not JSON from byte",
+		`{"location":"secret`:                     "is not JSON from byte",
+		"{\"location\":\"\xff\"}":                 "is not valid UTF-8",
+		strings.Repeat("[", 101):                  "is more than 100 levels deep",
+	} {
+		err := schema.Check([]byte(args))
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", args, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %s", args, err, want)
+		case err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "987654")):
+			t.Errorf("%s: the error repeats a value: %v", args, err)
+		}
+	}
+}
+
+func TestAViolationHasItsPlace(t *testing.T) {
+	t.Parallel()
+	schema, err := toolschema.Compile([]byte(`{"properties": {"a/b": {"properties": {"~": {"type": "null"}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v *toolschema.Violation
+	if err := schema.Check([]byte(`{"a/b": {"~": 1}}`)); !errors.As(err, &v) || v.Pointer != "/a~1b/~0" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatIsNoSchema(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		``:                                 "is not JSON",
+		`true`:                             "must be an object",
+		`{"type":"a"}`:                     `is not a JSON Schema: at "/type"`,
+		`{"pattern":"("}`:                  "is not a JSON Schema",
+		`{"$ref":"#/no"}`:                  "is not a JSON Schema",
+		`{"$ref":"other"}`:                 "is another document",
+		`{"$ref":"http://127.0.0.1/s"}`:    "is another document",
+		`{"$schema":"http://127.0.0.1/s"}`: "is another document",
+		`{"a":` + strings.Repeat(`[`, 100): "is more than 100 levels deep",
+		`{"a":"` + strings.Repeat("a", toolschema.MaxBytes) + `"}`: "at most 262144 are allowed",
+	} {
+		if _, err := toolschema.Compile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestHash(t *testing.T) {
+	t.Parallel()
+	hash := func(description, text string) toolschema.Hash {
+		t.Helper()
+		s, err := toolschema.Compile([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Hash(description)
+	}
+	first := hash("d", `{"type":"object","required":["a"]}`)
+	if hash("d", "{ \"required\": [\"\\u0061\"],\n\"type\": \"object\" }") != first {
+		t.Error("another way to write the same is another hash")
+	}
+	if hash("e", `{"type":"object","required":["a"]}`) == first || hash("d", `{"type":"object","required":["b"]}`) == first {
+		t.Error("a change is not seen")
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	schema, err := toolschema.Compile([]byte(forecast))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"location":"Berlin","days":3}`))
+	f.Fuzz(func(_ *testing.T, args []byte) { _ = schema.Check(args) })
+}
+
+func BenchmarkCheck(b *testing.B) {
+	schema, err := toolschema.Compile([]byte(forecast))
+	if err != nil {
+		b.Fatal(err)
+	}
+	args := []byte(`{"location":"Berlin","days":3,"units":"metric"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := schema.Check(args); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package toolschema
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// Violation is the first rule of a schema that arguments break.
+type Violation struct {
+	Pointer string // where, a JSON pointer (RFC 6901); "" is the whole
+	Reason  string // what would be right; nothing of the value
+}
+
+func (v *Violation) Error() string { return fmt.Sprintf("at %q: %s", v.Pointer, v.Reason) }
+
+// longest bounds a reason: a schema may list thousands of values.
+const longest = 300
+
+// violation finds the deepest first cause.
+func violation(e *jsonschema.ValidationError) *Violation {
+	for len(e.Causes) > 0 {
+		// Causes come from maps: the same arguments give the same answer.
+		e = slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int {
+			return strings.Compare(pointer(a.InstanceLocation), pointer(b.InstanceLocation))
+		})
+	}
+	text := reason(e.ErrorKind)
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return &Violation{Pointer: pointer(e.InstanceLocation), Reason: text}
+}
+
+// reason is what a rule says, for the rules that do not repeat the value.
+func reason(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Pattern:
+		return fmt.Sprintf("does not match the pattern %q", k.Want)
+	case *kind.Format:
+		return fmt.Sprintf("is not a valid %s", k.Want)
+	case *kind.AdditionalProperties:
+		return fmt.Sprintf("has %d properties that are not allowed", len(k.Properties))
+	case *kind.PropertyNames:
+		return "has a property with a name that is not allowed"
+	case *kind.ContentEncoding:
+		return fmt.Sprintf("is not %s", k.Want)
+	case *kind.ContentMediaType:
+		return fmt.Sprintf("is not %s", k.Want)
+	case *kind.Minimum, *kind.Maximum, *kind.ExclusiveMinimum, *kind.ExclusiveMaximum, *kind.MultipleOf:
+		return limit(k)
+	case *kind.Type, *kind.Enum, *kind.Const, *kind.Required, *kind.MinItems, *kind.MaxItems, *kind.MinLength, *kind.MaxLength,
+		*kind.MinProperties, *kind.MaxProperties, *kind.UniqueItems, *kind.DependentRequired, *kind.Dependency, *kind.Contains,
+		*kind.MinContains, *kind.MaxContains, *kind.AdditionalItems, *kind.OneOf, *kind.AnyOf, *kind.AllOf, *kind.Not:
+		return k.LocalizedString(message.NewPrinter(language.English))
+	}
+	return "is not allowed"
+}
+
+// limit says a number's bound without the number.
+func limit(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Minimum:
+		return "must be at least " + decimal(k.Want)
+	case *kind.Maximum:
+		return "must be at most " + decimal(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "must be more than " + decimal(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + decimal(k.Want)
+	case *kind.MultipleOf:
+		return "must be a multiple of " + decimal(k.Want)
+	}
+	return "is out of range"
+}
+
+// decimal is a number as JSON writes it; schemas hold only decimal fractions.
+func decimal(r *big.Rat) string {
+	digits, _ := r.FloatPrec()
+	return r.FloatString(digits)
+}
+
+func pointer(location []string) string {
+	var b strings.Builder
+	for _, name := range location {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+	}
+	return b.String()
+}
