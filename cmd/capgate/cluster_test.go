@@ -26,6 +26,7 @@ const (
 // own with an address that it keeps.
 type cluster struct {
 	redis    *redistest.Server
+	host     string // of all addresses
 	file     string
 	gateways []*member
 	backends []*member
@@ -44,24 +45,40 @@ type member struct {
 // gateways say that all backends are up.
 func startCluster(t *testing.T, backends int) *cluster {
 	t.Helper()
-	c := &cluster{redis: redistest.Start(t)}
+	c := startBackends(t, backends)
+	var addrs []string
+	for _, b := range c.backends {
+		addrs = append(addrs, b.addr)
+	}
+	c.startGateways(t, time.Second, addrs)
+	return c
+}
+
+// startBackends runs a cluster without gateways.
+func startBackends(t *testing.T, n int) *cluster {
+	t.Helper()
 	// Nobody else is at this address, and its ports are not among those that the kernel
 	// gives to who asks for any. So who starts again finds its port free.
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-	var addrs []string
-	for i := range backends {
+	c := &cluster{redis: redistest.Start(t), host: host}
+	for i := range n {
 		b := &member{addr: net.JoinHostPort(host, strconv.Itoa(20_001+i))}
-		c.backends, addrs = append(c.backends, b), append(addrs, b.addr)
+		c.backends = append(c.backends, b)
 		c.startBackend(t, b)
 	}
-	c.file = writeConfig(t, clusterConfig(c.redis.URL(), time.Second, addrs))
+	return c
+}
+
+// startGateways runs three that know backends by these addresses, and probe them so often.
+func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends []string) {
+	t.Helper()
+	c.file = writeConfig(t, clusterConfig(c.redis.URL(), interval, backends))
 	for i := range 3 {
-		g := &member{addr: net.JoinHostPort(host, strconv.Itoa(20_101+i))}
+		g := &member{addr: net.JoinHostPort(c.host, strconv.Itoa(20_101+i))}
 		c.gateways = append(c.gateways, g)
 		c.startGateway(t, g)
 	}
 	c.wait(t, "all to be up", c.gateways, allUp)
-	return c
 }
 
 // clusterConfig is a configuration of gateways that find out soon. The readers' tool may be

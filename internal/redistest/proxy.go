@@ -18,9 +18,15 @@ type Proxy struct {
 	mu      sync.Mutex
 	closed  bool
 	delay   time.Duration
-	silent  chan struct{} // not nil: nothing passes until it is closed
+	hole    *hole         // nil: none
 	stopped chan struct{} // closed when the proxy ends
 	conns   map[net.Conn]struct{}
+}
+
+// hole is where bytes do not come out again.
+type hole struct {
+	of   func(client net.Conn) bool // whose; nil: everybody's
+	ends chan struct{}              // closed when they do
 }
 
 // NewProxy lets bytes pass to and from an address until the test ends.
@@ -52,11 +58,15 @@ func (p *Proxy) Delay(d time.Duration) {
 }
 
 // BlackHole lets nothing pass, and connections be made, until Heal.
-func (p *Proxy) BlackHole() {
+func (p *Proxy) BlackHole() { p.BlackHoleOf(nil) }
+
+// BlackHoleOf is a BlackHole for some clients. It asks of about the connections that they
+// made.
+func (p *Proxy) BlackHoleOf(of func(client net.Conn) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.silent == nil {
-		p.silent = make(chan struct{})
+	if p.hole == nil {
+		p.hole = &hole{of, make(chan struct{})}
 	}
 }
 
@@ -65,9 +75,9 @@ func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = 0
-	if p.silent != nil {
-		close(p.silent)
-		p.silent = nil
+	if p.hole != nil {
+		close(p.hole.ends)
+		p.hole = nil
 	}
 }
 
@@ -130,20 +140,21 @@ func (p *Proxy) carry(client net.Conn) {
 	}
 	defer p.forget(server)
 	var answers sync.WaitGroup
-	answers.Go(func() { p.copy(client, server, false) })
-	p.copy(server, client, true)
+	answers.Go(func() { p.copy(client, server, func() { p.wait(client, 0) }) })
+	p.copy(server, client, func() { p.wait(client, p.slowness()) })
 	answers.Wait()
 }
 
-// copy passes bytes on until either side is closed, and closes the other.
-func (p *Proxy) copy(to io.WriteCloser, from io.ReadCloser, slow bool) {
+// copy passes bytes on until either side is closed, and closes the other. Before each
+// piece it calls wait.
+func (p *Proxy) copy(to io.WriteCloser, from io.ReadCloser, wait func()) {
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			p.wait(slow)
+			wait()
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
@@ -154,20 +165,26 @@ func (p *Proxy) copy(to io.WriteCloser, from io.ReadCloser, slow bool) {
 	}
 }
 
-// wait is what bytes suffer on their way.
-func (p *Proxy) wait(slow bool) {
+func (p *Proxy) slowness() time.Duration {
 	p.mu.Lock()
-	delay, silent := p.delay, p.silent
+	defer p.mu.Unlock()
+	return p.delay
+}
+
+// wait is what a client's bytes suffer on their way.
+func (p *Proxy) wait(client net.Conn, delay time.Duration) {
+	p.mu.Lock()
+	hole := p.hole
 	p.mu.Unlock()
-	if slow && delay > 0 {
+	if delay > 0 {
 		select {
 		case <-time.After(delay):
 		case <-p.stopped:
 		}
 	}
-	if silent != nil {
+	if hole != nil && (hole.of == nil || hole.of(client)) {
 		select {
-		case <-silent:
+		case <-hole.ends:
 		case <-p.stopped:
 		}
 	}
