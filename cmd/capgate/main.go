@@ -34,6 +34,7 @@ func commands() []command {
 		}},
 		{"status", "show a gateway's fleets and backends, and how they are", runStatus},
 		{"drain", "take a backend out of its fleets without failing a call, or bring it back", runDrain},
+		{"register", "keep a backend known to a gateway", runRegister},
 		{"version", "say which build this is", runVersion},
 	}
 }

@@ -33,22 +33,31 @@ func addAdmin(fs *flag.FlagSet) *string {
 	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"), "`address` of the gateway's operators' port, or its URL (CAPGATE_ADMIN)")
 }
 
-// newOperatorsPort takes what a gateway is told to listen at, too.
 func newOperatorsPort(admin string) (*operatorsPort, error) {
-	p := &operatorsPort{base: strings.TrimSuffix(admin, "/"), client: &http.Client{Timeout: askTime}}
-	if !strings.Contains(admin, "://") {
-		host, port, err := net.SplitHostPort(admin)
-		if err != nil || port == "" {
-			return nil, fmt.Errorf("--admin %q: want host:port or a URL", admin)
-		}
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			host = "127.0.0.1"
-		}
-		p.base = "http://" + net.JoinHostPort(host, port)
-	} else if u, err := url.Parse(admin); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--admin: want host:port, or a URL of http or https")
+	u, err := operatorsURL(admin)
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
+	return &operatorsPort{base: strings.TrimSuffix(u.String(), "/"), client: &http.Client{Timeout: askTime}}, nil
+}
+
+// operatorsURL takes what a gateway is told to listen at, too.
+func operatorsURL(admin string) (*url.URL, error) {
+	if strings.Contains(admin, "://") {
+		u, err := url.Parse(admin)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, errors.New("--admin: want host:port, or a URL of http or https")
+		}
+		return u, nil
+	}
+	host, port, err := net.SplitHostPort(admin)
+	if err != nil || port == "" {
+		return nil, fmt.Errorf("--admin %q: want host:port or a URL", admin)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, nil
 }
 
 // ask makes a request and decodes its answer. A gateway's refusal is an error in its words.

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const registerUsage = `Usage: capgate register --capability NAME --addr HOST:PORT [flags]
+
+Tells a gateway, at its operators' port, of a backend, and again at every third of --ttl,
+until SIGTERM or Ctrl-C: then it withdraws it. While the gateway is away it goes on trying.
+A backend that nobody renews is forgotten after --ttl. The gateway resolves HOST, each time.
+
+Exit status: 0, or 1 if the gateway refused or another took over the registration, 2 for a
+wrong command line, 3 if the gateway could not be told of the withdrawal.
+
+Flags:
+`
+
+func runRegister(ctx context.Context, args []string, std stdio) int {
+	req := new(capgatepb.RegisterBackendRequest)
+	fs := flag.NewFlagSet("register", flag.ContinueOnError)
+	admin := addAdmin(fs)
+	fs.StringVar(&req.Capability, "capability", "", "`name` of the capability that the backend serves")
+	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, as the gateway reaches it")
+	fs.StringVar(&req.Session, "session", "", "`id` of the only session that it serves; calls of that session go nowhere else")
+	fs.StringVar(&req.Zone, "zone", "", "`name` of where it is")
+	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc or live")
+	ttl := fs.Duration("ttl", 30*time.Second, "it is forgotten when it was not renewed for this `duration`")
+	weight := fs.Int("weight", 100, "`share` of calls, against the other backends', 0 to 10000; 0: no new calls")
+	limit := fs.Int("max-concurrent", 0, "`calls` that it takes at once, of all gateways together; 0: as the fleet has it")
+	if status, ok := parseOnlyFlags(fs, args, registerUsage, std); !ok {
+		return status
+	}
+	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(*ttl), proto.Int32(int32(*weight)), int32(*limit) //nolint:gosec // checked below
+	conn, err := dialRegistry(*admin)
+	switch {
+	case req.GetCapability() == "" || req.GetAddr() == "":
+		err = errors.New("--capability and --addr are needed")
+	case *ttl < time.Second:
+		err = errors.New("--ttl must be at least 1s")
+	case int(req.GetWeight()) != *weight || int(req.GetMaxConcurrent()) != *limit:
+		err = errors.New("--weight or --max-concurrent is too large")
+	}
+	if conn != nil {
+		defer func() { _ = conn.Close() }()
+	}
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	r := &registrar{client: capgatepb.NewRegistryClient(conn), req: req, ttl: *ttl, log: newLogger("text", slog.LevelInfo, std.err)}
+	if err := r.run(ctx); err != nil {
+		fmt.Fprintf(std.err, "capgate register: %s\n", describeStatus(err))
+		return exitRefused
+	}
+	if err := r.withdraw(); err != nil {
+		fmt.Fprintf(std.err, "capgate register: not withdrawn, so it is forgotten within %v: %s\n", *ttl, describeStatus(err))
+		return exitTransport
+	}
+	return 0
+}
+
+// exitRefused is the exit status when a gateway refuses for good.
+const exitRefused = 1
+
+// dialRegistry is a client of a gateway's operators' port, which may be away for long
+// and has to be found again soon then.
+func dialRegistry(admin string) (*grpc.ClientConn, error) {
+	u, err := operatorsURL(admin)
+	if err != nil {
+		return nil, err
+	}
+	creds, port := insecure.NewCredentials(), "80"
+	if u.Scheme == "https" {
+		creds, port = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), "443"
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	return grpc.NewClient("dns:///"+net.JoinHostPort(u.Hostname(), port),
+		grpc.WithTransportCredentials(creds),
+		grpc.WithUserAgent("capgate-register"),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}))
+}
