@@ -33,7 +33,7 @@ func (p *Prober) shares() bool { return p.options.Shared != nil && p.options.Sha
 
 const (
 	exchangeTimeout = 5 * time.Second        // of one command to the roll or the board
-	leaveTimeout    = time.Second            // of the last
+	leaveTimeout    = 5 * time.Second        // of the last
 	followAgain     = 200 * time.Millisecond // until the board is followed again; twice as long each time
 	followLongest   = 2 * time.Second
 )

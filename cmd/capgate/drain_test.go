@@ -24,10 +24,16 @@ func newReplicas(t *testing.T) *replicas {
 	t.Helper()
 	r := &replicas{redis: redistest.Start(t), first: gatewaytest.NewCapability("first"), second: gatewaytest.NewCapability("second")}
 	r.one, r.two = r.first.Serve(t, call.Doc).Addr, r.second.Serve(t, call.Doc).Addr
-	var files configMap
-	files.put(t, map[string]string{"capgate.yaml": configOf("redis: "+r.redis.URL(), r.one, r.two)})
-	r.file = files.file("capgate.yaml")
+	r.file = r.config(t, "")
 	return r
+}
+
+// config writes a configuration file. No busy machine makes Redis look away, or a
+// backend down.
+func (r *replicas) config(t *testing.T, more string) string {
+	t.Helper()
+	text := configOf(fmt.Sprintf("redis: {url: %q, timeout: 10s}\n%s", r.redis.URL(), more), r.one, r.two)
+	return writeConfig(t, strings.Replace(text, "backends:", "max_concurrent: 100, health: {interval: 20s, timeout: 20s}, backends:", 1))
 }
 
 // drain runs capgate drain to its end, which must be good.

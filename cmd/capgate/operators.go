@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/operators"
@@ -11,9 +9,6 @@ import (
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
-
-// drainsTime bounds how long a start waits to hear which backends are drained.
-const drainsTime = 2 * time.Second
 
 // drainedFleets lets the keeper of drains put them in force.
 type drainedFleets struct{ routing *router.Router }
@@ -74,12 +69,4 @@ func (p *process) probedBy(capability, addr string) string {
 		}
 	}
 	return ""
-}
-
-// readDrains takes what the other replicas know, so that no call goes to a backend that
-// is drained.
-func (p *process) readDrains(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, drainsTime)
-	defer cancel()
-	p.drains.Read(ctx)
 }

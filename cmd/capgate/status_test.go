@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -30,12 +29,18 @@ func rows(t *testing.T, admin string, args ...string) (all [][]string, text stri
 	return all, stdout
 }
 
-// waitStatus waits until a backend is in a state.
+// waitStatus waits until a backend is in a state, in every fleet that has it.
 func waitStatus(t *testing.T, admin, backend, state string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		all, text := rows(t, admin)
-		if slices.ContainsFunc(all, func(row []string) bool { return len(row) > 2 && row[1] == backend && row[2] == state }) {
+		found, other := false, false
+		for _, row := range all {
+			if len(row) > 2 && row[1] == backend {
+				found, other = true, other || row[2] != state
+			}
+		}
+		if found && !other {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -47,10 +52,10 @@ func waitStatus(t *testing.T, admin, backend, state string) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	alive, dead := gatewaytest.NewCapability("b").Serve(t, call.Doc), gatewaytest.Refusing(t)
-	var files configMap
-	files.put(t, map[string]string{"capgate.yaml": strings.TrimSuffix(configOf("replicas: {id: me}", alive.Addr, dead), "]\n") +
-		", {capability: other, backends: ['" + dead + "']}]\n"})
-	_, _, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	text := strings.TrimSuffix(configOf("replicas: {id: me}", alive.Addr, dead), "]\n") + ", {capability: other, backends: ['" + dead + "']}]\n"
+	text = strings.ReplaceAll(text, "backends:", "health: {interval: 20s, timeout: 20s, fall: 1}, backends:")
+	_, _, admin := serve(t, nil, "--config", writeConfig(t, text))
+	waitStatus(t, admin, alive.Addr, "up")
 	waitStatus(t, admin, dead, "down")
 	all, text := rows(t, ":"+admin[strings.LastIndexByte(admin, ':')+1:]) // as a gateway is told to listen
 	if !strings.HasPrefix(text, "replica me, redis embedded, 2 fleets\n\nCAPABILITY  BACKEND ") || !strings.HasSuffix(text, "\n\nother: no backend can take calls\n") {

@@ -146,7 +146,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.affinity.Run(probing) })
 	watchers.Go(func() { p.ejections.run(probing, p.log) })
 	watchers.Go(func() { p.reloader.run(probing) })
-	p.readDrains(ctx)
+	p.drains.Read(ctx) // no call goes to a backend that is drained
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
 	p.firstLook.wait(ctx)

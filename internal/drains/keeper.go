@@ -21,6 +21,7 @@ type Fleets interface {
 const (
 	busy = time.Second     // from one exchange to the next while anything is drained
 	idle = 5 * time.Second // and while nothing is
+	last = 5 * time.Second // bounds the last
 )
 
 // ErrFull is the answer to a drain that would be one more than Most.
@@ -60,9 +61,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), busy)
-			_, _ = k.board.Exchange(leaving, Report{Replica: k.replica, Leaving: true}) // else it is missed before long
-			cancel()
+			k.leave(context.WithoutCancel(ctx))
 			following.Wait()
 			return
 		case <-k.wake:
@@ -71,6 +70,17 @@ func (k *Keeper) Run(ctx context.Context) {
 		_ = k.exchange(ctx) // told there
 		timer.Reset(k.pause())
 	}
+}
+
+// leave tells the board what it does not know yet, and that no calls are left here.
+func (k *Keeper) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, last)
+	defer cancel()
+	k.mu.Lock()
+	report, _ := k.report()
+	k.mu.Unlock()
+	report.Leaving = true
+	_, _ = k.board.Exchange(ctx, report) // else it is missed before long
 }
 
 // Read takes what the board knows, if it answers: before a replica serves.
