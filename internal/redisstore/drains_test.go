@@ -188,11 +188,12 @@ func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, err
 	if s.away.Load() {
 		return drains.View{}, errors.New("away")
 	}
-	if s.full.Load() {
+	full := s.full.Load() // once: what was not written must not be said to be
+	if full {
 		r.Set, r.End = nil, nil
 	}
 	v, err := s.Board.Exchange(ctx, r)
-	v.Written = v.Written && !s.full.Load()
+	v.Written = v.Written && !full
 	return v, err
 }
 
