@@ -24,10 +24,11 @@ type Fleet struct {
 // matter with it.
 type about struct {
 	Deadlines Deadlines
-	Backends  []*Backend // in the order of the configuration; not to be changed
+	limiter   *limiter // nil: unlimited
 	// Attached is what the gateway keeps with the fleet: its counters. It is set before
 	// a table with the fleet is in force, and then never.
 	Attached any
+	Backends []*Backend // in the order of the configuration; not to be changed
 
 	pick atomic.Pointer[picker]
 	cfg  FleetConfig
@@ -41,7 +42,6 @@ type about struct {
 
 	idempotent idempotent
 	limit      Limit
-	limiter    *limiter // nil: unlimited
 
 	states []health.Backend // of members; guarded by standing.mu
 	health *health.Snapshot // the same for others; guarded by standing.mu

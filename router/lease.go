@@ -35,6 +35,7 @@ func (l *limiter) exchange(ctx context.Context) {
 	defer l.mu.Unlock()
 	switch {
 	case err != nil || len(grants) != len(wants):
+		l.short = false
 		l.away = l.away || l.all.away()
 	case len(wants) == 0:
 		l.owed, l.away, l.shared = never, l.all.away(), false
@@ -86,6 +87,7 @@ func (l *limiter) needs() map[string]int {
 			anywhere++
 		}
 	})
+	l.short = anywhere > 0 // unless there are places
 	usable := l.standing.Load().fleet.Load().pick.Load().all
 	few := min(len(usable), max(maxAsked, anywhere))
 	for i, asked := 0, 0; i < len(usable) && asked < few; i++ {
@@ -102,6 +104,9 @@ func (l *limiter) needs() map[string]int {
 func (l *limiter) granted(wants []Want, grants []Grant) {
 	l.shared = false
 	for i, g := range grants {
+		if need := wants[i].Need; need > 0 && g.Held-wants[i].Keep >= need {
+			l.short = false
+		}
 		known := g.Held > 0 || wants[i].Need > 0
 		l.shared = l.shared || known
 		p := l.pools[wants[i].Addr]

@@ -27,6 +27,7 @@ type limiter struct {
 	shared bool          // the store may know of something that this replica has or waits for
 	owed   time.Duration // since when the store owes an answer; never if it does not
 	away   bool          // it gives none, or none in time
+	short  bool          // it knows of a call that may go anywhere, and had no place wherever it was asked
 	seq    uint64
 	turn   int // at which backend to begin asking for places
 
@@ -74,7 +75,9 @@ func (f *Fleet) Enter(e Entrant, park func() (resume func(Admission) bool)) (*Wa
 	l.waits++
 	w := &Waiter{limiter: l, entrant: e, until: l.now() + l.limit.Wait, resume: park()}
 	l.queue.add(w)
-	l.ask()
+	if !l.short || e.Backend != nil {
+		l.ask()
+	}
 	poke(l.all.wake) // somebody has to look at the time
 	return w, Admission{}
 }
@@ -162,11 +165,7 @@ func (l *limiter) tick(renew bool) {
 		l.away = true
 	}
 	l.dispatch() // health may have brought a backend back
-	for late := func(w *Waiter) bool { return now >= w.until }; l.queue.count > 0; {
-		w := l.queue.next(late)
-		if w == nil {
-			break
-		}
+	for w := l.queue.late(now); w != nil; w = l.queue.late(now) {
 		l.refused++
 		l.all.decide(decided{l, w, Admission{Refusal: l.full("no backend had a place in time for a call of capability ")}})
 	}

@@ -61,11 +61,7 @@ func (a *Limits) of(s *standing, capability string) *limiter {
 	if l == nil {
 		l = &limiter{all: a, capability: capability, pools: map[string]*pool{}, queue: waiting{all: &a.waiting}, owed: never}
 		if len(a.limiters) == 0 {
-			select {
-			case <-a.first:
-			default:
-				close(a.first)
-			}
+			close(a.first)
 		}
 		a.limiters[capability] = l
 	}
@@ -91,21 +87,21 @@ func (a *Limits) Run(ctx context.Context) {
 	defer stop()
 	timer := time.NewTimer(renewEvery)
 	defer timer.Stop()
-	renewAt := time.Now().Add(renewEvery)
+	var looked, renewed time.Time
 	for ctx.Err() == nil {
 		a.start(exchanges, &running)
-		wait := time.Until(renewAt)
-		if a.waiting.Load() > 0 {
-			wait = min(wait, pollEvery)
+		due := renewed.Add(renewEvery)
+		if poll := looked.Add(pollEvery); a.waiting.Load() > 0 && poll.Before(due) {
+			due = poll
 		}
-		timer.Reset(max(wait, 0))
+		timer.Reset(max(time.Until(due), 0))
 		select {
 		case <-ctx.Done():
 		case <-a.wake:
-		case now := <-timer.C:
-			renew := !now.Before(renewAt)
+		case looked = <-timer.C:
+			renew := looked.Sub(renewed) >= renewEvery
 			if renew {
-				renewAt = now.Add(renewEvery)
+				renewed = looked
 				a.count()
 			}
 			a.visit(func(l *limiter) { l.tick(renew) })

@@ -36,6 +36,24 @@ func TestLimitIsFairToTenants(t *testing.T) {
 	})
 }
 
+// A call of a limited fleet that finds a place costs no memory.
+func TestEnterAllocatesNothing(t *testing.T) {
+	table := newTable(t, router.Config{Limits: router.NewLimits(router.LimitsConfig{}), Fleets: []router.FleetConfig{
+		{Capability: "weather", Backends: named(3), Limit: router.Limit{PerBackend: 1}},
+	}}, nil)
+	router.New(table)
+	f := table.Fleet("weather")
+	allocs := testing.AllocsPerRun(100, func() {
+		_, first := f.Enter(router.Entrant{Tenant: "a"}, nil)
+		_, second := f.Enter(router.Entrant{Tenant: "a", Tried: first.Backend}, nil)
+		first.Claim.Done(ok)
+		second.Claim.Done(ok)
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
 func TestLimitsQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

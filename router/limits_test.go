@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,4 +183,46 @@ func chanOf(r *limited, e router.Entrant) <-chan router.Admission {
 	entered := make(chan router.Admission, 1)
 	r.start(e, func(a router.Admission) { entered <- a })
 	return entered
+}
+
+// Replicas with more calls than places share them evenly, and do not hand them around.
+func TestLimitUnderContention(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board, crowd := newBoard(), &crowd{}
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		var work sync.WaitGroup
+		var replicas []*limited
+		calls := make([]atomic.Int64, 3)
+		for i := range calls {
+			r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, crowd, router.Limit{PerBackend: 6}, named(1)...)
+			replicas = append(replicas, r)
+			for range 20 {
+				work.Go(func() {
+					for ctx.Err() == nil {
+						if refusal := r.call(router.Entrant{}, 10*time.Millisecond); refusal != nil {
+							t.Error(refusal)
+						}
+						calls[i].Add(1)
+					}
+				})
+			}
+		}
+		work.Wait()
+		for i := range calls { // 6 places for 10 s, with calls of 10 ms
+			if n := calls[i].Load(); n < 1800 {
+				t.Errorf("replica %d had %d calls of 6000", i, n)
+			}
+		}
+		if most := crowd.peak(); most > 6 {
+			t.Errorf("%d calls at once", most)
+		}
+		if exchanges, _ := board.traffic(); exchanges > 1000 { // each looks every 50 ms whether its turn has come
+			t.Errorf("%d exchanges", exchanges)
+		}
+		for _, r := range replicas {
+			r.end()
+		}
+	})
 }

@@ -43,17 +43,22 @@ func (p *pool) take() *pool {
 	return p
 }
 
-// release gives a call's place to the next, or to another replica that waits for it.
+// release gives a call's place to the next, or to another replica that waits for it. While
+// calls wait here, too, a replica keeps as many as fall to each of those that have or want
+// places, so that they do not hand them around.
 func (p *pool) release() {
 	l := p.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.used--
-	if p.waiting > 0 && !l.away && p.held > p.used {
+	if p.waiting > 0 && !l.away && p.held > max(p.used, p.limit/max(p.replicas, 1)) {
 		p.held--
 		l.ask()
 	}
 	l.dispatch()
+	if p.waiting > 0 && p.held > p.used {
+		l.ask()
+	}
 }
 
 // want is what to say of a backend for which need calls wait. While nobody else waits a

@@ -97,6 +97,17 @@ func (q *waiting) next(serve func(*Waiter) bool) *Waiter {
 	return nil
 }
 
+// late takes out a call that has waited until now or longer, if there is one. Its tenant
+// keeps its turn.
+func (q *waiting) late(now time.Duration) *Waiter {
+	for i, l := range q.lines {
+		if l.calls[0].until <= now { // the others came later
+			return q.take(i, 0)
+		}
+	}
+	return nil
+}
+
 // each visits all that wait.
 func (q *waiting) each(f func(*Waiter)) {
 	for _, l := range q.lines {
