@@ -16,6 +16,7 @@ type Standing struct {
 	Health   health.Backend
 	Config   BackendConfig
 	Weight   int
+	Limit    int // calls at once, of all replicas; 0: any number
 	InFlight int64
 	Latency  time.Duration // what is expected of the next call; 0: not known
 }
@@ -34,7 +35,7 @@ func (f *Fleet) Standings() []Standing {
 	for i, m := range f.members {
 		s := &all[i]
 		*s = Standing{
-			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i], Weight: m.weight,
+			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i], Weight: m.weight, Limit: m.limit,
 			InFlight: m.InFlight(), Latency: time.Duration(m.load.latency.at(now)),
 		}
 		f.explain(s, m, now)

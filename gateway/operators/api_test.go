@@ -63,10 +63,10 @@ const (
 func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routing *router.Router) {
 	t.Helper()
 	fleets := append([]router.FleetConfig{
-		{Capability: "weather", Backends: []router.BackendConfig{{Addr: addr1, Zone: "a"}, {Addr: addr2, Weight: 7}}},
+		{Capability: "weather", Backends: []router.BackendConfig{{Addr: addr1, Zone: "a", Limit: 8}, {Addr: addr2, Weight: 7}}},
 		{Capability: "news", Backends: []router.BackendConfig{{Addr: addr1, Session: "s1"}, {Addr: addr2, Weight: -1}}},
 	}, more...)
-	table, err := router.NewTable(router.Config{Fleets: fleets}, nil)
+	table, err := router.NewTable(router.Config{Fleets: fleets, Limits: router.NewLimits(router.LimitsConfig{})}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestFleets(t *testing.T) {
 		t.Fatalf("%d %+v", status, all)
 	}
 	want := `{"capability":"weather","usable":1,"backends":[` +
-		`{"addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"in_flight":0,"latency_ms":0,"source":"config"},` +
+		`{"addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"max_concurrent":8,"in_flight":0,"latency_ms":0,"source":"config"},` +
 		`{"addr":"[2001:db8::1]:50051","state":"down","why":"timeout","since":"2026-01-02T03:04:05Z","usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}]}`
 	if got, err := json.Marshal(all.Fleets[1]); err != nil || string(got) != want {
 		t.Errorf("%s\nwant\n%s", got, want)

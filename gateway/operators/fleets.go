@@ -28,8 +28,9 @@ type Fleets struct {
 // Fleet is a capability and its backends.
 type Fleet struct {
 	Capability string    `json:"capability"`
-	Usable     int       `json:"usable"`          // backends that calls go to
-	Panic      bool      `json:"panic,omitempty"` // so few are healthy that calls go to all that are not surely dead
+	Usable     int       `json:"usable"`            // backends that calls go to
+	Panic      bool      `json:"panic,omitempty"`   // so few are healthy that calls go to all that are not surely dead
+	Waiting    int       `json:"waiting,omitempty"` // calls of this replica that wait for a backend with fewer than max_concurrent
 	Backends   []Backend `json:"backends"`
 }
 
@@ -44,10 +45,11 @@ type Backend struct {
 	Dialect   string     `json:"dialect"`
 	Zone      string     `json:"zone,omitempty"`
 	Weight    int        `json:"weight"`
-	Session   string     `json:"session,omitempty"` // the only one that it serves
-	InFlight  int64      `json:"in_flight"`         // calls of this replica
-	LatencyMS float64    `json:"latency_ms"`        // that this replica expects; 0: not known
-	Source    string     `json:"source,omitempty"`  // config, dns or registration
+	Session   string     `json:"session,omitempty"`        // the only one that it serves
+	Limit     int        `json:"max_concurrent,omitempty"` // calls of all replicas
+	InFlight  int64      `json:"in_flight"`                // calls of this replica
+	LatencyMS float64    `json:"latency_ms"`               // that this replica expects; 0: not known
+	Source    string     `json:"source,omitempty"`         // config, dns or registration
 }
 
 func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
@@ -93,11 +95,11 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) fleet(f *router.Fleet) Fleet {
 	stats := f.Stats()
-	fleet := Fleet{Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic, Backends: []Backend{}}
+	fleet := Fleet{Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic, Waiting: stats.Waiting, Backends: []Backend{}}
 	for _, s := range f.Standings() {
 		b := Backend{
 			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By, Dialect: s.Dialect().String(),
-			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, InFlight: s.InFlight,
+			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
 		}
 		if !s.Since.IsZero() {
