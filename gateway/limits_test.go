@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -78,6 +79,63 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 				t.Errorf("%d calls, want %d", all, gateways*workers*each)
 			}
 		})
+	}
+}
+
+// mortal is how a gateway sees the places until it dies.
+type mortal struct {
+	router.Slots
+	dead atomic.Bool
+}
+
+func (m *mortal) Exchange(ctx context.Context, capability string, wants []router.Want) ([]router.Grant, error) {
+	if m.dead.Load() {
+		return nil, errors.New("dead")
+	}
+	return m.Slots.Exchange(ctx, capability, wants)
+}
+
+// What a gateway had that died with all places goes to another one.
+func TestMaxConcurrentOfADyingGateway(t *testing.T) {
+	t.Parallel()
+	redis := gatewaytest.StartRedis(t)
+	one, crowd := gatewaytest.NewCapability("one"), &crowded{}
+	fleets := []gatewaytest.Fleet{{
+		Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{one.Serve(t, call.Doc, crowd.option()).Addr},
+		Limit: router.Limit{PerBackend: 2, Wait: time.Hour},
+	}}
+	slots := &mortal{Slots: redis.Slots(t)}
+	dying := gatewaytest.Start(t, gatewaytest.Options{Slots: slots, Fleets: fleets})
+	other := gatewaytest.Start(t, gatewaytest.Options{Slots: redis.Slots(t), Fleets: fleets})
+	living, die := context.WithCancel(t.Context())
+	lost, ended := make(chan error, 2), make(chan error, 4)
+	client := gatewaytest.NewClient(dying.Conn(t), call.Doc)
+	for range 2 {
+		go func() { lost <- invokeBlock(client)(living) }()
+		gatewaytest.Wait(t, one.Blocked(), "a call of the dying gateway")
+	}
+	client = gatewaytest.NewClient(other.Conn(t), call.Doc)
+	for range cap(ended) {
+		go func() {
+			_, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+			ended <- err
+		}()
+	}
+	waitWaiting(t, other, float64(cap(ended)))
+	slots.dead.Store(true)
+	die()
+	for range cap(lost) {
+		if err := <-lost; status.Code(err) != codes.Canceled {
+			t.Error(err)
+		}
+	}
+	for range cap(ended) {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if most := crowd.most.Load(); most != 2 {
+		t.Errorf("%d calls at once", most)
 	}
 }
 

@@ -107,6 +107,38 @@ func TestSlotsExpire(t *testing.T) {
 	})
 }
 
+// A replica that was silent for so long that others got its places has what its calls use,
+// and not what it would have kept for later ones.
+func TestSlotsOfASilentReplica(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a := &asker{t: t, slots: open().Slots("a").Lasting(200 * time.Millisecond)}
+		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		if got := a.ask(router.Want{Need: 1, Spare: 2}); got.Held != 3 {
+			t.Fatalf("%+v", got)
+		}
+		await(t, "the places of a to be free", func() bool { return b.ask(router.Want{Need: 4}).Held == 4 })
+		if got := a.ask(router.Want{Used: 1, Keep: 3}); got.Held != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A Redis that has lost its scripts, as after a restart, gets them again.
+func TestSlotsScriptIsLost(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		a := &asker{t: t, slots: s.Slots("a").Lasting(time.Hour)}
+		for range 3 {
+			if got := a.ask(router.Want{Used: 1, Keep: 1, Need: 1}); got.Held != 2 {
+				t.Errorf("%+v", got)
+			}
+			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.ScriptFlush(ctx).Err() }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestSlotsMalformed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
