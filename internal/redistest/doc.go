@@ -2,7 +2,7 @@
 //
 //	server.go    one redis-server behind a Proxy: kill, restart empty, freeze, fill
 //	process.go   a program that ends with the test
-//	proxy.go     a way to a server that can be slow, silent or cut
+//	proxy.go     a way to any server that can be slow, silent (for some clients or all) or cut
 //	tls.go       another way to it, with TLS
 //	tcp.go       a server that others reach by its own address
 //	sentinel.go  a master, a replica and a Sentinel: fail over
