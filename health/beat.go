@@ -65,8 +65,13 @@ func (r *Replica) Beaten(now time.Time, m Members, err error) {
 	anew := !r.met || m.Epoch != r.epoch
 	r.epoch, r.met = m.Epoch, true
 	r.muster(now, m.Members)
-	if r.alone || anew {
-		r.reread(now, anew && !r.read)
+	switch {
+	case !r.read:
+		r.reread(now, 0)
+	case r.alone:
+		r.reread(now, max(spread, time.Duration(len(r.alive))*spreadEach))
+	case anew:
+		r.writeAgain(now)
 	}
 	if r.alone {
 		r.alone = false
@@ -94,33 +99,40 @@ func (r *Replica) setClock(ahead int64) {
 
 // muster brings the peers up to date.
 func (r *Replica) muster(now time.Time, members []Member) {
+	var newcomers []*peer
 	if r.peers[r.self.id] == nil {
-		r.joins(now, r.self)
+		newcomers = append(newcomers, r.self)
 	}
 	for _, m := range members {
 		if m.Age > r.heartbeats(deadAfter) && m.Replica != r.self.id {
 			continue
 		}
 		p := r.peers[m.Replica]
-		if p == nil {
+		switch {
+		case m.Replica == r.self.id:
+			p = r.self
+		case p == nil:
 			p = &peer{id: m.Replica, hash: hash(m.Replica)}
-			r.joins(now, p)
+			newcomers = append(newcomers, p)
 		}
 		p.seen, p.digest, p.current = now.Add(-m.Age), m.Digest, true
 	}
-	for i := len(r.alive) - 1; i >= 0; i-- {
-		p := r.alive[i]
+	r.join(now, newcomers...)
+	var gone []*peer
+	stirred := false
+	for _, p := range r.alive {
 		// A roll that lost everything does not name all that live.
 		if !p.current && p != r.self && now.Sub(p.seen) > r.heartbeats(deadAfter) {
-			r.leaves(now, p)
-			continue
+			gone = append(gone, p)
 		}
 		p.current = false
 		stale := p != r.self && p.digest.Late > r.options.Stale
-		if stale != p.stale {
-			p.stale = stale
-			r.review(now)
-		}
+		stirred = stirred || stale != p.stale
+		p.stale = stale
+	}
+	r.leave(now, gone...)
+	if stirred {
+		r.review(now)
 	}
 }
 
@@ -129,7 +141,7 @@ func (r *Replica) muster(now time.Time, members []Member) {
 func (r *Replica) goOnAlone(now time.Time) {
 	r.alone, r.nextUse = true, now.Add(usedEvery)
 	if r.peers[r.self.id] == nil {
-		r.joins(now, r.self)
+		r.join(now, r.self)
 	}
 	r.review(now)
 }

@@ -30,7 +30,7 @@ type Board interface {
 }
 
 // Pages is how many parts the board has. A capability is on one page.
-const Pages = 64
+const Pages = 16
 
 // PageOf returns the page of a capability.
 func PageOf(capability string) int { return int(hash(capability) % Pages) }
@@ -118,6 +118,7 @@ type Notice struct {
 
 	Page    int
 	Version uint64 // of the page, with the change; 0: the notice is not of a page
+	New     bool   // the page was not there before
 	Entries []Entry
 }
 

@@ -139,11 +139,12 @@ func (r *Replica) Set(now time.Time, fleets []Fleet) (gone []string) {
 
 // replace puts spec in old's place; either may be nil.
 func (r *Replica) replace(now time.Time, old *fleet, spec *Fleet) *fleet {
-	before := map[string]*target{}
+	var before map[string]*target
 	if old != nil {
 		old.publish(r)
 		delete(r.fleets, old.spec.Capability)
 		delete(r.pages[old.page].fleets, old)
+		before = make(map[string]*target, len(old.targets))
 		for _, t := range old.targets {
 			before[t.addr()] = t
 		}
@@ -170,6 +171,10 @@ func (r *Replica) adopt(now time.Time, old *fleet, before map[string]*target, sp
 	if len(spec.Backends) >= indexed {
 		f.index = make(map[string]*target, len(spec.Backends))
 	}
+	var block []target // of a new fleet's, which mostly come and go together
+	if old == nil {
+		block = make([]target, len(spec.Backends))
+	}
 	for i, addr := range spec.Backends {
 		t := before[addr]
 		if t != nil && old.spec.Dialect == spec.Dialect {
@@ -178,7 +183,13 @@ func (r *Replica) adopt(now time.Time, old *fleet, before map[string]*target, sp
 			r.move(t, spec)
 		} else {
 			backends[i] = Backend{Addr: addr, Dialect: spec.Dialect}
-			t, added = r.welcome(spec.Capability, addr), true
+			if old != nil {
+				t = new(target)
+			} else {
+				t = &block[i]
+			}
+			added = true
+			r.welcome(t, spec.Capability, addr)
 		}
 		t.fleet, t.index, f.targets[i] = f, int32(i), t
 		if f.index != nil {
@@ -209,14 +220,13 @@ func (r *Replica) open(f *fleet, added bool) {
 	}
 }
 
-// welcome makes a target of which nothing is known.
-func (r *Replica) welcome(capability, addr string) *target {
-	t := &target{hash: hash(capability + " " + addr)}
+// welcome begins to watch a target, of which nothing is known.
+func (r *Replica) welcome(t *target, capability, addr string) {
+	t.hash = hash(capability + " " + addr)
 	for _, p := range r.alive {
 		t.meets(p)
 	}
 	t.first.count(t.contribution())
-	return t
 }
 
 // move lets t go on as a backend of a fleet that is now as next says.

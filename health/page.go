@@ -10,7 +10,8 @@ const (
 	readsAtOnce = 4
 	readAgain   = 200 * time.Millisecond // least time between two reads of a page
 	readFailed  = 2 * time.Second        // until a read that failed is made again
-	spread      = 2 * time.Second        // over which all pages are read when all may have changed
+	spread      = 2 * time.Second        // over which all pages are looked at when any may have changed
+	spreadEach  = 50 * time.Millisecond  // for each live replica, when all must be read whole
 
 	renewAfter   = time.Hour     // age of a vote at which it is written again
 	garbageAfter = 3 * time.Hour // age of a vote, on a backend that nobody here knows, at which it is deleted
@@ -62,15 +63,48 @@ func (r *Replica) soon(n int) {
 	}
 }
 
-// reread makes all pages be read with all that is on them: now, or spread over some
-// time.
-func (r *Replica) reread(now time.Time, atOnce bool) {
+// reread makes all pages be read with all that is on them, over some time.
+func (r *Replica) reread(now time.Time, over time.Duration) {
 	r.read = true
 	for n := range r.pages {
 		p := &r.pages[n]
-		p.version, p.again, p.next = 0, true, now
-		if !atOnce {
-			p.next = now.Add(time.Duration(rand.Float64() * float64(spread)))
+		p.version, p.again, p.next = 0, true, within(now, over)
+	}
+}
+
+// lookAgain makes all pages be looked at, over some time.
+func (r *Replica) lookAgain(now time.Time, over time.Duration) {
+	for n := range r.pages {
+		p := &r.pages[n]
+		p.again = true
+		if at := within(now, over); at.Before(p.next) {
+			p.next = at
+		}
+	}
+}
+
+// within returns any time in the next d.
+func within(now time.Time, d time.Duration) time.Time {
+	return now.Add(time.Duration(rand.Float64() * float64(d)))
+}
+
+// writeAgain posts what this replica found out to a board that has lost everything. It
+// waits until all who follow the board do so again: who hears of a page from its first
+// notice on need not read it.
+func (r *Replica) writeAgain(now time.Time) {
+	for n := range r.pages {
+		r.pages[n].blank()
+		r.repair(now, &r.pages[n])
+	}
+	r.nextPost = now.Add(postAfterLoss)
+	r.lookAgain(now, spread)
+}
+
+// blank notes that a page is not known to have any vote.
+func (p *page) blank() {
+	for f := range p.fleets {
+		for _, t := range f.targets {
+			t.posted = [2]bool{}
 		}
 	}
 }
@@ -95,12 +129,11 @@ func (r *Replica) Read(now time.Time, read PageRead, got Page, err error) {
 	if older || got.Version != 0 && got.Version == read.Have {
 		return
 	}
-	p.version = got.Version
-	for f := range p.fleets {
-		for _, t := range f.targets {
-			t.posted = [2]bool{}
-		}
+	if got.Version == 0 && read.Have != 0 {
+		r.nextPost = now.Add(postAfterLoss)
 	}
+	p.version = got.Version
+	p.blank()
 	for _, e := range got.Entries {
 		r.compare(now, e, got.Now)
 	}
@@ -148,29 +181,37 @@ func (r *Replica) Noticed(now time.Time, n Notice) {
 	switch {
 	case n.Fresh:
 		if r.read {
-			for i := range r.pages {
-				p := &r.pages[i]
-				p.again = true
-				if at := now.Add(time.Duration(rand.Float64() * float64(spread))); at.Before(p.next) {
-					p.next = at
-				}
-			}
+			r.lookAgain(now, spread)
 		}
 	case n.Left != "":
 		if p := r.peers[n.Left]; p != nil && p != r.self {
-			r.leaves(now, p)
+			r.leave(now, p)
 		}
-	case n.Page >= 0 && n.Page < Pages && n.Version > r.pages[n.Page].version:
-		if n.Version != r.pages[n.Page].version+1 {
-			r.soon(n.Page)
-			break
-		}
-		r.pages[n.Page].version = n.Version
-		for _, e := range n.Entries {
-			r.hear(now, e, n.Page)
-		}
+	case n.Page >= 0 && n.Page < Pages:
+		r.pageChanged(now, n)
 	}
 	r.publish()
+}
+
+// pageChanged takes a change of a page, of which nothing must have been missed.
+func (r *Replica) pageChanged(now time.Time, n Notice) {
+	p := &r.pages[n.Page]
+	switch {
+	case n.New:
+		p.blank()
+	case n.Version <= p.version:
+		return
+	case n.Version != p.version+1:
+		r.soon(n.Page)
+		return
+	}
+	p.version = n.Version
+	for _, e := range n.Entries {
+		r.hear(now, e, n.Page)
+	}
+	if n.New {
+		r.repair(now, p)
+	}
 }
 
 // hear takes an entry that was published. A backend that is gone for others may be

@@ -4,10 +4,13 @@ import "time"
 
 // How votes are posted.
 const (
-	postLeast  = 100 * time.Millisecond // least time between two posts
-	postFailed = 2 * time.Second        // until one that failed is made again
-	postMost   = 1024                   // reports in one post
-	goneMost   = 16 << 10               // backends to be deleted that are remembered; others become garbage
+	postLeast     = 100 * time.Millisecond // least time between two posts
+	postLongest   = time.Second            // the same, where there are many replicas and much to say
+	postAfterLoss = time.Second            // until a board that has lost everything is written
+	tellings      = 500_000                // a second: pages told to replicas, that all posts together may come to
+	postFailed    = 2 * time.Second        // until one that failed is made again
+	postMost      = 1024                   // reports in one post
+	goneMost      = 16 << 10               // backends to be deleted that are remembered; others become garbage
 )
 
 // unposted makes t's vote in slot go into the next post.
@@ -60,10 +63,21 @@ func (r *Replica) takePost(now time.Time) []Report {
 	return reports
 }
 
+// rest returns how long to wait after a post. Each page that it changed is told to all
+// replicas, and each of these may have as much to post.
+func (r *Replica) rest(reports []Report) time.Duration {
+	changed := map[int]struct{}{}
+	for _, report := range reports {
+		changed[PageOf(report.Capability)] = struct{}{}
+	}
+	told := len(changed) * len(r.alive) * len(r.alive)
+	return min(max(postLeast, time.Duration(told)*time.Second/tellings), postLongest)
+}
+
 // Posted says how the post ended that Step asked for.
 func (r *Replica) Posted(now time.Time, reports []Report, err error) {
 	r.posting = false
-	r.nextPost = now.Add(postLeast)
+	r.nextPost = now.Add(r.rest(reports))
 	if err == nil {
 		return
 	}

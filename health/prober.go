@@ -80,6 +80,9 @@ func (p *Prober) Snapshot(capability string) *Snapshot {
 	return snap
 }
 
+// shortest is the least time between two looks at what is due.
+const shortest = time.Microsecond
+
 // Run probes until ctx ends, once. When it returns, no goroutine and no connection
 // of it is left.
 func (p *Prober) Run(ctx context.Context) {
@@ -87,7 +90,7 @@ func (p *Prober) Run(ctx context.Context) {
 	if p.shares() {
 		underWay.Go(func() { p.follow(ctx) })
 	}
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(shortest)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -95,7 +98,7 @@ func (p *Prober) Run(ctx context.Context) {
 		case <-p.wake:
 		case <-timer.C:
 		}
-		timer.Reset(p.step(ctx, &underWay))
+		timer.Reset(max(p.step(ctx, &underWay), shortest))
 	}
 	underWay.Wait()
 	p.leave()
@@ -183,8 +186,12 @@ func (p *Prober) log(c Change) {
 		case b.State == Down:
 			level = slog.LevelWarn
 		}
+		if !p.options.Logger.Enabled(context.Background(), level) {
+			continue
+		}
+		_, summary := c.Snapshot.Ready()
 		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(),
 			slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr),
-			slog.String("dialect", b.Dialect.String()), slog.String("reason", b.Reason), slog.String("fleet", c.Snapshot.summary))
+			slog.String("dialect", b.Dialect.String()), slog.String("reason", b.Reason), slog.String("fleet", summary))
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -119,7 +118,7 @@ func TestFirstProbeTLS(t *testing.T) {
 type world struct {
 	t     *testing.T
 	mu    sync.Mutex
-	up    map[string]*bufconn.Listener
+	up    map[string]*pipes
 	hole  map[string]bool // connecting never ends; nobody is at an address that is in neither map
 	log   bytes.Buffer
 	told  []*health.Snapshot
@@ -128,7 +127,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, up: map[string]*bufconn.Listener{}, hole: map[string]bool{}, start: time.Now()}
+	return &world{t: t, up: map[string]*pipes{}, hole: map[string]bool{}, start: time.Now()}
 }
 
 func (w *world) dial(ctx context.Context, addr string) (net.Conn, error) {
@@ -142,12 +141,12 @@ func (w *world) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if ln == nil {
 		return nil, syscall.ECONNREFUSED
 	}
-	return ln.DialContext(ctx)
+	return ln.dial(ctx)
 }
 
 // raise starts a server at addr and returns what stops it.
 func (w *world) raise(addr string, services ...func(*grpc.Server)) (stop func()) {
-	ln := bufconn.Listen(64 << 10)
+	ln := newPipes()
 	s := serve(w.t, ln, nil, services...)
 	w.mu.Lock()
 	w.up[addr] = ln

@@ -14,6 +14,7 @@ type peer struct {
 	stale   bool      // what it should have probed is not known to be current
 	view    Digest    // what its digest should be, by what is known here; Late is not used
 	current bool      // named by the last answer
+	gone    bool      // it is not alive any more
 }
 
 // order returns the place of a replica in a backend's order; the larger goes first.
@@ -40,9 +41,9 @@ func (t *target) meets(p *peer) (changed bool) {
 	return true
 }
 
-// loses takes a replica out of t's order that is not in alive any more.
-func (t *target) loses(p *peer, alive []*peer) (changed bool) {
-	if t.first != p && t.second != p {
+// losesGone takes replicas out of t's order that are not in alive any more.
+func (t *target) losesGone(alive []*peer) (changed bool) {
+	if (t.first == nil || !t.first.gone) && (t.second == nil || !t.second.gone) {
 		return false
 	}
 	t.first, t.second = nil, nil
@@ -52,18 +53,34 @@ func (t *target) loses(p *peer, alive []*peer) (changed bool) {
 	return true
 }
 
-// joins lets a replica take part in probing.
-func (r *Replica) joins(now time.Time, p *peer) {
-	r.peers[p.id] = p
-	r.alive = append(r.alive, p)
-	r.reorder(now, func(t *target) bool { return t.meets(p) })
+// join lets replicas take part in probing.
+func (r *Replica) join(now time.Time, newcomers ...*peer) {
+	if len(newcomers) == 0 {
+		return
+	}
+	for _, p := range newcomers {
+		r.peers[p.id] = p
+	}
+	r.alive = append(r.alive, newcomers...)
+	r.reorder(now, func(t *target) (changed bool) {
+		for _, p := range newcomers {
+			changed = t.meets(p) || changed
+		}
+		return changed
+	})
 }
 
-// leaves makes others do what a replica did.
-func (r *Replica) leaves(now time.Time, p *peer) {
-	delete(r.peers, p.id)
-	r.alive = slices.DeleteFunc(r.alive, func(o *peer) bool { return o == p })
-	r.reorder(now, func(t *target) bool { return t.loses(p, r.alive) })
+// leave makes others do what some replicas did.
+func (r *Replica) leave(now time.Time, gone ...*peer) {
+	if len(gone) == 0 {
+		return
+	}
+	for _, p := range gone {
+		p.gone = true
+		delete(r.peers, p.id)
+	}
+	r.alive = slices.DeleteFunc(r.alive, func(p *peer) bool { return p.gone })
+	r.reorder(now, func(t *target) bool { return t.losesGone(r.alive) })
 }
 
 // reorder lets change alter the order of every target.

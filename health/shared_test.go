@@ -338,3 +338,41 @@ func TestGoneFromTheBoard(t *testing.T) {
 		c.everybody("b0:1", health.Up)
 	})
 }
+
+// After a board lost everything, nobody reads it whole again: all hear what is written.
+func TestEmptyBoardIsNotReadByAll(t *testing.T) {
+	t.Parallel()
+	bubble(t, 5, 40, func(t *testing.T, c *crowd) {
+		before := c.board.EntriesRead()
+		c.board.Wipe()
+		pass(15 * time.Second)
+		if n := c.board.EntriesRead() - before; n > 2*len(c.backends) { // who came back late may have missed something
+			t.Errorf("5 replicas read %d entries of a board with %d", n, len(c.backends))
+		}
+		for _, m := range c.members {
+			if s := m.prober.Stats(); s.Replicas != 5 || s.Agree != 5 || s.Unposted != 0 {
+				t.Errorf("%s: %+v", m.id, s)
+			}
+		}
+		c.allUp("after it")
+	})
+}
+
+// Only transitions are written: nothing while nothing changes, and of a backend that
+// dies, one vote and the second opinion.
+func TestOnlyTransitionsAreWritten(t *testing.T) {
+	t.Parallel()
+	bubble(t, 3, 9, func(t *testing.T, c *crowd) {
+		posts, reports := c.board.Reports()
+		pass(30 * time.Minute)
+		if now, _ := c.board.Reports(); now != posts {
+			t.Errorf("%d posts in half an hour in which nothing happened", now-posts)
+		}
+		c.stop["b4:1"]()
+		pass(10 * time.Minute)
+		c.everybody("b4:1", health.Down)
+		if _, now := c.board.Reports(); now-reports < 2 || now-reports > 3 {
+			t.Errorf("%d votes were written of one that died", now-reports)
+		}
+	})
+}

@@ -41,30 +41,30 @@ type Snapshot struct {
 	Capability string
 	Backends   []Backend // in the order of the configuration
 
-	ready   bool
-	summary string
+	up, unknown int
 }
 
 // NewSnapshot makes a Snapshot, which owns backends from then on.
 func NewSnapshot(capability string, backends []Backend) *Snapshot {
-	var up, unknown int
+	s := &Snapshot{Capability: capability, Backends: backends}
 	for i := range backends {
 		switch backends[i].State {
 		case Up:
-			up++
+			s.up++
 		case Unknown:
-			unknown++
+			s.unknown++
 		case Down:
 		}
-	}
-	s := &Snapshot{Capability: capability, Backends: backends, ready: up+unknown > 0}
-	s.summary = fmt.Sprintf("%d of %d backends ready", up, len(backends))
-	if unknown > 0 {
-		s.summary += fmt.Sprintf(", %d not checked yet", unknown)
 	}
 	return s
 }
 
 // Ready says whether the fleet has a usable backend, and how many are ready in
 // words that a caller may see.
-func (s *Snapshot) Ready() (ok bool, summary string) { return s.ready, s.summary }
+func (s *Snapshot) Ready() (ok bool, summary string) {
+	summary = fmt.Sprintf("%d of %d backends ready", s.up, len(s.Backends))
+	if s.unknown > 0 {
+		summary += fmt.Sprintf(", %d not checked yet", s.unknown)
+	}
+	return s.up+s.unknown > 0, summary
+}

@@ -45,6 +45,7 @@ func TestOrder(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		peers = append(peers, &peer{id: id, hash: hash(id)})
 	}
+	peers[3].gone = true // when asked
 	firsts := map[*peer]int{}
 	for i := range 4000 {
 		backend := mix(uint64(i) + 1)
@@ -58,7 +59,7 @@ func TestOrder(t *testing.T) {
 		}
 		firsts[forth.first]++
 		first, second := forth.first, forth.second
-		switch changed := forth.loses(peers[3], peers[:3]); {
+		switch changed := forth.losesGone(peers[:3]); {
 		case !changed && (forth.first != first || forth.second != second):
 			t.Fatal("changed, and does not say so")
 		case first == peers[3] && forth.first != second:

@@ -22,6 +22,7 @@ type Board struct {
 	followers map[*follower]struct{}
 	fault     Fault
 	posts     int
+	read      int
 	reports   int
 }
 
@@ -84,6 +85,13 @@ func (b *Board) Reports() (posts, reports int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.posts, b.reports
+}
+
+// EntriesRead returns how many entries of pages all have read together.
+func (b *Board) EntriesRead() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read
 }
 
 // Votes returns what is on the board about a backend.
@@ -158,13 +166,13 @@ func (b *Board) Post(ctx context.Context, reports []health.Report) error {
 	now := b.now()
 	b.posts++
 	b.reports += len(reports)
-	changed := map[int][]health.Entry{}
+	changed, fresh := map[int][]health.Entry{}, map[int]bool{}
 	for _, r := range reports {
 		n := health.PageOf(r.Capability)
 		p := &b.pages[n]
 		if p.votes == nil {
 			p.votes = map[health.Key]*health.Vote{}
-			p.version = uint64(now.UnixMicro())
+			p.version, fresh[n] = uint64(now.UnixMicro()), true
 		}
 		e := health.Entry{Key: r.Key}
 		if r.Vote == nil {
@@ -178,7 +186,7 @@ func (b *Board) Post(ctx context.Context, reports []health.Report) error {
 	}
 	for n, entries := range changed {
 		b.pages[n].version++
-		b.tell(health.Notice{Page: n, Version: b.pages[n].version, Entries: entries})
+		b.tell(health.Notice{Page: n, Version: b.pages[n].version, New: fresh[n], Entries: entries})
 	}
 	return nil
 }
@@ -207,6 +215,7 @@ func (b *Board) Page(ctx context.Context, n int, have uint64) (health.Page, erro
 			got.Entries = append(got.Entries, health.Entry{Key: k, Vote: v})
 		}
 	}
+	b.read += len(got.Entries)
 	return got, nil
 }
 

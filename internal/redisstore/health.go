@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/capgate/capgate/health"
 )
 
@@ -36,25 +38,20 @@ end
 `
 
 // beatScript takes roll, digests, epoch; replica, digest, ms until death, a new epoch,
-// ms to keep.
+// ms to keep. Each replica does it once a second and gets a line of every other: the
+// lines are kept as they are sent, since a loop in Lua would be much of what Redis does.
 var beatScript = newScript(luaHealth + `
 must(KEYS[1], 'zset') must(KEYS[2], 'hash') must(KEYS[3], 'string')
 redis.call('SET', KEYS[3], ARGV[4], 'NX')
 redis.call('ZADD', KEYS[1], whole(now), ARGV[1])
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+if redis.call('HLEN', KEYS[2]) > redis.call('ZCARD', KEYS[1]) then redis.call('DEL', KEYS[2]) end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[1] .. ' ' .. whole(now) .. ' ' .. ARGV[2])
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. whole(now - ARGV[3]))) do
 	redis.call('ZREM', KEYS[1], id)
 	redis.call('HDEL', KEYS[2], id)
 end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[5]) end
-local reply = {redis.call('GET', KEYS[3]), whole(now)}
-local beats = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-for i = 1, #beats, 2 do
-	reply[#reply + 1] = beats[i]
-	reply[#reply + 1] = whole(now - beats[i + 1])
-	reply[#reply + 1] = redis.call('HGET', KEYS[2], beats[i]) or ''
-end
-return reply`)
+return {redis.call('GET', KEYS[3]), whole(now), redis.call('HVALS', KEYS[2])}`)
 
 // leaveScript takes roll, digests; replica, channel, message.
 var leaveScript = newScript(`
@@ -67,9 +64,13 @@ return 1`)
 // vote its field, how long ago its state began in ms, and the rest, or nothing to delete it.
 var postScript = newScript(luaHealth + `
 must(KEYS[1], 'hash')
-local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '')
-version = (version or time[1] * 1000000 + time[2]) + 1
-local notice = {ARGV[2] .. ' ' .. whole(version)}
+local version, new = tonumber(redis.call('HGET', KEYS[1], 'v') or ''), ''
+if not version then
+	redis.call('DEL', KEYS[1])
+	version, new = time[1] * 1000000 + time[2], ' new'
+end
+version = version + 1
+local notice = {ARGV[2] .. ' ' .. whole(version) .. new}
 for i = 4, #ARGV, 3 do
 	local vote = ''
 	if ARGV[i + 2] == '' then
@@ -86,16 +87,13 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
 return 1`)
 
-// pageScript takes a page; the version that is known.
+// pageScript takes a page; the version that is known. What is on the page is then read
+// without Lua, which would take several times as long.
 var pageScript = newScript(luaHealth + `
 local is = redis.call('TYPE', KEYS[1])
 is = type(is) == 'table' and is.ok or is
-if is ~= 'hash' then return {whole(now), is} end
-if redis.call('HGET', KEYS[1], 'v') == ARGV[1] then return {whole(now), 'known'} end
-local reply = redis.call('HGETALL', KEYS[1])
-table.insert(reply, 1, whole(now))
-table.insert(reply, 2, 'whole')
-return reply`)
+if is == 'hash' and redis.call('HGET', KEYS[1], 'v') == ARGV[1] then is = 'known' end
+return {whole(now), is}`)
 
 func (b *HealthBoard) rollKeys() []string {
 	t := tag{"health"}
@@ -107,25 +105,29 @@ func (b *HealthBoard) pageKey(n int) string { return b.key(tag{"health", strconv
 // Beat implements health.Roll.
 func (b *HealthBoard) Beat(ctx context.Context, beat health.Beat) (health.Members, error) {
 	keys := b.rollKeys()
-	reply, err := b.run(ctx, beatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(), b.epoch, keepPage.Milliseconds()).StringSlice()
+	reply, err := b.run(ctx, beatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(), b.epoch, keepPage.Milliseconds()).Slice()
 	if err != nil {
 		return health.Members{}, err
 	}
-	if len(reply) < 2 {
+	if len(reply) != 3 {
 		return health.Members{}, errMalformed
 	}
-	m := health.Members{Epoch: reply[0]}
-	if m.Now, err = strconv.ParseInt(reply[1], 10, 64); err != nil {
+	epoch, ok1 := reply[0].(string)
+	now, ok2 := reply[1].(string)
+	lines, ok3 := reply[2].([]any)
+	m := health.Members{Epoch: epoch, Members: make([]health.Member, 0, len(lines))}
+	m.Now, err = strconv.ParseInt(now, 10, 64)
+	if !ok1 || !ok2 || !ok3 || err != nil {
 		return health.Members{}, errMalformed
 	}
-	for reply = reply[2:]; len(reply) >= 3; reply = reply[3:] {
-		age, err := strconv.ParseInt(reply[1], 10, 64)
-		digest, ok := decodeDigest(reply[2])
-		if err != nil || !ok || reply[0] == "" || len(reply[0]) > maxReplica {
+	for _, line := range lines {
+		text, _ := line.(string)
+		member, ok := decodeMember(text, m.Now)
+		if !ok {
 			b.malformed(keys[1])
 			continue
 		}
-		m.Members = append(m.Members, health.Member{Replica: reply[0], Age: max(0, time.Duration(age)*time.Millisecond), Digest: digest})
+		m.Members = append(m.Members, member)
 	}
 	return m, nil
 }
@@ -168,7 +170,7 @@ func (b *HealthBoard) Page(ctx context.Context, n int, have uint64) (health.Page
 	if err != nil {
 		return health.Page{}, err
 	}
-	if len(reply) < 2 {
+	if len(reply) != 2 {
 		return health.Page{}, errMalformed
 	}
 	p := health.Page{}
@@ -179,31 +181,36 @@ func (b *HealthBoard) Page(ctx context.Context, n int, have uint64) (health.Page
 	case "none":
 	case "known":
 		p.Version = have
-	case "whole":
-		b.decodePage(&p, key, reply[2:])
+	case "hash":
+		err = b.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			fields, err := r.HGetAll(ctx, key).Result()
+			b.decodePage(&p, key, fields)
+			return err
+		})
 	default: // another type of key, which the next post replaces
 		b.malformed(key)
 	}
-	return p, nil
+	return p, err
 }
 
-// decodePage fills in what a page says: fields and their values in turn.
-func (b *HealthBoard) decodePage(p *health.Page, key string, fields []string) {
-	for ; len(fields) >= 2; fields = fields[2:] {
-		if fields[0] == "v" {
-			version, err := strconv.ParseUint(fields[1], 10, 64)
+// decodePage fills in what a page says.
+func (b *HealthBoard) decodePage(p *health.Page, key string, fields map[string]string) {
+	p.Entries = make([]health.Entry, 0, len(fields))
+	for field, value := range fields {
+		if field == "v" {
+			version, err := strconv.ParseUint(value, 10, 64)
 			if err != nil {
 				b.malformed(key)
 			}
 			p.Version = version
 			continue
 		}
-		k, ok := decodeKey(fields[0])
+		k, ok := decodeKey(field)
 		if !ok {
 			b.malformed(key)
 			continue
 		}
-		vote, ok := decodeVote(fields[1])
+		vote, ok := decodeVote(value)
 		if !ok {
 			b.malformed(key)
 			continue

@@ -13,14 +13,16 @@ import (
 
 // How health looks in Redis:
 //
-//	digest   probes sum late                                       late in ms
+//	digest   replica beat probes sum late                          beat: when, ms since 1970; late in ms
 //	field    capability addr slot                                  slot 0 or 1; "v": the page's version
 //	vote     since written state refused dialect episode by reason times in ms since 1970
-//	notice   "page" n version, then a line with a field and one with its vote, empty if gone
+//	notice   "page" n version, "new" if nothing else is on it, then a line with a field and
+//	         one with its vote, empty if gone
 //	         "left" replica
 
 const (
 	noticePage = "page"
+	noticeNew  = "new"
 	noticeLeft = "left"
 
 	maxReplica = 255 // bytes of a replica's name
@@ -42,6 +44,17 @@ func decodeDigest(s string) (health.Digest, bool) {
 	sum, err2 := strconv.ParseUint(f[1], 16, 64)
 	late, err3 := strconv.ParseUint(f[2], 10, 40)
 	return health.Digest{Probes: probes, Sum: sum, Late: time.Duration(late) * time.Millisecond}, errors.Join(err1, err2, err3) == nil && probes >= 0
+}
+
+// decodeMember reads a digest and who sent it; now is ms since 1970.
+func decodeMember(s string, now int64) (health.Member, bool) {
+	f := strings.SplitN(s, " ", 3)
+	if len(f) != 3 || f[0] == "" || len(f[0]) > maxReplica {
+		return health.Member{}, false
+	}
+	at, err := strconv.ParseInt(f[1], 10, 64)
+	digest, ok := decodeDigest(f[2])
+	return health.Member{Replica: f[0], Age: max(0, time.Duration(now-at)*time.Millisecond), Digest: digest}, ok && err == nil
 }
 
 func encodeKey(k health.Key) (string, bool) {
@@ -100,7 +113,7 @@ func decodeNotice(message string) (health.Notice, bool) {
 	switch {
 	case len(f) == 2 && f[0] == noticeLeft && f[1] != "" && len(lines) == 1:
 		return health.Notice{Left: f[1]}, true
-	case len(f) != 3 || f[0] != noticePage || len(lines)%2 == 0:
+	case len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != noticeNew || f[0] != noticePage || len(lines)%2 == 0:
 		return health.Notice{}, false
 	}
 	page, err1 := strconv.ParseUint(f[1], 10, 16)
@@ -108,7 +121,7 @@ func decodeNotice(message string) (health.Notice, bool) {
 	if err1 != nil || err2 != nil || page >= health.Pages || version == 0 {
 		return health.Notice{}, false
 	}
-	n := health.Notice{Page: int(page), Version: version}
+	n := health.Notice{Page: int(page), Version: version, New: len(f) == 4}
 	for lines = lines[1:]; len(lines) > 0; lines = lines[2:] {
 		k, ok := decodeKey(lines[0])
 		if !ok {

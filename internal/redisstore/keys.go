@@ -11,9 +11,9 @@ import "strings"
 //	{registry}:ended          sorted   none       fields that ended in the last two minutes, by when, ms
 //	{registry}:state          hash     none       epoch and version of leases; when they were swept, ms
 //	{health}:roll             sorted   24h        live replicas by the time of their last beat; the dead are taken off
-//	{health}:digests          hash     24h        what each of them says of its probes
+//	{health}:digests          hash     24h        when each of them beat last, and what it says of its probes
 //	{health}:epoch            string   24h        changes when the roll was lost
-//	{health:N}:page           hash     24h        N from 0 to 63: votes on backends, and the page's version; written again hourly
+//	{health:N}:page           hash     24h        N from 0 to 15: votes on backends, and the page's version; written again hourly
 //	{tenant:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
 //	{tenant:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after

@@ -1,0 +1,168 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+)
+
+// BenchmarkHealth measures what a redis-server's thread runs for the commands of health,
+// as redis-µs/op; bench/fleetsim reckons with these figures.
+func BenchmarkHealth(b *testing.B) {
+	b.Run("beat of one of 1", func(b *testing.B) { benchBeat(b, 1) })
+	b.Run("beat of one of 200", func(b *testing.B) { benchBeat(b, 200) })
+	b.Run("100 posts of 1 at once to 200", func(b *testing.B) { benchPost(b, 100, 1, 200) })
+	for _, followers := range []int{0, 200} {
+		for _, votes := range []int{1, 101} {
+			b.Run(fmt.Sprintf("post of %d to %d", votes, followers), func(b *testing.B) { benchPost(b, 1, votes, followers) })
+		}
+	}
+	b.Run("page that is known", func(b *testing.B) { benchPage(b, 10, true) })
+	b.Run("page of 10", func(b *testing.B) { benchPage(b, 10, false) })
+	b.Run("page of 1500", func(b *testing.B) { benchPage(b, 1500, false) })
+}
+
+// onServer runs do b.N times, and reports the thread's time.
+func onServer(b *testing.B, prepare func(open func() *redisstore.HealthBoard) (do func(i int) error), settled func()) {
+	b.Helper()
+	server := redistest.Start(b)
+	board := func() *redisstore.HealthBoard {
+		s, err := redisstore.Open(patient(redisstore.Config{URL: server.URL()}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(s.Close)
+		return s.Health()
+	}
+	do := prepare(board)
+	before := threadTime(b, server)
+	for i := 0; b.Loop(); i++ {
+		if err := do(i); err != nil {
+			b.Fatal(err)
+		}
+	}
+	settled()
+	b.ReportMetric(float64((threadTime(b, server)-before).Microseconds())/float64(b.N), "redis-µs/op")
+}
+
+// threadTime is what the server's main thread has run.
+func threadTime(b *testing.B, s *redistest.Server) time.Duration {
+	b.Helper()
+	total := 0.0
+	info, _ := s.Do("INFO", "cpu").(string)
+	for line := range strings.SplitSeq(info, "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.HasSuffix(name, "_main_thread") {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			total += seconds
+		}
+	}
+	return time.Duration(total * float64(time.Second))
+}
+
+func nothing() {}
+
+func benchBeat(b *testing.B, replicas int) {
+	onServer(b, func(open func() *redisstore.HealthBoard) func(int) error {
+		board := open()
+		beat := func(i int) error {
+			_, err := board.Beat(b.Context(), health.Beat{Replica: fmt.Sprintf("gateway-%d", i%replicas), Digest: health.Digest{Probes: 500, Sum: 1 << 60}, Dead: time.Hour})
+			return err
+		}
+		for i := range replicas {
+			if err := beat(i); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return beat
+	}, nothing)
+}
+
+// votes are reports on n backends of one page.
+func votes(n int) []health.Report {
+	var reports []health.Report
+	for i := range n {
+		reports = append(reports, health.Report{
+			Key:  health.Key{Capability: "capability-1000", Addr: fmt.Sprintf("10.0.%d.%d:50051", i>>8, i&255)},
+			Vote: &health.Vote{State: health.Down, Refused: true, Episode: 1 << 30, By: "gateway-100", Reason: "Unavailable: connection refused"},
+		})
+	}
+	return reports
+}
+
+func benchPost(b *testing.B, atOnce, n, followers int) {
+	var heard atomic.Int64
+	posted := int64(0)
+	onServer(b, func(open func() *redisstore.HealthBoard) func(int) error {
+		var ready, following sync.WaitGroup
+		ctx, stop := context.WithCancel(context.Background())
+		b.Cleanup(following.Wait)
+		b.Cleanup(stop)
+		for range followers {
+			board := open()
+			ready.Add(1)
+			following.Go(func() {
+				_ = board.Follow(ctx, func(n health.Notice) {
+					if n.Fresh {
+						ready.Done()
+						return
+					}
+					heard.Add(1)
+				})
+			})
+		}
+		ready.Wait()
+		board, reports := open(), votes(n)
+		return func(int) error {
+			posted += int64(atOnce)
+			errs := make(chan error, atOnce)
+			for range atOnce {
+				go func() { errs <- board.Post(b.Context(), reports) }()
+			}
+			var err error
+			for range atOnce {
+				err = errors.Join(err, <-errs)
+			}
+			return err
+		}
+	}, func() {
+		for heard.Load() < posted*int64(followers) {
+			<-time.After(time.Millisecond)
+		}
+	})
+}
+
+func benchPage(b *testing.B, n int, known bool) {
+	onServer(b, func(open func() *redisstore.HealthBoard) func(int) error {
+		board := open()
+		if err := board.Post(b.Context(), votes(n)); err != nil {
+			b.Fatal(err)
+		}
+		page := health.PageOf("capability-1000")
+		p, err := board.Page(b.Context(), page, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		have := uint64(0)
+		if known {
+			have = p.Version
+		}
+		return func(int) error {
+			_, err := board.Page(b.Context(), page, have)
+			return err
+		}
+	}, nothing)
+}
