@@ -126,7 +126,7 @@ func TestStatusTable(t *testing.T) {
 			{Capability: "weather", Usable: 2, Panic: true, Backends: []operators.Backend{
 				{Addr: "10.0.0.1:1", State: "up", Since: ago(90 * time.Second), ProbedBy: "me", InFlight: 12, LatencyMS: 0.25},
 				{Addr: "10.0.0.2:1", State: "down", Since: ago(-time.Second), ProbedBy: "other", Why: "\x1b[2Jmoves\nthe screen", LatencyMS: 3.14159},
-				{Addr: "10.0.0.3:1", State: "draining", Since: ago(50 * time.Hour), Why: strings.Repeat("x", 200), LatencyMS: 1234.5},
+				{Addr: "10.0.0.3:1", State: "draining", Since: ago(50 * time.Hour), Why: strings.Repeat("x", maxWhy+1), LatencyMS: 1234.5},
 				{Addr: "10.0.0.4:1", State: "unknown"},
 			}},
 			{Capability: "empty"},
@@ -138,7 +138,7 @@ func TestStatusTable(t *testing.T) {
 CAPABILITY  BACKEND     STATE     SINCE  CALLS  LATENCY  PROBED BY  WHY
 weather     10.0.0.1:1  up        1m30s  12     250µs    this one   -
 weather     10.0.0.2:1  down      0s     0      3.1ms    other       [2Jmoves the screen
-weather     10.0.0.3:1  draining  2d02h  0      1.235s   -          ` + strings.Repeat("x", 100) + `…
+weather     10.0.0.3:1  draining  2d02h  0      1.235s   -          ` + strings.Repeat("x", maxWhy) + `…
 weather     10.0.0.4:1  unknown   -      0      -        -          -
 old         10.0.0.5:1  down      3h01m  0      -        -          -
 

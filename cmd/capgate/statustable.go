@@ -11,7 +11,7 @@ import (
 )
 
 // maxWhy is how much of a reason the table shows, in characters.
-const maxWhy = 100
+const maxWhy = 160
 
 // statusTable shows fleets to people.
 func statusTable(all operators.Fleets, now time.Time) string {

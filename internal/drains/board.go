@@ -35,7 +35,7 @@ type Report struct {
 	End     []Key         // drains that its operators ended
 	Held    []Drain       // in force here: what they were is set anew where the board has lost everything
 	Known   []Key         // of these, whose backend this replica has in its fleets: they are kept
-	Calls   map[Key]int64 // in flight at the Known
+	Calls   map[Key]int64 // in flight at each of Held
 	Leaving bool          // it is about to end, and its calls are none
 }
 

@@ -14,7 +14,7 @@ import (
 type Fleets interface {
 	// SetDrains puts drains in force and ends all others.
 	SetDrains([]Drain)
-	// Calls is how many are in flight at a backend; false: no fleet has it.
+	// Calls is how many are in flight at a backend; 0 and false: no fleet has it.
 	Calls(Key) (int64, bool)
 }
 
@@ -194,10 +194,11 @@ func (k *Keeper) report() (r Report, told map[Key]bool) {
 	}
 	for key, since := range k.force {
 		r.Held = append(r.Held, Drain{key, since})
-		if n, known := k.fleets.Calls(key); known {
+		n, known := k.fleets.Calls(key)
+		if known {
 			r.Known = append(r.Known, key)
-			r.Calls[key] = n
 		}
+		r.Calls[key] = n
 	}
 	return r, told
 }

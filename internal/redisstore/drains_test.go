@@ -118,6 +118,7 @@ func TestDrains(t *testing.T) {
 		a.left(t, one, func(l drains.Left) bool {
 			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unheard == 0
 		})
+		b.left(t, two, func(l drains.Left) bool { return l.Replicas == 2 && l.Unheard == 0 }) // which a does not have
 		b.has(one, 0)
 		a.has(one, 0)
 		a.left(t, one, func(l drains.Left) bool { return l.Calls == 0 })
