@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
 	"github.com/capgate/capgate/bench/proc"
+	"github.com/capgate/capgate/bench/readme"
 )
 
 // bench owns the processes of a run.
@@ -58,7 +59,7 @@ func run(ctx context.Context, o options) error {
 	if o.out == "" {
 		return nil
 	}
-	return rewrite(o.out, mark, text)
+	return readme.Rewrite(o.out, mark, text)
 }
 
 // server is a running backend.

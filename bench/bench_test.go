@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
+	"github.com/capgate/capgate/bench/readme"
 )
 
 func TestRewriteReplacesOnlyItsPart(t *testing.T) {
@@ -18,7 +19,7 @@ func TestRewriteReplacesOnlyItsPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := rewrite(file, "results", "new\n"); err != nil {
+		if err := readme.Rewrite(file, "results", "new\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -26,7 +27,7 @@ func TestRewriteReplacesOnlyItsPart(t *testing.T) {
 	if want := "a\n<!-- results -->\n\nnew\n\n<!-- results -->\nb\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if err := rewrite(file, "growth", "x"); err == nil {
+	if err := readme.Rewrite(file, "growth", "x"); err == nil {
 		t.Error("no error for a file without the markers")
 	}
 }

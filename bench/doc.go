@@ -6,5 +6,5 @@
 //	options.go   flags
 //	scenario.go  what is measured          growth.go  how capgate's cost grows
 //	bench.go     backend, peers, windows   goals.go   what capgate should reach
-//	report.go    tables                    readme.go  where they are kept
+//	report.go    tables                    readme/    where they are kept
 package main

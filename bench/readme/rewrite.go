@@ -1,4 +1,5 @@
-package main
+// Package readme puts what was measured into a file that people read.
+package readme
 
 import (
 	"fmt"
@@ -6,8 +7,8 @@ import (
 	"strings"
 )
 
-// rewrite puts text between the file's two <!-- mark --> lines.
-func rewrite(file, mark, text string) error {
+// Rewrite puts text between the file's two <!-- mark --> lines.
+func Rewrite(file, mark, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return err

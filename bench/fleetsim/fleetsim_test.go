@@ -1,0 +1,64 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// Whatever happens, all replicas come to agree, nobody takes a backend for down because
+// Redis has forgotten it, and a backend is probed by one replica, and by a second while
+// it is down.
+func TestAllAgree(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int{2, 5, 20} {
+		w := newWorld(500)
+		start, peace, failure, empty, fewer := w.begin(replicas), w.peace(), w.massFailure(30), w.emptyRestart(), w.replicasDie(max(1, replicas/4))
+		for _, a := range []*act{start, peace, failure, empty, fewer} {
+			if a.agree != a.replicas {
+				t.Errorf("%d replicas, %s: %d of %d agree", replicas, a.name, a.agree, a.replicas)
+			}
+		}
+		if f := failure; f.missed > 0 || len(f.known) != 150 {
+			t.Errorf("%d replicas: %d deaths are known to all, %d are not", replicas, len(f.known), f.missed)
+		}
+		if empty.news > 0 || empty.well < 0 {
+			t.Errorf("%d replicas, an empty Redis: %d transitions, written again: %v", replicas, empty.news, empty.well)
+		}
+		for _, a := range []*act{peace, failure} {
+			if a.live > 1 || a.down > 2 {
+				t.Errorf("%d replicas, %s: %d probe a backend that is up, %d one that is down", replicas, a.name, a.live, a.down)
+			}
+		}
+		if fewer.well < 0 || fewer.news > 0 {
+			t.Errorf("%d replicas, when some died: taken over: %v, %d transitions", replicas, fewer.well, fewer.news)
+		}
+	}
+}
+
+// What it costs while nothing happens depends on the number of backends in their probes,
+// and on the number of replicas in Redis' commands, and on nothing else.
+func TestSteadyCosts(t *testing.T) {
+	t.Parallel()
+	steady := func(replicas, backends int) *act {
+		w := newWorld(backends)
+		w.begin(replicas)
+		return w.play("steady state", 2*time.Minute, nil)
+	}
+	few, more, large := steady(4, 500), steady(16, 500), steady(16, 2000)
+	alike := func(what string, a, b float64) {
+		t.Helper()
+		if math.Abs(a-b) > 0.15*max(a, b) {
+			t.Errorf("%s: %.2f and %.2f a second", what, a, b)
+		}
+	}
+	alike("probes of 500 backends by 4 and by 16 replicas", few.probes, more.probes)
+	alike("probes of 500 and of a quarter of 2,000", more.probes, large.probes/4)
+	alike("commands of one of 4 and of one of 16 replicas", few.commands/4, more.commands/16)
+	alike("commands of a replica for 500 and for 2,000", more.commands, large.commands)
+	for _, a := range []*act{few, more, large} {
+		if a.notices > 0 {
+			t.Errorf("%.1f notices a second while nothing happens", a.notices)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capgate/capgate/health"
+)
+
+const (
+	perFleet  = 10
+	firstPort = 50000
+)
+
+// world is everything that is simulated.
+type world struct {
+	clock    *clock
+	redis    *redis
+	fleets   []health.Fleet
+	backends int
+	share    int // of 100 backends, those that are dead
+	tally    *tally
+}
+
+func newWorld(backends int) *world {
+	c := &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &world{
+		clock: c, redis: &redis{clock: c, ahead: 11 * time.Minute, roll: map[string]rollEntry{}},
+		backends: backends, tally: newTally(backends),
+	}
+	for i := range backends / perFleet {
+		f := health.Fleet{Capability: fmt.Sprintf("capability-%d", i)}
+		for j := range perFleet {
+			f.Backends = append(f.Backends, fmt.Sprintf("10.%d.%d.%d:%d", i>>16, i>>8&255, i&255, firstPort+j))
+		}
+		w.fleets = append(w.fleets, f)
+	}
+	return w
+}
+
+// dead says whether a backend is; alive, the reverse.
+func (w *world) dead(i int) bool  { return i*7919%100 < w.share }
+func (w *world) alive(i int) bool { return !w.dead(i) }
+
+// kill ends the last n replicas at once.
+func (w *world) kill(n int) {
+	living := len(w.redis.nodes) - n
+	for _, n := range w.redis.nodes[living:] {
+		n.dead = true
+	}
+	w.redis.nodes = w.redis.nodes[:living]
+}
+
+// count returns how many replicas are as ok says.
+func (w *world) count(ok func(*node) bool) int {
+	n := 0
+	for _, node := range w.redis.nodes {
+		if ok(node) {
+			n++
+		}
+	}
+	return n
+}
+
+// agrees says whether what a replica knows is what all replicas say that they found out.
+func (w *world) agrees(n *node) bool {
+	s := n.replica.Stats()
+	return s.Replicas == len(w.redis.nodes) && s.Agree == s.Replicas && s.Unposted == 0
+}
+
+// written says whether Redis knows what was found out about every backend.
+func (w *world) written() bool {
+	n := 0
+	for i := range w.redis.pages {
+		for k := range w.redis.pages[i].votes {
+			if k.Slot == health.First {
+				n++
+			}
+		}
+	}
+	return n == w.backends
+}
