@@ -89,14 +89,17 @@ func (f *Fleet) musterIfDue(now time.Duration) *picker {
 	return f.muster(now)
 }
 
-// candidates are those whom probes let have calls.
+// candidates are those whom probes let have calls. One that joins healthy others waits for
+// its own first probe: nobody knows before which dialect it speaks.
 func (f *Fleet) candidates(r *roll) []member {
 	weighted, healthy := 0, 0
+	seen := false // a probe found one healthy
 	for i, m := range f.members {
 		if m.wanted() && m.Session == "" {
 			weighted++
 			if f.states[i].State.Usable() {
 				healthy++
+				seen = seen || f.states[i].State != health.Unknown
 			}
 		}
 	}
@@ -113,6 +116,7 @@ func (f *Fleet) candidates(r *roll) []member {
 		case m.Draining():
 			r.draining++
 			m.turnout.out = true
+		case seen && m.turnout.out && state.State == health.Unknown && m.Dialect() == call.Auto:
 		case state.State.Usable(), r.panicked && !state.Refused:
 			candidates = append(candidates, m)
 		default:
