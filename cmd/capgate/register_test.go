@@ -54,7 +54,6 @@ func TestRegister(t *testing.T) {
 	gatewaytest.Wait(t, first.Blocked(), "the call that stays")
 	another := register(t, "http://"+admin, two.Addr, "--weight", "10000")
 	waitBackends(t, admin, 2)
-	waitPage(t, "http://"+admin+"/v1/fleets", `"dialect":"live"`)
 	calls := startLoad(t, 3, client)
 	calls.more(t, 50)
 	registrar.stop(t)

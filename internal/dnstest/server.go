@@ -1,4 +1,4 @@
-package registry_test
+package dnstest
 
 import (
 	"encoding/binary"
@@ -12,18 +12,19 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// dnsServer is a DNS server on loopback, over UDP and TCP, of which a test says the answers.
-type dnsServer struct {
-	addr string
-	tcp  chan struct{} // has a token when something was asked over TCP
+// Server is a DNS server on loopback, over UDP and TCP. Names have a trailing dot.
+type Server struct {
+	Addr string        // ip:port
+	TCP  chan struct{} // has a token when something was asked over TCP
 
 	mu      sync.Mutex
 	addrs   map[string][]string // host with a trailing dot → addresses, in the order of the answer
-	records map[string][]dnsmessage.SRVResource
+	records map[string][]Record
 	fail    bool // SERVFAIL for all
 }
 
-func startDNS(t *testing.T) *dnsServer {
+// Start runs a server that knows no name, until the test ends.
+func Start(t testing.TB) *Server {
 	t.Helper()
 	var udp net.PacketConn
 	var tcp net.Listener
@@ -37,7 +38,7 @@ func startDNS(t *testing.T) *dnsServer {
 		}
 		_ = tcp.Close()
 	}
-	s := &dnsServer{addr: tcp.Addr().String(), tcp: make(chan struct{}, 1), addrs: map[string][]string{}, records: map[string][]dnsmessage.SRVResource{}}
+	s := &Server{Addr: tcp.Addr().String(), TCP: make(chan struct{}, 1), addrs: map[string][]string{}, records: map[string][]Record{}}
 	var all sync.WaitGroup
 	all.Go(func() { s.serveUDP(udp) })
 	all.Go(func() { s.serveTCP(tcp) })
@@ -48,30 +49,36 @@ func startDNS(t *testing.T) *dnsServer {
 	return s
 }
 
-// set says which addresses a host has; none: it does not exist.
-func (s *dnsServer) set(host string, addrs ...string) {
+// Set says which addresses a host has; none: it does not exist.
+func (s *Server) Set(host string, addrs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addrs[host] = addrs
 }
 
-func (s *dnsServer) setSRV(name string, records ...dnsmessage.SRVResource) {
+// SetSRV says which SRV records a name has.
+func (s *Server) SetSRV(name string, records ...Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records[name] = records
 }
 
-func (s *dnsServer) failing(fail bool) {
+// Fail makes every answer SERVFAIL, or ends that.
+func (s *Server) Fail(fail bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = fail
 }
 
-func srv(priority, weight, port uint16, target string) dnsmessage.SRVResource {
-	return dnsmessage.SRVResource{Priority: priority, Weight: weight, Port: port, Target: dnsmessage.MustNewName(target)}
+// Record is an SRV record.
+type Record = dnsmessage.SRVResource
+
+// SRV is a record for SetSRV; the target has a trailing dot.
+func SRV(priority, weight, port uint16, target string) Record {
+	return Record{Priority: priority, Weight: weight, Port: port, Target: dnsmessage.MustNewName(target)}
 }
 
-func (s *dnsServer) serveUDP(c net.PacketConn) {
+func (s *Server) serveUDP(c net.PacketConn) {
 	buf := make([]byte, 4096)
 	for {
 		n, from, err := c.ReadFrom(buf)
@@ -82,7 +89,7 @@ func (s *dnsServer) serveUDP(c net.PacketConn) {
 	}
 }
 
-func (s *dnsServer) serveTCP(ln net.Listener) {
+func (s *Server) serveTCP(ln net.Listener) {
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -95,7 +102,7 @@ func (s *dnsServer) serveTCP(ln net.Listener) {
 				reply := s.answer(query, 65535)
 				_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
 				select {
-				case s.tcp <- struct{}{}:
+				case s.TCP <- struct{}{}:
 				default:
 				}
 			}
@@ -105,7 +112,7 @@ func (s *dnsServer) serveTCP(ln net.Listener) {
 }
 
 // answer makes the reply to a query, cut off if it is longer than most.
-func (s *dnsServer) answer(query []byte, most int) []byte {
+func (s *Server) answer(query []byte, most int) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(query)
 	if err != nil {

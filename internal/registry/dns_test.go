@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/capgate/capgate/internal/dnstest"
 	"github.com/capgate/capgate/internal/registry"
 )
 
@@ -114,14 +115,14 @@ func target(t *testing.T, capability, entry string) registry.Target {
 	return registry.Target{Capability: capability, Name: name, Weight: 100}
 }
 
-func look(dns *dnsServer, targets ...registry.Target) registry.Settings {
-	return registry.Settings{Server: dns.addr, Resolve: 10 * time.Millisecond, Targets: targets}
+func look(dns *dnstest.Server, targets ...registry.Target) registry.Settings {
+	return registry.Settings{Server: dns.Addr, Resolve: 10 * time.Millisecond, Targets: targets}
 }
 
 func TestDNSFollowsTheAnswer(t *testing.T) {
 	t.Parallel()
-	dns := startDNS(t)
-	dns.set("weather.test.", "192.0.2.1", "2001:db8::1")
+	dns := dnstest.Start(t)
+	dns.Set("weather.test.", "192.0.2.1", "2001:db8::1")
 	near := target(t, "near", "dns:///weather.test.:7")
 	near.Weight, near.Zone = 5, "a"
 	w := run(t, newMemory(), look(dns, target(t, "weather", "dns:///weather.test.:50051"), near))
@@ -132,14 +133,14 @@ func TestDNSFollowsTheAnswer(t *testing.T) {
 	}
 	w.wait(t, both...)
 
-	dns.set("weather.test.", "192.0.2.1", "192.0.2.2")
+	dns.Set("weather.test.", "192.0.2.1", "192.0.2.2")
 	w.wait(t, "near 192.0.2.1:7 5@a weather.test dns", "near 192.0.2.2:7 5@a weather.test dns",
 		"weather 192.0.2.1:50051 100 weather.test dns", "weather 192.0.2.2:50051 100 weather.test dns")
 
 	// One that is not asked for any more is gone; the other stays.
 	w.Set(look(dns, near))
 	w.wait(t, "near 192.0.2.1:7 5@a weather.test dns", "near 192.0.2.2:7 5@a weather.test dns")
-	dns.set("other.test.", "192.0.2.9")
+	dns.Set("other.test.", "192.0.2.9")
 	w.Set(look(dns, target(t, "a", "dns:///other.test.:1")))
 	w.wait(t, "a 192.0.2.9:1 100 other.test dns")
 }
@@ -147,23 +148,23 @@ func TestDNSFollowsTheAnswer(t *testing.T) {
 // Answers that fail, are empty, or come in another order change nothing.
 func TestDNSKeepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
-	dns := startDNS(t)
-	dns.set("weather.test.", "192.0.2.1", "192.0.2.2", "192.0.2.2")
+	dns := dnstest.Start(t)
+	dns.Set("weather.test.", "192.0.2.1", "192.0.2.2", "192.0.2.2")
 	w := run(t, newMemory(), look(dns, target(t, "weather", "dns:///weather.test.:50051"), target(t, "none", "dns:///none.test.:1")))
 	w.settle(t)
 	want := []string{"weather 192.0.2.1:50051 100 weather.test dns", "weather 192.0.2.2:50051 100 weather.test dns"}
 	w.wait(t, want...)
 	changes := w.changes()
 	for _, trouble := range []func(){
-		func() { dns.failing(true) },
-		func() { dns.failing(false); dns.set("weather.test.") },
+		func() { dns.Fail(true) },
+		func() { dns.Fail(false); dns.Set("weather.test.") },
 	} {
 		trouble()
 		failed := w.Stats().LookupsFailed
 		w.until(t, func() bool { return w.Stats().LookupsFailed >= failed+6 }) // of two names
 	}
-	dns.set("weather.test.", "192.0.2.2", "192.0.2.1")
-	dns.set("none.test.", "192.0.2.7") // and when this is seen, so was the rotation, some looks later
+	dns.Set("weather.test.", "192.0.2.2", "192.0.2.1")
+	dns.Set("none.test.", "192.0.2.7") // and when this is seen, so was the rotation, some looks later
 	w.wait(t, append([]string{"none 192.0.2.7:1 100 none.test dns"}, want...)...)
 	if n := w.changes(); n > changes+1 {
 		t.Errorf("%d changes, want 1", n-changes)
@@ -189,13 +190,13 @@ func (w *world) until(t *testing.T, ok func() bool) {
 // 1024 addresses.
 func TestDNSLongAnswers(t *testing.T) {
 	t.Parallel()
-	dns := startDNS(t)
+	dns := dnstest.Start(t)
 	var many []string
 	for i := range 2000 {
 		many = append(many, fmt.Sprintf("198.18.%d.%d", i/250, i%250))
 	}
 	slices.Reverse(many)
-	dns.set("many.test.", many...)
+	dns.Set("many.test.", many...)
 	w := run(t, newMemory(), look(dns, target(t, "many", "dns:///many.test.:1")))
 	w.settle(t)
 	if n := len(w.Members()); n != 1024 {
@@ -205,7 +206,7 @@ func TestDNSLongAnswers(t *testing.T) {
 		t.Errorf("the first is %s: which are left out depends on the order of the answer", first)
 	}
 	select {
-	case <-dns.tcp:
+	case <-dns.TCP:
 	default:
 		t.Error("nothing was asked over TCP")
 	}
@@ -219,22 +220,22 @@ func TestDNSSRV(t *testing.T) {
 		weight  int
 		want    []string
 	}{
-		"ports and weights": {[]dnsmessage.SRVResource{srv(1, 30, 7001, "b.test."), srv(1, 0, 7000, "a.test.")}, 100,
+		"ports and weights": {[]dnsmessage.SRVResource{dnstest.SRV(1, 30, 7001, "b.test."), dnstest.SRV(1, 0, 7000, "a.test.")}, 100,
 			[]string{"c 192.0.2.1:7000 1 weather.test dns", "c 192.0.2.2:7001 30 weather.test dns", "c 192.0.2.3:7001 30 weather.test dns"}},
-		"no weights":           {[]dnsmessage.SRVResource{srv(1, 0, 7, "a.test."), srv(1, 0, 8, "b.test.")}, 50, []string{"c 192.0.2.1:7 50 weather.test dns", "c 192.0.2.2:8 50 weather.test dns", "c 192.0.2.3:8 50 weather.test dns"}},
-		"weight 0 in the file": {[]dnsmessage.SRVResource{srv(1, 9, 7, "a.test.")}, 0, []string{"c 192.0.2.1:7 0 weather.test dns"}},
-		"large weights":        {[]dnsmessage.SRVResource{srv(1, 65535, 7, "a.test."), srv(1, 6553, 8, "b.test.")}, 100, []string{"c 192.0.2.1:7 10000 weather.test dns", "c 192.0.2.2:8 999 weather.test dns", "c 192.0.2.3:8 999 weather.test dns"}},
-		"lowest priority only": {[]dnsmessage.SRVResource{srv(2, 1, 7, "b.test."), srv(1, 1, 7, "a.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
-		"the next stands by":   {[]dnsmessage.SRVResource{srv(2, 1, 7, "a.test."), srv(1, 1, 7, "gone.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
-		"one target is gone":   {[]dnsmessage.SRVResource{srv(1, 1, 7, "a.test."), srv(1, 1, 7, "gone.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
+		"no weights":           {[]dnsmessage.SRVResource{dnstest.SRV(1, 0, 7, "a.test."), dnstest.SRV(1, 0, 8, "b.test.")}, 50, []string{"c 192.0.2.1:7 50 weather.test dns", "c 192.0.2.2:8 50 weather.test dns", "c 192.0.2.3:8 50 weather.test dns"}},
+		"weight 0 in the file": {[]dnsmessage.SRVResource{dnstest.SRV(1, 9, 7, "a.test.")}, 0, []string{"c 192.0.2.1:7 0 weather.test dns"}},
+		"large weights":        {[]dnsmessage.SRVResource{dnstest.SRV(1, 65535, 7, "a.test."), dnstest.SRV(1, 6553, 8, "b.test.")}, 100, []string{"c 192.0.2.1:7 10000 weather.test dns", "c 192.0.2.2:8 999 weather.test dns", "c 192.0.2.3:8 999 weather.test dns"}},
+		"lowest priority only": {[]dnsmessage.SRVResource{dnstest.SRV(2, 1, 7, "b.test."), dnstest.SRV(1, 1, 7, "a.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
+		"the next stands by":   {[]dnsmessage.SRVResource{dnstest.SRV(2, 1, 7, "a.test."), dnstest.SRV(1, 1, 7, "gone.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
+		"one target is gone":   {[]dnsmessage.SRVResource{dnstest.SRV(1, 1, 7, "a.test."), dnstest.SRV(1, 1, 7, "gone.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
 		"none":                 {nil, 100, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			dns := startDNS(t)
-			dns.set("a.test.", "192.0.2.1")
-			dns.set("b.test.", "192.0.2.2", "192.0.2.3")
-			dns.setSRV(name, test.records...)
+			dns := dnstest.Start(t)
+			dns.Set("a.test.", "192.0.2.1")
+			dns.Set("b.test.", "192.0.2.2", "192.0.2.3")
+			dns.SetSRV(name, test.records...)
 			srv := target(t, "c", "dns:///"+name)
 			srv.Weight = test.weight
 			w := run(t, newMemory(), look(dns, srv))

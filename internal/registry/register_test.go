@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/dnstest"
 	"github.com/capgate/capgate/internal/registry"
 )
 
@@ -40,12 +41,12 @@ func reason(t *testing.T, err error) string {
 
 func TestRegisterAddresses(t *testing.T) {
 	t.Parallel()
-	dns := startDNS(t)
-	dns.set("good.test.", "10.0.0.7", "2001:db8::7", "10.0.0.7")
-	dns.set("rebinding.test.", "10.0.0.7", "127.0.0.1")
-	dns.set("metadata.google.internal.", "10.0.0.7")
+	dns := dnstest.Start(t)
+	dns.Set("good.test.", "10.0.0.7", "2001:db8::7", "10.0.0.7")
+	dns.Set("rebinding.test.", "10.0.0.7", "127.0.0.1")
+	dns.Set("metadata.google.internal.", "10.0.0.7")
 	const forbidden, bad, nowhere = "ADDRESS_FORBIDDEN", "REGISTRATION_INVALID", "ADDRESS_UNRESOLVED"
-	r := registry.New(newMemory(), registry.Settings{Server: dns.addr, Rules: rules()}, registry.Options{})
+	r := registry.New(newMemory(), registry.Settings{Server: dns.Addr, Rules: rules()}, registry.Options{})
 	for addr, want := range map[string]string{ // reason, or the addresses that are pinned
 		"10.0.0.7:50051":                   "10.0.0.7:50051",
 		"[2001:db8::7]:50051":              "[2001:db8::7]:50051",
@@ -131,10 +132,10 @@ func TestRegisterAddresses(t *testing.T) {
 // What is allowed may come in every form, and nothing else may come with it.
 func TestRegisterAllowedAddresses(t *testing.T) {
 	t.Parallel()
-	dns := startDNS(t)
-	dns.set("both.test.", "127.0.0.1", "10.0.0.7")
-	dns.set("more.test.", "127.0.0.1", "169.254.169.254")
-	r := registry.New(newMemory(), registry.Settings{Server: dns.addr, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16")}, registry.Options{})
+	dns := dnstest.Start(t)
+	dns.Set("both.test.", "127.0.0.1", "10.0.0.7")
+	dns.Set("more.test.", "127.0.0.1", "169.254.169.254")
+	r := registry.New(newMemory(), registry.Settings{Server: dns.Addr, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16")}, registry.Options{})
 	for addr, allowed := range map[string]bool{
 		"127.0.0.1:1": true, "[::ffff:127.0.0.1]:1": true, "[64:ff9b::7f00:1]:1": true, "both.test.:1": true, "169.254.7.9:1": true, "[2002:a9fe:a9fe::1]:1": true,
 		"169.254.169.254:1": false, "[64:ff9b::a9fe:a9fe]:1": false, "[::1]:1": false, "more.test.:1": false, "metadata:1": false, "127.1:1": false, "0.0.0.0:1": false,
