@@ -75,6 +75,7 @@ func waitPage(t *testing.T, url, part string) string {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s says\n%s\nand not %s", url, body, part)
 		}
+		<-time.After(5 * time.Millisecond)
 	}
 }
 

@@ -37,7 +37,9 @@ func newServer(t TB) *Server {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &Server{t: t, dir: dir, socket: filepath.Join(dir, "s")}
-	s.direct = redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1, DialerRetries: 1})
+	s.direct = redis.NewClient(&redis.Options{
+		Network: "unix", Addr: s.socket, MaxRetries: -1, DialerRetries: 1, DialTimeout: Patience, ReadTimeout: Patience,
+	})
 	t.Cleanup(func() { _ = s.direct.Close() })
 	s.start()
 	return s
