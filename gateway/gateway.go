@@ -64,6 +64,7 @@ type Gateway struct {
 	draining   atomic.Bool
 	howToDrain atomic.Pointer[Drain]
 	inflater   *inflater
+	asking     *asking
 	served     chan struct{} // closed when services has stopped
 }
 
@@ -87,11 +88,12 @@ func New(cfg Config) (*Gateway, error) {
 		recorder:   cfg.Recorder,
 		statuses:   newStatuses(),
 		inflater:   newInflater(maxMessage),
+		asking:     newAsking(cfg.Decider),
 		crossings:  newCrossings(),
 		affinity:   cfg.Affinity,
 		log:        cfg.Log,
 	}
-	g.inflater = h.inflater
+	g.inflater, g.asking = h.inflater, h.asking
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
 	g.relay = relay.New(cfg.Relay, h, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) }))
 	var err error
@@ -177,6 +179,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 func (g *Gateway) Close() {
 	g.relay.Close()
 	g.inflater.close()
+	g.asking.close()
 	g.services.Stop()
 	<-g.served
 	_ = g.inside.Close()

@@ -12,33 +12,22 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Identifier says who calls. It must not block: it runs on a connection's reader.
-type Identifier interface {
-	Identify(*relay.Stream) (tenant string, refusal *call.Refusal)
-}
-
-// Decider says whether a call may run. It must not block.
-type Decider interface {
-	Decide(*call.Call) call.Verdict
-}
-
 // maxTries is how many backends are asked for a call that provably did not start, or
 // that may be carried out twice.
 const maxTries = 2
 
-// metadata that names the capability, and that a caller may not assert about itself.
+// metadata that names the capability, and the call.
 const (
 	capabilityHeader = "x-capability-id"
 	requestIDHeader  = "x-request-id"
 )
-
-var identityHeaders = []string{"x-tenant-id", "x-user-id", "x-agent-id"}
 
 // handler is the way of a call. The relay calls it with a shard locked, so nothing
 // in it blocks.
 type handler struct {
 	identifier Identifier
 	decider    Decider
+	asking     *asking
 	router     *router.Router
 	recorder   *observe.Recorder
 	services   *relay.Upstream // the gateway's own gRPC services
@@ -103,20 +92,30 @@ func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusa
 	h.pass(s, t, m)
 }
 
-// pass is the line that the package's drawing shows; identify came before it, and
-// record (Done) comes after it. m is what the first message says.
+// pass is the first half of the line that the package's drawing shows; identify came
+// before it. m is what the first message says.
 func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 	refusal := h.resolve(s, t, m.capability)
 	if refusal == nil {
-		refusal = h.decide(t)
+		refusal = t.readPlace(s, m)
 	}
+	if refusal != nil {
+		h.refuse(s, t, refusal)
+		return
+	}
+	h.decide(s, t)
+}
+
+// decided is the second half; record (Done) comes after it. The message is not there any
+// more: the call may have waited.
+func (h *handler) decided(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	switch {
 	case refusal != nil:
 		h.refuse(s, t, refusal)
 	case t.call.Method == call.Healthcheck && t.call.Dialect != call.Legacy:
 		s.Reply(healthReply(t.fleet))
 	default:
-		h.place(s, t, m)
+		h.place(s, t)
 	}
 }
 
@@ -144,22 +143,6 @@ func (h *handler) routed(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	h.forward(s, t)
 }
 
-func (h *handler) identify(s *relay.Stream, t *transit) (refusal *call.Refusal) {
-	t.call.Tenant, refusal = h.identifier.Identify(s)
-	for _, name := range identityHeaders {
-		if _, ok := s.Header(name); ok {
-			s.DropHeader(name)
-		}
-	}
-	if ticket, ok := s.Header(ticketHeader); ok {
-		s.DropHeader(ticketHeader)
-		if back := h.comeBack(t, ticket); refusal == nil {
-			refusal = back
-		}
-	}
-	return refusal
-}
-
 // resolve finds the fleet that the call means.
 func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refusal *call.Refusal) {
 	if t.own {
@@ -171,17 +154,6 @@ func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refus
 	t.call.Capability = t.fleet.Capability
 	t.metrics = metricsOf(t.fleet)
 	return nil
-}
-
-func (h *handler) decide(t *transit) *call.Refusal {
-	switch h.decider.Decide(&t.call) {
-	case call.Allow:
-		return nil
-	case call.Ask:
-		return refusedAsk
-	default:
-		return refusedBlocked
-	}
 }
 
 // route chooses where the call goes: a backend, or a service of our own.

@@ -18,27 +18,23 @@ const sessionHeader = "x-session-id"
 // maxSession is the longest id of a session that a fleet with affinity takes, in bytes.
 const maxSession = 512
 
-// named says that the first message of a call has nothing to route by: its capability is
-// named elsewhere, and its fleet does not care for sessions or artifacts.
+// named says that the first message of a call has nothing to go by: its capability is named
+// elsewhere, its fleet does not care for sessions or artifacts, nor policy for its tool.
 func (h *handler) named(k router.Key) bool {
 	table := h.router.Table()
 	if !table.Names(k) {
 		return false
 	}
 	f, refusal := table.Resolve(k)
-	return refusal != nil || !f.Heeds() && !f.Tracks()
+	return refusal != nil || !f.Heeds() && !f.Tracks() && !h.decider.Heeds(f.Capability)
 }
 
 // place finds the backend that the call has to go to, if there is one: that of its
 // session, or of an artifact that it names. It goes on with send, at once where memory
 // has the answer, as it has in the steady state.
-func (h *handler) place(s *relay.Stream, t *transit, m first) {
+func (h *handler) place(s *relay.Stream, t *transit) {
 	if t.own || t.assigned || !t.fleet.Heeds() && !t.fleet.Tracks() {
 		h.send(s, t, nil)
-		return
-	}
-	if refusal := t.readPlace(s, m); refusal != nil {
-		h.refuse(s, t, refusal)
 		return
 	}
 	h.find(s, t)
@@ -75,6 +71,9 @@ func (h *handler) placed(s *relay.Stream, t *transit, a affinity.Answer) {
 
 // readPlace finds out to which session the call belongs, and which artifacts it names.
 func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
+	if t.own || t.assigned {
+		return nil
+	}
 	if t.fleet.Heeds() {
 		id, _ := s.Header(sessionHeader)
 		if id != "" && t.call.Session != "" && id != t.call.Session || s.Contradicts(sessionHeader) {

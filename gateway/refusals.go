@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
 
@@ -21,6 +22,10 @@ var (
 		Message: "the call names two sessions, by session_id of the message and by metadata x-session-id, or twice by the latter"}
 	refusedSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_INVALID",
 		Message: "the session's id is longer than 512 bytes"}
+	refusedTwoIdentities = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_CONFLICT",
+		Message: "the call has metadata x-user-id or x-agent-id twice, with different values"}
+	refusedAsking = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
+		Message: "too many calls wait to know whether they may run"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
 	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
@@ -29,13 +34,26 @@ var (
 		Message: "too many compressed requests at once that name no capability by metadata x-capability-id"}
 	refusedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 		Message: "the request is longer than the gateway accepts"}
-	refusedAsk = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_REQUIRED",
-		Message: "this tool may only run after a person has approved the call"}
-	refusedBlocked = &call.Refusal{Kind: call.PermissionDenied, Reason: "TOOL_BLOCKED",
-		Message: "a policy blocks this tool"}
 	refusedService = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
 		Message: "the gateway is shutting down"}
 )
+
+// forbidden is the end of a call that policy does not allow.
+func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
+	r := &call.Refusal{
+		Kind: call.PermissionDenied, Reason: "TOOL_BLOCKED", Message: "a policy blocks this tool",
+		Metadata: map[string]string{"capability": c.Capability, "level": d.Level.String()},
+	}
+	switch {
+	case d.Verdict == call.Ask:
+		r.Kind = call.FailedPrecondition
+		r.Reason = "APPROVAL_REQUIRED"
+		r.Message = "this tool may only run after a person has approved the call"
+	case d.Level == policy.Nobody:
+		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet"
+	}
+	return r
+}
 
 // retryUnreachable is told to callers of a fleet that could not be reached: about the
 // time in which health notices.

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -32,6 +33,8 @@ type transit struct {
 	outcome  dialect.Scanner
 	place    affinity.Answer            // where the call has to go
 	named    []string                   // the artifacts that it names
+	decision policy.Decision            // whether it may run
+	judged   bool                       // decision was made
 	mentions *dialect.Mentions          // sees the response; nil until it is needed
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
 	begun    bool                       // counted as in flight there
@@ -152,6 +155,9 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 		Call: &t.call, Capability: t.metrics, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
 		Code: r.Code, Reason: t.reason, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
+	}
+	if t.judged {
+		rec.Decision = observe.Decision{Level: t.decision.Level.String(), Verdict: t.decision.Verdict, Cached: t.decision.Cached}
 	}
 	if t.target != nil && t.ticket == "" {
 		rec.Backend = t.target.Addr

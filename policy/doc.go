@@ -1,11 +1,16 @@
-// Package policy decides whether a tool call may run: allow it, ask a person, or
-// block it. A decision is made from memory, before a backend is chosen, by the
-// same function for calls and for lists of tools.
+// Package policy decides whether a tool call may run: allow it, ask a person, or block it.
 //
-// So far there are no rules to decide by, and every call is allowed. Rules come
-// from a tool's manifest and from overrides for tenants, agents and users; the
-// most specific one wins, and a tool that none speaks of is blocked.
+//	         ┌── rules of the caller: user+agent → user → tenant+agent → tenant → global
+//	call ──► │      a cache of what the store said; a miss is asked once, off the reader
+//	         ├── what the tool's manifest recommends, else the fleet's own word
+//	         └── nobody says anything: block
 //
-// It knows neither backends nor bytes: it sees who calls and which tool, never
-// arguments.
+// The first level that says something decides; in a level the rule that names more does:
+// capability and tool, capability, tool, neither. A decision is made from memory, before a
+// backend is chosen, by the same function for calls and for lists of tools.
+//
+// What the store is not heard of any more is served for a stated time and then refused;
+// what was never known is refused at once. A rule that cannot be understood blocks.
+//
+// It knows neither backends nor bytes: it sees who calls and which tool, never arguments.
 package policy

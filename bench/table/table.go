@@ -17,11 +17,9 @@ import (
 
 	"github.com/capgate/capgate/bench/proc"
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
@@ -97,12 +95,16 @@ func (m *measurement) memory() (err error) {
 	if m.Router, before, err = grown(before); err != nil {
 		return err
 	}
+	decider, err := policy.New(policy.Options{})
+	if err != nil {
+		return err
+	}
 	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{})
 	if err != nil {
 		return err
 	}
 	if m.gateway, err = gateway.New(gateway.Config{
-		Identifier: single{}, Decider: policy.New(), Router: m.routing, Metrics: metrics, Recorder: observe.NewRecorder(metrics, nil),
+		Identifier: gateway.Single{}, Decider: decider, Router: m.routing, Metrics: metrics, Recorder: observe.NewRecorder(metrics, nil),
 	}); err != nil {
 		return err
 	}
@@ -115,10 +117,6 @@ func (m *measurement) memory() (err error) {
 }
 
 func cleartext(string) *tls.Config { return nil }
-
-type single struct{ tenant.Single }
-
-func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Single.Identify() }
 
 // resident is the memory of this process without what could be given back.
 func resident() (int64, error) {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
@@ -49,12 +50,14 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	defer stop()
 	cfg := config.Default()
 	fleet := config.DefaultFleet("weather", backends...)
+	fleet.Policy = call.Allow
 	// The only fleet takes every call of the protocol, so that clients that name no
 	// capability for an upload, download or health check work as they are.
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
 	fleet.Affinity.SharedArtifacts = true
 	cfg.Fleets = []config.Fleet{fleet}
 	cfg.Log.Format = "text"
+	cfg.Policies.Enabled = true
 	cfg.Drain.Delay = 0 // no load balancer has to notice
 	if err := over.apply(cfg); err != nil {
 		return err

@@ -35,6 +35,7 @@ func commands() []command {
 		{"status", "show a gateway's fleets and backends, and how they are", runStatus},
 		{"drain", "take a backend out of its fleets without failing a call, or bring it back", runDrain},
 		{"register", "keep a backend known to a gateway", runRegister},
+		{"policy", "set, list, delete and explain rules on who may call what", runPolicy},
 		{"version", "say which build this is", runVersion},
 	}
 }

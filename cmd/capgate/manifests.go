@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/policy"
 )
 
 // manifestFile is the name that a capability's manifest has in its directory.
@@ -86,4 +89,67 @@ func readManifest(name string, files prints) (*manifest.Manifest, error) {
 		return nil, err
 	}
 	return manifest.Parse(name, data)
+}
+
+// readManifests reads the manifests of the fleets. One that did not change is the same as
+// before.
+func (s *settings) readManifests(before *settings) (problems []error) {
+	for i := range s.cfg.Fleets {
+		f := &s.cfg.Fleets[i]
+		if f.Manifest == "" {
+			continue
+		}
+		m, known := s.manifests[f.Manifest]
+		if !known {
+			var err error
+			if m, err = readManifest(f.Manifest, s.files); err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			if before != nil && before.manifests[f.Manifest] != nil && s.files.agree(before.files, f.Manifest) {
+				m = before.manifests[f.Manifest]
+			}
+			s.manifests[f.Manifest] = m
+		}
+		if m.ID != f.Capability {
+			problems = append(problems, fmt.Errorf("fleet %s: manifest: %s is of the capability %s", f.Capability, f.Manifest, m.ID))
+		}
+	}
+	return problems
+}
+
+// withManifest is a fleet with what its manifest says and the file does not.
+func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
+	if m == nil {
+		return from
+	}
+	f := *from
+	if !f.Own.Class {
+		f.Class = m.Class
+		if !f.Own.Affinity {
+			f.Affinity.Sessions = m.Class == call.Environment
+		}
+	}
+	if !f.Own.MaxConcurrent && m.Sharing.Shared {
+		f.Limit.MaxConcurrent = m.Sharing.MaxConcurrent
+	}
+	if !f.Own.Deadline && m.Resources.MaxCPUGiven {
+		f.Deadline.Default = min(m.Resources.MaxCPU, f.Deadline.Max)
+	}
+	return &f
+}
+
+// authorOf is what a fleet and its manifest say of its tools.
+func authorOf(f *config.Fleet, m *manifest.Manifest) policy.Author {
+	a := policy.Author{Fleet: f.Policy, Said: f.Policy != call.Block}
+	if m == nil {
+		return a
+	}
+	a.Recommended = make(map[string]call.Verdict, len(m.Tools))
+	for i := range m.Tools {
+		if t := &m.Tools[i]; t.Recommends {
+			a.Recommended[t.Name] = t.Recommended
+		}
+	}
+	return a
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/registration"
+	"github.com/capgate/capgate/gateway/ruling"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
 
@@ -42,10 +44,15 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		ProbedBy: p.probedBy,
 		Gateway:  func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
 	})
-	registrations, err := registration.New(registration.Config{Registry: p.registry, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})
+	var rules policy.Rules
+	if p.rules != nil {
+		rules = p.rules
+	}
+	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
+		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, p.decider, gateway.GRPCStatus))
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
-		registrations.Mount(mux)
+		services.Mount(mux)
 	}, err
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
 
@@ -18,7 +20,8 @@ import (
 type plan struct {
 	routes router.Config
 	probes []health.Fleet
-	secure map[string]*tls.Config // by capability; none is cleartext
+	secure map[string]*tls.Config   // by capability; none is cleartext
+	tools  map[string]policy.Author // by capability
 }
 
 // planner makes plans. What did not change since its last one it takes from there, the
@@ -31,11 +34,13 @@ type planner struct {
 
 // plannedFleet is a fleet of the last plan, and what it was made of.
 type plannedFleet struct {
-	from    *config.Fleet
-	members []registry.Member
-	secure  *tls.Config
-	route   router.FleetConfig
-	probe   health.Fleet
+	from     *config.Fleet
+	manifest *manifest.Manifest
+	members  []registry.Member
+	secure   *tls.Config
+	route    router.FleetConfig
+	probe    health.Fleet
+	author   policy.Author
 }
 
 // plan takes members in the order of Registry.Members.
@@ -44,19 +49,21 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell, Limits: p.limits},
 		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
 		secure: map[string]*tls.Config{},
+		tools:  make(map[string]policy.Author, len(s.cfg.Fleets)),
 	}
 	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
 	for _, from := range fleetsFor(s.cfg, members) {
-		secure := s.backends[from.TLS]
+		secure, m := s.backends[from.TLS], s.manifests[from.Manifest]
 		dynamic := membersOf(members, from.Capability)
 		f := p.fleets[from.Capability]
-		if f == nil || f.secure != secure || !slices.Equal(f.members, dynamic) || f.from != from && !reflect.DeepEqual(f.from, from) {
-			f = newPlannedFleet(from, dynamic, secure)
+		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) || f.from != from && !reflect.DeepEqual(f.from, from) {
+			f = newPlannedFleet(from, m, dynamic, secure)
 		}
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
+		next.tools[from.Capability] = f.author
 		if secure != nil {
 			next.secure[from.Capability] = secure
 		}
@@ -87,6 +94,7 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 		if !known[m.Capability] {
 			known[m.Capability] = true
 			f := config.DefaultFleet(m.Capability)
+			f.Policy = cfg.Registration.Policy
 			all = append(all, &f)
 		}
 	}
@@ -108,8 +116,11 @@ func membersOf(members []registry.Member, capability string) []registry.Member {
 
 // newPlannedFleet puts a fleet together. What the file says of an address goes before
 // what a member says of it.
-func newPlannedFleet(from *config.Fleet, members []registry.Member, secure *tls.Config) *plannedFleet {
-	f := &plannedFleet{from: from, members: slices.Clone(members), secure: secure, route: routeOf(from), probe: probeOf(from, secure)}
+func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registry.Member, secure *tls.Config) *plannedFleet {
+	f := &plannedFleet{
+		from: from, manifest: m, members: slices.Clone(members), secure: secure,
+		route: routeOf(withManifest(from, m)), probe: probeOf(from, secure), author: authorOf(from, m),
+	}
 	hosts := map[string]string{}
 	for _, m := range members {
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {

@@ -49,7 +49,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 		return status
 	}
 	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(*ttl), proto.Int32(int32(*weight)), int32(*limit) //nolint:gosec // checked below
-	conn, err := dialRegistry(*admin)
+	conn, err := dialOperators(*admin, "capgate-register")
 	switch {
 	case req.GetCapability() == "" || req.GetAddr() == "":
 		err = errors.New("--capability and --addr are needed")
@@ -79,9 +79,9 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 // exitRefused is the exit status when a gateway refuses for good.
 const exitRefused = 1
 
-// dialRegistry is a client of a gateway's operators' port, which may be away for long
+// dialOperators is a client of a gateway's operators' port, which may be away for long
 // and has to be found again soon then.
-func dialRegistry(admin string) (*grpc.ClientConn, error) {
+func dialOperators(admin, agent string) (*grpc.ClientConn, error) {
 	u, err := operatorsURL(admin)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func dialRegistry(admin string) (*grpc.ClientConn, error) {
 	}
 	return grpc.NewClient("dns:///"+net.JoinHostPort(u.Hostname(), port),
 		grpc.WithTransportCredentials(creds),
-		grpc.WithUserAgent("capgate-register"),
+		grpc.WithUserAgent(agent),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,

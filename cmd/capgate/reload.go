@@ -139,6 +139,7 @@ func (r *reloader) apply(s *settings) error {
 		}
 		return err
 	}
+	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
 	p.prober.Set(next.probes)
 	if s.server != r.current.server && s.server != nil && r.current.server != nil {
@@ -161,6 +162,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"admin", started.Admin != next.Admin},
 		{"redis", started.Redis != next.Redis},
 		{"replicas", started.Replicas != next.Replicas},
+		{"policies", started.Policies != next.Policies},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {

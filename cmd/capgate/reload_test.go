@@ -60,7 +60,7 @@ func must(t *testing.T, err error) {
 
 // configOf is a configuration with the capability "caps".
 func configOf(more string, backends ...string) string {
-	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, slow_start: 0s, backends: ['%s']}]\n",
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, policy: allow, slow_start: 0s, backends: ['%s']}]\n",
 		more, strings.Join(backends, "', '"))
 }
 

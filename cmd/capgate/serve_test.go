@@ -25,7 +25,7 @@ import (
 func configFile(t *testing.T, backend, more string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, backends: [%q]}]\n", more, backend)
+	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, policy: allow, backends: [%q]}]\n", more, backend)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

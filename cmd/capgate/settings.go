@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
@@ -16,6 +17,8 @@ type settings struct {
 	server   *tls.Config                       // of the public port; nil: cleartext
 	backends map[config.BackendTLS]*tls.Config // of the fleets that are reached by TLS
 	files    prints                            // of all these files
+
+	manifests map[string]*manifest.Manifest // of the fleets that have one, by file
 }
 
 // loadSettings reads a configuration file and all that it names.
@@ -46,7 +49,7 @@ func parseFile(file string, over overrides, files prints) (*config.Config, error
 // files. What did not change since before, which may be nil, is the same there and here.
 // The error has every problem.
 func withFiles(cfg *config.Config, files prints, before *settings) (*settings, error) {
-	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files}
+	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files, manifests: map[string]*manifest.Manifest{}}
 	var problems []error
 	server, err := serverTLS(cfg.TLS, files)
 	if err != nil {
@@ -76,6 +79,7 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 		}
 		s.backends[f.TLS] = secure
 	}
+	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/observe"
@@ -42,6 +41,9 @@ type process struct {
 	reloader  *reloader
 	firstLook *firstLook
 	ejections ejections
+	tools     policy.Tools
+	decider   *policy.Decider
+	rules     *redisstore.Policies // nil: there are none
 	limits    *router.Limits
 	gateway   *gateway.Gateway
 	public    net.Listener
@@ -81,13 +83,13 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.routing = router.New(table)
-	p.firstLook = newFirstLook()
-	p.prober = health.New(first.probes, health.Options{Logger: p.log, Shared: p.shared(cfg.Replicas), Changed: func(s *health.Snapshot) {
-		p.routing.SetHealth(s)
-		p.firstLook.see(s)
-	}})
+	p.routing, p.firstLook = router.New(table), newFirstLook()
+	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
+	p.tools.Replace(first.tools)
+	if err = p.newDecider(cfg.Policies, metrics); err != nil {
+		return p, err
+	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 	operators, err := p.operators()
@@ -96,8 +98,8 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	}
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
-		Identifier: single{},
-		Decider:    policy.New(),
+		Identifier: gateway.Single{},
+		Decider:    p.decider,
 		Router:     p.routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, p.accessLog),
@@ -117,6 +119,13 @@ func (p *process) listen(cfg *config.Config) (err error) {
 		p.admin, err = listen("admin", cfg.Admin)
 	}
 	return err
+}
+
+func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.Prober {
+	return health.New(fleets, health.Options{Logger: p.log, Shared: p.shared(cfg), Changed: func(s *health.Snapshot) {
+		p.routing.SetHealth(s)
+		p.firstLook.see(s)
+	}})
 }
 
 func (p *process) newMetrics() (*observe.Metrics, error) {
@@ -149,6 +158,7 @@ func (p *process) run(ctx context.Context) error {
 	p.drains.Read(ctx) // no call goes to a backend that is drained
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
+	watchers.Go(func() { p.followRules(probing) })
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
@@ -193,8 +203,3 @@ func newLogger(format string, level slog.Leveler, w io.Writer) *slog.Logger {
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
 }
-
-// single lets the gateway ask a tenancy that looks at nothing of the stream.
-type single struct{ tenant.Single }
-
-func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Single.Identify() }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/internal/registry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -37,7 +38,7 @@ func serve(t *testing.T) *port {
 	t.Helper()
 	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 2, MaxPerFleet: 2}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules}, registry.Options{})}
-	api, err := registration.New(registration.Config{Registry: p.registry, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})
+	api, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, registration.New(p.registry, gateway.GRPCStatus))
 	if err != nil {
 		t.Fatal(err)
 	}

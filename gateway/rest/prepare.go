@@ -18,7 +18,7 @@ import (
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
-var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "traceparent", "tracestate", "baggage"}
+var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "x-user-id", "x-agent-id", "traceparent", "tracestate", "baggage"}
 
 const (
 	authorization  = "authorization"

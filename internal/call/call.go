@@ -73,6 +73,8 @@ func ParseClass(name string) (Class, bool) {
 // It holds neither arguments nor results.
 type Call struct {
 	Tenant     string  // who calls; "default" when single-tenant
+	User       string  // on whose behalf, "" where the caller did not say
+	Agent      string  // by which agent, "" where the caller did not say
 	Path       string  // gRPC path as it was sent, "/package.Service/Method"
 	Service    string  // "package.Service", the middle of Path
 	Method     Method  // which RPC Path names

@@ -23,6 +23,7 @@ type Config struct {
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
 	Registration Registration // registration: what backends that register themselves may do
+	Policies     Policies     // policies: rules on who may call what
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
@@ -52,6 +53,15 @@ type Replicas struct {
 	Stale     time.Duration // stale: what is known of a backend counts no longer, and calls may go there, when nobody is known to have looked for so long, 5s to 1h; default 30s
 }
 
+// Policies are rules on who may call what, which replicas share in Redis. Without rules
+// the manifests and fleets alone say what becomes of a call.
+type Policies struct {
+	Enabled  bool          // the file has a policies block, if an empty one: policies: {}
+	Cache    int           // cache: decisions kept in memory, 16 to 10000000; default 100000
+	TTL      time.Duration // ttl: how long a decision is kept, give or take a fifth, should a change have been missed, 1s to 1h; default 1m
+	MaxStale time.Duration // max_stale: how long decisions are made from memory while Redis is away; then calls are refused, 10s to 24h; default 10m
+}
+
 // DNS is how the names of dns:///… backends are looked up.
 type DNS struct {
 	Server  string        // server: ip:port of the DNS server to ask; default the system's
@@ -62,6 +72,7 @@ type DNS struct {
 type Registration struct {
 	Allow            []netip.Prefix // allow: addresses that may be registered although they are loopback, link-local, cloud metadata, multicast or reserved; IP addresses or prefixes; default none
 	Capabilities     []string       // capabilities: patterns, where * stands for anything, of capabilities without a fleet that may be registered, and then get one with every default; default none
+	Policy           call.Verdict   // policy: of these capabilities, as a fleet's; default block
 	MinTTL           time.Duration  // min_ttl: of a lease, 1s to 1h; default 5s
 	Max              int            // max: registrations in all, 0 to 100000; default 10000
 	MaxPerCapability int            // max_per_capability: registrations of one capability, 0 to 100000; default 1000
@@ -95,9 +106,14 @@ type Fleet struct {
 	Affinity   Affinity      // what has to come to the same backend; each field is the fleet's own
 	Limit      Limit         // max_concurrent, queue: how many calls a backend has at once, and how many wait
 	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
-	Policy     string        // policy: for tools of which nothing else is said; this version allows every call, so only "allow", the default, is taken
+	Policy     call.Verdict  // policy: allow, ask or block, for tools of which neither a rule nor the manifest says anything; default block
+	Manifest   string        // manifest: file of the capability's manifest.yaml, which says what its tools are and recommends policies; default none
 	TLS        BackendTLS    // tls: to the backends; default cleartext
+	Own        Own           // not a field
 }
+
+// Own is what the file says of a fleet itself, so that its manifest does not.
+type Own struct{ Class, Affinity, MaxConcurrent, Deadline bool }
 
 // Backend is one server of a fleet.
 type Backend struct {
@@ -186,6 +202,7 @@ func Default() *Config {
 		Log:          Log{Level: slog.LevelInfo, Format: "json"},
 		DNS:          DNS{Resolve: 5 * time.Second},
 		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
+		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 	}
 }
 
@@ -200,7 +217,6 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 		Affinity:   Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
 		Limit:      Limit{Queue: 100, Wait: 10 * time.Second},
 		SlowStart:  30 * time.Second,
-		Policy:     "allow",
 	}
 	for _, addr := range backends {
 		f.Backends = append(f.Backends, DefaultBackend(addr))

@@ -26,7 +26,8 @@ zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
-registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], min_ttl: 1s, max: 7, max_per_capability: 3}
+registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, min_ttl: 1s, max: 7, max_per_capability: 3}
+policies: {cache: 1000, ttl: 10s, max_stale: 2m}
 log: {level: debug, format: text}
 fleets:
   - capability: weather
@@ -42,6 +43,7 @@ fleets:
     deadline: {default: 1s, max: 2s, stream: 3s}
     health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3}
     policy: allow
+    manifest: /m.yaml
     tls: {ca_file: /b.pem, cert_file: /bc.pem, key_file: /bk.pem, server_name: b.example}
   - &plain
     capability: plain
@@ -68,8 +70,9 @@ fleets:
 		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
-			Capabilities: []string{"gen-*"}, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
+			Capabilities: []string{"gen-*"}, Policy: call.Ask, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
 		},
+		Policies: config.Policies{Enabled: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -84,7 +87,9 @@ fleets:
 			Affinity:   config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
 			Deadline:   config.Deadline{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
 			Health:     config.Health{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5, Rise: 1, Fall: 3},
-			Policy:     "allow",
+			Policy:     call.Allow,
+			Manifest:   "/m.yaml",
+			Own:        config.Own{MaxConcurrent: true, Deadline: true},
 			TLS:        config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
 		}, plain},
 	}
@@ -101,6 +106,7 @@ func TestParseDefaults(t *testing.T) {
 	}
 	want := config.Default()
 	fleet := config.DefaultFleet("a", "b:1")
+	fleet.Own.Deadline = true
 	fleet.Deadline.Max, fleet.Deadline.Default = 10*time.Second, 10*time.Second
 	fleet.Health.Interval, fleet.Health.Timeout = 100*time.Millisecond, 100*time.Millisecond
 	fleet.Ejection.Base, fleet.Ejection.Max = 10*time.Minute, 10*time.Minute
@@ -208,10 +214,10 @@ func TestParseErrors(t *testing.T) {
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`, `f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`, `f:3: registration.capabilities[0]: "a[" is not a pattern`, `f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
 			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`}},
-		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: block\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n", []string{
+		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n", []string{
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
-			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: block is not supported yet`,
+			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`, `f:8: fleets[0].tls: cert_file and key_file belong`}},
 		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
 		"dialect":  {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},

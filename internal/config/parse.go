@@ -46,6 +46,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"fleets":       p.List(p.fleet),
 		"dns":          p.dns,
 		"registration": p.registration,
+		"policies":     p.policies,
 	})
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -31,9 +30,11 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"max_concurrent": p.Integer(&f.Limit.MaxConcurrent, 0, 100_000),
 		"queue":          p.queue(&f),
 		"slow_start":     p.Duration(&f.SlowStart, 0),
-		"policy":         p.Text(&f.Policy, checkPolicy),
+		"policy":         p.verdict(&f.Policy),
+		"manifest":       p.Text(&f.Manifest, nil),
 		"tls":            p.backendTLS(&f),
 	})
+	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
 	if f.Capability == "" {
 		p.Missing(at, "capability", "needed: the id under which callers name this fleet")
@@ -149,15 +150,14 @@ func (p *parser) backendTLS(f *Fleet) strictyaml.Field {
 	}
 }
 
-// checkPolicy takes no promise that this version does not keep: a fleet that says
-// block must not be open.
-func checkPolicy(v string) string {
-	switch {
-	case v == "allow":
+func (p *parser) verdict(to *call.Verdict) strictyaml.Field {
+	var s string
+	return p.Text(&s, func(v string) string {
+		verdict, ok := call.ParseVerdict(v)
+		if !ok {
+			return fmt.Sprintf("%q is not a policy; it must be allow, ask or block", v)
+		}
+		*to = verdict
 		return ""
-	case slices.Contains([]string{"ask", "block"}, v):
-		return v + ` is not supported yet: this version allows every call; write "allow" if that is meant`
-	default:
-		return fmt.Sprintf("%q is not a policy; it must be allow", v)
-	}
+	})
 }

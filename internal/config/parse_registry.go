@@ -36,6 +36,7 @@ func (p *parser) registration(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"allow":              p.List(p.allowed),
 		"capabilities":       p.List(p.pattern),
+		"policy":             p.verdict(&r.Policy),
 		"min_ttl":            p.DurationUpTo(&r.MinTTL, time.Second, time.Hour),
 		"max":                p.Integer(&r.Max, 0, 100_000),
 		"max_per_capability": p.Integer(&r.MaxPerCapability, 0, 100_000),

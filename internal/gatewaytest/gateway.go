@@ -20,7 +20,6 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -39,6 +38,7 @@ type Options struct {
 	Store    affinity.Store  // that gateways share; default none
 	Slots    router.Slots    // that gateways share; default none
 	Affinity affinity.Config // default Wait: Patience
+	Policy   policy.Options  // default Source: every fleet allows every tool
 }
 
 // Fleet is one capability and its backends.
@@ -109,27 +109,10 @@ func Start(t testing.TB, o Options) *Gateway {
 // build does what cmd/capgate does for a configuration file.
 func (g *Gateway) build(o Options) error {
 	g.limits = router.NewLimits(router.LimitsConfig{Slots: o.Slots, Patience: Patience})
-	routes := router.Config{Domains: o.Domains, Limits: g.limits}
-	var probes []health.Fleet
-	for _, f := range o.Fleets {
-		backends := router.Addrs(f.Backends...)
-		for i := range backends {
-			backends[i].Session = f.Reserved[backends[i].Addr]
-		}
-		routes.Fleets = append(routes.Fleets, router.FleetConfig{
-			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
-		})
-		if f.Unprobed {
-			continue
-		}
-		if f.Health.Interval == 0 {
-			f.Health.Interval = time.Hour
-		}
-		if f.Health.Timeout == 0 {
-			f.Health.Timeout = Patience / 2
-		}
-		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect, Config: f.Health})
+	routes, probes := o.fleets(g.limits)
+	decider, err := o.decider()
+	if err != nil {
+		return err
 	}
 	table, err := router.NewTable(routes, nil)
 	if err != nil {
@@ -158,8 +141,8 @@ func (g *Gateway) build(o Options) error {
 	g.gateway, err = gateway.New(gateway.Config{
 		Affinity:   g.affinity,
 		Relay:      o.Relay,
-		Identifier: single{},
-		Decider:    policy.New(),
+		Identifier: gateway.Single{},
+		Decider:    decider,
 		Router:     routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, g.accessLog),
@@ -169,10 +152,45 @@ func (g *Gateway) build(o Options) error {
 	return err
 }
 
-// single is the tenancy of a gateway that knows no credentials.
-type single struct{ tenant.Single }
+// fleets are what is to be routed and probed.
+func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []health.Fleet) {
+	routes = router.Config{Domains: o.Domains, Limits: limits}
+	for _, f := range o.Fleets {
+		backends := router.Addrs(f.Backends...)
+		for i := range backends {
+			backends[i].Session = f.Reserved[backends[i].Addr]
+		}
+		routes.Fleets = append(routes.Fleets, router.FleetConfig{
+			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+		})
+		if f.Unprobed {
+			continue
+		}
+		if f.Health.Interval == 0 {
+			f.Health.Interval = time.Hour
+		}
+		if f.Health.Timeout == 0 {
+			f.Health.Timeout = Patience / 2
+		}
+		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect, Config: f.Health})
+	}
+	return routes, probes
+}
 
-func (s single) Identify(*relay.Stream) (string, *call.Refusal) { return s.Single.Identify() }
+// decider makes a Decider that allows what nothing is said of.
+func (o *Options) decider() (*policy.Decider, error) {
+	if o.Policy.Source == nil {
+		table := map[string]policy.Author{}
+		for _, f := range o.Fleets {
+			table[f.Capability] = policy.Author{Fleet: call.Allow, Said: true}
+		}
+		tools := &policy.Tools{}
+		tools.Replace(table)
+		o.Policy.Source = tools
+	}
+	return policy.New(o.Policy)
+}
 
 func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
 	defer close(g.stopped)

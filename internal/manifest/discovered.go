@@ -58,11 +58,10 @@ func ParseTools(answer []byte) ([]Tool, error) {
 			return nil, fmt.Errorf("tool %d, %q: input_schema %w", i+1, found.Name, err)
 		}
 		seen[found.Name] = true
-		recommended, _ := found.Recommended.(string)
-		tools = append(tools, Tool{
-			Name: found.Name, Description: found.Description, Schema: schema,
-			Recommended: recommendation(recommended, found.Confirm), TerminalOnSuccess: found.Terminal,
-		})
+		t := Tool{Name: found.Name, Description: found.Description, Schema: schema, TerminalOnSuccess: found.Terminal}
+		policy, _ := found.Recommended.(string)
+		t.Recommended, t.Recommends = recommendation(policy, found.Confirm)
+		tools = append(tools, t)
 	}
 	return tools, nil
 }

@@ -28,6 +28,7 @@ type Tool struct {
 	Name              string
 	Description       string
 	Schema            *toolschema.Schema // of its arguments
+	Recommends        bool               // its author recommends a policy
 	Recommended       call.Verdict       // what its author recommends; Block where nothing is said
 	TerminalOnSuccess bool               // an agent's loop ends after it
 }

@@ -25,7 +25,7 @@ func (p *parser) tool(at strictyaml.Place) {
 		"recommended_policy":    oneOf(p, &recommended, call.Allow.String(), call.Ask.String(), call.Block.String()),
 		"terminal_on_success":   p.Boolean(&t.TerminalOnSuccess),
 	})
-	t.Recommended = recommendation(recommended, confirm)
+	t.Recommended, t.Recommends = recommendation(recommended, confirm)
 	if t.Name == "" {
 		p.Missing(at, "name", "needed: the tool_name of its calls")
 	}
@@ -44,14 +44,14 @@ func (p *parser) tool(at strictyaml.Place) {
 
 // recommendation is what is said of a tool: the policy, else that it needs consent, else
 // nothing, which blocks.
-func recommendation(policy string, confirm bool) call.Verdict {
+func recommendation(policy string, confirm bool) (verdict call.Verdict, said bool) {
 	if v, ok := call.ParseVerdict(policy); ok {
-		return v
+		return v, true
 	}
 	if confirm {
-		return call.Ask
+		return call.Ask, true
 	}
-	return call.Block
+	return call.Block, false
 }
 
 func (p *parser) schema(t *Tool, text *json.RawMessage) strictyaml.Field {

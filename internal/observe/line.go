@@ -35,6 +35,10 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	if o := min(rec.Outcome, numOutcomes-1); o != Unjudged {
 		b = w.word(b, `,"outcome":`, outcomeNames[o])
 	}
+	if rec.Decision.Level != "" {
+		b = w.word(b, `,"policy":`, rec.Decision.Verdict.String())
+		b = w.word(b, `,"policy_level":`, rec.Decision.Level)
+	}
 	b = w.str(b, `,"reason":`, rec.Reason)
 	b = w.str(b, `,"failure":`, rec.Failure)
 	b = w.num(b, `,"bytes_in":`, rec.BytesIn)
@@ -47,6 +51,8 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 		b = w.millis(b, `,"first_byte_ms":`, rec.FirstByte)
 	}
 	b = w.str(b, `,"tenant":`, c.Tenant)
+	b = w.str(b, `,"user":`, c.User)
+	b = w.str(b, `,"agent":`, c.Agent)
 	b = w.str(b, `,"request_id":`, rec.RequestID)
 	return w.end(b)
 }

@@ -43,6 +43,7 @@ type Metrics struct {
 	health    atomic.Pointer[func() Health]
 	members   atomic.Pointer[func() Registry]
 	affinity  *affinityCollector
+	policy    *policyCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -52,13 +53,14 @@ type Metrics struct {
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
-	m.affinity = newAffinityCollector()
+	m.affinity, m.policy = newAffinityCollector(), newPolicyCollector()
 	m.unknown = newCapabilityMetrics("", m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
 		reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		reg.Register(newCollector(m)),
 		reg.Register(m.affinity),
+		reg.Register(m.policy),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -122,6 +124,7 @@ func (m *Metrics) handle(rec *Record) *CapabilityMetrics {
 // count adds a finished call.
 func (m *Metrics) count(rec *Record) {
 	m.handle(rec).count(rec)
+	m.policy.count(rec.Decision)
 	if rec.Reason != "" {
 		m.refusals.add(rec.Reason)
 	}

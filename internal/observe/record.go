@@ -30,6 +30,7 @@ type Record struct {
 	Shard      uint32             // any number that differs between goroutines that record at the same time; spreads counters
 	Code       uint32             // google.rpc.Code that ended the call
 	Outcome    Outcome
+	Decision   Decision      // whether it might run
 	Reason     string        // call.Refusal.Reason when the gateway refused, one of a bounded set
 	Failure    string        // relay.Failure when the relay ended the call, one of a bounded set
 	BytesIn    int64         // from the client

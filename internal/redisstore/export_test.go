@@ -94,3 +94,6 @@ func (p *PlaceSlots) Lasting(d time.Duration) *PlaceSlots {
 func (p *PlaceSlots) Key(capability, addr string) string {
 	return p.keys(capability, &router.Want{Addr: addr})[0]
 }
+
+// Key is where the rules of a tenant are kept.
+func (p *Policies) Key(tenant string) string { return p.key(ruleTag(tenant), "rules") }

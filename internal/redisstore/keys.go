@@ -21,6 +21,9 @@ import "strings"
 //	{drains}:ended            sorted   none       fields whose drain was ended in the last hour, by when, ms: who has not heard does not give them back
 //	{drains}:state            hash     none       epoch: another one when everything was lost
 //	{slots:capability:addr}   hash     5 s        replica → places at that backend, calls that wait, since when, when said, until when, number
+//	{TENANT:policy}:rules     hash     none       user, agent, capability, tool → JSON of a rule; without a tenant the global ones
+//	{TENANT:policy}:names     sorted   none       the same fields, all with score 0, to be read in pages
+//	{policies}:version        string   none       how often rules have changed
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
@@ -29,6 +32,7 @@ import "strings"
 //	health                    changes of pages; replicas that leave
 //	sessions                  JSON: a session and its new pin
 //	drains                    empty: backends were drained, or are no more
+//	policies                  version, tenant, user, agent, capability, tool: a rule that was set or deleted
 //	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data
@@ -55,5 +59,16 @@ func words(all []string) string {
 	}
 	return strings.Join(escaped, ":")
 }
+
+// parseWords takes n words apart that words joined.
+func parseWords(joined string, n int) ([]string, bool) {
+	all := strings.Split(joined, ":")
+	for i := range all {
+		all[i] = unescaper.Replace(all[i])
+	}
+	return all, len(all) == n && words(all) == joined
+}
+
+var unescaper = strings.NewReplacer("%25", "%", "%3A", ":", "%7B", "{", "%7D", "}")
 
 var escaper = strings.NewReplacer("%", "%25", ":", "%3A", "{", "%7B", "}", "%7D")

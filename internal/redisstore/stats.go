@@ -16,15 +16,16 @@ const (
 	Registry                // backends that register
 	Session                 // which backend has a session or an artifact
 	Slots                   // how many calls a backend may have
+	Policy                  // rules: who may call what
 	purposes
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy"}[p]
 }
 
 // Purposes are all of them.
-func Purposes() []Purpose { return []Purpose{Watch, Listen, Health, Registry, Session, Slots} }
+func Purposes() []Purpose { return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy} }
 
 // Stats is what a Store has done. The counters only grow.
 type Stats struct {

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const policyUsage = `Usage: capgate policy list [flags]
+       capgate policy set CAPABILITY TOOL allow|ask|block [flags]
+       capgate policy rm CAPABILITY TOOL [flags]
+       capgate policy explain CAPABILITY TOOL [flags]
+
+Rules on who may call what, for all replicas of a gateway, which follow a change within a
+second. CAPABILITY and TOOL may be '*', but for explain. Of the rules about a call the
+nearest to its caller decides: --user with --agent, --user, --agent, the tenant, all
+tenants (--global); among these the one that names more. Where there is none, the
+capability's manifest does, then its fleet.
+
+Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
+be reached.
+
+Flags:
+`
+
+// policyTime bounds what one command asks.
+const policyTime = 15 * time.Second
+
+// policyCommand is capgate policy, as the command line describes it.
+type policyCommand struct {
+	rule   capgatepb.Policy
+	client capgatepb.PoliciesClient
+	out    io.Writer
+}
+
+func runPolicy(ctx context.Context, args []string, std stdio) int {
+	c := policyCommand{out: std.out}
+	fs := flag.NewFlagSet("policy", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // errors are printed below, once
+	admin := addAdmin(fs)
+	fs.StringVar(&c.rule.User, "user", "", "`name` of the user that the rule, or the call, is of")
+	fs.StringVar(&c.rule.Agent, "agent", "", "`name` of the agent, the same")
+	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; default \"default\"")
+	fs.BoolVar(&c.rule.Global, "global", false, "a rule for all tenants")
+	rest, err := parseFlags(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(std.out, policyUsage)
+		fs.SetOutput(std.out)
+		fs.PrintDefaults()
+		return 0
+	}
+	run, wrong := c.verb(rest)
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	conn, err := dialOperators(*admin, "capgate-policy")
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	defer func() { _ = conn.Close() }()
+	c.client = capgatepb.NewPoliciesClient(conn)
+	ctx, cancel := context.WithTimeout(ctx, policyTime)
+	defer cancel()
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(std.err, "capgate policy: %s\n", describeStatus(err))
+		if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
+			return exitTransport
+		}
+		return exitRefused
+	}
+	return 0
+}
+
+// verb takes the words of the command line.
+func (c *policyCommand) verb(words []string) (run func(context.Context) error, err error) {
+	if len(words) == 0 {
+		return nil, errors.New("want list, set, rm or explain")
+	}
+	verb, words := words[0], words[1:]
+	wants, run := map[string]int{"list": 0, "set": 3, "rm": 2, "explain": 2}, map[string]func(context.Context) error{
+		"list": c.list, "set": c.set, "rm": c.remove, "explain": c.explain,
+	}[verb]
+	switch {
+	case run == nil:
+		return nil, fmt.Errorf("%q is not known; want list, set, rm or explain", verb)
+	case len(words) != wants[verb]:
+		return nil, fmt.Errorf("%s wants %s, not %d", verb, count(wants[verb], "word"), len(words))
+	case verb == "explain" && c.rule.Global:
+		return nil, errors.New("explain is about a call, and a call is of one tenant")
+	}
+	for i, to := range []*string{&c.rule.Capability, &c.rule.Tool, &c.rule.Policy} {
+		if i < len(words) {
+			*to = words[i]
+		}
+	}
+	return run, nil
+}
+
+func (c *policyCommand) set(ctx context.Context) error {
+	r, err := c.client.SetPolicy(ctx, &capgatepb.SetPolicyRequest{Policy: &c.rule})
+	if err == nil {
+		fmt.Fprintf(c.out, "%s: %s\n", r.GetPolicy().GetPolicy(), about(r.GetPolicy()))
+	}
+	return err
+}
+
+func (c *policyCommand) remove(ctx context.Context) error {
+	r := &c.rule
+	_, err := c.client.DeletePolicy(ctx, &capgatepb.DeletePolicyRequest{
+		Tenant: r.GetTenant(), Global: r.GetGlobal(), User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
+	})
+	if err == nil {
+		fmt.Fprintf(c.out, "deleted: %s\n", about(r))
+	}
+	return err
+}
+
+// about says in words what a rule is about.
+func about(r *capgatepb.Policy) string {
+	text := "calls of " + r.GetTool() + " of " + r.GetCapability()
+	for _, who := range []struct{ what, name string }{{" by user ", r.GetUser()}, {" by agent ", r.GetAgent()}, {", tenant ", r.GetTenant()}} {
+		if who.name != "" {
+			text += who.what + who.name
+		}
+	}
+	if r.GetGlobal() {
+		text += ", all tenants"
+	}
+	return text
+}
+
+// list prints every rule of a tenant, or the global ones.
+func (c *policyCommand) list(ctx context.Context) error {
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "USER\tAGENT\tCAPABILITY\tTOOL\tPOLICY\tSET")
+	for token := ""; ; {
+		page, err := c.client.ListPolicies(ctx, &capgatepb.ListPoliciesRequest{Tenant: c.rule.GetTenant(), Global: c.rule.GetGlobal(), PageSize: 1000, PageToken: token})
+		if err != nil {
+			return err
+		}
+		for _, r := range page.GetPolicies() {
+			if c.rule.GetUser() != "" && r.GetUser() != c.rule.GetUser() || c.rule.GetAgent() != "" && r.GetAgent() != c.rule.GetAgent() {
+				continue
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
+				r.GetUpdateTime().AsTime().Format(time.RFC3339))
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return table.Flush()
+		}
+	}
+}
+
+// explain prints what decides on a call, and every place that was looked at.
+func (c *policyCommand) explain(ctx context.Context) error {
+	r := &c.rule
+	answer, err := c.client.ExplainPolicy(ctx, &capgatepb.ExplainPolicyRequest{
+		Tenant: r.GetTenant(), User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "%s, by %s\n\n", answer.GetPolicy(), answer.GetLevel())
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "LEVEL\tUSER\tAGENT\tCAPABILITY\tTOOL\tSAYS")
+	for _, l := range answer.GetLooks() {
+		says := orDash(l.GetPolicy())
+		if l.GetDecided() {
+			says += "  <- decides"
+		}
+		fmt.Fprintln(table, strings.Join([]string{l.GetLevel(), orDash(l.GetUser()), orDash(l.GetAgent()), orDash(l.GetCapability()), orDash(l.GetTool()), says}, "\t"))
+	}
+	return table.Flush()
+}

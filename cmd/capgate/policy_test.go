@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// capgatePolicy runs capgate policy to its end.
+func capgatePolicy(t *testing.T, admin string, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	return runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"policy"}, args...)...)
+}
+
+// as calls a tool on behalf of a user.
+func as(t *testing.T, client docpb.CapabilityClient, user, tool string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if user != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-user-id", user)
+	}
+	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
+	return err
+}
+
+// until calls until the answer has a code.
+func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want codes.Code) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		err := as(t, client, user, tool)
+		if status.Code(err) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s of %q: %v, want %v", tool, user, err, want)
+		}
+	}
+}
+
+// TestPoliciesOfAllReplicas: what one replica is told decides at the other, too; and what
+// is known goes on when Redis is gone, what is not is refused.
+func TestPoliciesOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: "+redis.URL(), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: block", 1))
+	a, publicA, adminA := serve(t, nil, "--config", file)
+	b, publicB, adminB := serve(t, nil, "--config", file)
+	one, two := dial(t, publicA), dial(t, publicB)
+
+	until(t, one, "ann", gatewaytest.Echo, codes.PermissionDenied)
+	until(t, two, "ann", gatewaytest.Echo, codes.PermissionDenied)
+	if exit, out, errs := capgatePolicy(t, adminA, "set", "caps", gatewaytest.Echo, "allow", "--user", "ann"); exit != 0 || out != "allow: calls of echo of caps by user ann, tenant default\n" {
+		t.Fatalf("%d %s%s", exit, out, errs)
+	}
+	until(t, one, "ann", gatewaytest.Echo, codes.OK)
+	until(t, two, "ann", gatewaytest.Echo, codes.OK)
+	until(t, two, "bob", gatewaytest.Echo, codes.PermissionDenied)
+
+	exit, out, errs := capgatePolicy(t, adminB, "list")
+	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 2 || strings.Join(strings.Fields(rows[1])[:5], " ") != "ann - caps echo allow" {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+	exit, out, errs = capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo, "--user", "ann", "--agent", "bot")
+	if exit != 0 || !strings.HasPrefix(out, "allow, by user\n") || !strings.Contains(out, "<- decides") || strings.Count(out, "\n") != 3+20+3 {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", "other"); exit != exitRefused || !strings.Contains(errs, "POLICY_UNKNOWN") {
+		t.Errorf("%d %s", exit, errs)
+	}
+	if exit, _, errs = capgatePolicy(t, adminB, "set", "Caps", "x", "allow"); exit != exitRefused || !strings.Contains(errs, "POLICY_INVALID") {
+		t.Errorf("%d %s", exit, errs)
+	}
+
+	redis.Kill()
+	waitPage(t, "http://"+adminB+"/metrics", "capgate_redis_up 0")
+	until(t, two, "ann", gatewaytest.Echo, codes.OK)
+	if err := as(t, two, "ann", "unheard-of"); status.Code(err) != codes.Unavailable {
+		t.Errorf("what is not known while Redis is gone: %v", err)
+	}
+	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", gatewaytest.Echo, "--user", "ann"); exit != exitTransport {
+		t.Errorf("%d %s", exit, errs)
+	}
+	a.stop(t)
+	b.stop(t)
+}
+
+// TestManifestsOfFleets: without rules the manifest decides, and a new one is taken when
+// the file changes; capgate policy says that there are no rules.
+func TestManifestsOfFleets(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("first")
+	manifest := writeConfig(t, manifestOf("allow"))
+	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	_, public, admin := serve(t, nil, "--config", file)
+	client := dial(t, public)
+	until(t, client, "", gatewaytest.Echo, codes.OK)
+	until(t, client, "", "unheard-of", codes.PermissionDenied)
+	must(t, os.WriteFile(manifest, []byte(manifestOf("ask")), 0o600))
+	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
+	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused || !strings.Contains(errs, "POLICIES_OFF") {
+		t.Errorf("%d %s", exit, errs)
+	}
+	if exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo); exit != 0 || !strings.HasPrefix(out, "ask, by manifest\n") {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+}
+
+func manifestOf(policy string) string {
+	return "id: caps\nimage: i\ntools: [{name: echo, description: d, input_schema: {type: object}, recommended_policy: " + policy + "}]\n"
+}
+
+func TestPolicyCommandLine(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"":                           "want list, set, rm or explain",
+		"allow caps echo":            `"allow" is not known`,
+		"set caps echo":              "set wants 3 words, not 2",
+		"list caps":                  "list wants 0 words, not 1",
+		"explain caps echo --global": "a call is of one tenant",
+		"list --admin nowhere":       "--admin",
+	} {
+		exit, _, stderr := runProgram(t, nil, append([]string{"policy"}, strings.Fields(line)...)...)
+		if exit != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: %d %s", line, exit, stderr)
+		}
+	}
+}

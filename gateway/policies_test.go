@@ -1,0 +1,270 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/policy"
+)
+
+// ruled is a store of rules that a test holds in its hand.
+type ruled struct {
+	mu    sync.Mutex
+	rules map[policy.Name]call.Verdict
+	err   error
+	gate  chan struct{} // not nil: questions wait for it
+	asked chan struct{} // gets one for each question that waits
+}
+
+func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
+	if r.gate != nil {
+		select {
+		case r.asked <- struct{}{}:
+		default:
+		}
+		select {
+		case <-r.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := make([]policy.Found, len(names))
+	for i, n := range names {
+		if tenant != "" {
+			found[i].Verdict, found[i].Present = r.rules[n]
+		}
+		found[i].Present = tenant != "" && has(r.rules, n)
+	}
+	return found, r.err
+}
+
+func has[K comparable, V any](m map[K]V, k K) bool {
+	_, ok := m[k]
+	return ok
+}
+
+// behindRules is a front whose fleet recommends nothing, and says block.
+func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front {
+	t.Helper()
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, call.Doc)
+	if source == nil {
+		source = &policy.Tools{}
+	}
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Policy: policy.Options{Store: rules, Source: source, Patience: gatewaytest.Patience},
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, call.Doc)
+	return f
+}
+
+func on(capability, tool string) policy.Name {
+	return policy.Name{Capability: capability, Tool: tool}
+}
+
+// TestRulesDecide: by gRPC, unary and streaming, plain and compressed, and by JSON.
+func TestRulesDecide(t *testing.T) {
+	t.Parallel()
+	ann := on("caps", gatewaytest.Echo)
+	ann.User = "ann"
+	bot := on("caps", gatewaytest.Echo)
+	bot.Agent = "bot"
+	f := behindRules(t, &ruled{rules: map[policy.Name]call.Verdict{
+		ann: call.Allow, bot: call.Ask, on("caps", gatewaytest.Echo): call.Block, on("caps", "other"): call.Allow,
+	}}, nil)
+	for _, test := range []struct {
+		name, user, agent, tool string
+		code                    codes.Code
+		reason, level           string
+		http                    int
+	}{
+		{"her own rule", "ann", "", gatewaytest.Echo, codes.OK, "", "", http.StatusOK},
+		{"the tenant's", "bob", "", gatewaytest.Echo, codes.PermissionDenied, "TOOL_BLOCKED", "tenant", http.StatusForbidden},
+		{"the agent's", "bob", "bot", gatewaytest.Echo, codes.FailedPrecondition, "APPROVAL_REQUIRED", "tenant+agent", http.StatusBadRequest},
+		{"hers before the agent's", "ann", "bot", gatewaytest.Echo, codes.OK, "", "", http.StatusOK},
+		{"nobody's", "", "", "unheard-of", codes.PermissionDenied, "TOOL_BLOCKED", "default", http.StatusForbidden},
+		{"no tool", "", "", "", codes.PermissionDenied, "TOOL_BLOCKED", "default", http.StatusForbidden},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := metadata.AppendToOutgoingContext(to(t.Context(), "caps"), "x-user-id", test.user, "x-agent-id", test.agent)
+			check := func(way string, err error) {
+				t.Helper()
+				info := errorInfo(err)
+				if status.Code(err) != test.code || info.GetReason() != test.reason || info.GetMetadata()["level"] != test.level {
+					t.Errorf("%s: %v, %v", way, err, info)
+				}
+			}
+			for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
+				_, err := f.client.Invoke(ctx, request(test.tool, `{}`), opts...)
+				check(way, err)
+				_, err = f.client.StreamInvoke(ctx, request(test.tool, `{}`), opts...)
+				check(way+" stream", err)
+			}
+			if test.tool == "" {
+				return // JSON refuses it earlier
+			}
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL("/v1/capabilities/caps/invoke"),
+				strings.NewReader(`{"tool_name":"`+test.tool+`","args":{}}`))
+			req.Header.Set("x-user-id", test.user)
+			req.Header.Set("x-agent-id", test.agent)
+			resp, err := f.gateway.HTTP1(t).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != test.http {
+				t.Errorf("JSON: %s", resp.Status)
+			}
+		})
+	}
+	for _, s := range f.capability.Seen() {
+		if s.Metadata.Get("x-user-id") != nil || s.Metadata.Get("x-agent-id") != nil {
+			t.Errorf("the backend was told who calls: %v", s.Metadata)
+		}
+	}
+}
+
+// TestFilesNeedNoTool: what is no call of a tool passes.
+func TestFilesNeedNoTool(t *testing.T) {
+	t.Parallel()
+	f := behindRules(t, &ruled{}, nil)
+	up, err := f.client.Upload(to(t.Context(), "caps"), gatewaytest.File{Name: "a", Data: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client.Download(to(t.Context(), "caps"), up.ID); err != nil {
+		t.Error(err)
+	}
+	if ready, _, err := f.client.Healthcheck(to(t.Context(), "caps")); !ready || err != nil {
+		t.Error(ready, err)
+	}
+}
+
+// TestManifestsDecide: without rules nothing is ever asked.
+func TestManifestsDecide(t *testing.T) {
+	t.Parallel()
+	tools := &policy.Tools{}
+	tools.Replace(map[string]policy.Author{"caps": {Recommended: map[string]call.Verdict{gatewaytest.Echo: call.Allow, "ask": call.Ask}}})
+	f := behindRules(t, nil, tools)
+	for tool, want := range map[string]codes.Code{gatewaytest.Echo: codes.OK, "ask": codes.FailedPrecondition, "else": codes.PermissionDenied} {
+		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
+			if _, err := f.client.Invoke(to(t.Context(), "caps"), request(tool, `{}`), opts...); status.Code(err) != want {
+				t.Errorf("%s: %v", tool, err)
+			}
+		}
+	}
+	tools.Replace(map[string]policy.Author{"caps": {Fleet: call.Allow, Said: true}})
+	if _, err := f.client.Invoke(t.Context(), request("else", `{}`)); errorInfo(err) != nil {
+		t.Errorf("after the change: %v", err)
+	}
+}
+
+// TestACallWaitsForItsDecision, and others do not wait for it.
+func TestACallWaitsForItsDecision(t *testing.T) {
+	t.Parallel()
+	rules := &ruled{gate: make(chan struct{}), asked: make(chan struct{}, 1), rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow}}
+	f := behindRules(t, rules, nil)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+		ended <- err
+	}()
+	gatewaytest.Wait(t, rules.asked, "the question")
+	left, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := f.client.Invoke(left, request("other", `{}`))
+		gone <- err
+	}()
+	gatewaytest.Wait(t, rules.asked, "the second question")
+	if ready, _, err := f.client.Healthcheck(to(t.Context(), "caps")); !ready || err != nil {
+		t.Error(ready, err) // on the same connection
+	}
+	leave()
+	if err := <-gone; status.Code(err) != codes.Canceled {
+		t.Errorf("the caller that left: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("it did not wait: %v", err)
+	default:
+	}
+	close(rules.gate)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if seen := f.capability.Seen(); len(seen) != 1 {
+		t.Errorf("%d calls at the backend", len(seen))
+	}
+}
+
+// TestWithoutAnAnswerACallIsRefused, and it is told that it may come again.
+func TestWithoutAnAnswerACallIsRefused(t *testing.T) {
+	t.Parallel()
+	f := behindRules(t, &ruled{err: context.DeadlineExceeded, rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}, nil)
+	_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
+		t.Errorf("%v, %v", err, errorInfo(err))
+	}
+	if len(f.capability.Seen()) > 0 {
+		t.Error("the backend was called")
+	}
+}
+
+func TestWhoCallsMustBeClear(t *testing.T) {
+	t.Parallel()
+	f := behindRules(t, &ruled{}, nil)
+	for reason, md := range map[string][]string{
+		"IDENTITY_CONFLICT": {"x-user-id", "ann", "x-user-id", "bob"},
+		"IDENTITY_INVALID":  {"x-agent-id", strings.Repeat("a", 257)},
+	} {
+		_, err := f.client.Invoke(metadata.AppendToOutgoingContext(t.Context(), md...), request(gatewaytest.Echo, `{}`))
+		if status.Code(err) != codes.InvalidArgument || errorInfo(err).GetReason() != reason {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
+// TestDecisionsAreRecorded, with who calls.
+func TestDecisionsAreRecorded(t *testing.T) {
+	t.Parallel()
+	f := behindRules(t, &ruled{rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}, nil)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", "x-agent-id", "bot")
+	for range 2 {
+		if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range f.gateway.Log.Calls(t, 2) {
+		for key, want := range map[string]string{"policy": "allow", "policy_level": "tenant", "user": "ann", "agent": "bot"} {
+			if got := line[key]; got != want {
+				t.Errorf("%s is %v, want %s", key, got, want)
+			}
+		}
+	}
+	_, text := f.gateway.Admin(t, "/metrics")
+	for _, want := range []string{
+		`capgate_policy_decisions_total{cached="false",decision="allow",level="tenant"} 1`,
+		`capgate_policy_decisions_total{cached="true",decision="allow",level="tenant"} 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package ruling
+
+import (
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// maxName bounds each name of a rule, in bytes.
+const maxName = 256
+
+// named is what names a rule, in each request.
+type named interface {
+	GetTenant() string
+	GetGlobal() bool
+	GetUser() string
+	GetAgent() string
+	GetCapability() string
+	GetTool() string
+}
+
+// ruleOf is the rule that a request names, without what it says.
+func ruleOf(req named) (policy.Rule, error) {
+	of, err := tenantOf(req)
+	if err != nil {
+		return policy.Rule{}, err
+	}
+	r := policy.Rule{Tenant: of, Name: policy.Name{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}}
+	switch {
+	case req.GetGlobal() && (r.User != "" || r.Agent != ""):
+		return r, invalid("global", "a global rule is about everybody, so it has neither user nor agent")
+	case r.Capability != policy.Any && !call.IsLabel(r.Capability):
+		return r, invalid("capability", `it must be a capability's id, or "*" for all`)
+	case r.Tool == "":
+		return r, invalid("tool", `it must be a tool's name, or "*" for all`)
+	}
+	for field, v := range map[string]string{"user": r.User, "agent": r.Agent, "tool": r.Tool} {
+		if len(v) > maxName || !utf8.ValidString(v) {
+			return r, invalid(field, "it must have at most 256 bytes of UTF-8")
+		}
+	}
+	return r, nil
+}
+
+// tenantOf is whose rules a request is about, "" for the global ones.
+func tenantOf(req interface {
+	GetTenant() string
+	GetGlobal() bool
+}) (string, error) {
+	name := req.GetTenant()
+	switch {
+	case req.GetGlobal() && name != "":
+		return "", invalid("global", "a global rule is of no tenant")
+	case req.GetGlobal():
+		return "", nil
+	case len(name) > maxName || !utf8.ValidString(name):
+		return "", invalid("tenant", "it must have at most 256 bytes of UTF-8")
+	}
+	return orDefault(name), nil
+}
+
+func invalid(field, text string) error {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "POLICY_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
+}

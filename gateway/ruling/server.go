@@ -1,0 +1,184 @@
+package ruling
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// Decider is what decides on the calls of this replica. It hears of a change before whoever
+// made it does that all is well, and so before the feed tells it.
+type Decider interface {
+	Explain(ctx context.Context, c *call.Call) (policy.Decision, []policy.Look, error)
+	Changed(policy.Change)
+}
+
+// New makes the service. rules are nil where the configuration has none. toStatus is the
+// gateway's table of gRPC codes for refusals.
+func New(rules policy.Rules, decider Decider, toStatus func(*call.Refusal) *status.Status) operators.Service {
+	s := &server{rules: rules, decider: decider, status: toStatus}
+	return operators.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux, s)
+		},
+		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain"},
+	}
+}
+
+// server is capgate.v1.Policies.
+type server struct {
+	capgatepb.UnimplementedPoliciesServer
+	rules   policy.Rules
+	decider Decider
+	status  func(*call.Refusal) *status.Status
+}
+
+var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_OFF",
+	Message: "this gateway has no rules: its configuration has no policies block"}
+
+// SetPolicy implements capgatepb.PoliciesServer.
+func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest) (*capgatepb.SetPolicyResponse, error) {
+	if s.rules == nil {
+		return nil, s.refused(refusedOff)
+	}
+	p := req.GetPolicy()
+	r, err := ruleOf(p)
+	if err == nil {
+		var ok bool
+		if r.Verdict, ok = call.ParseVerdict(p.GetPolicy()); !ok {
+			err = invalid("policy", "it must be allow, ask or block")
+		}
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	err = s.rules.Set(ctx, r)
+	s.decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r)}, nil
+}
+
+// DeletePolicy implements capgatepb.PoliciesServer.
+func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRequest) (*capgatepb.DeletePolicyResponse, error) {
+	if s.rules == nil {
+		return nil, s.refused(refusedOff)
+	}
+	r, err := ruleOf(req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	was, err := s.rules.Delete(ctx, r.Tenant, r.Name)
+	s.decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name})
+	switch {
+	case err != nil:
+		return nil, s.refused(err)
+	case !was:
+		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "POLICY_UNKNOWN", Message: "there is no rule about exactly this"})
+	}
+	return new(capgatepb.DeletePolicyResponse), nil
+}
+
+// ListPolicies implements capgatepb.PoliciesServer.
+func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
+	if s.rules == nil {
+		return nil, s.refused(refusedOff)
+	}
+	of, err := tenantOf(req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	size := int(req.GetPageSize())
+	if size == 0 {
+		size = defaultPage
+	}
+	if size < 0 || size > maxPage {
+		return nil, s.refused(invalid("page_size", "it must be 0 to 1000"))
+	}
+	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
+	if err != nil {
+		return nil, s.refused(invalid("page_token", "it must be an answer's next_page_token"))
+	}
+	rules, next, err := s.rules.List(ctx, of, string(after), size)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp := &capgatepb.ListPoliciesResponse{NextPageToken: base64.RawURLEncoding.EncodeToString([]byte(next))}
+	for i := range rules {
+		resp.Policies = append(resp.Policies, policyOf(&rules[i]))
+	}
+	return resp, nil
+}
+
+// ExplainPolicy implements capgatepb.PoliciesServer.
+func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
+	c := &call.Call{Tenant: orDefault(req.GetTenant()), User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
+	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
+		if v == "" || v == policy.Any {
+			return nil, s.refused(invalid(field, "it is needed: one call is explained"))
+		}
+	}
+	decision, looks, err := s.decider.Explain(ctx, c)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp := &capgatepb.ExplainPolicyResponse{Policy: decision.Verdict.String(), Level: decision.Level.String()}
+	for _, l := range looks {
+		look := &capgatepb.ExplainPolicyResponse_Look{
+			Level: l.Level.String(), User: l.Name.User, Agent: l.Name.Agent, Capability: l.Name.Capability, Tool: l.Name.Tool, Decided: l.Decided,
+		}
+		if l.Said {
+			look.Policy = l.Verdict.String()
+		}
+		resp.Looks = append(resp.Looks, look)
+	}
+	return resp, nil
+}
+
+// refused is an error as gRPC has it.
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	switch {
+	case errors.As(err, &refusal):
+	case errors.Is(err, policy.ErrFull):
+		refusal = &call.Refusal{Kind: call.ResourceExhausted, Reason: "POLICIES_FULL", Message: err.Error()}
+	default:
+		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE", Message: err.Error()}
+	}
+	return s.status(refusal).Err()
+}
+
+func policyOf(r *policy.Rule) *capgatepb.Policy {
+	p := &capgatepb.Policy{
+		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability, Tool: r.Tool, Policy: r.Verdict.String(),
+	}
+	if !r.At.IsZero() {
+		p.UpdateTime = timestamppb.New(r.At)
+	}
+	return p
+}
+
+func orDefault(name string) string {
+	if name == "" {
+		return tenant.Default
+	}
+	return name
+}

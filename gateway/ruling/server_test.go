@@ -1,0 +1,263 @@
+package ruling_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/ruling"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// book is a policy.Rules and a policy.Store in memory.
+type book struct {
+	mu    sync.Mutex
+	rules []policy.Rule
+	err   error
+}
+
+func (b *book) index(tenant string, n policy.Name) int {
+	return slices.IndexFunc(b.rules, func(r policy.Rule) bool { return r.Tenant == tenant && r.Name == n })
+}
+
+func (b *book) Set(_ context.Context, r policy.Rule) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := b.index(r.Tenant, r.Name); i >= 0 {
+		b.rules[i] = r
+	} else if b.err == nil {
+		b.rules = append(b.rules, r)
+	}
+	return b.err
+}
+
+func (b *book) Delete(_ context.Context, tenant string, n policy.Name) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := b.index(tenant, n)
+	if i >= 0 {
+		b.rules = slices.Delete(b.rules, i, i+1)
+	}
+	return i >= 0, b.err
+}
+
+func (b *book) List(_ context.Context, tenant, after string, most int) (page []policy.Rule, next string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.rules {
+		if r.Tenant != tenant || r.Tool <= after {
+			continue
+		}
+		if len(page) == most {
+			return page, page[most-1].Tool, b.err
+		}
+		page = append(page, r)
+	}
+	return page, "", b.err
+}
+
+func (b *book) Find(_ context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := make([]policy.Found, len(names))
+	for i, n := range names {
+		if at := b.index(tenant, n); at >= 0 {
+			found[i] = policy.Found{Present: true, Verdict: b.rules[at].Verdict}
+		}
+	}
+	return found, b.err
+}
+
+// port is an operators' port with the rules of a book; nil: there are none.
+type port struct {
+	url    string
+	client capgatepb.PoliciesClient
+}
+
+func serve(t *testing.T, b *book) *port {
+	t.Helper()
+	var rules policy.Rules
+	o := policy.Options{}
+	if b != nil {
+		rules, o.Store = b, b
+	}
+	decider, err := policy.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, ruling.New(rules, decider, gateway.GRPCStatus))
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewUnstartedServer(gateway.NewAdmin(gateway.AdminConfig{API: services.Mount}))
+	web.Config.Protocols = new(http.Protocols)
+	web.Config.Protocols.SetHTTP1(true)
+	web.Config.Protocols.SetUnencryptedHTTP2(true)
+	web.Start()
+	t.Cleanup(web.Close)
+	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &port{web.URL, capgatepb.NewPoliciesClient(conn)}
+}
+
+// ask makes a JSON request.
+func (p *port) ask(t *testing.T, method, path, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestRulesByJSON(t *testing.T) {
+	t.Parallel()
+	p := serve(t, &book{})
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/v1/policies", "", 200, `{}`},
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","user":"ann"}`, 200, `"tenant":"default", "user":"ann"`},
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"allow","user":"ann"}`, 200, `"policy":"allow"`},
+		{"PUT", "/v1/policies", `{"capability":"*","tool":"zap","policy":"block","global":true}`, 200, `{"global":true`},
+		{"GET", "/v1/policies?tenant=default", "", 200, `"user":"ann", "capability":"weather", "tool":"*", "policy":"allow"`},
+		{"GET", "/v1/policies?global=true", "", 200, `"tool":"zap"`},
+		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=zap", "", 200, `"policy":"allow", "level":"user"`},
+		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"policy":"block", "level":"global"`},
+		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 200, `{}`},
+		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
+		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=x", "", 200, `"policy":"block", "level":"default"`},
+	} {
+		if status, body := p.ask(t, step.method, step.path, step.body); status != step.status || !strings.Contains(plain(body), plain(step.want)) {
+			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
+		}
+	}
+}
+
+// plain is JSON without the blanks that protojson puts in at random.
+func plain(s string) string { return strings.ReplaceAll(s, " ", "") }
+
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 257)
+	p := serve(t, &book{})
+	for _, body := range []string{
+		`{"tool":"x","policy":"allow"}`, `{"capability":"Weather","tool":"x","policy":"allow"}`, `{"capability":"weather","policy":"allow"}`,
+		`{"capability":"weather","tool":"x"}`, `{"capability":"weather","tool":"x","policy":"ALLOW"}`,
+		`{"capability":"weather","tool":"x","policy":"allow","global":true,"user":"ann"}`,
+		`{"capability":"weather","tool":"x","policy":"allow","global":true,"tenant":"acme"}`,
+		`{"capability":"weather","tool":"` + long + `","policy":"allow"}`, `{"capability":"weather","tool":"x","policy":"allow","tenant":"` + long + `"}`,
+	} {
+		if status, text := p.ask(t, "PUT", "/v1/policies", body); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	for _, path := range []string{"?page_size=1001", "?page_size=-1", "?page_token=!", "?global=true&tenant=a", ":explain?capability=weather", ":explain?tool=x&capability=*"} {
+		if status, text := p.ask(t, "GET", "/v1/policies"+path, ""); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	for _, body := range []string{"", "{", `{"polcy":1}`, `[]`} {
+		if status, text := p.ask(t, "PUT", "/v1/policies", body); status != 400 {
+			t.Errorf("%q: %d %s", body, status, text)
+		}
+	}
+	if status, _ := p.ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); status != 403 {
+		t.Errorf("from another site's page: %d", status)
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	p := serve(t, &book{})
+	for _, tool := range []string{"a", "b", "c", "d", "e"} {
+		if _, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: &capgatepb.Policy{Capability: "weather", Tool: tool, Policy: "ask"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tools []string
+	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
+		resp, err := p.client.ListPolicies(t.Context(), &capgatepb.ListPoliciesRequest{PageSize: 2, PageToken: token})
+		if err != nil || len(resp.GetPolicies()) > 2 || pages > 3 {
+			t.Fatal(resp, err)
+		}
+		for _, r := range resp.GetPolicies() {
+			tools = append(tools, r.GetTool())
+		}
+		token = resp.GetNextPageToken()
+	}
+	if strings.Join(tools, "") != "abcde" {
+		t.Errorf("got %q", tools)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	rule := &capgatepb.Policy{Capability: "weather", Tool: "x", Policy: "allow"}
+	for name, test := range map[string]struct {
+		book   *book
+		code   codes.Code
+		reason string
+	}{
+		"no rules":      {nil, codes.FailedPrecondition, "POLICIES_OFF"},
+		"full":          {&book{err: policy.ErrFull}, codes.ResourceExhausted, "POLICIES_FULL"},
+		"Redis is away": {&book{err: errors.New("away")}, codes.Unavailable, "POLICIES_UNAVAILABLE"},
+	} {
+		p := serve(t, test.book)
+		_, set := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule})
+		_, list := p.client.ListPolicies(t.Context(), &capgatepb.ListPoliciesRequest{})
+		_, del := p.client.DeletePolicy(t.Context(), &capgatepb.DeletePolicyRequest{Capability: "weather", Tool: "x"})
+		for way, err := range map[string]error{"set": set, "list": list, "delete": del} {
+			if got := reason(err); status.Code(err) != test.code || got != test.reason {
+				t.Errorf("%s, %s: %v, %s", name, way, err, got)
+			}
+		}
+	}
+	p := serve(t, nil)
+	resp, err := p.client.ExplainPolicy(t.Context(), &capgatepb.ExplainPolicyRequest{Capability: "weather", Tool: "x"})
+	if err != nil || resp.GetPolicy() != call.Block.String() || len(resp.GetLooks()) != 3 {
+		t.Errorf("without rules: %v, %v", resp, err)
+	}
+}
+
+func reason(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,17 @@
+package config
+
+import (
+	"time"
+
+	"github.com/capgate/capgate/internal/strictyaml"
+)
+
+func (p *parser) policies(at strictyaml.Place) {
+	r := &p.config.Policies
+	r.Enabled = true
+	p.Mapping(at, map[string]strictyaml.Field{
+		"cache":     p.Integer(&r.Cache, 16, 10_000_000),
+		"ttl":       p.DurationUpTo(&r.TTL, time.Second, time.Hour),
+		"max_stale": p.DurationUpTo(&r.MaxStale, 10*time.Second, 24*time.Hour),
+	})
+}

@@ -1,0 +1,100 @@
+package observe
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Decision is what policy said of a call. The zero value is that it was not asked.
+type Decision struct {
+	Level   string // who decided, one of a bounded set of words; "" for nobody was asked
+	Verdict call.Verdict
+	Cached  bool
+}
+
+// Policy is what is to be told of the cache of decisions when somebody scrapes. The
+// counters only grow.
+type Policy struct {
+	Hits, Misses, Failures int64
+	Entries                int
+	Age                    time.Duration // since the rules were last known to be complete
+	Lost                   bool          // Redis has lost rules
+	Rules                  bool          // there are rules at all; without, only Policy is zero
+}
+
+// WatchPolicy lets every scrape report what ask answers. It may be called from any
+// goroutine.
+func (m *Metrics) WatchPolicy(ask func() Policy) { m.policy.ask.Store(&ask) }
+
+// policyCollector counts decisions, and reports the cache.
+type policyCollector struct {
+	ask  atomic.Pointer[func() Policy]
+	made [call.Allow + 1][2]reasonCounter // by verdict and whether cached; by level
+
+	decisions, lookups, entries, age, lost *prometheus.Desc
+}
+
+func newPolicyCollector() *policyCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("capgate_policy_"+name, help, labels, nil)
+	}
+	return &policyCollector{
+		decisions: desc("decisions_total", "Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
+			"decision", "level", "cached"),
+		lookups: desc("lookups_total", "Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result"),
+		entries: desc("cache_entries", "Decisions in memory."),
+		age:     desc("staleness_seconds", "Time since the rules in memory were last known to be what Redis has."),
+		lost:    desc("rules_lost", "1 while Redis has fewer rules than it had: unknown decisions are refused."),
+	}
+}
+
+func (c *policyCollector) count(d Decision) {
+	if d.Level == "" {
+		return
+	}
+	cached := 0
+	if d.Cached {
+		cached = 1
+	}
+	c.made[min(d.Verdict, call.Allow)][cached].add(d.Level)
+}
+
+// Describe implements prometheus.Collector.
+func (c *policyCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.decisions, c.lookups, c.entries, c.age, c.lost} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *policyCollector) Collect(ch chan<- prometheus.Metric) {
+	for verdict := range c.made {
+		for cached, word := range [...]string{"false", "true"} {
+			for level, n := range c.made[verdict][cached].snapshot() {
+				ch <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(n.Load()),
+					call.Verdict(verdict).String(), level, word)
+			}
+		}
+	}
+	ask := c.ask.Load()
+	if ask == nil {
+		return
+	}
+	p := (*ask)()
+	if !p.Rules {
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(c.lookups, prometheus.CounterValue, float64(p.Misses-p.Failures), "found")
+	ch <- prometheus.MustNewConstMetric(c.lookups, prometheus.CounterValue, float64(p.Failures), "failed")
+	ch <- prometheus.MustNewConstMetric(c.entries, prometheus.GaugeValue, float64(p.Entries))
+	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, p.Age.Seconds())
+	lost := 0.0
+	if p.Lost {
+		lost = 1
+	}
+	ch <- prometheus.MustNewConstMetric(c.lost, prometheus.GaugeValue, lost)
+}

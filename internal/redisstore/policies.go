@@ -1,0 +1,227 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// Policies are the rules of all tenants. They are a policy.Store, a policy.Rules and a
+// policy.Feed.
+type Policies struct{ client }
+
+// Policies returns them.
+func (s *Store) Policies() *Policies { return &Policies{s.client(Policy)} }
+
+// ruleTag is where the rules of a tenant are; "" has the global ones.
+func ruleTag(tenant string) tag { return tag{tenant, "policy"} }
+
+func (p *Policies) versionKey() string { return p.key(tag{"policies"}, "version") }
+
+// ruleField is a rule's name. Sorted, they are by user, agent, capability and tool.
+func ruleField(n policy.Name) string {
+	return words([]string{n.User, n.Agent, n.Capability, n.Tool})
+}
+
+func parseRuleField(field string) (n policy.Name, ok bool) {
+	all, ok := parseWords(field, 4)
+	if ok {
+		n = policy.Name{User: all[0], Agent: all[1], Capability: all[2], Tool: all[3]}
+	}
+	return n, ok
+}
+
+// ruleText is a rule's value.
+type ruleText struct {
+	Verdict string `json:"verdict"`
+	By      string `json:"by,omitempty"`
+	At      int64  `json:"at"` // ms since 1970, by Redis' clock
+}
+
+// Find implements policy.Store. A value that cannot be understood blocks.
+func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
+	fields := make([]string, len(names))
+	for i, n := range names {
+		fields[i] = ruleField(n)
+	}
+	key := p.key(ruleTag(tenant), "rules")
+	var values []any
+	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		values, err = r.HMGet(ctx, key, fields...).Result()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]policy.Found, len(values))
+	for i, v := range values {
+		text, present := v.(string)
+		if !present {
+			continue
+		}
+		rule, ok := parseRule(text)
+		if !ok {
+			p.malformed(key)
+		}
+		found[i] = policy.Found{Present: true, Verdict: rule.Verdict}
+	}
+	return found, nil
+}
+
+// parseRule reads a rule's value. What is not understood blocks.
+func parseRule(text string) (policy.Rule, bool) {
+	var t ruleText
+	if json.Unmarshal([]byte(text), &t) != nil {
+		return policy.Rule{}, false
+	}
+	verdict, ok := call.ParseVerdict(t.Verdict)
+	return policy.Rule{Verdict: verdict, By: t.By, At: time.UnixMilli(t.At)}, ok
+}
+
+// setRuleScript sets or, without a verdict, deletes a rule, and says whether one was there.
+//
+// KEYS: rules, names. ARGV: field, verdict, by, most rules.
+var setRuleScript = newScript(`
+	local rules, names, field = KEYS[1], KEYS[2], ARGV[1]
+	local was = redis.call('HEXISTS', rules, field)
+	if ARGV[2] == '' then
+		redis.call('HDEL', rules, field)
+		redis.call('ZREM', names, field)
+		return was
+	end
+	if was == 0 and redis.call('HLEN', rules) >= tonumber(ARGV[4]) then return -1 end
+	local t = redis.call('TIME')
+	local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+	local by = ''
+	if ARGV[3] ~= '' then by = ',"by":' .. cjson.encode(ARGV[3]) end
+	redis.call('ZADD', names, 0, field)
+	redis.call('HSET', rules, field, '{"verdict":"' .. ARGV[2] .. '"' .. by .. ',"at":' .. at .. '}')
+	return was`)
+
+// Set implements policy.Rules.
+func (p *Policies) Set(ctx context.Context, r policy.Rule) error {
+	was, err := p.write(ctx, r.Tenant, r.Name, r.Verdict.String(), r.By)
+	if err == nil && was < 0 {
+		return policy.ErrFull
+	}
+	return err
+}
+
+// Delete implements policy.Rules.
+func (p *Policies) Delete(ctx context.Context, tenant string, n policy.Name) (was bool, err error) {
+	held, err := p.write(ctx, tenant, n, "", "")
+	return held == 1, err
+}
+
+func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string) (int, error) {
+	t := ruleTag(tenant)
+	was, err := p.run(ctx, setRuleScript, []string{p.key(t, "rules"), p.key(t, "names")}, ruleField(n), verdict, by, policy.MostRules).Int()
+	if err != nil || was < 0 {
+		return was, err
+	}
+	return was, p.tell(ctx, policy.Change{Tenant: tenant, Name: n})
+}
+
+// tell lets all replicas know of a change. Where it fails after the rule was written they
+// find out when what they know ends.
+func (p *Policies) tell(ctx context.Context, c policy.Change) error {
+	var version int64
+	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		version, err = r.Incr(ctx, p.versionKey()).Result()
+		return err
+	})
+	if err == nil {
+		message := words([]string{strconv.FormatInt(version, 10), c.Tenant, c.User, c.Agent, c.Capability, c.Tool})
+		err = p.publish(ctx, p.channel("policies"), message)
+	}
+	if err != nil {
+		return fmt.Errorf("the rule is written, but other replicas may not know it yet: %w", err)
+	}
+	return nil
+}
+
+// List implements policy.Rules.
+func (p *Policies) List(ctx context.Context, tenant, after string, most int) (rules []policy.Rule, next string, err error) {
+	t := ruleTag(tenant)
+	from := "-"
+	if after != "" {
+		from = "(" + after
+	}
+	var fields []string
+	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.key(t, "names"), ByLex: true, Start: from, Stop: "+", Count: int64(most) + 1}).Result()
+		return err
+	})
+	if err != nil || len(fields) == 0 {
+		return nil, "", err
+	}
+	if len(fields) > most {
+		fields = fields[:most]
+		next = fields[most-1]
+	}
+	key := p.key(t, "rules")
+	var values []any
+	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		values, err = r.HMGet(ctx, key, fields...).Result()
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	for i, v := range values {
+		text, present := v.(string)
+		name, ok := parseRuleField(fields[i])
+		if !present || !ok {
+			continue // deleted meanwhile
+		}
+		rule, ok := parseRule(text)
+		if !ok {
+			p.malformed(key)
+		}
+		rule.Tenant, rule.Name = tenant, name
+		rules = append(rules, rule)
+	}
+	return rules, next, nil
+}
+
+// Follow implements policy.Feed.
+func (p *Policies) Follow(ctx context.Context, told func(uint64, policy.Change), connected func()) {
+	channel := p.channel("policies")
+	p.subscribe(ctx, channel, func(message string) {
+		if all, ok := parseWords(message, 6); ok {
+			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
+				told(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4], Tool: all[5]}})
+				return
+			}
+		}
+		p.malformed(channel)
+		connected() // something has changed
+	}, connected)
+}
+
+// Version implements policy.Feed.
+func (p *Policies) Version(ctx context.Context) (uint64, error) {
+	var version uint64
+	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		version, err = r.Get(ctx, p.versionKey()).Uint64()
+		return err
+	})
+	if errors.Is(err, redis.Nil) {
+		return 0, nil
+	}
+	return version, err
+}
+
+var (
+	_ policy.Store = (*Policies)(nil)
+	_ policy.Rules = (*Policies)(nil)
+	_ policy.Feed  = (*Policies)(nil)
+)

@@ -1,0 +1,175 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/policy"
+)
+
+// odd is a rule's name of words that mean something to Redis, or to keys.
+var odd = policy.Name{User: "ann:{1}%\xff", Agent: "a\nb", Capability: "weather", Tool: policy.Any}
+
+func rule(tenant string, n policy.Name, v call.Verdict) policy.Rule {
+	return policy.Rule{Tenant: tenant, Name: n, Verdict: v, By: `an "admin"`}
+}
+
+func set(t *testing.T, p *redisstore.Policies, r policy.Rule) {
+	t.Helper()
+	if err := p.Set(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func find(t *testing.T, p *redisstore.Policies, tenant string, names ...policy.Name) []policy.Found {
+	t.Helper()
+	found, err := p.Find(t.Context(), tenant, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestRulesAreShared(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Policies(), open().Policies()
+		plain := policy.Name{Capability: "weather", Tool: "forecast"}
+		set(t, a, rule("acme", odd, call.Ask))
+		set(t, a, rule("", plain, call.Allow))
+		want := []policy.Found{{Present: true, Verdict: call.Ask}, {}}
+		if got := find(t, b, "acme", odd, plain); !reflect.DeepEqual(got, want) {
+			t.Errorf("the tenant's: %+v", got)
+		}
+		want = []policy.Found{{}, {Present: true, Verdict: call.Allow}}
+		if got := find(t, b, "", odd, plain); !reflect.DeepEqual(got, want) {
+			t.Errorf("the global ones: %+v", got)
+		}
+		for _, other := range []string{"other", "acme:", "{acme}"} {
+			if got := find(t, b, other, odd, plain); !reflect.DeepEqual(got, []policy.Found{{}, {}}) {
+				t.Errorf("%s has the rules of another: %+v", other, got)
+			}
+		}
+		set(t, b, rule("acme", odd, call.Block))
+		if got := find(t, a, "acme", odd); got[0] != (policy.Found{Present: true}) {
+			t.Errorf("changed: %+v", got)
+		}
+		for _, was := range []bool{true, false} {
+			if got, err := a.Delete(t.Context(), "acme", odd); got != was || err != nil {
+				t.Errorf("deleted: %v, %v", got, err)
+			}
+		}
+		if got := find(t, b, "acme", odd); got[0].Present {
+			t.Errorf("deleted, but there: %+v", got)
+		}
+	})
+}
+
+func TestRulesAreListed(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		p := open().Policies()
+		if rules, next, err := p.List(t.Context(), "acme", "", 10); len(rules) != 0 || next != "" || err != nil {
+			t.Errorf("none: %v, %q, %v", rules, next, err)
+		}
+		var want []string
+		for i := range 25 {
+			n := policy.Name{User: fmt.Sprintf("user-%02d", i), Capability: "weather", Tool: "forecast"}
+			set(t, p, rule("acme", n, call.Ask))
+			want = append(want, n.User)
+		}
+		set(t, p, rule("other", odd, call.Allow))
+		var got []string
+		for after, pages := "", 0; ; pages++ {
+			rules, next, err := p.List(t.Context(), "acme", after, 10)
+			if err != nil || len(rules) > 10 || pages > 3 {
+				t.Fatalf("page %d: %d rules, %v", pages, len(rules), err)
+			}
+			for _, r := range rules {
+				got = append(got, r.User)
+				if r.Verdict != call.Ask || r.By != `an "admin"` || r.Tenant != "acme" || time.Since(r.At).Abs() > time.Hour {
+					t.Errorf("%+v", r)
+				}
+			}
+			if after = next; after == "" {
+				break
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %q", got)
+		}
+		rules, _, err := p.List(t.Context(), "other", "", 10)
+		if err != nil || len(rules) != 1 || rules[0].Name != odd {
+			t.Errorf("the odd one: %+v, %v", rules, err)
+		}
+	})
+}
+
+// TestAMalformedRuleBlocks: nobody knows what it said.
+func TestAMalformedRuleBlocks(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		p := s.Policies()
+		n := policy.Name{Capability: "weather", Tool: "forecast"}
+		for i, text := range []string{"", "allow", "{}", `{"verdict":"ALLOW"}`, `{"verdict":"allow"`, `{"verdict":2}`, "[]", "\xff"} {
+			set(t, p, rule("acme", n, call.Allow))
+			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return r.HSet(ctx, p.Key("acme"), "::weather:forecast", text).Err()
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := find(t, p, "acme", n); got[0] != (policy.Found{Present: true, Verdict: call.Block}) {
+				t.Errorf("%q: %+v", text, got)
+			}
+			rules, _, err := p.List(t.Context(), "acme", "", 10)
+			if err != nil || len(rules) != 1 || rules[0].Verdict != call.Block {
+				t.Errorf("%q: %+v, %v", text, rules, err)
+			}
+			if m := s.Stats().Malformed; m != int64(2*i+2) {
+				t.Errorf("%q: %d malformed values counted", text, m)
+			}
+		}
+	})
+}
+
+// TestRulesAreFollowed: each change is told to every replica, with its version.
+func TestRulesAreFollowed(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Policies(), open().Policies()
+		type news struct {
+			version uint64
+			change  policy.Change
+		}
+		told, connected := make(chan news, 10), make(chan struct{}, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var following sync.WaitGroup
+		following.Go(func() {
+			b.Follow(ctx, func(v uint64, c policy.Change) { told <- news{v, c} }, func() { connected <- struct{}{} })
+		})
+		receive(t, connected, "the subscription")
+		if v, err := b.Version(t.Context()); v != 0 || err != nil {
+			t.Errorf("version %d, %v", v, err)
+		}
+		set(t, a, rule("acme", odd, call.Ask))
+		if _, err := a.Delete(t.Context(), "acme", odd); err != nil {
+			t.Error(err)
+		}
+		for version := range uint64(2) {
+			want := news{version + 1, policy.Change{Tenant: "acme", Name: odd}}
+			if got := receive(t, told, "the change"); got != want {
+				t.Errorf("told %+v, want %+v", got, want)
+			}
+		}
+		if v, err := b.Version(t.Context()); v != 2 || err != nil {
+			t.Errorf("version %d, %v", v, err)
+		}
+		cancel()
+		following.Wait()
+	})
+}

@@ -1,0 +1,339 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+var tenantAllows = policy.Name{Capability: "weather", Tool: "forecast"}
+
+// both asks as the gateway does: from memory, and where that does not know, the store.
+func both(t *testing.T, d *policy.Decider, c *call.Call) (policy.Decision, *call.Refusal) {
+	t.Helper()
+	if decision, ok := d.Decide(c); ok {
+		return decision, nil
+	}
+	return d.Ask(t.Context(), c)
+}
+
+func TestADecisionIsCached(t *testing.T) {
+	t.Parallel()
+	for _, verdict := range []call.Verdict{call.Allow, call.Block} { // there is a rule, there is none
+		store := &memory{}
+		if verdict == call.Allow {
+			store.set("acme", tenantAllows, verdict)
+		}
+		d := newDecider(t, policy.Options{Store: store})
+		if _, ok := d.Decide(&aCall); ok {
+			t.Error("known before it was asked for")
+		}
+		for range 10 {
+			if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != verdict {
+				t.Errorf("got %+v, %v", got, refusal)
+			}
+		}
+		if n := store.questions(); n != 2 { // the tenant's rules, the global ones
+			t.Errorf("%d questions", n)
+		}
+		if s := d.Stats(); s.Hits != 9 || s.Misses != 1 || s.Failures != 0 || s.Entries != 1 {
+			t.Errorf("%+v", s)
+		}
+		other := aCall
+		other.Tenant = "other"
+		if _, ok := d.Decide(&other); ok {
+			t.Error("another tenant was answered from this one's entry")
+		}
+	}
+}
+
+func TestEntriesEnd(t *testing.T) {
+	t.Parallel()
+	store, now := &memory{}, &clock{}
+	d := newDecider(t, policy.Options{Store: store, TTL: time.Minute, Now: now.Now})
+	_, _ = both(t, d, &aCall)
+	for range 47 {
+		now.pass(time.Second)
+		d.Confirmed()
+		if _, ok := d.Decide(&aCall); !ok {
+			t.Fatal("ended before four fifths of its time")
+		}
+	}
+	for range 26 {
+		now.pass(time.Second)
+		d.Confirmed()
+	}
+	if _, ok := d.Decide(&aCall); ok {
+		t.Error("still there after six fifths of its time")
+	}
+}
+
+// TestTheStoreIsAway: what is known is served for a time, and then nothing is; what was
+// never known is not served at all.
+func TestTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	store, now := &memory{}, &clock{}
+	store.set("acme", tenantAllows, call.Allow)
+	d := newDecider(t, policy.Options{Store: store, TTL: time.Minute, MaxStale: 10 * time.Minute, Now: now.Now})
+	_, _ = both(t, d, &aCall)
+	store.leave(true)
+	other := aCall
+	other.Tool = "alerts"
+	for range 10 {
+		now.pass(time.Minute)
+		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow || !got.Cached {
+			t.Fatalf("known: got %+v, %v", got, refusal)
+		}
+		if got, refusal := both(t, d, &other); refusal == nil || refusal.Kind != call.Unavailable {
+			t.Fatalf("unknown: got %+v, %v", got, refusal)
+		}
+	}
+	now.pass(time.Second)
+	if got, refusal := both(t, d, &aCall); refusal == nil {
+		t.Errorf("too old: got %+v", got)
+	}
+	store.leave(false)
+	d.Confirmed()
+	if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow {
+		t.Errorf("the store is back: got %+v, %v", got, refusal)
+	}
+}
+
+func TestAChangeIsSeen(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]policy.Change{
+		"the rule":        {Tenant: "acme", Name: tenantAllows},
+		"a wider rule":    {Tenant: "acme", Name: policy.Name{User: "ann", Capability: "*", Tool: "*"}},
+		"a global rule":   {Name: policy.Name{Capability: "*", Tool: "forecast"}},
+		"everything":      {Everything: true},
+		"another's":       {Tenant: "other", Name: tenantAllows},
+		"another tool's":  {Tenant: "acme", Name: policy.Name{Capability: "weather", Tool: "alerts"}},
+		"another agent's": {Tenant: "acme", Name: policy.Name{Agent: "other", Capability: "*", Tool: "*"}},
+	} {
+		d := newDecider(t, policy.Options{Store: &memory{}})
+		_, _ = both(t, d, &aCall)
+		d.Changed(change)
+		_, kept := d.Decide(&aCall)
+		if kept != (name == "another's" || name == "another tool's" || name == "another agent's") {
+			t.Errorf("%s: still in the cache: %v", name, kept)
+		}
+	}
+}
+
+// TestAMissIsAskedOnce: a thousand calls that wait for one decision are one question.
+func TestAMissIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{gate: make(chan struct{})}
+		store.set("acme", tenantAllows, call.Allow)
+		d := newDecider(t, policy.Options{Store: store})
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got.Verdict != call.Allow {
+					t.Errorf("got %+v, %v", got, refusal)
+				}
+			})
+		}
+		synctest.Wait()
+		close(store.gate)
+		all.Wait()
+		if n := store.questions(); n != 2 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+// TestAChangeMeanwhile: what was asked for before a change is neither kept nor given to
+// who asks after it.
+func TestAChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{gate: make(chan struct{})}
+		store.set("acme", tenantAllows, call.Allow)
+		d := newDecider(t, policy.Options{Store: store})
+		var early sync.WaitGroup
+		early.Go(func() { _, _ = d.Ask(t.Context(), &aCall) })
+		synctest.Wait()
+		d.Changed(policy.Change{Tenant: "acme", Name: tenantAllows})
+		var late sync.WaitGroup
+		late.Go(func() {
+			if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got.Verdict != call.Block {
+				t.Errorf("asked after the change: %+v, %v", got, refusal)
+			}
+		})
+		synctest.Wait()
+		store.set("acme", tenantAllows, call.Block)
+		close(store.gate)
+		early.Wait()
+		late.Wait()
+		if got, ok := d.Decide(&aCall); ok && got.Verdict != call.Block {
+			t.Errorf("kept %+v", got)
+		}
+	})
+}
+
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{gate: make(chan struct{})}
+		d := newDecider(t, policy.Options{Store: store, Patience: 2 * time.Second})
+		began := time.Now()
+		if _, refusal := d.Ask(t.Context(), &aCall); refusal == nil || time.Since(began) != 2*time.Second {
+			t.Errorf("%v after %v", refusal, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if _, refusal := d.Ask(ctx, &aCall); refusal == nil || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", refusal, time.Since(began))
+		}
+		elapse(2 * time.Second) // for the question that nobody waits for
+	})
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	d := newDecider(t, policy.Options{Store: &memory{}, Entries: 160})
+	for i := range 5000 {
+		c := aCall
+		c.Tool = fmt.Sprint("tool-", i)
+		_, _ = both(t, d, &c)
+	}
+	if n := d.Stats().Entries; n > 160 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// world is a store, what it should answer, and a decider that is told of changes late or
+// never, as by a channel that loses messages; a follower that notices a loss says so.
+type world struct {
+	t       *testing.T
+	random  *rand.Rand
+	store   *memory
+	decider *policy.Decider
+	clock   *clock
+	pending []policy.Change
+	lost    bool
+}
+
+// TestNothingIsAllowedThatRulesForbid plays random days: rules set and deleted, entries
+// evicted, changes told late or lost, the store away. Once a change was told, or its loss
+// noticed, every decision is what the rules say at that moment; and while the store is
+// there every call gets one.
+func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 1)), store: &memory{}, clock: &clock{now: time.Unix(1e9, 0)}}
+			w.decider = newDecider(t, policy.Options{Store: w.store, Entries: 32, TTL: 20 * time.Second, MaxStale: 30 * time.Second, Now: w.clock.Now})
+			for range 400 {
+				w.step()
+			}
+		})
+	}
+}
+
+func (w *world) step() {
+	switch n := w.random.IntN(20); {
+	case n < 5:
+		w.change()
+	case n < 7:
+		w.tell()
+	case n == 7 && len(w.pending) > 0:
+		w.pending, w.lost = w.pending[1:], true
+	case n == 8:
+		w.store.leave(!w.store.away)
+	case n == 9:
+		w.clock.pass(time.Duration(w.random.IntN(15)) * time.Second)
+	default:
+		w.ask()
+	}
+}
+
+func (w *world) pick(of ...string) string { return of[w.random.IntN(len(of))] }
+
+func (w *world) change() {
+	if w.store.away {
+		return
+	}
+	p := place{w.pick("", "t1", "t2"), policy.Name{Capability: w.pick("c", "d", "*"), Tool: w.pick("x", "y", "*")}}
+	if p.tenant != "" {
+		p.name.User, p.name.Agent = w.pick("", "u"), w.pick("", "a")
+	}
+	if w.random.IntN(3) == 0 {
+		w.store.remove(p.tenant, p.name)
+	} else {
+		w.store.set(p.tenant, p.name, call.Verdict(w.random.IntN(3)))
+	}
+	w.pending = append(w.pending, policy.Change{Tenant: p.tenant, Name: p.name})
+}
+
+// tell is what a follower does in a round: it passes on what it was told, and where
+// something is missing it says that everything may have changed.
+func (w *world) tell() {
+	if w.store.away {
+		return
+	}
+	if w.lost {
+		w.decider.Changed(policy.Change{Everything: true})
+	}
+	for _, c := range w.pending {
+		w.decider.Changed(c)
+	}
+	w.pending, w.lost = nil, false
+	w.decider.Confirmed()
+}
+
+func (w *world) ask() {
+	c := call.Call{Tenant: w.pick("t1", "t2"), User: w.pick("", "u"), Agent: w.pick("", "a"), Capability: w.pick("c", "d"), Tool: w.pick("x", "y")}
+	got, refusal := both(w.t, w.decider, &c)
+	if refusal != nil {
+		if !w.store.away {
+			w.t.Fatalf("%+v is refused although the store is there: %v", c, refusal)
+		}
+		return
+	}
+	if len(w.pending) > 0 || w.lost {
+		return // a change is on its way
+	}
+	fresh := newDecider(w.t, policy.Options{Store: &memory{rules: w.store.rules}})
+	want, refusal := fresh.Ask(w.t.Context(), &c)
+	if refusal != nil {
+		w.t.Fatal(refusal)
+	}
+	if got.Verdict != want.Verdict || got.Level != want.Level {
+		w.t.Fatalf("%+v: got %+v, want %+v", c, got, want)
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	store := &memory{}
+	d, err := policy.New(policy.Options{Store: store, Source: said{call.Allow, policy.Fleet, false}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.Confirmed()
+	calls := make([]call.Call, 100_000)
+	for i := range calls {
+		calls[i] = call.Call{Tenant: fmt.Sprint("tenant-", i%100), User: fmt.Sprint("user-", i), Capability: "weather", Tool: "get_current_weather"}
+		if _, refusal := d.Ask(b.Context(), &calls[i]); refusal != nil {
+			b.Fatal(refusal)
+		}
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		d.Confirmed()
+		d.Decide(&calls[i%len(calls)])
+		i += 7919
+	}
+}

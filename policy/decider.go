@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Options of a Decider. The zero value is usable.
+type Options struct {
+	Store    Store         // where rules are; nil: there are none, and nothing is ever asked
+	Source   Source        // what is said of tools beside rules; nil: nothing, which blocks
+	Entries  int           // rulings kept in memory, default 100,000
+	TTL      time.Duration // a ruling is asked for again after it, give or take a fifth; default 1 min
+	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
+	Patience time.Duration // most time that one question to the store takes; default 1 s
+
+	Now func() time.Time // default time.Now
+}
+
+// lag is how long the store may be silent before its rulings count as stale: several
+// of the rounds in which its follower asks whether anything has changed.
+const lag = 5 * time.Second
+
+func (o *Options) setDefaults() {
+	if o.Source == nil {
+		o.Source = silence{}
+	}
+	if o.Entries == 0 {
+		o.Entries = 100_000
+	}
+	for d, standard := range map[*time.Duration]time.Duration{&o.TTL: time.Minute, &o.MaxStale: 10 * time.Minute, &o.Patience: time.Second} {
+		if *d == 0 {
+			*d = standard
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// silence is a Source that says nothing.
+type silence struct{}
+
+func (silence) Tool(string, string) (call.Verdict, Level, bool) { return call.Block, Nobody, false }
+func (silence) Heeds(string) bool                               { return false }
+
+// Decider answers whether calls may run. It is safe for concurrent use.
+type Decider struct {
+	opts    Options
+	began   time.Time
+	cache   *cache
+	asking  singleflight.Group
+	heard   atomic.Int64 // when the store last confirmed that every change was told, as now()
+	lost    atomic.Bool  // the store has fewer rules than it had, so that nobody knows what they were
+	counted stats
+}
+
+// New returns a Decider.
+func New(o Options) (*Decider, error) {
+	o.setDefaults()
+	c, err := newCache(o.Entries)
+	if err != nil {
+		return nil, fmt.Errorf("policy cache: %w", err)
+	}
+	return &Decider{opts: o, began: o.Now(), cache: c}, nil
+}
+
+// now is in nanoseconds; only differences matter.
+func (d *Decider) now() int64 { return int64(d.opts.Now().Sub(d.began)) }
+
+// Decide says what becomes of c. It runs on a connection's reader: it answers from memory
+// and does not block. Where it is not ok, Ask has to be asked.
+func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
+	if d.opts.Store == nil {
+		return decide(ruling{}, d.opts.Source, c.Capability, c.Tool), true
+	}
+	e, ok := d.cache.get(keyOf(c))
+	if !ok || !d.stands(e) {
+		return Decision{}, false
+	}
+	d.counted.hits.Add(1)
+	decision = decide(e.ruling, d.opts.Source, c.Capability, c.Tool)
+	decision.Cached = true
+	return decision, true
+}
+
+// Heeds says whether the tool matters to what becomes of a call.
+func (d *Decider) Heeds(capability string) bool {
+	return d.opts.Store != nil || d.opts.Source.Heeds(capability)
+}
+
+func keyOf(c *call.Call) key { return key{c.Tenant, c.User, c.Agent, c.Capability, c.Tool} }
+
+// stands says whether a ruling may be taken as it is. While the store is heard it is asked
+// again when its time is over; while it is not, what is known goes on for MaxStale.
+func (d *Decider) stands(e entry) bool {
+	now := d.now()
+	silent := time.Duration(now - d.heard.Load())
+	if silent > d.opts.MaxStale {
+		return false
+	}
+	return now <= e.until || silent > lag
+}
+
+// Ask says what becomes of a call of which Decide did not know. It waits for the store
+// until ctx ends, and refuses the call where the store does not answer.
+func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusal) {
+	if d.opts.Store == nil {
+		return decide(ruling{}, d.opts.Source, c.Capability, c.Tool), nil
+	}
+	k := keyOf(c).clone()
+	epoch := d.cache.epoch()
+	// Who asks after a change does not get what was asked for before it.
+	answer := d.asking.DoChan(strconv.FormatUint(epoch, 10)+k.text(), func() (any, error) { return d.find(k, epoch) })
+	select {
+	case <-ctx.Done():
+		return Decision{}, refusedUnknown
+	case r := <-answer:
+		if r.Err != nil {
+			d.counted.failures.Add(1)
+			if e, ok := d.cache.get(k); ok && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
+				decision := decide(e.ruling, d.opts.Source, k.capability, k.tool)
+				decision.Cached = true
+				return decision, nil
+			}
+			return Decision{}, refusedUnknown
+		}
+		found, _ := r.Val.(ruling)
+		return decide(found, d.opts.Source, k.capability, k.tool), nil
+	}
+}
+
+// refusedUnknown is what a call gets while nobody can say whether it may run.
+var refusedUnknown = &call.Refusal{
+	Kind: call.Unavailable, Reason: "POLICY_UNKNOWN",
+	Message:    "whether this call may run cannot be found out at the moment",
+	RetryAfter: time.Second,
+}
+
+// text is the key as one string, in which no two keys look the same.
+func (k key) text() string {
+	return strconv.Quote(k.tenant) + strconv.Quote(k.user) + strconv.Quote(k.agent) + strconv.Quote(k.capability) + strconv.Quote(k.tool)
+}
+
+// find asks the store, and keeps what it says.
+func (d *Decider) find(k key, epoch uint64) (ruling, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
+	defer cancel()
+	d.counted.misses.Add(1)
+	if d.lost.Load() {
+		return ruling{}, errLost
+	}
+	list, _, found, err := d.look(ctx, k)
+	if err != nil {
+		return ruling{}, err
+	}
+	r := rule(list, found)
+	jitter := 0.8 + 0.4*rand.Float64()
+	d.cache.put(k, entry{r, d.now() + int64(float64(d.opts.TTL)*jitter)}, epoch)
+	return r, nil
+}
+
+var errLost = errors.New("rules were lost")
+
+// look finds every rule that may be about a call.
+func (d *Decider) look(ctx context.Context, k key) (list []leveled, global int, found []Found, err error) {
+	list, global = names(k.subject(), k.capability, k.tool)
+	plain := make([]Name, len(list))
+	for i := range list {
+		plain[i] = list[i].Name
+	}
+	if global > 0 {
+		if found, err = d.ask(ctx, k.tenant, plain[:global]); err != nil {
+			return nil, 0, nil, err
+		}
+	}
+	all, err := d.ask(ctx, "", plain[global:])
+	return list, global, append(found, all...), err
+}
+
+func (d *Decider) ask(ctx context.Context, tenant string, names []Name) ([]Found, error) {
+	found, err := d.opts.Store.Find(ctx, tenant, names)
+	if err == nil && len(found) != len(names) {
+		err = errors.New("not as many answers as questions")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find rules: %w", err)
+	}
+	return found, nil
+}
+
+// Changed is told of each change of the rules, in any order, once or more.
+func (d *Decider) Changed(c Change) { d.cache.forget(c) }
+
+// Confirmed is told whenever the store has said that no change is missing. Follow does both.
+func (d *Decider) Confirmed() { d.heard.Store(d.now()) }

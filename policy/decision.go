@@ -1,0 +1,51 @@
+package policy
+
+import "github.com/capgate/capgate/internal/call"
+
+// Decision is what becomes of a call, and why.
+type Decision struct {
+	Verdict call.Verdict
+	Level   Level // which level said so
+	Cached  bool  // nothing was asked of the store for it
+	Drifted bool  // the tool is not the one that its rules were made for, so allow became ask
+}
+
+// Source knows of tools what their authors and operators say. It must answer from memory.
+type Source interface {
+	// Tool says what becomes of a tool of which no rule speaks, and which level says it:
+	// Recommended, Fleet or Nobody. Drifted tells that the tool has changed since somebody
+	// last accepted it.
+	Tool(capability, tool string) (verdict call.Verdict, level Level, drifted bool)
+	// Heeds says whether the tools of a capability differ in what is said of them.
+	Heeds(capability string) bool
+}
+
+// decide puts together what the rules say and what the source does.
+func decide(ruled ruling, source Source, capability, tool string) Decision {
+	verdict, level, drifted := source.Tool(capability, tool)
+	d := Decision{Verdict: verdict, Level: level}
+	if ruled.found {
+		d.Verdict, d.Level = ruled.verdict, ruled.level
+	}
+	if drifted && d.Verdict == call.Allow {
+		d.Verdict, d.Drifted = call.Ask, true
+	}
+	return d
+}
+
+// ruling is what the rules alone say of a call.
+type ruling struct {
+	found   bool
+	verdict call.Verdict
+	level   Level
+}
+
+// rule takes the first of the rules that were found.
+func rule(list []leveled, found []Found) ruling {
+	for i, f := range found {
+		if f.Present {
+			return ruling{true, f.Verdict, list[i].level}
+		}
+	}
+	return ruling{}
+}

@@ -1,0 +1,194 @@
+package policy_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// feed is a policy.Feed that a test speaks through.
+type feed struct {
+	mu        sync.Mutex
+	version   uint64
+	away      bool
+	told      func(uint64, policy.Change)
+	connected func()
+}
+
+func (f *feed) Follow(ctx context.Context, told func(uint64, policy.Change), connected func()) {
+	f.mu.Lock()
+	f.told, f.connected = told, connected
+	f.mu.Unlock()
+	<-ctx.Done()
+}
+
+func (f *feed) Version(context.Context) (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		return 0, errAway
+	}
+	return f.version, nil
+}
+
+// change makes a change, and tells of it unless that gets lost.
+func (f *feed) change(tell bool, c policy.Change) {
+	f.mu.Lock()
+	f.version++
+	version := f.version
+	f.mu.Unlock()
+	if tell {
+		f.told(version, c)
+	}
+}
+
+func (f *feed) set(version uint64, away bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.version, f.away = version, away
+}
+
+// following is a decider that follows a feed; aCall is allowed by a rule, and in its cache.
+func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store, news := &memory{}, &feed{version: 7}
+		store.set("acme", tenantAllows, call.Allow)
+		d, err := policy.New(policy.Options{Store: store, TTL: time.Hour, MaxStale: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { d.Follow(ctx, news) })
+		synctest.Wait()
+		_, _ = both(t, d, &aCall)
+		test(t, d, store, news)
+		cancel()
+		running.Wait()
+	})
+}
+
+// elapse lets time go by in a bubble of synctest.
+func elapse(d time.Duration) { <-time.After(d) }
+
+func known(d *policy.Decider) bool {
+	_, ok := d.Decide(&aCall)
+	return ok
+}
+
+func TestAChangeIsFollowedAtOnce(t *testing.T) {
+	t.Parallel()
+	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
+		news.change(true, policy.Change{Tenant: "other", Name: tenantAllows})
+		if !known(d) {
+			t.Error("another tenant's change is taken for ours")
+		}
+		news.change(true, policy.Change{Tenant: "acme", Name: tenantAllows})
+		if known(d) {
+			t.Error("still decided by what was")
+		}
+	})
+}
+
+func TestALostChangeIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, notice := range map[string]func(*feed){
+		"by the version":  func(*feed) { elapse(1001 * time.Millisecond) },
+		"by the next":     func(f *feed) { f.change(true, policy.Change{Tenant: "other", Name: tenantAllows}) },
+		"by reconnecting": func(f *feed) { f.connected(); synctest.Wait() },
+		"after an absence": func(f *feed) {
+			f.set(8, true)
+			elapse(time.Minute)
+			f.set(8, false)
+			elapse(1001 * time.Millisecond)
+		},
+		"late, then by all": func(f *feed) { f.told(9, policy.Change{Tenant: "other", Name: tenantAllows}) },
+	} {
+		following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
+			news.change(false, policy.Change{Tenant: "acme", Name: tenantAllows})
+			if !known(d) {
+				t.Errorf("%s: unknown although nobody told", name)
+			}
+			notice(news)
+			if known(d) {
+				t.Errorf("%s: not noticed", name)
+			}
+		})
+	}
+}
+
+func TestSteadyStateKeepsTheCache(t *testing.T) {
+	t.Parallel()
+	following(t, func(t *testing.T, d *policy.Decider, store *memory, _ *feed) {
+		before := store.questions()
+		elapse(30 * time.Minute)
+		if !known(d) || store.questions() != before {
+			t.Errorf("known %v, %d questions", known(d), store.questions()-before)
+		}
+		if age := d.Stats().Age; age > 2*time.Second {
+			t.Errorf("stale by %v", age)
+		}
+	})
+}
+
+// TestLostRules: Redis was restarted empty. For a time what is known goes on and what is
+// not is refused; then the rules are taken for deleted.
+func TestLostRules(t *testing.T) {
+	t.Parallel()
+	other := aCall
+	other.Tool = "alerts"
+	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {
+		store.remove("acme", tenantAllows)
+		news.set(0, false)
+		elapse(2 * time.Second)
+		if _, refusal := d.Ask(t.Context(), &other); !known(d) || refusal == nil || !d.Stats().Lost {
+			t.Errorf("just lost: known %v, unknown %v, %+v", known(d), refusal, d.Stats())
+		}
+		elapse(5 * time.Minute)
+		if _, refusal := d.Ask(t.Context(), &other); !known(d) || refusal == nil {
+			t.Errorf("lost: known %v, unknown %v", known(d), refusal)
+		}
+		elapse(6 * time.Minute)
+		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Block || d.Stats().Lost {
+			t.Errorf("given up: %+v, %v, %+v", got, refusal, d.Stats())
+		}
+	})
+}
+
+// TestAFailoverTakesAChangeBack: that is no loss of all, and nobody is refused.
+func TestAFailoverTakesAChangeBack(t *testing.T) {
+	t.Parallel()
+	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
+		news.set(6, false)
+		elapse(2 * time.Second)
+		if known(d) {
+			t.Error("what the change said is still decided by")
+		}
+		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow {
+			t.Errorf("%+v, %v", got, refusal)
+		}
+	})
+}
+
+// TestRestoredRules: the lost rules come back.
+func TestRestoredRules(t *testing.T) {
+	t.Parallel()
+	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {
+		news.set(0, false)
+		elapse(2 * time.Second)
+		news.set(7, false)
+		elapse(2 * time.Second)
+		other := aCall
+		other.User = "bob"
+		if got, refusal := d.Ask(t.Context(), &other); refusal != nil || got.Verdict != call.Allow || !known(d) || d.Stats().Lost {
+			t.Errorf("%+v, %v, %+v", got, refusal, d.Stats())
+		}
+		_ = store
+	})
+}

@@ -1,0 +1,109 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// memory is a store whose rules lie in a map. The zero value is usable.
+type memory struct {
+	mu    sync.Mutex
+	rules map[place]policy.Found
+	away  bool
+	asked int
+	gate  chan struct{} // not nil: questions wait until it is closed
+}
+
+type place struct {
+	tenant string
+	name   policy.Name
+}
+
+var errAway = errors.New("away")
+
+func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
+	m.mu.Lock()
+	gate := m.gate
+	m.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked++
+	if m.away {
+		return nil, errAway
+	}
+	found := make([]policy.Found, len(names))
+	for i, n := range names {
+		found[i] = m.rules[place{tenant, n}]
+	}
+	return found, nil
+}
+
+func (m *memory) set(tenant string, n policy.Name, v call.Verdict) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rules == nil {
+		m.rules = map[place]policy.Found{}
+	}
+	m.rules[place{tenant, n}] = policy.Found{Present: true, Verdict: v}
+}
+
+func (m *memory) remove(tenant string, n policy.Name) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.rules, place{tenant, n})
+}
+
+func (m *memory) questions() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
+}
+
+func (m *memory) leave(away bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away = away
+}
+
+// clock is a time that a test sets.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// said is a source that says the same of every tool.
+type said struct {
+	verdict call.Verdict
+	level   policy.Level
+	drifted bool
+}
+
+func (said) Heeds(string) bool { return true }
+
+func (s said) Tool(string, string) (call.Verdict, policy.Level, bool) {
+	return s.verdict, s.level, s.drifted
+}
