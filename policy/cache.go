@@ -2,7 +2,7 @@ package policy
 
 import (
 	"hash/maphash"
-	"strings"
+	"math/rand/v2"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -13,15 +13,21 @@ type key struct {
 	tenant, user, agent, capability, tool string
 }
 
-// clone owns its strings: a call's lie in a connection's buffer.
+// clone owns its strings, as a call's lie in a connection's buffer, and has them side by
+// side, where one look at memory finds all.
 func (k key) clone() key {
-	return key{strings.Clone(k.tenant), strings.Clone(k.user), strings.Clone(k.agent), strings.Clone(k.capability), strings.Clone(k.tool)}
+	all := k.tenant + k.user + k.agent + k.capability + k.tool
+	for _, word := range []*string{&k.tenant, &k.user, &k.agent, &k.capability, &k.tool} {
+		*word, all = all[:len(*word)], all[len(*word):]
+	}
+	return k
 }
 
 func (k key) subject() Subject { return Subject{k.tenant, k.user, k.agent} }
 
 // entry is a ruling and until when it is taken without asking again.
 type entry struct {
+	key key // whose it is: two may have one hash
 	ruling
 	until int64 // nanoseconds of the decider's clock
 }
@@ -33,7 +39,7 @@ const shards = 16
 // the cache and what is on its way into it.
 type cache struct {
 	seed  maphash.Seed
-	parts [shards]*lru.Cache[key, entry]
+	parts [shards]*lru.Cache[uint64, entry]
 
 	mu      sync.RWMutex // put holds it for reading, so that it is before or after a change
 	changes uint64       // how often rules have changed
@@ -42,7 +48,7 @@ type cache struct {
 func newCache(size int) (*cache, error) {
 	c := &cache{seed: maphash.MakeSeed()}
 	for i := range c.parts {
-		part, err := lru.New[key, entry](max(size/shards, 1))
+		part, err := lru.New[uint64, entry](max(size/shards, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -51,11 +57,25 @@ func newCache(size int) (*cache, error) {
 	return c, nil
 }
 
-func (c *cache) part(k key) *lru.Cache[key, entry] {
-	return c.parts[maphash.Comparable(c.seed, k)%shards]
+// place is where a key belongs: the part, and the name that it has there.
+func (c *cache) place(k key) (*lru.Cache[uint64, entry], uint64) {
+	hash := maphash.Comparable(c.seed, k)
+	return c.parts[hash%shards], hash / shards
 }
 
-func (c *cache) get(k key) (entry, bool) { return c.part(k).Get(k) }
+// renewal is how many times an entry is used for each time that this is noted: a note
+// writes to its neighbours too, which costs more than all the rest.
+const renewal = 8
+
+func (c *cache) get(k key) (e entry, ok bool) {
+	part, name := c.place(k)
+	if rand.Uint32()%renewal == 0 {
+		e, ok = part.Get(name)
+	} else {
+		e, ok = part.Peek(name)
+	}
+	return e, ok && e.key == k
+}
 
 // epoch is what put has to be told, taken before the store was asked.
 func (c *cache) epoch() uint64 {
@@ -65,11 +85,12 @@ func (c *cache) epoch() uint64 {
 }
 
 // put keeps what was asked for in an epoch, unless rules have changed since.
-func (c *cache) put(k key, e entry, epoch uint64) {
+func (c *cache) put(e entry, epoch uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.changes == epoch {
-		c.part(k).Add(k, e)
+		part, name := c.place(e.key)
+		part.Add(name, e)
 	}
 }
 
@@ -83,9 +104,10 @@ func (c *cache) forget(change Change) {
 			part.Purge()
 			continue
 		}
-		for _, k := range part.Keys() {
-			if (change.Tenant == "" || change.Tenant == k.tenant) && change.about(k.subject(), k.capability, k.tool) {
-				part.Remove(k)
+		for _, name := range part.Keys() {
+			e, ok := part.Peek(name)
+			if k := &e.key; ok && (change.Tenant == "" || change.Tenant == k.tenant) && change.about(k.subject(), k.capability, k.tool) {
+				part.Remove(name)
 			}
 		}
 	}

@@ -331,9 +331,31 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	b.ReportAllocs()
 	i := 0
+	d.Confirmed()
 	for b.Loop() {
-		d.Confirmed()
 		d.Decide(&calls[i%len(calls)])
 		i += 7919
+	}
+}
+
+// BenchmarkDecideHot is BenchmarkDecide with a hundred callers.
+func BenchmarkDecideHot(b *testing.B) {
+	d, err := policy.New(policy.Options{Store: &memory{}, Source: said{call.Allow, policy.Fleet, false}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.Confirmed()
+	calls := make([]call.Call, 100)
+	for i := range calls {
+		calls[i] = call.Call{Tenant: fmt.Sprint("tenant-", i%10), User: fmt.Sprint("user-", i), Capability: "weather", Tool: "get_current_weather"}
+		if _, refusal := d.Ask(b.Context(), &calls[i]); refusal != nil {
+			b.Fatal(refusal)
+		}
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		d.Decide(&calls[i%len(calls)])
+		i++
 	}
 }

@@ -165,7 +165,7 @@ func (d *Decider) find(k key, epoch uint64) (ruling, error) {
 	}
 	r := rule(list, found)
 	jitter := 0.8 + 0.4*rand.Float64()
-	d.cache.put(k, entry{r, d.now() + int64(float64(d.opts.TTL)*jitter)}, epoch)
+	d.cache.put(entry{k, r, d.now() + int64(float64(d.opts.TTL)*jitter)}, epoch)
 	return r, nil
 }
 
