@@ -2,9 +2,7 @@ package registration_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,24 +10,21 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/registration"
+	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/registry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // port is an operators' port that takes registrations of weather.
 type port struct {
-	url      string
-	conn     *grpc.ClientConn
+	*gatewaytest.Services
 	client   capgatepb.RegistryClient
 	registry *registry.Registry
 }
@@ -38,46 +33,9 @@ func serve(t *testing.T) *port {
 	t.Helper()
 	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 2, MaxPerFleet: 2}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules}, registry.Options{})}
-	api, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, registration.New(p.registry, gateway.GRPCStatus))
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewUnstartedServer(gateway.NewAdmin(gateway.AdminConfig{API: api.Mount}))
-	web.Config.Protocols = new(http.Protocols)
-	web.Config.Protocols.SetHTTP1(true)
-	web.Config.Protocols.SetUnencryptedHTTP2(true)
-	web.Start()
-	t.Cleanup(web.Close)
-	p.url = web.URL
-	p.conn, err = grpc.NewClient("passthrough:///"+web.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.conn.Close() })
-	p.client = capgatepb.NewRegistryClient(p.conn)
+	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus))
+	p.client = capgatepb.NewRegistryClient(p.Conn)
 	return p
-}
-
-// post sends JSON and returns the status and the body of the answer.
-func (p *port) post(t *testing.T, path, body string, header ...string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, p.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
 }
 
 func TestRegisterRenewWithdraw(t *testing.T) {
@@ -93,7 +51,7 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	// What one way began the other goes on with.
-	code, body := p.post(t, "/v1/registrations", `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "6.5s", "lease": "`+resp.GetLease()+`"}`)
+	code, body := p.Ask(t, http.MethodPost, "/v1/registrations", `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "6.5s", "lease": "`+resp.GetLease()+`"}`)
 	renewed := new(capgatepb.RegisterBackendResponse)
 	if err := protojson.Unmarshal([]byte(body), renewed); err != nil || code != 200 || renewed.GetLease() != resp.GetLease() {
 		t.Errorf("%d %s: %v", code, body, err)
@@ -101,7 +59,7 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 	if g := p.registry.Registrations()[0]; g.TTL != 6500*time.Millisecond || g.Weight != 100 || g.Session != "" {
 		t.Errorf("%+v", g)
 	}
-	if code, body := p.post(t, "/v1/registrations:withdraw", `{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw", `{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
 		t.Errorf("%d %s", code, body)
 	}
 	if all := p.registry.Registrations(); len(all) > 0 {
@@ -115,7 +73,7 @@ func TestRefusals(t *testing.T) {
 	const register, withdraw = "/v1/registrations", "/v1/registrations:withdraw"
 	p := serve(t)
 	for _, addr := range []string{"10.0.0.1:1", "10.0.0.2:1"} {
-		if code, body := p.post(t, register, `{"capability": "weather", "addr": "`+addr+`"}`); code != 200 {
+		if code, body := p.Ask(t, http.MethodPost, register, `{"capability": "weather", "addr": "`+addr+`"}`); code != 200 {
 			t.Fatal(code, body)
 		}
 	}
@@ -149,7 +107,7 @@ func TestRefusals(t *testing.T) {
 			Code, Reason, Detail string
 			Metadata             map[string]string
 		}
-		got, body := p.post(t, test.path, test.body)
+		got, body := p.Ask(t, http.MethodPost, test.path, test.body)
 		if err := json.Unmarshal([]byte(body), &problem); err != nil || got != test.status || problem.Code != test.code || problem.Reason != test.reason || !strings.Contains(problem.Detail, test.text) {
 			t.Errorf("%s: %d %s", test.body, got, body)
 		}
@@ -202,7 +160,7 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/registrations:renew", good, nil, 404},
 		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 505}, // over HTTP/1.1
 	} {
-		if code, body := p.post(t, test.path, test.body, test.header...); code != test.status || code == 400 && !strings.Contains(body, "INVALID_BODY") {
+		if code, body := p.Ask(t, http.MethodPost, test.path, test.body, test.header...); code != test.status || code == 400 && !strings.Contains(body, "INVALID_BODY") {
 			t.Errorf("%s %.60s: %d %s", test.path, test.body, code, body)
 		}
 	}
@@ -213,7 +171,7 @@ func TestBadRequests(t *testing.T) {
 
 func TestReflection(t *testing.T) {
 	t.Parallel()
-	stream, err := reflectionpb.NewServerReflectionClient(serve(t).conn).ServerReflectionInfo(t.Context())
+	stream, err := reflectionpb.NewServerReflectionClient(serve(t).Conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,24 +3,19 @@ package ruling_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/ruling"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -86,7 +81,7 @@ func (b *book) Find(_ context.Context, tenant string, names []policy.Name) ([]po
 
 // port is an operators' port with the rules of a book; nil: there are none.
 type port struct {
-	url    string
+	*gatewaytest.Services
 	client capgatepb.PoliciesClient
 }
 
@@ -101,44 +96,8 @@ func serve(t *testing.T, b *book) *port {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, ruling.New(rules, decider, gateway.GRPCStatus))
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewUnstartedServer(gateway.NewAdmin(gateway.AdminConfig{API: services.Mount}))
-	web.Config.Protocols = new(http.Protocols)
-	web.Config.Protocols.SetHTTP1(true)
-	web.Config.Protocols.SetUnencryptedHTTP2(true)
-	web.Start()
-	t.Cleanup(web.Close)
-	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &port{web.URL, capgatepb.NewPoliciesClient(conn)}
-}
-
-// ask makes a JSON request.
-func (p *port) ask(t *testing.T, method, path, body string, header ...string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	services := gatewaytest.ServeOperators(t, ruling.New(rules, decider, gateway.GRPCStatus))
+	return &port{services, capgatepb.NewPoliciesClient(services.Conn)}
 }
 
 func TestRulesByJSON(t *testing.T) {
@@ -161,7 +120,7 @@ func TestRulesByJSON(t *testing.T) {
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
 		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=x", "", 200, `"policy":"block", "level":"default"`},
 	} {
-		if status, body := p.ask(t, step.method, step.path, step.body); status != step.status || !strings.Contains(plain(body), plain(step.want)) {
+		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status || !strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
 		}
 	}
@@ -181,21 +140,21 @@ func TestBadRequests(t *testing.T) {
 		`{"capability":"weather","tool":"x","policy":"allow","global":true,"tenant":"acme"}`,
 		`{"capability":"weather","tool":"` + long + `","policy":"allow"}`, `{"capability":"weather","tool":"x","policy":"allow","tenant":"` + long + `"}`,
 	} {
-		if status, text := p.ask(t, "PUT", "/v1/policies", body); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
+		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
 	for _, path := range []string{"?page_size=1001", "?page_size=-1", "?page_token=!", "?global=true&tenant=a", ":explain?capability=weather", ":explain?tool=x&capability=*"} {
-		if status, text := p.ask(t, "GET", "/v1/policies"+path, ""); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
+		if status, text := p.Ask(t, "GET", "/v1/policies"+path, ""); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
 	for _, body := range []string{"", "{", `{"polcy":1}`, `[]`} {
-		if status, text := p.ask(t, "PUT", "/v1/policies", body); status != 400 {
+		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 {
 			t.Errorf("%q: %d %s", body, status, text)
 		}
 	}
-	if status, _ := p.ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); status != 403 {
+	if status, _ := p.Ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); status != 403 {
 		t.Errorf("from another site's page: %d", status)
 	}
 }
