@@ -63,6 +63,9 @@ func (r *Replica) Beaten(now time.Time, m Members, err error) {
 	r.answered, r.looked = now, now
 	r.setClock(now.UnixMilli() - m.Now)
 	anew := !r.met || m.Epoch != r.epoch
+	if anew && r.met {
+		r.remember(now)
+	}
 	r.epoch, r.met = m.Epoch, true
 	r.muster(now, m.Members)
 	switch {
@@ -97,6 +100,16 @@ func (r *Replica) setClock(ahead int64) {
 	r.ahead = ahead
 }
 
+// remember lets peers live that a roll, which lost everything, cannot name yet: who lives beats
+// within half a heartbeat, which has to come in time even when Redis has much to do.
+func (r *Replica) remember(now time.Time) {
+	for _, p := range r.alive {
+		if heard := now.Add(-r.heartbeats(0.25)); p.seen.Before(heard) {
+			p.seen = heard
+		}
+	}
+}
+
 // muster brings the peers up to date.
 func (r *Replica) muster(now time.Time, members []Member) {
 	var newcomers []*peer
@@ -121,7 +134,6 @@ func (r *Replica) muster(now time.Time, members []Member) {
 	var gone []*peer
 	stirred := false
 	for _, p := range r.alive {
-		// A roll that lost everything does not name all that live.
 		if !p.current && p != r.self && now.Sub(p.seen) > r.heartbeats(deadAfter) {
 			gone = append(gone, p)
 		}

@@ -25,7 +25,7 @@ func TestAllAgree(t *testing.T) {
 		if empty.news > 0 || empty.well < 0 {
 			t.Errorf("%d replicas, an empty Redis: %d transitions, written again: %v", replicas, empty.news, empty.well)
 		}
-		for _, a := range []*act{peace, failure} {
+		for _, a := range []*act{peace, failure, empty} {
 			if a.live > 1 || a.down > 2 {
 				t.Errorf("%d replicas, %s: %d probe a backend that is up, %d one that is down", replicas, a.name, a.live, a.down)
 			}
