@@ -89,20 +89,30 @@ func (r *registrar) hopeless(err error) bool {
 	return false
 }
 
-// withdraw ends the registration, if there is one of ours.
+// withdraw ends the registration, if there is one of ours. It tries again where the gateway
+// is there, and what it shares with others is not.
 func (r *registrar) withdraw() error {
 	if r.req.GetLease() == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 	defer cancel()
-	_, err := r.client.WithdrawBackend(ctx, &capgatepb.WithdrawBackendRequest{
-		Capability: r.req.GetCapability(), Addr: r.req.GetAddr(), Lease: r.req.GetLease(),
-	}, grpc.WaitForReady(true))
-	switch status.Code(err) {
-	case codes.OK, codes.NotFound, codes.FailedPrecondition: // it is no more, or another's
-		r.log.Info("withdrawn", "capability", r.req.GetCapability(), "addr", r.req.GetAddr())
-		return nil
+	for {
+		_, err := r.client.WithdrawBackend(ctx, &capgatepb.WithdrawBackendRequest{
+			Capability: r.req.GetCapability(), Addr: r.req.GetAddr(), Lease: r.req.GetLease(),
+		}, grpc.WaitForReady(true))
+		switch status.Code(err) {
+		case codes.OK, codes.NotFound, codes.FailedPrecondition: // it is no more, or another's
+			r.log.Info("withdrawn", "capability", r.req.GetCapability(), "addr", r.req.GetAddr())
+			return nil
+		case codes.Unavailable:
+		default:
+			return err
+		}
+		select {
+		case <-time.After(firstRetry):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	return err
 }
