@@ -133,6 +133,24 @@ func (h *handler) send(s *relay.Stream, t *transit, refusal *call.Refusal) {
 
 // routed goes on with the line for a call whose backend is chosen.
 func (h *handler) routed(s *relay.Stream, t *transit, refusal *call.Refusal) {
+	if refusal == nil && !t.own && t.call.Method != call.Other && t.target.Stranger() && h.meet(s, t) {
+		return
+	}
+	h.met(s, t, refusal)
+}
+
+// meet lets a call wait until it is known which dialect its backend speaks.
+func (h *handler) meet(s *relay.Stream, t *transit) bool {
+	return t.target.Meet(func() func() {
+		parked := s.Park()
+		return func() {
+			parked.Resume(func(s *relay.Stream) { h.met(s, transitOf(s), nil) })
+		}
+	})
+}
+
+// met goes on with the line for a call whose backend is known.
+func (h *handler) met(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	if refusal == nil {
 		refusal = t.adapt()
 	}

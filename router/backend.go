@@ -23,6 +23,7 @@ type Backend struct {
 	hash       uint64 // of Addr
 	configured call.Dialect
 	detected   atomic.Uint32 // call.Dialect that health found
+	stranger   atomic.Pointer[stranger]
 	// drainedSince is in nanoseconds of Unix time; 0: it is not drained.
 	drainedSince atomic.Int64
 	standing     *standing // of the fleet

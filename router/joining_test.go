@@ -2,6 +2,8 @@ package router_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -56,4 +58,54 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// meet lets a call wait for a backend, and returns what tells the dialect that the backend had
+// when the call went on.
+func meet(t *testing.T, b *router.Backend) <-chan call.Dialect {
+	t.Helper()
+	met := make(chan call.Dialect, 2)
+	if !b.Stranger() || !b.Meet(func() func() { return func() { met <- b.Dialect() } }) {
+		t.Fatal("nobody has probed it, and calls do not wait for that")
+	}
+	return met
+}
+
+// A backend that nobody probed before calls come has them wait, but not for long.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	live := health.Backend{State: health.Up, Dialect: call.Live}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, router.FleetConfig{}, "")
+		w.join(router.BackendConfig{Addr: "a:1", Session: "mine"}, router.BackendConfig{Addr: "b:1"}, router.BackendConfig{Addr: "c:1"},
+			router.BackendConfig{Addr: "d:1", Dialect: call.Doc})
+		a, b, c, d := w.fleet.Backends[0], w.fleet.Backends[1], w.fleet.Backends[2], w.fleet.Backends[3]
+		if d.Stranger() {
+			t.Error("calls wait for what is configured")
+		}
+		began := time.Now()
+		first, second, late := meet(t, a), meet(t, a), meet(t, b)
+		w.health(health.Backend{}, health.Backend{}, health.Backend{}, health.Backend{})
+		synctest.Wait()
+		if len(first)+len(second)+len(late) > 0 || !c.Stranger() {
+			t.Error("they go on, and nothing is known")
+		}
+		w.health(live, health.Backend{}, live, health.Backend{})
+		if got := []call.Dialect{<-first, <-second}; got[0] != call.Live || got[1] != call.Live || time.Since(began) > 0 {
+			t.Errorf("they went on after %v with %v", time.Since(began), got)
+		}
+		if got := <-late; got != call.Auto || time.Since(began) != 500*time.Millisecond {
+			t.Errorf("without a probe it went on after %v with %v", time.Since(began), got)
+		}
+		synctest.Wait()
+		for _, known := range []*router.Backend{a, b, c} {
+			if known.Stranger() || known.Meet(func() func() { return nil }) {
+				t.Errorf("calls still wait for %s", known.Addr)
+			}
+		}
+		w.join(router.Addrs("b:1", "new:1")...)
+		if w.fleet.Backends[0].Stranger() || !w.fleet.Backends[1].Stranger() {
+			t.Error("who stays is a stranger, or who comes is none")
+		}
+	})
 }

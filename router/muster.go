@@ -207,6 +207,9 @@ func (f *Fleet) setHealth(s *health.Snapshot) {
 		if k := known[b.Addr]; k != nil {
 			states[i] = *k
 			b.detected.Store(uint32(k.Dialect))
+			if k.State != health.Unknown {
+				b.introduce()
+			}
 		}
 	}
 	f.states = states

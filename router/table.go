@@ -74,6 +74,7 @@ type Table struct {
 	clock     *clock
 	tell      func(*Backend, Class, time.Duration) // of ejections
 	limits    *Limits
+	later     bool          // calls came before it was there
 	ambiguous *call.Refusal // what calls get that name no capability
 }
 
@@ -91,6 +92,7 @@ func NewTable(cfg Config, prev *Table) (*Table, error) {
 		zone:     cfg.Zone,
 		tell:     cfg.Ejected,
 		limits:   cfg.Limits,
+		later:    prev != nil,
 	}
 	if prev == nil {
 		t.clock = newClock(cfg.Clock)
@@ -171,6 +173,9 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		if b == nil || b.Session != c.Session || b.Host != c.Host || b.configured != c.Dialect {
 			b = newBackend(t.nextID, cfg, c, f.standing, &loads[i])
 			b.turnout.out = before != nil // one that joins starts slowly
+			if t.later && c.Dialect == call.Auto {
+				b.stranger.Store(&stranger{})
+			}
 			t.nextID++
 		}
 		f.Backends = append(f.Backends, b)

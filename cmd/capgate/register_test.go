@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
@@ -118,6 +122,27 @@ func TestRegisterSession(t *testing.T) {
 	p.stop(t)
 }
 
+// Calls for a backend that was never probed wait for that, but not as long as it may take.
+func TestRegisterUnprobed(t *testing.T) {
+	t.Parallel()
+	own := gatewaytest.NewCapability("own")
+	silent := func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if strings.HasSuffix(info.FullMethod, "/Healthcheck") {
+			<-ctx.Done()
+		}
+		return handler(ctx, req)
+	}
+	_, public, admin := serve(t, nil, "--config", registryConfig(t, ""))
+	client := dial(t, public)
+	register(t, admin, own.Serve(t, call.Doc, grpc.UnaryInterceptor(silent)).Addr, "--session", "mine")
+	waitPage(t, "http://"+admin+"/readyz?verbose", `"capability":"caps","backends":1`)
+	began := time.Now()
+	req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"), SessionId: "mine"}
+	if _, err := client.Invoke(t.Context(), req); err != nil || time.Since(began) < 500*time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
 // A registrar finds the gateway again, which has forgotten everything.
 func TestRegisterOutlivesTheGateway(t *testing.T) {
 	t.Parallel()
@@ -201,7 +226,7 @@ func TestRegisterForAllReplicas(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
-	file := registryConfig(t, "redis: "+redis.URL(), second.Serve(t, call.Doc).Addr)
+	file := registryConfig(t, "redis: {url: '"+redis.URL()+"', timeout: 10s}", second.Serve(t, call.Doc).Addr)
 	a, publicA, adminA := serve(t, nil, "--config", file)
 	b, publicB, adminB := serve(t, nil, "--config", file)
 	registrar := register(t, adminA, first.Serve(t, call.Doc).Addr, "--ttl", "1s")
