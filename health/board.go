@@ -21,8 +21,8 @@ type Roll interface {
 type Board interface {
 	// Post puts reports on their pages. When it fails, some may be there.
 	Post(ctx context.Context, reports []Report) error
-	// Page returns page n, 0 to Pages-1. Entries are left out if its version is have.
-	Page(ctx context.Context, n int, have uint64) (Page, error)
+	// Page returns page n, 0 to Pages-1. Entries are left out unless it is to be whole.
+	Page(ctx context.Context, n int, whole bool) (Page, error)
 	// Follow tells of changes, those of one page in order, until it loses its source,
 	// which it notices within seconds, or ctx ends. It begins with a Notice in which
 	// Fresh is true, after which nothing is missed. tell must not block.

@@ -67,7 +67,7 @@ func (p *Prober) exchange(ctx context.Context, work *Work, underWay *sync.WaitGr
 	}
 	for _, read := range work.Reads {
 		do(func(ctx context.Context) func(time.Time) {
-			page, err := shared.Board.Page(ctx, read.Page, read.Have)
+			page, err := shared.Board.Page(ctx, read.Page, read.Whole)
 			return func(now time.Time) { p.replica.Read(now, read, page, err) }
 		})
 	}

@@ -12,6 +12,7 @@ const (
 	readFailed  = 2 * time.Second        // until a read that failed is made again
 	spread      = 2 * time.Second        // over which all pages are looked at when any may have changed
 	spreadEach  = 50 * time.Millisecond  // for each live replica, when all must be read whole
+	earlyMost   = 64                     // notices of a page that are kept while it is read
 
 	renewAfter   = time.Hour     // age of a vote at which it is written again
 	garbageAfter = 3 * time.Hour // age of a vote, on a backend that nobody here knows, at which it is deleted
@@ -21,16 +22,21 @@ const (
 type page struct {
 	fleets  map[*fleet]struct{}
 	version uint64    // that is known; 0: none
+	newest  uint64    // that was seen to be there
+	waits   bool      // for notices up to newest, which may be on their way
 	next    time.Time // when to read it again
 	last    time.Time // when it was read last
 	reading bool
-	again   bool // something was missed while it was read
+	whole   bool     // reading all that is on it
+	again   bool     // something was missed while it was read
+	early   []Notice // heard while it is read, which may follow on what is read
 }
 
 // PageRead asks for a page.
 type PageRead struct {
-	Page int
-	Have uint64 // version that is known already
+	Page  int
+	Have  uint64 // version that is known already
+	Whole bool   // with what is on it; else only its version is asked for
 }
 
 // takeReads takes the pages that are to be read now.
@@ -47,9 +53,15 @@ func (r *Replica) takeReads(now time.Time) []PageRead {
 		if p.reading || now.Before(p.next) {
 			continue
 		}
-		p.reading, p.again, p.last = true, false, now
+		missed := p.version < p.newest
+		if p.waits && !missed && !p.again {
+			p.waits, p.next = false, now.Add(vary(r.options.Reconcile, 0.2))
+			continue
+		}
+		p.reading, p.waits, p.again, p.last = true, false, false, now
+		p.whole = p.version == 0 || missed
 		r.reads++
-		reads = append(reads, PageRead{Page: n, Have: p.version})
+		reads = append(reads, PageRead{Page: n, Have: p.version, Whole: p.whole})
 	}
 	return reads
 }
@@ -112,7 +124,8 @@ func (p *page) blank() {
 // Read takes a page that Step asked for.
 func (r *Replica) Read(now time.Time, read PageRead, got Page, err error) {
 	p := &r.pages[read.Page]
-	p.reading = false
+	early := p.early
+	p.reading, p.whole, p.early = false, false, nil
 	r.reads--
 	if err != nil {
 		p.next = now.Add(vary(readFailed, 0.5))
@@ -122,23 +135,43 @@ func (r *Replica) Read(now time.Time, read PageRead, got Page, err error) {
 	}
 	r.looked = now
 	p.next = now.Add(vary(r.options.Reconcile, 0.2))
-	older := p.version != read.Have && got.Version < p.version
-	if p.again || older { // something was told meanwhile
+	if p.again {
 		p.next = p.last.Add(readAgain)
 	}
-	if older || got.Version != 0 && got.Version == read.Have {
+	if !read.Whole && got.Version != 0 {
+		r.glanced(read, got.Version)
+		return
+	}
+	if p.version != read.Have && got.Version < p.version { // it was told anew meanwhile
+		p.next = p.last.Add(readAgain)
 		return
 	}
 	if got.Version == 0 && read.Have != 0 {
 		r.nextPost = now.Add(postAfterLoss)
 	}
-	p.version = got.Version
+	p.version, p.newest = got.Version, got.Version
 	p.blank()
 	for _, e := range got.Entries {
 		r.compare(now, e, got.Now)
 	}
+	for _, n := range early {
+		r.pageChanged(now, n)
+	}
 	r.repair(now, p)
 	r.publish()
+}
+
+// glanced takes the version of a page that was not read whole. While many write, the
+// board is mostly ahead of what was heard, and it would be busy with nothing else if
+// all read a page for that: what is missing is mostly on its way.
+func (r *Replica) glanced(read PageRead, version uint64) {
+	p := &r.pages[read.Page]
+	switch {
+	case version < read.Have: // the board has lost something
+		r.mistrust(read.Page)
+	case version > p.version:
+		p.newest, p.waits, p.next = version, true, p.last.Add(readAgain)
+	}
 }
 
 // compare takes an entry of a page that was read.
@@ -199,9 +232,14 @@ func (r *Replica) pageChanged(now time.Time, n Notice) {
 	switch {
 	case n.New:
 		p.blank()
+		p.newest, p.early = 0, nil
 	case n.Version <= p.version:
 		return
+	case n.Version != p.version+1 && p.whole && len(p.early) < earlyMost:
+		p.early = append(p.early, n)
+		return
 	case n.Version != p.version+1:
+		p.newest = n.Version
 		r.soon(n.Page)
 		return
 	}

@@ -252,11 +252,11 @@ func (l link) Post(ctx context.Context, reports []health.Report) error {
 	return l.Board.Post(ctx, reports)
 }
 
-func (l link) Page(ctx context.Context, n int, have uint64) (health.Page, error) {
+func (l link) Page(ctx context.Context, n int, whole bool) (health.Page, error) {
 	if l.m.gone.Load() {
 		return health.Page{}, errGone
 	}
-	return l.Board.Page(ctx, n, have)
+	return l.Board.Page(ctx, n, whole)
 }
 
 func (l link) Follow(ctx context.Context, tell func(health.Notice)) error {

@@ -70,7 +70,7 @@ func (n *node) turn(f func()) {
 		})
 	}
 	for _, read := range work.Reads {
-		r.read(read.Page, read.Have, func(p health.Page) {
+		r.read(read.Page, read.Whole, func(p health.Page) {
 			n.turn(func() { n.replica.Read(n.time(), read, p, nil) })
 		})
 	}

@@ -173,14 +173,14 @@ func (r *redis) write(n int, reports []health.Report) time.Duration {
 	return postCost + time.Duration(len(reports))*voteCost
 }
 
-// read looks at a page, and reads it with a second command if it has changed.
-func (r *redis) read(n int, have uint64, done func(health.Page)) {
+// read looks at a page, and reads it with a second command if it is to be whole.
+func (r *redis) read(n int, whole bool, done func(health.Page)) {
 	var got health.Page
 	r.command(func() time.Duration {
 		got = health.Page{Version: r.pages[n].version, Now: r.time()}
 		return lookCost
 	}, func() {
-		if got.Version == have || got.Version == 0 {
+		if !whole || got.Version == 0 {
 			done(got)
 			return
 		}

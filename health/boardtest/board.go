@@ -202,7 +202,7 @@ func (b *Board) tell(n health.Notice) {
 }
 
 // Page implements health.Board.
-func (b *Board) Page(ctx context.Context, n int, have uint64) (health.Page, error) {
+func (b *Board) Page(ctx context.Context, n int, whole bool) (health.Page, error) {
 	if err := b.enter(ctx); err != nil {
 		return health.Page{}, err
 	}
@@ -210,7 +210,7 @@ func (b *Board) Page(ctx context.Context, n int, have uint64) (health.Page, erro
 	defer b.mu.Unlock()
 	p := &b.pages[n]
 	got := health.Page{Version: p.version, Now: b.now().UnixMilli()}
-	if have != p.version {
+	if whole {
 		for k, v := range p.votes {
 			got.Entries = append(got.Entries, health.Entry{Key: k, Vote: v})
 		}

@@ -87,13 +87,12 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
 return 1`)
 
-// pageScript takes a page; the version that is known. What is on the page is then read
-// without Lua, which would take several times as long.
+// pageScript takes a page. What is on it is then read without Lua, which would take
+// several times as long.
 var pageScript = newScript(luaHealth + `
 local is = redis.call('TYPE', KEYS[1])
 is = type(is) == 'table' and is.ok or is
-if is == 'hash' and redis.call('HGET', KEYS[1], 'v') == ARGV[1] then is = 'known' end
-return {whole(now), is}`)
+return {whole(now), is, is == 'hash' and redis.call('HGET', KEYS[1], 'v') or ''}`)
 
 func (b *HealthBoard) rollKeys() []string {
 	t := tag{"health"}
@@ -164,33 +163,43 @@ func (b *HealthBoard) Post(ctx context.Context, reports []health.Report) error {
 }
 
 // Page implements health.Board.
-func (b *HealthBoard) Page(ctx context.Context, n int, have uint64) (health.Page, error) {
+func (b *HealthBoard) Page(ctx context.Context, n int, whole bool) (health.Page, error) {
 	key := b.pageKey(n)
-	reply, err := b.run(ctx, pageScript, []string{key}, strconv.FormatUint(have, 10)).StringSlice()
+	reply, err := b.run(ctx, pageScript, []string{key}).StringSlice()
 	if err != nil {
 		return health.Page{}, err
 	}
-	if len(reply) != 2 {
+	if len(reply) != 3 {
 		return health.Page{}, errMalformed
 	}
 	p := health.Page{}
 	if p.Now, err = strconv.ParseInt(reply[0], 10, 64); err != nil {
 		return health.Page{}, errMalformed
 	}
-	switch reply[1] {
-	case "none":
-	case "known":
-		p.Version = have
-	case "hash":
+	switch is := reply[1]; {
+	case is == "none":
+	case is != "hash": // another type of key, which the next post replaces
+		b.malformed(key)
+	case !whole:
+		p.Version = b.version(key, reply[2])
+	default:
 		err = b.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			fields, err := r.HGetAll(ctx, key).Result()
 			b.decodePage(&p, key, fields)
 			return err
 		})
-	default: // another type of key, which the next post replaces
-		b.malformed(key)
 	}
 	return p, err
+}
+
+// version reads the version of a page, 0 if it makes no sense.
+func (b *HealthBoard) version(key, s string) uint64 {
+	version, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		b.malformed(key)
+		return 0
+	}
+	return version
 }
 
 // decodePage fills in what a page says.
@@ -198,11 +207,7 @@ func (b *HealthBoard) decodePage(p *health.Page, key string, fields map[string]s
 	p.Entries = make([]health.Entry, 0, len(fields))
 	for field, value := range fields {
 		if field == "v" {
-			version, err := strconv.ParseUint(value, 10, 64)
-			if err != nil {
-				b.malformed(key)
-			}
-			p.Version = version
+			p.Version = b.version(key, value)
 			continue
 		}
 		k, ok := decodeKey(field)
