@@ -103,7 +103,7 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 		h.refuse(s, t, refusal)
 		return
 	}
-	h.decide(s, t)
+	h.decide(s, t, m.args)
 }
 
 // decided is the second half; record (Done) comes after it. The message is not there any

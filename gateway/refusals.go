@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
@@ -51,6 +53,21 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 		r.Message = "this tool may only run after a person has approved the call"
 	case d.Level == policy.Nobody:
 		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet"
+	}
+	return r
+}
+
+const argumentsInvalid = "ARGUMENTS_INVALID"
+
+// invalidArguments is the end of a call whose arguments are not what its tool takes.
+func invalidArguments(c *call.Call, err error) *call.Refusal {
+	r := &call.Refusal{
+		Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: "the arguments: " + err.Error(),
+		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
+	}
+	var at *toolschema.Violation
+	if errors.As(err, &at) {
+		r.Metadata["pointer"] = at.Pointer
 	}
 	return r
 }

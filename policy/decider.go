@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // Options of a Decider. The zero value is usable.
@@ -52,6 +53,7 @@ type silence struct{}
 
 func (silence) Tool(string, string) (call.Verdict, Level, bool) { return call.Block, Nobody, false }
 func (silence) Heeds(string) bool                               { return false }
+func (silence) Schema(string, string) *toolschema.Schema        { return nil }
 
 // Decider answers whether calls may run. It is safe for concurrent use.
 type Decider struct {
@@ -96,6 +98,11 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 // Heeds says whether the tool matters to what becomes of a call.
 func (d *Decider) Heeds(capability string) bool {
 	return d.opts.Store != nil || d.opts.Source.Heeds(capability)
+}
+
+// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
+func (d *Decider) Schema(capability, tool string) *toolschema.Schema {
+	return d.opts.Source.Schema(capability, tool)
 }
 
 func keyOf(c *call.Call) key { return key{c.Tenant, c.User, c.Agent, c.Capability, c.Tool} }

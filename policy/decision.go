@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/capgate/capgate/internal/call"
+import (
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
+)
 
 // Decision is what becomes of a call, and why.
 type Decision struct {
@@ -18,6 +21,8 @@ type Source interface {
 	Tool(capability, tool string) (verdict call.Verdict, level Level, drifted bool)
 	// Heeds says whether the tools of a capability differ in what is said of them.
 	Heeds(capability string) bool
+	// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
+	Schema(capability, tool string) *toolschema.Schema
 }
 
 // decide puts together what the rules say and what the source does.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // Author is what is said of a capability's tools beside rules. It is immutable.
@@ -11,6 +12,7 @@ type Author struct {
 	Recommended map[string]call.Verdict // by tool, where its manifest recommends something
 	Fleet       call.Verdict            // of the others, if Said
 	Said        bool
+	Schemas     map[string]*toolschema.Schema // by tool, where its arguments are to be checked
 }
 
 // Tools is a Source that is replaced as a whole. The zero value says nothing of any tool.
@@ -42,6 +44,14 @@ func (t *Tools) Tool(capability, tool string) (verdict call.Verdict, level Level
 }
 
 // Heeds implements Source.
-func (t *Tools) Heeds(capability string) bool { return len(t.author(capability).Recommended) > 0 }
+func (t *Tools) Heeds(capability string) bool {
+	a := t.author(capability)
+	return len(a.Recommended) > 0 || len(a.Schemas) > 0
+}
+
+// Schema implements Source.
+func (t *Tools) Schema(capability, tool string) *toolschema.Schema {
+	return t.author(capability).Schemas[tool]
+}
 
 var _ Source = (*Tools)(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -146,9 +147,16 @@ func authorOf(f *config.Fleet, m *manifest.Manifest) policy.Author {
 		return a
 	}
 	a.Recommended = make(map[string]call.Verdict, len(m.Tools))
+	if f.Validate {
+		a.Schemas = make(map[string]*toolschema.Schema, len(m.Tools))
+	}
 	for i := range m.Tools {
-		if t := &m.Tools[i]; t.Recommends {
+		t := &m.Tools[i]
+		if t.Recommends {
 			a.Recommended[t.Name] = t.Recommended
+		}
+		if f.Validate {
+			a.Schemas[t.Name] = t.Schema
 		}
 	}
 	return a

@@ -107,6 +107,7 @@ type Fleet struct {
 	Limit      Limit         // max_concurrent, queue: how many calls a backend has at once, and how many wait
 	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
 	Policy     call.Verdict  // policy: allow, ask or block, for tools of which neither a rule nor the manifest says anything; default block
+	Validate   bool          // validate_arguments: true checks the arguments of each call against the input_schema of its tool, before it goes to a backend; needs a manifest; default false
 	Manifest   string        // manifest: file of the capability's manifest.yaml, which says what its tools are and recommends policies; default none
 	TLS        BackendTLS    // tls: to the backends; default cleartext
 	Own        Own           // not a field

@@ -44,6 +44,7 @@ fleets:
     health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3}
     policy: allow
     manifest: /m.yaml
+    validate_arguments: true
     tls: {ca_file: /b.pem, cert_file: /bc.pem, key_file: /bk.pem, server_name: b.example}
   - &plain
     capability: plain
@@ -89,6 +90,7 @@ fleets:
 			Health:     config.Health{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5, Rise: 1, Fall: 3},
 			Policy:     call.Allow,
 			Manifest:   "/m.yaml",
+			Validate:   true,
 			Own:        config.Own{MaxConcurrent: true, Deadline: true},
 			TLS:        config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
 		}, plain},
@@ -214,10 +216,10 @@ func TestParseErrors(t *testing.T) {
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`, `f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`, `f:3: registration.capabilities[0]: "a[" is not a pattern`, `f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
 			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`}},
-		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n", []string{
+		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  validate_arguments: true\n", []string{
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
-			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`,
+			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`, `f:8: fleets[0].tls: cert_file and key_file belong`}},
 		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
 		"dialect":  {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},

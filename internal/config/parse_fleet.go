@@ -31,8 +31,10 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"queue":          p.queue(&f),
 		"slow_start":     p.Duration(&f.SlowStart, 0),
 		"policy":         p.verdict(&f.Policy),
-		"manifest":       p.Text(&f.Manifest, nil),
-		"tls":            p.backendTLS(&f),
+
+		"validate_arguments": p.Boolean(&f.Validate),
+		"manifest":           p.Text(&f.Manifest, nil),
+		"tls":                p.backendTLS(&f),
 	})
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
@@ -41,6 +43,9 @@ func (p *parser) fleet(at strictyaml.Place) {
 	}
 	if !given {
 		p.Missing(at, "backends", "needed: host:port or dns:///host:port each; [] where all register themselves")
+	}
+	if f.Validate && f.Manifest == "" {
+		p.Fail(at.Child("validate_arguments"), "needs a manifest, which has the schemas of the tools")
 	}
 	p.config.Fleets = append(p.config.Fleets, f)
 }

@@ -1,0 +1,69 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy"
+)
+
+// TestArgumentsAreChecked: before a backend sees them, plain and compressed, unary and
+// streaming, and only of calls that may run.
+func TestArgumentsAreChecked(t *testing.T) {
+	t.Parallel()
+	schema, err := toolschema.Compile([]byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := &policy.Tools{}
+	tools.Replace(map[string]policy.Author{"caps": {
+		Recommended: map[string]call.Verdict{gatewaytest.Echo: call.Allow, "blocked": call.Block},
+		Schemas:     map[string]*toolschema.Schema{gatewaytest.Echo: schema, "blocked": schema},
+	}})
+	for name, rules := range map[string]policy.Store{"manifest": nil, "rules": &ruled{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := behindRules(t, rules, tools)
+			for _, test := range []struct {
+				tool, args      string
+				code            codes.Code
+				reason, pointer string
+			}{
+				{gatewaytest.Echo, `{"n": 1}`, codes.OK, "", ""},
+				{gatewaytest.Echo, `{"n": "secret"}`, codes.InvalidArgument, "ARGUMENTS_INVALID", "/n"},
+				{gatewaytest.Echo, ``, codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
+				{gatewaytest.Echo, `{"n": 1, "n": 2}`, codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
+				{gatewaytest.Echo, strings.Repeat("[", 200), codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
+				{"blocked", `{"n": "secret"}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
+			} {
+				for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
+					_, unary := f.client.Invoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)
+					_, stream := f.client.StreamInvoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)
+					for _, err := range []error{unary, stream} {
+						info := errorInfo(err)
+						if status.Code(err) != test.code || info.GetReason() != test.reason || info.GetMetadata()["pointer"] != test.pointer ||
+							err != nil && strings.Contains(err.Error(), "secret") {
+							t.Errorf("%s, %s: %v, %v", test.args, way, err, info)
+						}
+					}
+				}
+			}
+			if n := len(f.capability.Seen()); n != 4 {
+				t.Errorf("%d calls at the backend", n)
+			}
+			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","args":{"n":"secret"}}`)
+			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"pointer":"/n"`) || strings.Contains(body, "secret") {
+				t.Errorf("JSON: %s %s", resp.Status, body)
+			}
+		})
+	}
+}
