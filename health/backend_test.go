@@ -14,6 +14,7 @@ import (
 
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
 // answer is what a backend says when it is asked how it is.
@@ -29,6 +30,7 @@ type answer struct {
 type backend struct {
 	answer atomic.Pointer[answer]
 	asked  atomic.Int64
+	seen   func() // is told when it is asked; nil: nobody
 }
 
 func newBackend(a answer) *backend {
@@ -39,6 +41,9 @@ func newBackend(a answer) *backend {
 
 func (b *backend) check(ctx context.Context) (ready bool, message string, err error) {
 	b.asked.Add(1)
+	if b.seen != nil {
+		b.seen()
+	}
 	a := b.answer.Load()
 	if a.hang {
 		<-ctx.Done()
@@ -69,6 +74,16 @@ func (s liveServer) Healthcheck(ctx context.Context, _ *livepb.HealthRequest) (*
 	return &livepb.HealthResponse{Ready: ready, Message: message}, err
 }
 
+type legacyServer struct {
+	legacypb.UnimplementedCapabilityServiceServer
+	*backend
+}
+
+func (s legacyServer) HealthCheck(ctx context.Context, _ *legacypb.HealthCheckRequest) (*legacypb.HealthCheckResponse, error) {
+	ready, _, err := s.check(ctx)
+	return &legacypb.HealthCheckResponse{Healthy: ready}, err
+}
+
 // The services that a backend can have.
 func doc(b *backend) func(*grpc.Server) {
 	return func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, docServer{backend: b}) }
@@ -76,6 +91,15 @@ func doc(b *backend) func(*grpc.Server) {
 
 func live(b *backend) func(*grpc.Server) {
 	return func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, liveServer{backend: b}) }
+}
+
+// legacy is known by a name that its generated code cannot have beside live's.
+func legacy(b *backend) func(*grpc.Server) {
+	return func(s *grpc.Server) {
+		desc := legacypb.CapabilityService_ServiceDesc
+		desc.ServiceName = "selu.capability.v1.CapabilityService"
+		s.RegisterService(&desc, legacyServer{backend: b})
+	}
 }
 
 func standard(st healthpb.HealthCheckResponse_ServingStatus) func(*grpc.Server) {

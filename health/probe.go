@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	docPath  = "/selu.capability.Capability/Healthcheck"
-	livePath = "/selu.capability.v1.Capability/Healthcheck"
-	grpcPath = "/grpc.health.v1.Health/Check"
+	docPath    = "/selu.capability.Capability/Healthcheck"
+	livePath   = "/selu.capability.v1.Capability/Healthcheck"
+	legacyPath = "/selu.capability.v1.CapabilityService/HealthCheck" // capital C
+	grpcPath   = "/grpc.health.v1.Health/Check"
 
 	maxReply  = 64 << 10 // bytes of a health reply; more is a failed probe
 	maxReason = 200      // bytes kept of what a backend says about itself
@@ -99,9 +100,11 @@ func (c *client) candidates() []call.Dialect {
 	case c.dialect != call.Auto:
 		return []call.Dialect{c.dialect}
 	case c.found == call.Live:
-		return []call.Dialect{call.Live, call.Doc}
+		return []call.Dialect{call.Live, call.Doc, call.Legacy}
+	case c.found == call.Legacy:
+		return []call.Dialect{call.Legacy, call.Doc, call.Live}
 	default:
-		return []call.Dialect{call.Doc, call.Live}
+		return []call.Dialect{call.Doc, call.Live, call.Legacy}
 	}
 }
 
@@ -112,12 +115,16 @@ func (c *client) known() call.Dialect {
 	return c.found
 }
 
-// askCapability calls Healthcheck in dialect d. Doc and live differ in the path
-// only: their health messages are the same bytes.
+// askCapability calls Healthcheck in dialect d. The dialects differ in the path only: the
+// health messages of doc and live are the same bytes, and legacy has only the first field,
+// under another name.
 func (c *client) askCapability(ctx context.Context, d call.Dialect) (Result, error) {
 	path := docPath
-	if d == call.Live {
+	switch d {
+	case call.Live:
 		path = livePath
+	case call.Legacy:
+		path = legacyPath
 	}
 	var reply docpb.HealthResponse
 	if err := c.conn.Invoke(ctx, path, &docpb.HealthRequest{}, &reply); err != nil {

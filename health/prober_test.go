@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -56,6 +59,10 @@ func TestFirstProbe(t *testing.T) {
 	}{
 		"doc":                        {services{doc(ready)}, call.Auto, health.Up, call.Doc, "fine"},
 		"live":                       {services{live(ready)}, call.Auto, health.Up, call.Live, "fine"},
+		"legacy":                     {services{legacy(ready)}, call.Auto, health.Up, call.Legacy, ""},
+		"not ready, legacy":          {services{legacy(notReady)}, call.Auto, health.Down, call.Legacy, "not ready"},
+		"legacy beats standard":      {services{legacy(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Legacy, ""},
+		"live beats legacy":          {services{legacy(notReady), live(ready)}, call.Auto, health.Up, call.Live, "fine"},
 		"both: doc is preferred":     {services{doc(ready), live(notReady)}, call.Auto, health.Up, call.Doc, ""},
 		"not ready, doc":             {services{doc(notReady)}, call.Auto, health.Down, call.Doc, "loading the model"},
 		"not ready, live":            {services{live(notReady)}, call.Auto, health.Down, call.Live, "loading the model"},
@@ -318,6 +325,14 @@ func TestProbesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		b := newBackend(answer{ready: true})
+		var last time.Time
+		var waits []time.Duration
+		b.seen = func() {
+			if !last.IsZero() {
+				waits = append(waits, time.Since(last))
+			}
+			last = time.Now()
+		}
 		w.raise("b:1", doc(b))
 		_, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"b:1"}, Config: slow}, 0)
 		<-time.After(1000 * time.Second)
@@ -326,8 +341,35 @@ func TestProbesAreSpread(t *testing.T) {
 		if n := b.asked.Load(); n < 91 || n > 112 {
 			t.Errorf("%d probes in 1,000 s at one every 9 to 11 s", n)
 		}
+		if least, most := slices.Min(waits), slices.Max(waits); least < 9*time.Second || most > 11*time.Second || least > 9500*time.Millisecond || most < 10500*time.Millisecond {
+			t.Errorf("they were %v to %v apart, want about 9 s to 11 s", least, most)
+		}
 		if len(w.told) != 1 {
 			t.Errorf("%d changes told of a backend that stayed up", len(w.told))
 		}
 	})
+}
+
+// The dialect that answered is the only one that is asked from then on.
+func TestDialectIsRemembered(t *testing.T) {
+	t.Parallel()
+	for i, service := range []func(*backend) func(*grpc.Server){doc, live, legacy} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			b, vain := newBackend(answer{ready: true}), int64(0)
+			ln := newPipes()
+			serve(t, ln, []grpc.ServerOption{grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+				atomic.AddInt64(&vain, 1)
+				return status.Error(codes.Unimplemented, "no such service")
+			})}, service(b))
+			w.up["b:1"] = ln
+			_, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"b:1"}, Config: slow}, 0)
+			<-time.After(time.Minute)
+			synctest.Wait()
+			stop()
+			if n := atomic.LoadInt64(&vain); n != int64(i) || b.asked.Load() < 5 {
+				t.Errorf("service %d of 3: %d calls to others, %d to it", i+1, n, b.asked.Load())
+			}
+		})
+	}
 }
