@@ -29,7 +29,8 @@ type limiter struct {
 	away   bool          // it gives none, or none in time
 	short  bool          // it knows of a call that may go anywhere, and had no place wherever it was asked
 	seq    uint64
-	turn   int // at which backend to begin asking for places
+	turn   int           // at which backend to begin asking for places
+	gone   time.Duration // since when no fleet has it; 0: one has; guarded by all.mu
 
 	waits   int64 // calls that waited
 	refused int64
@@ -178,6 +179,20 @@ func (l *limiter) tick(renew bool) {
 	if renew && (l.shared || l.away) || l.queue.count > 0 {
 		l.ask()
 	}
+	if renew && l.idle() {
+		l.all.forget(l, now)
+	}
+}
+
+// idle says that no call has or wants a place, and that the store has nothing of this replica
+// or will forget it by itself.
+func (l *limiter) idle() bool {
+	for _, p := range l.pools {
+		if p.used > 0 {
+			return false
+		}
+	}
+	return l.queue.count == 0 && (!l.shared || l.away)
 }
 
 // noticed is told that places are wanted or given back elsewhere.

@@ -32,7 +32,8 @@ type Limits struct {
 	due      []*limiter // want an exchange
 	goOn     []decided  // in order
 	busy     int        // exchanges under way
-	first    chan struct{}
+	begin    sync.Once
+	first    chan struct{} // closed by begin
 }
 
 // decided is a call that waits no more.
@@ -60,13 +61,30 @@ func (a *Limits) of(s *standing, capability string) *limiter {
 	l := a.limiters[capability]
 	if l == nil {
 		l = &limiter{all: a, capability: capability, pools: map[string]*pool{}, queue: waiting{all: &a.waiting}, owed: never}
-		if len(a.limiters) == 0 {
-			close(a.first)
-		}
+		a.begin.Do(func() { close(a.first) })
 		a.limiters[capability] = l
 	}
+	l.gone = 0
 	l.standing.Store(s)
 	return l
+}
+
+// retire takes note that a limiter's capability has no fleet any more. Calls that began before
+// go on as they would have.
+func (a *Limits) retire(l *limiter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.gone = max(l.now(), 1)
+}
+
+// forget lets go of an idle limiter that no fleet has had for so long that no call can come to
+// it any more. The caller holds its lock.
+func (a *Limits) forget(l *limiter, now time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.gone > 0 && now-l.gone >= forgetAfter {
+		delete(a.limiters, l.capability)
+	}
 }
 
 // Run works until ctx ends, and then gives back what no call has.

@@ -39,6 +39,11 @@ func (r *Router) Swap(next *Table) {
 			f.takeOver(old)
 		}
 	}
+	for _, old := range r.Table().ordered {
+		if next.fleets[old.Capability] == nil {
+			old.end()
+		}
+	}
 	r.table.Store(next)
 }
 
@@ -64,5 +69,14 @@ func (f *Fleet) takeOver(old *Fleet) {
 	f.standing.fleet.Store(f)
 	if l := f.standing.limiter; l != nil {
 		l.configure(f)
+	}
+}
+
+// end gives up what a fleet has that is in no table any more.
+func (f *Fleet) end() {
+	f.standing.mu.Lock()
+	defer f.standing.mu.Unlock()
+	if l := f.standing.limiter; l != nil {
+		l.all.retire(l)
 	}
 }

@@ -44,6 +44,8 @@ const (
 	renewEvery = time.Second
 	// pollEvery is how often it asks for what calls wait for, should a notice be lost.
 	pollEvery = 50 * time.Millisecond
+	// forgetAfter is how long what is known of a capability's places outlives its fleet.
+	forgetAfter = time.Minute
 	// maxAsked is at how many backends calls ask that may go anywhere, if they are not more.
 	maxAsked = 16
 	// maxExchanges is how many are under way at once; each is of another capability.

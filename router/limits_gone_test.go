@@ -1,0 +1,88 @@
+package router_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/router"
+)
+
+// A fleet that goes lets its calls finish, within the limit, and is forgotten, here and by the
+// store.
+func TestLimitOfAFleetThatGoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board, crowd := newBoard(), &crowd{}
+		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 1, Wait: time.Hour}, named(1)...)
+		defer r.end()
+		release := r.hold(router.Entrant{})
+		waiting := chanOf(r, router.Entrant{})
+		r.router.Swap(newTable(t, router.Config{Limits: r.limits}, r.router.Table()))
+		<-time.After(10 * time.Minute)
+		if len(waiting) > 0 || r.limits.Kept() != 1 {
+			t.Errorf("%d calls more than may be, %d limiters", len(waiting), r.limits.Kept())
+		}
+		release()
+		a := <-waiting
+		if a.Refusal != nil {
+			t.Fatal(a.Refusal)
+		}
+		<-time.After(10 * time.Minute)
+		if r.limits.Kept() != 1 {
+			t.Error("forgotten while there is a call")
+		}
+		a.Claim.Done(router.Outcome{})
+		<-time.After(10 * time.Second)
+		if r.limits.Kept() != 0 || sum(board.holders("a0:1")) != 0 {
+			t.Errorf("%d limiters, held %v", r.limits.Kept(), board.holders("a0:1"))
+		}
+	})
+}
+
+// Capabilities that come and go leave nothing behind, one that comes back soon finds its calls
+// counted, and those that stay are not forgotten.
+func TestLimitsAreForgotten(t *testing.T) {
+	t.Parallel()
+	for name, slots := range map[string]func() router.Slots{
+		"a store": func() router.Slots { return &replica{board: newBoard(), name: "1"} },
+		"alone":   func() router.Slots { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limit := router.Limit{PerBackend: 1}
+				r := newLimited(t, slots(), &crowd{}, limit, named(1)...)
+				defer r.end()
+				before := r.config(limit, named(1)...)
+				for i := range 300 {
+					passing := router.FleetConfig{Capability: fmt.Sprintf("c%d", i), Backends: named(2), Limit: limit}
+					next := before
+					next.Fleets = append([]router.FleetConfig{passing}, before.Fleets...)
+					r.router.Swap(newTable(t, next, r.router.Table()))
+					<-time.After(time.Second)
+				}
+				if n := r.limits.Kept(); n > 70 {
+					t.Errorf("%d limiters, a minute's are 60", n)
+				}
+				release := r.hold(router.Entrant{})
+				r.router.Swap(newTable(t, router.Config{Limits: r.limits}, r.router.Table()))
+				<-time.After(5 * time.Minute)
+				r.router.Swap(newTable(t, before, r.router.Table()))
+				<-time.After(5 * time.Minute)
+				waiting := chanOf(r, router.Entrant{})
+				<-time.After(time.Second)
+				if len(waiting) > 0 || r.limits.Kept() != 1 {
+					t.Errorf("%d calls too many; %d limiters for one fleet", len(waiting), r.limits.Kept())
+				}
+				release()
+				if a := <-waiting; a.Refusal != nil {
+					t.Error(a.Refusal)
+				} else {
+					a.Claim.Done(router.Outcome{})
+				}
+			})
+		})
+	}
+}
