@@ -20,7 +20,7 @@ func TestLimitOfAFleetThatGoes(t *testing.T) {
 		release := r.hold(router.Entrant{})
 		waiting := chanOf(r, router.Entrant{})
 		r.router.Swap(newTable(t, router.Config{Limits: r.limits}, r.router.Table()))
-		<-time.After(10 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if len(waiting) > 0 || r.limits.Kept() != 1 {
 			t.Errorf("%d calls more than may be, %d limiters", len(waiting), r.limits.Kept())
 		}
@@ -29,7 +29,7 @@ func TestLimitOfAFleetThatGoes(t *testing.T) {
 		if a.Refusal != nil {
 			t.Fatal(a.Refusal)
 		}
-		<-time.After(10 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if r.limits.Kept() != 1 {
 			t.Error("forgotten while there is a call")
 		}
@@ -56,7 +56,7 @@ func TestLimitsAreForgotten(t *testing.T) {
 				r := newLimited(t, slots(), &crowd{}, limit, named(1)...)
 				defer r.end()
 				before := r.config(limit, named(1)...)
-				for i := range 300 {
+				for i := range 150 {
 					passing := router.FleetConfig{Capability: fmt.Sprintf("c%d", i), Backends: named(2), Limit: limit}
 					next := before
 					next.Fleets = append([]router.FleetConfig{passing}, before.Fleets...)
@@ -68,9 +68,9 @@ func TestLimitsAreForgotten(t *testing.T) {
 				}
 				release := r.hold(router.Entrant{})
 				r.router.Swap(newTable(t, router.Config{Limits: r.limits}, r.router.Table()))
-				<-time.After(5 * time.Minute)
+				<-time.After(90 * time.Second)
 				r.router.Swap(newTable(t, before, r.router.Table()))
-				<-time.After(5 * time.Minute)
+				<-time.After(90 * time.Second)
 				waiting := chanOf(r, router.Entrant{})
 				<-time.After(time.Second)
 				if len(waiting) > 0 || r.limits.Kept() != 1 {
