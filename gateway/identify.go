@@ -6,8 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Identifier says who calls. It must not block: it runs on a connection's reader. The
-// strings of the identity may be parts of the stream's headers.
+// Identifier says who calls. It must not block: it runs on a connection's reader. User and
+// Agent may be parts of the stream's headers, Tenant may not.
 type Identifier interface {
 	Identify(*relay.Stream) (tenant.Identity, *call.Refusal)
 }
@@ -35,7 +35,7 @@ func (i Single) Identify(s *relay.Stream) (tenant.Identity, *call.Refusal) {
 // identify finds out who calls, and sees to it that nobody is told so by the caller.
 func (h *handler) identify(s *relay.Stream, t *transit) *call.Refusal {
 	who, refusal := h.identifier.Identify(s)
-	t.call.Tenant, t.call.User, t.call.Agent = t.keep(who.Tenant), t.keep(who.User), t.keep(who.Agent)
+	t.call.Tenant, t.call.User, t.call.Agent = who.Tenant, t.keep(who.User), t.keep(who.Agent)
 	for _, name := range [...]string{tenantHeader, userHeader, agentHeader} {
 		if _, ok := s.Header(name); ok {
 			s.DropHeader(name)

@@ -57,8 +57,6 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	return r
 }
 
-const argumentsInvalid = "ARGUMENTS_INVALID"
-
 // invalidArguments is the end of a call whose arguments are not what its tool takes.
 func invalidArguments(c *call.Call, err error) *call.Refusal {
 	r := &call.Refusal{
