@@ -9,7 +9,7 @@ import (
 // Feed tells of changes of the rules. Every change has a version, one more than the last.
 type Feed interface {
 	// Follow calls told for each change until ctx ends, as soon as it is made. It may lose
-	// some, and says with connected when it may have.
+	// some, and says with connected when it may have; it may tell some twice, or in another order.
 	Follow(ctx context.Context, told func(version uint64, c Change), connected func())
 	// Version is the last change's, 0 where there never was one. It must end with ctx.
 	Version(ctx context.Context) (uint64, error)
