@@ -57,6 +57,9 @@ func TestArgumentsAreChecked(t *testing.T) {
 					}
 				}
 			}
+			if r, ok := rules.(*ruled); ok && r.questions() != 4 { // the tenant's rules and the global ones, for each of two tools
+				t.Errorf("%d questions to the store", r.questions())
+			}
 			if n := len(f.capability.Seen()); n != 4 {
 				t.Errorf("%d calls at the backend", n)
 			}

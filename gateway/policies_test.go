@@ -23,6 +23,7 @@ type ruled struct {
 	mu    sync.Mutex
 	rules map[policy.Name]call.Verdict
 	err   error
+	count int           // of questions
 	gate  chan struct{} // not nil: questions wait for it
 	asked chan struct{} // gets one for each question that waits
 }
@@ -41,6 +42,7 @@ func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.count++
 	found := make([]policy.Found, len(names))
 	for i, n := range names {
 		if tenant != "" {
@@ -49,6 +51,12 @@ func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([
 		found[i].Present = tenant != "" && has(r.rules, n)
 	}
 	return found, r.err
+}
+
+func (r *ruled) questions() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count
 }
 
 func has[K comparable, V any](m map[K]V, k K) bool {

@@ -40,10 +40,13 @@ func TestADecisionIsCached(t *testing.T) {
 				t.Errorf("got %+v, %v", got, refusal)
 			}
 		}
+		if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || !got.Cached { // as for the check of arguments
+			t.Errorf("asked again: %+v, %v", got, refusal)
+		}
 		if n := store.questions(); n != 2 { // the tenant's rules, the global ones
 			t.Errorf("%d questions", n)
 		}
-		if s := d.Stats(); s.Hits != 9 || s.Misses != 1 || s.Failures != 0 || s.Entries != 1 {
+		if s := d.Stats(); s.Hits != 10 || s.Misses != 1 || s.Failures != 0 || s.Entries != 1 {
 			t.Errorf("%+v", s)
 		}
 		other := aCall

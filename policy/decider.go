@@ -118,11 +118,11 @@ func (d *Decider) stands(e entry) bool {
 	return now <= e.until || silent > lag
 }
 
-// Ask says what becomes of a call of which Decide did not know. It waits for the store
-// until ctx ends, and refuses the call where the store does not answer.
+// Ask decides as Decide does where memory knows. Else it waits for the store until ctx
+// ends, and refuses the call where the store does not answer.
 func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusal) {
-	if d.opts.Store == nil {
-		return decide(ruling{}, d.opts.Source, c.Capability, c.Tool), nil
+	if decision, known := d.Decide(c); known {
+		return decision, nil
 	}
 	k := keyOf(c).clone()
 	epoch := d.cache.epoch()
