@@ -122,10 +122,8 @@ func (h *handler) decide(s *relay.Stream, t *transit, args []byte) {
 // judge turns a decision into what becomes of the call.
 func (h *handler) judge(s *relay.Stream, t *transit, d policy.Decision, refusal *call.Refusal) {
 	t.decision, t.judged = d, refusal == nil || d.Verdict == call.Allow // which bad arguments do not change
-	if refusal == nil {
-		if d.Verdict != call.Allow {
-			refusal = forbidden(&t.call, d)
-		}
+	if refusal == nil && d.Verdict != call.Allow {
+		refusal = forbidden(&t.call, d)
 	}
 	h.decided(s, t, refusal)
 }

@@ -166,7 +166,7 @@ func (d *Decider) find(k key, epoch uint64) (ruling, error) {
 	if d.lost.Load() {
 		return ruling{}, errLost
 	}
-	list, _, found, err := d.look(ctx, k)
+	list, found, err := d.look(ctx, k)
 	if err != nil {
 		return ruling{}, err
 	}
@@ -179,19 +179,19 @@ func (d *Decider) find(k key, epoch uint64) (ruling, error) {
 var errLost = errors.New("rules were lost")
 
 // look finds every rule that may be about a call.
-func (d *Decider) look(ctx context.Context, k key) (list []leveled, global int, found []Found, err error) {
-	list, global = names(k.subject(), k.capability, k.tool)
+func (d *Decider) look(ctx context.Context, k key) (list []leveled, found []Found, err error) {
+	list, global := names(k.subject(), k.capability, k.tool)
 	plain := make([]Name, len(list))
 	for i := range list {
 		plain[i] = list[i].Name
 	}
 	if global > 0 {
 		if found, err = d.ask(ctx, k.tenant, plain[:global]); err != nil {
-			return nil, 0, nil, err
+			return nil, nil, err
 		}
 	}
 	all, err := d.ask(ctx, "", plain[global:])
-	return list, global, append(found, all...), err
+	return list, append(found, all...), err
 }
 
 func (d *Decider) ask(ctx context.Context, tenant string, names []Name) ([]Found, error) {

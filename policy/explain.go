@@ -21,7 +21,7 @@ func (d *Decider) Explain(ctx context.Context, c *call.Call) (Decision, []Look, 
 	var looks []Look
 	ruled := ruling{}
 	if d.opts.Store != nil {
-		list, _, found, err := d.look(ctx, keyOf(c))
+		list, found, err := d.look(ctx, keyOf(c))
 		if err != nil {
 			return Decision{}, nil, err
 		}
