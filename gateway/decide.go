@@ -1,12 +1,7 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -26,76 +21,10 @@ type Decider interface {
 	Schema(capability, tool string) *toolschema.Schema
 }
 
-const (
-	// maxAsking is how many calls wait at once for a decision that is not in memory, or for
-	// their arguments to be checked. A flood of calls for one decision is one question, but
-	// each of them waits.
-	maxAsking = 10_000
-	// maxHeld is how many bytes of arguments they hold together.
-	maxHeld = 64 << 20
-	// askingPatience is how long one of them waits.
-	askingPatience = 5 * time.Second
-)
-
-// asking are the calls that wait for a decision, or for their arguments to be checked,
-// which may take long. Their streams are parked.
-type asking struct {
-	decider Decider
-	slots   chan struct{}
-	held    atomic.Int64 // bytes of arguments
-	running sync.WaitGroup
-}
-
-func newAsking(d Decider) *asking { return &asking{decider: d, slots: make(chan struct{}, maxAsking)} }
-
-// start asks, checks the arguments of a call that may run against a schema, unless that is
-// nil, and then calls next with the stream, unless that has ended.
-func (a *asking) start(s *relay.Stream, c call.Call, schema *toolschema.Schema, args []byte, next func(*relay.Stream, policy.Decision, *call.Refusal)) *call.Refusal {
-	if schema == nil {
-		args = nil
-	}
-	held := int64(len(args))
-	if a.held.Add(held) > maxHeld {
-		a.held.Add(-held)
-		return refusedAsking
-	}
-	select {
-	case a.slots <- struct{}{}:
-	default:
-		a.held.Add(-held)
-		return refusedAsking
-	}
-	// The call's words are the transit's, which another call gets when this one ends, and the
-	// arguments are part of a buffer.
-	c.Tenant, c.User, c.Agent = strings.Clone(c.Tenant), strings.Clone(c.User), strings.Clone(c.Agent)
-	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", ""
-	args = bytes.Clone(args)
-	parked := s.Park()
-	a.running.Go(func() {
-		defer func() {
-			a.held.Add(-held)
-			<-a.slots
-		}()
-		ctx, cancel := context.WithTimeout(context.Background(), askingPatience)
-		defer cancel()
-		decision, refusal := a.decider.Ask(ctx, &c)
-		if refusal == nil && decision.Verdict == call.Allow && schema != nil {
-			if err := schema.Check(args); err != nil {
-				refusal = invalidArguments(&c, err)
-			}
-		}
-		parked.Resume(func(s *relay.Stream) { next(s, decision, refusal) })
-	})
-	return nil
-}
-
-// close waits for those that still ask.
-func (a *asking) close() { a.running.Wait() }
-
-// decide finds out whether the call may run, at once where memory knows, as it does in the
-// steady state, and whether its arguments are what its tool takes, where its fleet wants
-// that checked. What is no call of a tool may pass, and so may what passed before.
-func (h *handler) decide(s *relay.Stream, t *transit, args []byte) {
+// decide finds out whether the call may run: at once where memory knows and nothing is to
+// be looked at, as it is in the steady state, else beside the relay. What is no call of a
+// tool may pass, and so may what passed before.
+func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 	if t.own || t.assigned {
 		h.decided(s, t, nil)
 		return
@@ -105,13 +34,13 @@ func (h *handler) decide(s *relay.Stream, t *transit, args []byte) {
 		h.decided(s, t, nil)
 		return
 	}
-	schema := h.decider.Schema(t.call.Capability, t.call.Tool)
-	decision, known := h.decider.Decide(&t.call)
-	if known && (schema == nil || decision.Verdict != call.Allow) {
-		h.judge(s, t, decision, nil)
+	about := matter{call: t.call, args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool)}
+	about.decision, about.known = h.decider.Decide(&t.call)
+	if about.settled() {
+		h.judge(s, t, about.decision, nil)
 		return
 	}
-	refusal := h.asking.start(s, t.call, schema, args, func(s *relay.Stream, d policy.Decision, refusal *call.Refusal) {
+	refusal := h.deliberations.start(s, &about, func(s *relay.Stream, d policy.Decision, refusal *call.Refusal) {
 		h.judge(s, transitOf(s), d, refusal)
 	})
 	if refusal != nil {

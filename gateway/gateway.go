@@ -55,17 +55,17 @@ type Drain struct {
 
 // Gateway serves clients on one port and operators on another.
 type Gateway struct {
-	cfg        Config
-	relay      *relay.Relay
-	services   *grpc.Server // our own gRPC services, reached through the relay
-	health     *health.Server
-	inside     *grpc.ClientConn // to our own relay
-	directory  *directory
-	draining   atomic.Bool
-	howToDrain atomic.Pointer[Drain]
-	inflater   *inflater
-	asking     *asking
-	served     chan struct{} // closed when services has stopped
+	cfg           Config
+	relay         *relay.Relay
+	services      *grpc.Server // our own gRPC services, reached through the relay
+	health        *health.Server
+	inside        *grpc.ClientConn // to our own relay
+	directory     *directory
+	draining      atomic.Bool
+	howToDrain    atomic.Pointer[Drain]
+	inflater      *inflater
+	deliberations *deliberations
+	served        chan struct{} // closed when services has stopped
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -82,18 +82,18 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, served: make(chan struct{})}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
-		identifier: cfg.Identifier,
-		decider:    cfg.Decider,
-		router:     cfg.Router,
-		recorder:   cfg.Recorder,
-		statuses:   newStatuses(),
-		inflater:   newInflater(maxMessage),
-		asking:     newAsking(cfg.Decider),
-		crossings:  newCrossings(),
-		affinity:   cfg.Affinity,
-		log:        cfg.Log,
+		identifier:    cfg.Identifier,
+		decider:       cfg.Decider,
+		router:        cfg.Router,
+		recorder:      cfg.Recorder,
+		statuses:      newStatuses(),
+		inflater:      newInflater(maxMessage),
+		deliberations: newDeliberations(cfg.Decider),
+		crossings:     newCrossings(),
+		affinity:      cfg.Affinity,
+		log:           cfg.Log,
 	}
-	g.inflater, g.asking = h.inflater, h.asking
+	g.inflater, g.deliberations = h.inflater, h.deliberations
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
 	g.relay = relay.New(cfg.Relay, h, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) }))
 	var err error
@@ -179,7 +179,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 func (g *Gateway) Close() {
 	g.relay.Close()
 	g.inflater.close()
-	g.asking.close()
+	g.deliberations.close()
 	g.services.Stop()
 	<-g.served
 	_ = g.inside.Close()

@@ -25,18 +25,18 @@ const (
 // handler is the way of a call. The relay calls it with a shard locked, so nothing
 // in it blocks.
 type handler struct {
-	identifier Identifier
-	decider    Decider
-	asking     *asking
-	router     *router.Router
-	recorder   *observe.Recorder
-	services   *relay.Upstream // the gateway's own gRPC services
-	log        *slog.Logger
-	statuses   *statuses
-	inflater   *inflater
-	crossings  *crossings
-	affinity   *affinity.Keeper
-	transits   transitPool
+	identifier    Identifier
+	decider       Decider
+	deliberations *deliberations
+	router        *router.Router
+	recorder      *observe.Recorder
+	services      *relay.Upstream // the gateway's own gRPC services
+	log           *slog.Logger
+	statuses      *statuses
+	inflater      *inflater
+	crossings     *crossings
+	affinity      *affinity.Keeper
+	transits      transitPool
 }
 
 // Headers begins a call. Where the first message matters, the way goes on in Message.
@@ -103,7 +103,7 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 		h.refuse(s, t, refusal)
 		return
 	}
-	h.decide(s, t, m.args)
+	h.decide(s, t, m)
 }
 
 // decided is the second half; record (Done) comes after it. The message is not there any

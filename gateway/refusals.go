@@ -26,7 +26,7 @@ var (
 		Message: "the session's id is longer than 512 bytes"}
 	refusedTwoIdentities = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_CONFLICT",
 		Message: "the call has metadata x-user-id or x-agent-id twice, with different values"}
-	refusedAsking = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
+	refusedDeliberating = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "too many calls wait to know whether they may run"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
