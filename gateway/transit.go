@@ -157,7 +157,7 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}
 	if t.judged {
-		rec.Decision = observe.Decision{Level: t.decision.Level.String(), Verdict: t.decision.Verdict, Cached: t.decision.Cached}
+		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached}
 	}
 	if t.target != nil && t.ticket == "" {
 		rec.Backend = t.target.Addr

@@ -89,7 +89,6 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if !ok || !d.stands(e) {
 		return Decision{}, false
 	}
-	d.counted.hits.Add(1)
 	decision = decide(e.ruling, d.opts.Source, c.Capability, c.Tool)
 	decision.Cached = true
 	return decision, true

@@ -32,23 +32,19 @@ type Rule struct {
 }
 
 // Level is how near to the caller a rule is. The nearest that says something decides.
-type Level uint8
+type Level = call.Level
 
 // The levels, in the order in which they are looked at.
 const (
-	UserAgent   Level = iota // this user with this agent
-	User                     // this user
-	TenantAgent              // this agent, in this tenant
-	Tenant                   // this tenant
-	Global                   // everybody
-	Recommended              // the tool's manifest recommends it
-	Fleet                    // the fleet's own word for tools without a recommendation
-	Nobody                   // nothing says anything, which blocks
+	UserAgent   = call.ByUserAgent
+	User        = call.ByUser
+	TenantAgent = call.ByTenantAgent
+	Tenant      = call.ByTenant
+	Global      = call.ByGlobal
+	Recommended = call.ByManifest
+	Fleet       = call.ByFleet
+	Nobody      = call.ByNobody
 )
-
-var levelNames = [...]string{"user+agent", "user", "tenant+agent", "tenant", "global", "manifest", "fleet", "default"}
-
-func (l Level) String() string { return levelNames[l] }
 
 // maxNames is how many rules can be about one call: four at each of five levels.
 const maxNames = 5 * 4

@@ -22,7 +22,7 @@ func (p *process) newDecider(cfg config.Policies, metrics *observe.Metrics) (err
 	metrics.WatchPolicy(func() observe.Policy {
 		s := p.decider.Stats()
 		return observe.Policy{
-			Hits: s.Hits, Misses: s.Misses, Failures: s.Failures, Entries: s.Entries, Age: s.Age, Lost: s.Lost, Rules: cfg.Enabled,
+			Misses: s.Misses, Failures: s.Failures, Entries: s.Entries, Age: s.Age, Lost: s.Lost, Rules: cfg.Enabled,
 		}
 	})
 	return nil

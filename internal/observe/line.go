@@ -35,9 +35,9 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	if o := min(rec.Outcome, numOutcomes-1); o != Unjudged {
 		b = w.word(b, `,"outcome":`, outcomeNames[o])
 	}
-	if rec.Decision.Level != "" {
+	if rec.Decision.Made {
 		b = w.word(b, `,"policy":`, rec.Decision.Verdict.String())
-		b = w.word(b, `,"policy_level":`, rec.Decision.Level)
+		b = w.word(b, `,"policy_level":`, rec.Decision.Level.String())
 	}
 	b = w.str(b, `,"reason":`, rec.Reason)
 	b = w.str(b, `,"failure":`, rec.Failure)

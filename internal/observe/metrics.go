@@ -53,7 +53,7 @@ type Metrics struct {
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
-	m.affinity, m.policy = newAffinityCollector(), newPolicyCollector()
+	m.affinity, m.policy = newAffinityCollector(), newPolicyCollector(m.cells)
 	m.unknown = newCapabilityMetrics("", m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
@@ -124,7 +124,7 @@ func (m *Metrics) handle(rec *Record) *CapabilityMetrics {
 // count adds a finished call.
 func (m *Metrics) count(rec *Record) {
 	m.handle(rec).count(rec)
-	m.policy.count(rec.Decision)
+	m.policy.count(rec.Shard, rec.Decision)
 	if rec.Reason != "" {
 		m.refusals.add(rec.Reason)
 	}

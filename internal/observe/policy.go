@@ -11,19 +11,20 @@ import (
 
 // Decision is what policy said of a call. The zero value is that it was not asked.
 type Decision struct {
-	Level   string // who decided, one of a bounded set of words; "" for nobody was asked
+	Made    bool // it was asked
+	Level   call.Level
 	Verdict call.Verdict
-	Cached  bool
+	Cached  bool // and answered from memory
 }
 
 // Policy is what is to be told of the cache of decisions when somebody scrapes. The
 // counters only grow.
 type Policy struct {
-	Hits, Misses, Failures int64
-	Entries                int
-	Age                    time.Duration // since the rules were last known to be complete
-	Lost                   bool          // Redis has lost rules
-	Rules                  bool          // there are rules at all; without, only Policy is zero
+	Misses, Failures int64
+	Entries          int
+	Age              time.Duration // since the rules were last known to be complete
+	Lost             bool          // Redis has lost rules
+	Rules            bool          // there are rules at all; without, the rest is zero
 }
 
 // WatchPolicy lets every scrape report what ask answers. It may be called from any
@@ -33,16 +34,24 @@ func (m *Metrics) WatchPolicy(ask func() Policy) { m.policy.ask.Store(&ask) }
 // policyCollector counts decisions, and reports the cache.
 type policyCollector struct {
 	ask  atomic.Pointer[func() Policy]
-	made [call.Allow + 1][2]reasonCounter // by verdict and whether cached; by level
+	made []decisionCell // a row as CapabilityMetrics has them
 
 	decisions, lookups, entries, age, lost *prometheus.Desc
 }
 
-func newPolicyCollector() *policyCollector {
+// decisionCell holds what one goroutine counted: by level, verdict, and whether memory
+// knew. It fills whole cache lines.
+type decisionCell [call.NumLevels][numVerdicts][2]atomic.Int64
+
+const numVerdicts = int(call.Allow) + 1
+
+// newPolicyCollector makes one with a row of that many cells, a power of two.
+func newPolicyCollector(cells int) *policyCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("capgate_policy_"+name, help, labels, nil)
 	}
 	return &policyCollector{
+		made: make([]decisionCell, cells),
 		decisions: desc("decisions_total", "Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
 			"decision", "level", "cached"),
 		lookups: desc("lookups_total", "Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result"),
@@ -52,15 +61,15 @@ func newPolicyCollector() *policyCollector {
 	}
 }
 
-func (c *policyCollector) count(d Decision) {
-	if d.Level == "" {
+func (c *policyCollector) count(shard uint32, d Decision) {
+	if !d.Made {
 		return
 	}
 	cached := 0
 	if d.Cached {
 		cached = 1
 	}
-	c.made[min(d.Verdict, call.Allow)][cached].add(d.Level)
+	c.made[int(shard)&(len(c.made)-1)][d.Level][d.Verdict][cached].Add(1)
 }
 
 // Describe implements prometheus.Collector.
@@ -72,11 +81,10 @@ func (c *policyCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *policyCollector) Collect(ch chan<- prometheus.Metric) {
-	for verdict := range c.made {
-		for cached, word := range [...]string{"false", "true"} {
-			for level, n := range c.made[verdict][cached].snapshot() {
-				ch <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(n.Load()),
-					call.Verdict(verdict).String(), level, word)
+	for level := range call.NumLevels {
+		for verdict := range numVerdicts {
+			for cached, word := range [...]string{"false", "true"} {
+				c.collectDecisions(ch, call.Level(level), call.Verdict(verdict), cached, word)
 			}
 		}
 	}
@@ -97,4 +105,14 @@ func (c *policyCollector) Collect(ch chan<- prometheus.Metric) {
 		lost = 1
 	}
 	ch <- prometheus.MustNewConstMetric(c.lost, prometheus.GaugeValue, lost)
+}
+
+func (c *policyCollector) collectDecisions(ch chan<- prometheus.Metric, level call.Level, verdict call.Verdict, cached int, word string) {
+	var n int64
+	for i := range c.made {
+		n += c.made[i][level][verdict][cached].Load()
+	}
+	if n > 0 {
+		ch <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(n), verdict.String(), level.String(), word)
+	}
 }

@@ -1,0 +1,51 @@
+package observe_test
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+)
+
+// decisionsOf are the series of decisions.
+func decisionsOf(tb testing.TB, m *observe.Metrics) map[string]string {
+	tb.Helper()
+	all := scrape(tb, m)
+	maps.DeleteFunc(all, func(series, _ string) bool { return !strings.HasPrefix(series, "capgate_policy_decisions_total") })
+	return all
+}
+
+// TestDecisionsAreCounted: from many goroutines at once, each of which may have any shard.
+func TestDecisionsAreCounted(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, observe.MetricsConfig{})
+	r := observe.NewRecorder(m, nil)
+	var all sync.WaitGroup
+	for shard := range uint32(20) {
+		all.Go(func() {
+			for _, d := range []observe.Decision{
+				{},
+				{Made: true, Level: call.ByUserAgent, Verdict: call.Block},
+				{Made: true, Level: call.ByTenant, Verdict: call.Allow, Cached: true},
+				{Made: true, Level: call.ByTenant, Verdict: call.Allow, Cached: true},
+				{Made: true, Level: call.ByNobody, Verdict: call.Ask},
+			} {
+				rec := sample()
+				rec.Shard, rec.Decision = shard, d
+				r.Record(rec)
+			}
+		})
+	}
+	all.Wait()
+	want := map[string]string{
+		`capgate_policy_decisions_total{cached="false",decision="block",level="user+agent"}`: "20",
+		`capgate_policy_decisions_total{cached="true",decision="allow",level="tenant"}`:      "40",
+		`capgate_policy_decisions_total{cached="false",decision="ask",level="default"}`:      "20",
+	}
+	if got := decisionsOf(t, m); !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
