@@ -30,11 +30,12 @@ type crossing struct {
 // records it.
 type crossings struct {
 	secret string // at the beginning of every ticket; no caller knows it
+	ours   string // the ticket of every call that the gateway itself makes, the same
 	last   atomic.Uint64
 	open   sync.Map // of tickets that nobody has claimed, to their crossing
 }
 
-func newCrossings() *crossings { return &crossings{secret: rand.Text()} }
+func newCrossings() *crossings { return &crossings{secret: rand.Text(), ours: rand.Text()} }
 
 // leave issues the ticket of a call that goes to the translator. A call that did not
 // get there, and goes again, keeps its ticket.

@@ -65,6 +65,7 @@ type Gateway struct {
 	howToDrain    atomic.Pointer[Drain]
 	inflater      *inflater
 	deliberations *deliberations
+	crossings     *crossings
 	served        chan struct{} // closed when services has stopped
 }
 
@@ -93,7 +94,7 @@ func New(cfg Config) (*Gateway, error) {
 		affinity:      cfg.Affinity,
 		log:           cfg.Log,
 	}
-	g.inflater, g.deliberations = h.inflater, h.deliberations
+	g.inflater, g.deliberations, g.crossings = h.inflater, h.deliberations, h.crossings
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
 	g.relay = relay.New(cfg.Relay, h, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) }))
 	var err error

@@ -43,6 +43,9 @@ func (h *handler) identify(s *relay.Stream, t *transit) *call.Refusal {
 	}
 	if ticket, ok := s.Header(ticketHeader); ok {
 		s.DropHeader(ticketHeader)
+		if t.ours = ticket == h.crossings.ours; t.ours {
+			return refusal
+		}
 		if back := h.comeBack(t, ticket); refusal == nil {
 			refusal = back
 		}

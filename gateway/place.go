@@ -74,6 +74,10 @@ func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
 	if t.own || t.assigned {
 		return nil
 	}
+	if t.ours {
+		t.call.Session = "" // nobody comes back to it
+		return nil
+	}
 	if t.fleet.Heeds() {
 		id, _ := s.Header(sessionHeader)
 		if id != "" && t.call.Session != "" && id != t.call.Session || s.Contradicts(sessionHeader) {

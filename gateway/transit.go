@@ -29,6 +29,7 @@ type transit struct {
 	again    bool          // the next try is in the budget already
 	wait     time.Duration // before it, as the backend asked
 	own      bool          // for a service of the gateway's own
+	ours     bool          // made by the gateway itself, for its own purposes
 	scanned  bool          // outcome sees the response
 	outcome  dialect.Scanner
 	place    affinity.Answer            // where the call has to go

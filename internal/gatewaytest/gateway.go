@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/policy"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -226,6 +227,11 @@ func (g *Gateway) Stop(t testing.TB) {
 		}
 		assertNothingLeft(t, g.label)
 	})
+}
+
+// Invoke calls a tool as the gateway itself does, for its own purposes.
+func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	return g.gateway.Invoke(ctx, capability, req)
 }
 
 // Conn is a client's connection to the public port, until the test ends.

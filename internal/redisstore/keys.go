@@ -23,6 +23,8 @@ import "strings"
 //	{slots:capability:addr}   hash     5 s        replica → places at that backend, calls that wait, since when, when said, until when, number
 //	{TENANT:policy}:rules     hash     none       user, agent, capability, tool → JSON of a rule; without a tenant the global ones
 //	{TENANT:policy}:names     sorted   none       the same fields, all with score 0, to be read in pages
+//	{TENANT:policy}:about:C:T set      none       those of these fields whose capability and tool are exactly C and T
+//	{policies}:tenants        set      none       who has, or had, rules
 //	{policies}:version        string   none       how often rules have changed
 //
 // Channels, which have no braces as a Cluster publishes everywhere:

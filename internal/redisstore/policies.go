@@ -24,6 +24,12 @@ func (s *Store) Policies() *Policies { return &Policies{s.client(Policy)} }
 // ruleTag is where the rules of a tenant are; "" has the global ones.
 func ruleTag(tenant string) tag { return tag{tenant, "policy"} }
 
+// ruleKeys are those of the rules of a tenant that are about what n is: rules, names, about.
+func (p *Policies) ruleKeys(tenant string, n policy.Name) []string {
+	t := ruleTag(tenant)
+	return []string{p.key(t, "rules"), p.key(t, "names"), p.key(t, "about", n.Capability, n.Tool)}
+}
+
 func (p *Policies) versionKey() string { return p.key(tag{"policies"}, "version") }
 
 // ruleField is a rule's name. Sorted, they are by user, agent, capability and tool.
@@ -88,13 +94,14 @@ func parseRule(text string) (policy.Rule, bool) {
 
 // setRuleScript sets or, without a verdict, deletes a rule, and says whether one was there.
 //
-// KEYS: rules, names. ARGV: field, verdict, by, most rules.
+// KEYS: rules, names, about. ARGV: field, verdict, by, most rules.
 var setRuleScript = newScript(`
-	local rules, names, field = KEYS[1], KEYS[2], ARGV[1]
+	local rules, names, about, field = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 	local was = redis.call('HEXISTS', rules, field)
 	if ARGV[2] == '' then
 		redis.call('HDEL', rules, field)
 		redis.call('ZREM', names, field)
+		redis.call('SREM', about, field)
 		return was
 	end
 	if was == 0 and redis.call('HLEN', rules) >= tonumber(ARGV[4]) then return -1 end
@@ -102,12 +109,16 @@ var setRuleScript = newScript(`
 	local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
 	local by = ''
 	if ARGV[3] ~= '' then by = ',"by":' .. cjson.encode(ARGV[3]) end
+	redis.call('SADD', about, field)
 	redis.call('ZADD', names, 0, field)
 	redis.call('HSET', rules, field, '{"verdict":"' .. ARGV[2] .. '"' .. by .. ',"at":' .. at .. '}')
 	return was`)
 
 // Set implements policy.Rules.
 func (p *Policies) Set(ctx context.Context, r policy.Rule) error {
+	if err := p.meet(ctx, r.Tenant); err != nil {
+		return err
+	}
 	was, err := p.write(ctx, r.Tenant, r.Name, r.Verdict.String(), r.By)
 	if err == nil && was < 0 {
 		return policy.ErrFull
@@ -122,8 +133,7 @@ func (p *Policies) Delete(ctx context.Context, tenant string, n policy.Name) (wa
 }
 
 func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string) (int, error) {
-	t := ruleTag(tenant)
-	was, err := p.run(ctx, setRuleScript, []string{p.key(t, "rules"), p.key(t, "names")}, ruleField(n), verdict, by, policy.MostRules).Int()
+	was, err := p.run(ctx, setRuleScript, p.ruleKeys(tenant, n), ruleField(n), verdict, by, policy.MostRules).Int()
 	if err != nil || was < 0 {
 		return was, err
 	}

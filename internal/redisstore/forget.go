@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/policy"
+)
+
+// forgetAtOnce is how many rules one script deletes.
+const forgetAtOnce = 1000
+
+func (p *Policies) tenantsKey() string { return p.key(tag{"policies"}, "tenants") }
+
+// meet remembers that a tenant has rules, before it has.
+func (p *Policies) meet(ctx context.Context, tenant string) error {
+	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.SAdd(ctx, p.tenantsKey(), tenant).Err() })
+}
+
+// forgetScript deletes some of a tenant's rules about one tool, and says how many are left.
+//
+// KEYS: rules, names, about. ARGV: how many.
+var forgetScript = newScript(`
+	local fields = redis.call('SPOP', KEYS[3], ARGV[1])
+	if #fields > 0 then
+		redis.call('HDEL', KEYS[1], unpack(fields))
+		redis.call('ZREM', KEYS[2], unpack(fields))
+	end
+	return redis.call('SCARD', KEYS[3])`)
+
+// Forget deletes every rule, of whichever tenant, user and agent, that is about exactly this
+// tool of this capability. After an error some may be left, and it has to be called again.
+func (p *Policies) Forget(ctx context.Context, capability, tool string) error {
+	n := policy.Name{Capability: capability, Tool: tool}
+	var tenants []string
+	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		tenants, err = r.SMembers(ctx, p.tenantsKey()).Result()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, tenant := range tenants {
+		for left := 1; left > 0; {
+			if left, err = p.run(ctx, forgetScript, p.ruleKeys(tenant, n), forgetAtOnce).Int(); err != nil {
+				return err
+			}
+		}
+	}
+	// To all tenants, and also if there was none: an earlier call may not have got so far.
+	return p.tell(ctx, policy.Change{Name: n})
+}

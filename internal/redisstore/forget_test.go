@@ -1,0 +1,86 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/policy"
+)
+
+// TestRulesOfAToolAreForgotten: of all tenants, users and agents, and no others.
+func TestRulesOfAToolAreForgotten(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		p := open().Policies()
+		gone := []policy.Rule{
+			rule("", policy.Name{Capability: "weather", Tool: "forecast"}, call.Allow),
+			rule("acme", policy.Name{Capability: "weather", Tool: "forecast"}, call.Ask),
+			rule("acme", policy.Name{User: "ann:{1}%\xff", Agent: "a\nb", Capability: "weather", Tool: "forecast"}, call.Allow),
+			rule("{acme}:", policy.Name{Agent: "bot", Capability: "weather", Tool: "forecast"}, call.Block),
+		}
+		stay := []policy.Rule{
+			rule("acme", policy.Name{Capability: "weather", Tool: "forecast2"}, call.Allow),
+			rule("acme", policy.Name{Capability: "weather2", Tool: "forecast"}, call.Allow),
+			rule("acme", policy.Name{User: "ann", Capability: "weather", Tool: policy.Any}, call.Allow),
+			rule("", policy.Name{Capability: policy.Any, Tool: "forecast"}, call.Allow),
+		}
+		for _, r := range append(gone, stay...) {
+			set(t, p, r)
+		}
+		before, err := p.Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // again, it does nothing
+			if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after, err := p.Version(t.Context()); err != nil || after <= before {
+			t.Errorf("version %d after %d, %v", after, before, err)
+		}
+		for _, r := range gone {
+			if found := find(t, p, r.Tenant, r.Name); found[0].Present {
+				t.Errorf("%+v is there", r)
+			}
+		}
+		for _, r := range stay {
+			if found := find(t, p, r.Tenant, r.Name); !found[0].Present {
+				t.Errorf("%+v is gone", r)
+			}
+		}
+		if rules, _, err := p.List(t.Context(), "acme", "", 100); err != nil || len(rules) != 3 {
+			t.Errorf("listed %+v, %v", rules, err)
+		}
+		// A rule that was deleted, and one that is set again, are forgotten like any other.
+		set(t, p, gone[1])
+		if _, err := p.Delete(t.Context(), gone[1].Tenant, gone[1].Name); err != nil {
+			t.Fatal(err)
+		}
+		set(t, p, gone[1])
+		if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
+			t.Fatal(err)
+		}
+		if found := find(t, p, gone[1].Tenant, gone[1].Name); found[0].Present {
+			t.Error("set again, it is not forgotten")
+		}
+	})
+}
+
+// TestManyRulesAreForgotten: more than one script deletes at once.
+func TestManyRulesAreForgotten(t *testing.T) {
+	t.Parallel()
+	p := open(t, redisstore.Config{}).Policies()
+	var last policy.Rule
+	for i := range 2100 {
+		last = rule("acme", policy.Name{User: fmt.Sprint("user-", i), Capability: "weather", Tool: "forecast"}, call.Allow)
+		set(t, p, last)
+	}
+	if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
+		t.Fatal(err)
+	}
+	if rules, _, err := p.List(t.Context(), "acme", "", 10); err != nil || len(rules) != 0 {
+		t.Errorf("left: %+v, %v", rules, err)
+	}
+}
