@@ -97,3 +97,30 @@ func (p *PlaceSlots) Key(capability, addr string) string {
 
 // Key is where the rules of a tenant are kept.
 func (p *Policies) Key(tenant string) string { return p.key(ruleTag(tenant), "rules") }
+
+// RecordKey is where an approval is kept.
+func (a *ApprovalStore) RecordKey(tenant, id string) string {
+	return a.key(approvalTag(tenant), "record", id)
+}
+
+// SessionKey is where a session's answer is kept.
+func (a *ApprovalStore) SessionKey(tenant, sum string) string {
+	return a.key(approvalTag(tenant), "session", sum)
+}
+
+// Do sends commands.
+func (a *ApprovalStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	return a.do(ctx, f)
+}
+
+// Indexed is how many approvals can be listed; -1 where that cannot be found out.
+func (a *ApprovalStore) Indexed(ctx context.Context, tenant string) (n int64) {
+	err := a.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		n, err = r.ZCard(ctx, a.key(approvalTag(tenant), "index")).Result()
+		return err
+	})
+	if err != nil {
+		return -1
+	}
+	return n
+}

@@ -26,6 +26,12 @@ import "strings"
 //	{TENANT:policy}:about:C:T set      none       those of these fields whose capability and tool are exactly C and T
 //	{policies}:tenants        set      none       who has, or had, rules
 //	{policies}:version        string   none       how often rules have changed
+//	{TENANT:approvals}:record:ID    hash   to its end and 1 h  an approval: what it holds for, its state, what an approver sees
+//	{TENANT:approvals}:call:SUM     string to its end          id of the approval that calls of that digest get
+//	{TENANT:approvals}:session:SUM  string as was answered     "approved id" or "denied id": what holds for calls of that digest in a session
+//	{TENANT:approvals}:open         sorted 2 times their TTL and 1 h  ids of those that are pending or approved, by when that ends, ms
+//	{TENANT:approvals}:index        sorted the same            "TIME:ID" of all, the newest first, with score 0, to be read in pages
+//	{TENANT:approvals}:events       stream 24h                 kind and id of what happened to them; about the last 10,000
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
@@ -35,6 +41,7 @@ import "strings"
 //	sessions                  JSON: a session and its new pin
 //	drains                    empty: backends were drained, or are no more
 //	policies                  version, tenant, user, agent, capability, tool: a rule that was set or deleted
+//	approvals                 tenant, id, what happened, and the digest of the session that an answer holds for: an approval's event
 //	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data

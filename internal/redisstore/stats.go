@@ -10,22 +10,25 @@ type Purpose int
 
 // The purposes.
 const (
-	Watch    Purpose = iota // asking whether Redis is there
-	Listen                  // to what other replicas tell
-	Health                  // who is alive, who probes whom, drains
-	Registry                // backends that register
-	Session                 // which backend has a session or an artifact
-	Slots                   // how many calls a backend may have
-	Policy                  // rules: who may call what
+	Watch     Purpose = iota // asking whether Redis is there
+	Listen                   // to what other replicas tell
+	Health                   // who is alive, who probes whom, drains
+	Registry                 // backends that register
+	Session                  // which backend has a session or an artifact
+	Slots                    // how many calls a backend may have
+	Policy                   // rules: who may call what
+	Approvals                // calls that wait for a person
 	purposes
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals"}[p]
 }
 
 // Purposes are all of them.
-func Purposes() []Purpose { return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy} }
+func Purposes() []Purpose {
+	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals}
+}
 
 // Stats is what a Store has done. The counters only grow.
 type Stats struct {

@@ -1,0 +1,205 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// ApprovalStore has the approvals of all tenants. It is an approvals.Store.
+type ApprovalStore struct {
+	client
+	expired atomic.Int64
+}
+
+// keptApprovals is for how long approvals can be read after their end.
+const keptApprovals = time.Hour
+
+// Approvals returns them.
+func (s *Store) Approvals() *ApprovalStore { return &ApprovalStore{client: s.client(Approvals)} }
+
+func approvalTag(tenant string) tag { return tag{tenant, "approvals"} }
+
+var errApprovals = errors.New("the scripts of approvals answer what cannot be")
+
+// ask runs a script, and answers with what it says after its counts.
+func (a *ApprovalStore) ask(ctx context.Context, s script, tenant string, args ...any) ([]any, error) {
+	t := approvalTag(tenant)
+	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
+	all := append([]any{a.key(t) + ":", a.channel("approvals"), words([]string{tenant}), keptApprovals.Milliseconds()}, args...)
+	said, err := a.run(ctx, s, keys, all...).Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(said) < 2 {
+		return nil, errApprovals
+	}
+	expired, _ := said[0].(int64)
+	bad, _ := said[1].(int64)
+	a.expired.Add(expired)
+	for range bad {
+		a.malformed(a.key(t))
+	}
+	return said[2:], nil
+}
+
+// Expired implements approvals.Store.
+func (a *ApprovalStore) Expired() int64 { return a.expired.Load() }
+
+// Ask implements approvals.Calls.
+func (a *ApprovalStore) Ask(ctx context.Context, d *approvals.Draft) (approvals.Asked, error) {
+	session := ""
+	if d.SessionSum != nil {
+		session = hex.EncodeToString(d.SessionSum[:])
+	}
+	args := []any{d.ID, hex.EncodeToString(d.CallSum[:]), session, d.TTL.Milliseconds(), d.Most}
+	said, err := a.ask(ctx, askScript, d.Tenant, append(args, approvalFields(&d.Record)...)...)
+	if err != nil {
+		return approvals.Asked{}, err
+	}
+	switch what := textAt(said, 0); {
+	case what == "full":
+		return approvals.Asked{Full: true}, nil
+	case what == "remembered" && len(said) == 4:
+		left, _ := said[3].(int64)
+		state, _ := approvals.ParseState(textAt(said, 1))
+		asked := approvals.Asked{Remembered: state, Left: time.Duration(left) * time.Millisecond}
+		asked.ID = textAt(said, 2)
+		return asked, nil
+	case len(said) == 2:
+		r, err := a.record(d.Tenant, said[1])
+		return approvals.Asked{Record: r, New: what == "new"}, err
+	}
+	return approvals.Asked{}, errApprovals
+}
+
+// Use implements approvals.Calls.
+func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token string) (approvals.State, error) {
+	said, err := a.ask(ctx, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
+	if err != nil {
+		return 0, err
+	}
+	switch what := textAt(said, 0); what {
+	case "unknown":
+		return 0, approvals.ErrUnknown
+	case "mismatch":
+		if len(said) < 2 {
+			return 0, errApprovals
+		}
+		list, _ := said[1].([]any)
+		m := &approvals.MismatchError{}
+		for i := range list {
+			m.Words = append(m.Words, textAt(list, i))
+		}
+		return 0, m
+	default:
+		state, ok := approvals.ParseState(what)
+		if !ok {
+			return 0, errApprovals
+		}
+		return state, nil
+	}
+}
+
+// Release implements approvals.Calls.
+func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (bool, error) {
+	said, err := a.ask(ctx, releaseScript, tenant, id, token)
+	return textAt(said, 0) == "released", err
+}
+
+// Answer implements approvals.Desk.
+func (a *ApprovalStore) Answer(ctx context.Context, tenant, id string, r *approvals.Reply) (approvals.Record, bool, error) {
+	var lasting any = ""
+	if r.Remember == approvals.ThisSession {
+		lasting = r.SessionTTL.Milliseconds()
+	}
+	said, err := a.ask(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting,
+		"by", r.By, "comment", r.Comment, "remember", r.Remember.String())
+	if err != nil {
+		return approvals.Record{}, false, err
+	}
+	what := textAt(said, 0)
+	if what == "unknown" {
+		return approvals.Record{}, false, approvals.ErrUnknown
+	}
+	if len(said) != 2 {
+		return approvals.Record{}, false, errApprovals
+	}
+	record, err := a.record(tenant, said[1])
+	if err == nil && what == "sessionless" {
+		err = approvals.ErrNoSession
+	}
+	return record, what == "answered", err
+}
+
+// Get implements approvals.Desk.
+func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.Record, error) {
+	said, err := a.ask(ctx, getScript, tenant, id)
+	if err != nil {
+		return approvals.Record{}, err
+	}
+	if len(said) == 0 {
+		return approvals.Record{}, approvals.ErrUnknown
+	}
+	return a.record(tenant, said[0])
+}
+
+// State implements approvals.Desk.
+func (a *ApprovalStore) State(ctx context.Context, tenant, id string) (approvals.State, time.Duration, error) {
+	said, err := a.ask(ctx, stateScript, tenant, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(said) != 2 {
+		return 0, 0, approvals.ErrUnknown
+	}
+	state, _ := approvals.ParseState(textAt(said, 0))
+	left, _ := said[1].(int64)
+	return state, time.Duration(left) * time.Millisecond, nil
+}
+
+// Follow implements approvals.Store.
+func (a *ApprovalStore) Follow(ctx context.Context, told func(approvals.Notice), connected func()) {
+	channel := a.channel("approvals")
+	a.subscribe(ctx, channel, func(message string) {
+		all, ok := parseWords(message, 4)
+		if !ok {
+			a.malformed(channel)
+			return
+		}
+		n := approvals.Notice{Tenant: all[0], ID: all[1], Kind: approvals.Kind(all[2])}
+		if all[3] != "" {
+			n.Session = new(approvals.Sum)
+			if !unhex(n.Session[:], all[3]) {
+				a.malformed(channel)
+				connected() // something is not known any more
+				return
+			}
+		}
+		told(n)
+	}, connected)
+}
+
+// textAt is a string in what a script answered, or "".
+func textAt(said []any, i int) string {
+	if i >= len(said) {
+		return ""
+	}
+	text, _ := said[i].(string)
+	return text
+}
+
+func unhex(to []byte, text string) bool {
+	if hex.DecodedLen(len(text)) != len(to) {
+		return false
+	}
+	_, err := hex.Decode(to, []byte(strings.ToLower(text)))
+	return err == nil
+}
+
+var _ approvals.Store = (*ApprovalStore)(nil)

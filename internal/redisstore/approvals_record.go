@@ -1,0 +1,122 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// wordFields are fields and values of what an approval holds for.
+func wordFields(w *approvals.Words) []any {
+	return []any{
+		"user", w.User, "agent", w.Agent, "capability", w.Capability, "tool", w.Tool,
+		"schema", hex.EncodeToString(w.Schema[:]), "arguments", hex.EncodeToString(w.ArgsHash[:]),
+	}
+}
+
+// approvalFields are those that an approval is made with.
+func approvalFields(r *approvals.Record) []any {
+	return append(wordFields(&r.Words), "id", r.ID, "session", r.Session, "description", r.Description, "request", r.RequestID,
+		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
+}
+
+// record reads the fields and values of an approval. One that cannot be understood is none.
+func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, error) {
+	f := pairs(fields)
+	r := approvals.Record{Sealed: []byte(f["sealed"])}
+	r.ID, r.Session, r.Description, r.RequestID = f["id"], f["session"], f["description"], f["request"]
+	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
+	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]
+	state, known := approvals.ParseState(f["state"])
+	remember, alsoKnown := approvals.ParseRemember(f["remember"])
+	r.State, r.Remember = state, remember
+	ok := known && alsoKnown && r.ID != "" && unhex(r.Schema[:], f["schema"]) && unhex(r.ArgsHash[:], f["arguments"]) &&
+		readTime(&r.Created, f["created"]) && readTime(&r.Expires, f["expires"])
+	if f["answered"] != "" {
+		ok = ok && readTime(&r.Answered, f["answered"])
+	}
+	if !ok {
+		a.malformed(a.key(approvalTag(tenant)))
+		return approvals.Record{}, approvals.ErrUnknown
+	}
+	return r, nil
+}
+
+func readTime(t *time.Time, text string) bool {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	*t = time.UnixMilli(ms)
+	return err == nil && ms >= 0
+}
+
+const (
+	// scanApprovals is how many entries of the index one script looks at.
+	scanApprovals = 200
+	// mostScans is how many scripts look for one page, which may then be short.
+	mostScans = 20
+)
+
+// List implements approvals.Desk.
+func (a *ApprovalStore) List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Record, next string, err error) {
+	state := ""
+	if f.State != 0 {
+		state = f.State.String()
+	}
+	var wanted []any
+	for _, w := range [][2]string{{"user", f.User}, {"agent", f.Agent}, {"capability", f.Capability}, {"tool", f.Tool}} {
+		if w[1] != "" {
+			wanted = append(wanted, w[0], w[1])
+		}
+	}
+	for range mostScans {
+		said, err := a.ask(ctx, listScript, tenant, append([]any{after, most - len(page), scanApprovals, state}, wanted...)...)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(said) != 2 {
+			return nil, "", errApprovals
+		}
+		list, _ := said[1].([]any)
+		for _, fields := range list {
+			if r, err := a.record(tenant, fields); err == nil {
+				page = append(page, r)
+			}
+		}
+		if after = textAt(said, 0); after == "" || len(page) >= most {
+			break
+		}
+	}
+	return page, after, nil
+}
+
+// Events implements approvals.Desk.
+func (a *ApprovalStore) Events(ctx context.Context, tenant, after string, most int) (events []approvals.RecordEvent, last string, err error) {
+	said, err := a.ask(ctx, eventsScript, tenant, after, most)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(said) != 3 {
+		return nil, "", errApprovals
+	}
+	if missed, _ := said[1].(int64); missed == 1 {
+		events = append(events, approvals.RecordEvent{ID: after, Kind: approvals.WasMissed})
+	}
+	list, _ := said[2].([]any)
+	for _, each := range list {
+		e, _ := each.([]any)
+		if len(e) != 4 {
+			return nil, "", errApprovals
+		}
+		event := approvals.RecordEvent{ID: textAt(e, 0), Kind: approvals.Kind(textAt(e, 1))}
+		if fields, _ := e[3].([]any); len(fields) > 0 {
+			event.Record, _ = a.record(tenant, fields)
+		}
+		if event.Record.ID == "" {
+			event.Record.Tenant, event.Record.ID = tenant, textAt(e, 2)
+		}
+		events = append(events, event)
+	}
+	return events, textAt(said, 0), nil
+}

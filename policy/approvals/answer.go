@@ -1,0 +1,131 @@
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// mostListed is how many approvals a page has at most.
+const mostListed = 100
+
+// Get answers with one approval. An error is a *call.Refusal: NotFound where there is none.
+func (k *Keeper) Get(ctx context.Context, tenant, id string) (Approval, error) {
+	if !isID(id) {
+		return Approval{}, refusedUnknown(id)
+	}
+	r, err := k.store.Get(ctx, tenant, id)
+	if err != nil {
+		return Approval{}, notFound(err, id)
+	}
+	return k.shown(&r), nil
+}
+
+func notFound(err error, id string) error {
+	if errors.Is(err, ErrUnknown) {
+		return refusedUnknown(id)
+	}
+	return refusedAway
+}
+
+// List answers with a page of a tenant's approvals, the newest first, and after what to
+// go on: "" is where to begin, and that there is no more. A page has at most 100 and may
+// be short, or empty, with more to come.
+func (k *Keeper) List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Approval, next string, err error) {
+	if most <= 0 || most > mostListed {
+		most = mostListed
+	}
+	records, next, err := k.store.List(ctx, tenant, f, after, most)
+	if err != nil {
+		return nil, "", refusedAway
+	}
+	for i := range records {
+		page = append(page, k.shown(&records[i]))
+	}
+	return page, next, nil
+}
+
+// Approve lets the call run, once. An error is a *call.Refusal: NotFound; FailedPrecondition
+// where it cannot be answered, or not in this way; Unavailable, and it may have been
+// answered; or a *RuleError with the approval.
+//
+// The answer is given first and the rule of one that holds always is set then. So no rule
+// comes of an answer that was not taken, and one that cannot be set is told.
+func (k *Keeper) Approve(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
+	return k.answer(ctx, tenant, id, Approved, answer)
+}
+
+// Deny forbids the call, as Approve lets it run.
+func (k *Keeper) Deny(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
+	return k.answer(ctx, tenant, id, Denied, answer)
+}
+
+// RuleError says that an approval was answered, but that the rule which the answer was to
+// become could not be set, or perhaps not told to all replicas.
+type RuleError struct{ Cause error }
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("the call is answered, but what holds always is not: %v", e.Cause)
+}
+
+func (e *RuleError) Unwrap() error { return e.Cause }
+
+func (k *Keeper) answer(ctx context.Context, tenant, id string, s State, answer Answer) (Approval, error) {
+	if answer.Remember == Always {
+		if err := k.canBeRule(ctx, tenant, id); err != nil {
+			return Approval{}, err
+		}
+	}
+	if !isID(id) {
+		return Approval{}, refusedUnknown(id)
+	}
+	answer.By, answer.Comment = readable(answer.By, longestWord), readable(answer.Comment, longestWord)
+	r, answered, err := k.store.Answer(ctx, tenant, id,
+		&Reply{State: s, Answer: answer, Token: rand.Text(), TTL: k.opts.TTL, SessionTTL: k.opts.SessionTTL})
+	a := k.shown(&r)
+	switch {
+	case errors.Is(err, ErrNoSession):
+		return a, refusedRemember("the call has no session, so that no answer can hold for it")
+	case err != nil:
+		return a, notFound(err, id)
+	case !answered:
+		return a, refusedAnswer(&a)
+	}
+	verdict := call.Block
+	if k.counted.answered(s); s == Approved {
+		verdict = call.Allow
+	}
+	if answer.Remember != Always {
+		return a, nil
+	}
+	if err := k.opts.Rules.Set(ctx, policy.Rule{Tenant: tenant, Name: ruleName(&a), Verdict: verdict, By: answer.By}); err != nil {
+		return a, &RuleError{err}
+	}
+	return a, nil
+}
+
+func ruleName(a *Approval) policy.Name {
+	return policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
+}
+
+// canBeRule says why an answer cannot hold always. A rule of everybody, or of every tool,
+// is nothing that one call's approver was asked about.
+func (k *Keeper) canBeRule(ctx context.Context, tenant, id string) error {
+	if k.opts.Rules == nil {
+		return refusedRemember("no answer can hold always: this gateway keeps no rules")
+	}
+	a, err := k.Get(ctx, tenant, id)
+	switch n := ruleName(&a); {
+	case err != nil:
+		return err
+	case n.User == "":
+		return refusedRemember("no answer can hold always: the call names no user whom a rule could be of")
+	case n.Capability == policy.Any || n.Tool == policy.Any || n.Capability == "" || n.Tool == "":
+		return refusedRemember("no answer can hold always: a rule of this name would be of more than one tool")
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package approvals
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// Request is a call that has to be approved.
+type Request struct {
+	Tenant, User, Agent, Capability, Tool, Session string
+
+	Description string          // of the tool, "" where it is not known
+	Schema      toolschema.Hash // of the tool; zero: not known
+	Args        []byte          // JSON as it was sent; empty is {}
+	RequestID   string
+	Level       string // which level of policy asked
+	Why         string // for who answers; may be ""
+}
+
+// Words are what an approval holds for: a call that differs in one of them is another.
+type Words struct {
+	Tenant, User, Agent, Capability, Tool string
+
+	Schema   toolschema.Hash
+	ArgsHash [sha256.Size]byte // see canonical
+}
+
+// Approval is a call that a person was asked about, and what became of it.
+type Approval struct {
+	ID string // unguessable
+	Words
+
+	Session, Description, RequestID, Level, Why string
+
+	Preview    string // the arguments, pretty-printed, values that look secret masked; at most about 8 KiB
+	Unreadable bool   // there is no preview: the arguments are encrypted with a key that is not configured
+	State      State
+	Created    time.Time
+	Expires    time.Time // until when it can be answered, then used, or holds as a denial; all by the store's clock
+	Answered   time.Time // zero: not yet
+	By         string    // who answered
+	Comment    string
+	Remember   Remember
+}
+
+// State is what became of an approval.
+type State uint8
+
+// The states. The zero value is none: in a Filter it stands for all.
+const (
+	_ State = iota
+	Pending
+	Approved // may be used
+	Denied
+	Expired // nobody answered, or nobody used it, in time
+	Used
+)
+
+var stateNames = [...]string{"", "pending", "approved", "denied", "expired", "used"}
+
+func (s State) String() string { return stateNames[s] }
+
+// ParseState reads a state's name.
+func ParseState(name string) (State, bool) {
+	for i, n := range stateNames {
+		if i > 0 && n == name {
+			return State(i), true
+		}
+	}
+	return 0, false
+}
+
+// Open says whether the call can still come to run.
+func (s State) Open() bool { return s == Pending || s == Approved }
+
+// Remember is for which calls an answer holds.
+type Remember uint8
+
+// An answer holds for
+const (
+	ThisCall    Remember = iota // this call
+	ThisSession                 // calls of the tool, as it is, by this user and agent in this session, for a time
+	Always                      // calls of the tool by this user with this agent: it becomes a rule
+)
+
+var rememberNames = [...]string{"call", "session", "always"}
+
+func (r Remember) String() string { return rememberNames[r] }
+
+// ParseRemember reads its name; "" is "call".
+func ParseRemember(name string) (Remember, bool) {
+	if name == "" {
+		return ThisCall, true
+	}
+	for i, n := range rememberNames {
+		if n == name {
+			return Remember(i), true
+		}
+	}
+	return ThisCall, false
+}
+
+// Answer is what a person says to an approval.
+type Answer struct {
+	By       string // who, as they are known to the gateway
+	Comment  string // for the record; cut after 1 KiB
+	Remember Remember
+}
+
+// Filter says which approvals are wanted. What is left zero is any.
+type Filter struct {
+	State                         State
+	User, Agent, Capability, Tool string
+}
+
+// Kind is what happened to an approval.
+type Kind string
+
+// The kinds of events.
+const (
+	WasAsked    Kind = "asked"
+	WasApproved Kind = "approved"
+	WasDenied   Kind = "denied"
+	WasUsed     Kind = "used"
+	WasReleased Kind = "released"
+	WasExpired  Kind = "expired"
+	// WasMissed tells of no approval: events after the one where the reader was are gone.
+	WasMissed Kind = "missed"
+)
+
+// Event is something that happened to an approval.
+type Event struct {
+	ID       string // where to go on after it
+	Kind     Kind
+	Approval Approval // as it was when the event was read; only its ID and tenant where it is gone
+}
+
+// Use is an approval that one call has consumed.
+type Use struct {
+	Tenant, ID string
+	token      string
+}

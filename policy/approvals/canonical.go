@@ -1,0 +1,122 @@
+package approvals
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// arguments are those of a call, read and known by their hash.
+type arguments struct {
+	text  []byte // as they were sent
+	value any    // what they say, as toolschema.Decode has it
+	hash  [sha256.Size]byte
+}
+
+// readArguments fails where readers could understand them differently. The error says
+// nothing of what is in them.
+//
+// The hash is the SHA-256 of their canonical form (RFC 8785). That writes numbers as
+// doubles, in which long integers look the same as their neighbours; where there are such
+// numbers, what was sent of them is hashed too.
+func readArguments(text []byte) (a arguments, err error) {
+	if a.text = bytes.TrimSpace(text); len(a.text) == 0 {
+		a.text = []byte("{}")
+	}
+	if a.value, err = toolschema.Decode(a.text); err != nil {
+		return a, err
+	}
+	canonical, err := jcs.Transform(a.text)
+	if err != nil {
+		return a, errors.New("have a number or a character that not every reader knows") // the library's error quotes
+	}
+	sum := sha256.New()
+	sum.Write(canonical)
+	for _, n := range inexact(a.value, nil) {
+		sum.Write([]byte{0}) // which canonical JSON does not have
+		sum.Write([]byte(n))
+	}
+	sum.Sum(a.hash[:0])
+	return a, nil
+}
+
+// inexact are the numbers that a double does not hold, in the order of their places.
+func inexact(value any, found []string) []string {
+	switch v := value.(type) {
+	case json.Number:
+		if !exact(string(v)) {
+			found = append(found, string(v))
+		}
+	case []any:
+		for _, e := range v {
+			found = inexact(e, found)
+		}
+	case map[string]any:
+		for _, name := range sortedNames(v) {
+			found = inexact(v[name], found)
+		}
+	}
+	return found
+}
+
+// exact says whether a number has the digits that its double is written with.
+func exact(number string) bool {
+	if len(number) <= 15 && !strings.ContainsAny(number, "eE") { // doubles hold 15 digits
+		return true
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	return err == nil && digits(number) == digits(strconv.FormatFloat(f, 'e', -1, 64))
+}
+
+// digits are those of a number that count, without sign, point and exponent.
+func digits(number string) string {
+	number = strings.TrimPrefix(number, "-")
+	if e := strings.IndexAny(number, "eE"); e >= 0 {
+		number = number[:e]
+	}
+	return strings.Trim(strings.ReplaceAll(number, ".", ""), "0")
+}
+
+func sortedNames(object map[string]any) []string {
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sumOf hashes words so that no two lists look the same.
+func sumOf(words ...string) (s Sum) {
+	h := sha256.New()
+	for _, w := range words {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(w)))
+		h.Write(n[:])
+		h.Write([]byte(w))
+	}
+	h.Sum(s[:0])
+	return s
+}
+
+func (w *Words) sum() Sum {
+	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]))
+}
+
+// sessionSum is nil for a call without a session.
+func sessionSum(r *Request) *Sum {
+	if r.Session == "" {
+		return nil
+	}
+	s := sumOf(r.User, r.Agent, r.Capability, r.Tool, string(r.Schema[:]), r.Session)
+	return &s
+}

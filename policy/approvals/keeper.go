@@ -1,0 +1,222 @@
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// Rules are where an answer that holds always is written to.
+type Rules interface {
+	Set(ctx context.Context, r policy.Rule) error
+}
+
+// Options of a Keeper. The zero value is usable.
+type Options struct {
+	Rules      Rules         // nil: there are none, so that no answer can hold always
+	Keys       [][]byte      // of 32 bytes; the first encrypts arguments, all decrypt; none: only a preview is kept
+	TTL        time.Duration // how long there is to answer, then to use, and how long a denial holds; default 10 min
+	SessionTTL time.Duration // how long an answer for a session holds; default 1 h
+	Most       int           // approvals of a tenant that are open at once; default 10,000
+	MostArgs   int           // bytes of arguments that are kept; of longer ones only a preview is. Default 64 KiB
+	Sessions   int           // answers for sessions that are remembered in memory; default 10,000
+	Fresh      time.Duration // for how long they are, at most; default 30 s
+	Waiting    int           // approvals waited for, and readers of events, at once; default 10,000
+
+	Now func() time.Time // default time.Now
+}
+
+func (o *Options) setDefaults() {
+	for d, standard := range map[*time.Duration]time.Duration{&o.TTL: 10 * time.Minute, &o.SessionTTL: time.Hour, &o.Fresh: 30 * time.Second} {
+		if *d == 0 {
+			*d = standard
+		}
+	}
+	for n, standard := range map[*int]int{&o.Most: 10_000, &o.MostArgs: 64 << 10, &o.Sessions: 10_000, &o.Waiting: 10_000} {
+		if *n == 0 {
+			*n = standard
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Keeper is approvals as one replica sees them. It is safe for concurrent use.
+type Keeper struct {
+	store    Store
+	opts     Options
+	masker   *masker
+	sealer   *sealer
+	sessions *sessions
+	wakes    *wakes
+	watching watching
+	counted  counters
+	waiting  atomic.Int64
+}
+
+// New fails for keys that are none.
+func New(store Store, o Options) (*Keeper, error) {
+	o.setDefaults()
+	sealer, err := newSealer(o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := newSessions(o.Sessions, o.Now)
+	if err != nil {
+		return nil, fmt.Errorf("sessions of approvals: %w", err)
+	}
+	return &Keeper{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: sessions, wakes: newWakes(o.Waiting),
+		watching: watching{all: map[wakeKey]*watch{}}}, nil
+}
+
+// Run follows the store until ctx ends. Without it answers are seen up to two seconds, and
+// changes of what is remembered for sessions up to Options.Fresh later.
+func (k *Keeper) Run(ctx context.Context) {
+	k.store.Follow(ctx, func(n Notice) {
+		if n.Session != nil {
+			k.sessions.forget(sessionKey{n.Tenant, *n.Session})
+		}
+		k.wakes.wake(wakeKey{n.Tenant, ""})
+		if n.Kind != WasAsked {
+			k.wakes.wake(wakeKey{n.Tenant, n.ID})
+		}
+	}, func() {
+		k.sessions.forgetAll()
+		k.wakes.wakeAll()
+	})
+}
+
+// Ask finds the open approval of the same call, or makes one. granted says that the call
+// may run now, because of what somebody answered for its session; of the approval only
+// its id and words are known then.
+//
+// It refuses what was denied, for as long as that holds (APPROVAL_DENIED), arguments that
+// are no JSON (ARGUMENTS_INVALID), one open approval too many (APPROVALS_FULL), and
+// everything while the store is away (APPROVALS_UNAVAILABLE).
+func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool, refusal *call.Refusal) {
+	session := sessionSum(r)
+	var epoch uint64
+	if session != nil {
+		var known remembered
+		if known, epoch = k.sessions.get(sessionKey{r.Tenant, *session}); known.state != 0 {
+			return k.remembered(r, known.id, known.state)
+		}
+	}
+	args, refusal := k.read(r)
+	if refusal != nil {
+		return a, false, refusal
+	}
+	asked, err := k.store.Ask(ctx, k.draft(r, &args, session))
+	switch {
+	case err != nil:
+		return a, false, k.refused(refusedAway)
+	case asked.Full:
+		return a, false, k.refused(refusedFull)
+	case asked.Remembered != 0 && session != nil:
+		k.sessions.put(sessionKey{r.Tenant, *session}, remembered{asked.Remembered, asked.ID}, min(asked.Left, k.opts.Fresh), epoch)
+		return k.remembered(r, asked.ID, asked.Remembered)
+	case asked.New:
+		k.counted.asked.Add(1)
+	}
+	a = k.shown(&asked.Record)
+	switch a.State {
+	case Pending, Approved:
+		return a, false, nil
+	case Denied:
+		return a, false, k.refused(refusedDenied(&a))
+	}
+	return a, false, k.refused(refusedAway) // a store must not say that
+}
+
+// remembered is what becomes of a call whose session has an answer.
+func (k *Keeper) remembered(r *Request, id string, s State) (a Approval, granted bool, refusal *call.Refusal) {
+	if s != Approved {
+		return a, false, k.refused(refusedSession)
+	}
+	k.counted.granted.Add(1)
+	return Approval{ID: id, Words: words(r, nil), Session: r.Session, State: Approved}, true, nil
+}
+
+// read reads what binds an approval.
+func (k *Keeper) read(r *Request) (arguments, *call.Refusal) {
+	for _, name := range []string{r.Tenant, r.User, r.Agent, r.Capability, r.Tool, r.Session} {
+		if len(name) > longestWord {
+			return arguments{}, k.refused(refusedNames)
+		}
+	}
+	args, err := readArguments(r.Args)
+	if err != nil {
+		return args, k.refused(refusedArguments(err))
+	}
+	return args, nil
+}
+
+// words owns its strings: a request may lie in a connection's buffer.
+func words(r *Request, args *arguments) Words {
+	w := Words{Tenant: strings.Clone(r.Tenant), User: strings.Clone(r.User), Agent: strings.Clone(r.Agent),
+		Capability: strings.Clone(r.Capability), Tool: strings.Clone(r.Tool), Schema: r.Schema}
+	if args != nil {
+		w.ArgsHash = args.hash
+	}
+	return w
+}
+
+func (k *Keeper) draft(r *Request, args *arguments, session *Sum) *Draft {
+	d := &Draft{SessionSum: session, TTL: k.opts.TTL, Most: k.opts.Most}
+	d.Approval = Approval{
+		ID: newID(), Words: words(r, args), Session: strings.Clone(r.Session),
+		Description: readable(r.Description, longestText), RequestID: readable(r.RequestID, longestWord),
+		Level: readable(r.Level, longestWord), Why: readable(r.Why, longestText),
+	}
+	d.CallSum = d.sum()
+	switch {
+	case !k.sealer.on():
+		d.Preview = k.masker.preview(args.value)
+	case len(args.text) <= k.opts.MostArgs:
+		d.Sealed = k.sealer.seal(&d.Approval, sealedArgs, args.text)
+	default:
+		d.Sealed = k.sealer.seal(&d.Approval, sealedPreview, []byte(k.masker.preview(args.value)))
+	}
+	return d
+}
+
+// shown is a record as a person gets to see it.
+func (k *Keeper) shown(r *Record) Approval {
+	a := r.Approval
+	if len(r.Sealed) == 0 {
+		return a
+	}
+	what, text, err := k.sealer.open(&a, r.Sealed)
+	if err == nil && what == sealedPreview {
+		a.Preview = string(text)
+		return a
+	}
+	args, unreadable := readArguments(text)
+	if err = errors.Join(err, unreadable); err != nil || args.hash != a.ArgsHash {
+		a.Unreadable = true
+		return a
+	}
+	a.Preview = k.masker.preview(args.value)
+	return a
+}
+
+const idPrefix = "apr_"
+
+// newID draws 130 random bits.
+func newID() string { return idPrefix + rand.Text() }
+
+// isID says whether a text could be an approval's id. What could not is not looked for.
+func isID(s string) bool {
+	text, ok := strings.CutPrefix(s, idPrefix)
+	return ok && len(text) == 26 && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'A' || r > 'Z') && (r < '2' || r > '7')
+	})
+}

@@ -1,0 +1,215 @@
+package approvals
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Bounds of what an approver gets to see.
+const (
+	mostPreview   = 8 << 10 // bytes of a preview, and a line that says that there is more
+	longestString = 512     // bytes of one string
+	longestText   = 4 << 10 // bytes of a description and a reason
+	longestWord   = 1 << 10 // bytes of a comment, a name, and of who answered
+)
+
+// preview shows arguments to a person, with secrets masked. What cannot be seen in them
+// can be seen in it: it escapes what does not print, or would change how the rest reads.
+func (m *masker) preview(value any) string {
+	p := &printer{masker: m}
+	p.value(value, "", false)
+	p.end()
+	return strings.Join(p.lines, "\n")
+}
+
+// printer makes lines until there are enough.
+type printer struct {
+	*masker
+	lines []string
+	line  strings.Builder
+	size  int
+	full  bool
+	depth int // of JSON inside strings
+}
+
+// end ends a line, if it still has room.
+func (p *printer) end() {
+	if p.full {
+		return
+	}
+	if p.size+p.line.Len()+1 > mostPreview {
+		p.full = true
+		p.lines = append(p.lines, "… (there is more)")
+		return
+	}
+	p.size += p.line.Len() + 1
+	p.lines = append(p.lines, p.line.String())
+	p.line.Reset()
+}
+
+func (p *printer) value(value any, indent string, hide bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		if !hide {
+			p.object(v, indent)
+			return
+		}
+	case []any:
+		if !hide {
+			p.array(v, indent)
+			return
+		}
+	case string:
+		if !hide {
+			p.string(v)
+			return
+		}
+	case json.Number:
+		if !hide {
+			p.line.WriteString(clip(string(v), longestString))
+			return
+		}
+	default: // a boolean or null says nothing of a secret but that there is one
+		fmt.Fprint(&p.line, literal(v))
+		return
+	}
+	p.line.WriteString(`"` + masked + `"`)
+}
+
+func literal(v any) string {
+	if v == nil {
+		return "null"
+	}
+	return fmt.Sprint(v)
+}
+
+func (p *printer) object(o map[string]any, indent string) {
+	if len(o) == 0 {
+		p.line.WriteString("{}")
+		return
+	}
+	announced := ""
+	for name, v := range o {
+		if p.announces(v) && !p.secret(name) {
+			announced = name
+		}
+	}
+	p.line.WriteString("{")
+	p.end()
+	for i, name := range sortedNames(o) {
+		if p.full {
+			return
+		}
+		p.line.WriteString(indent + "  ")
+		p.string(name)
+		p.line.WriteString(": ")
+		p.value(o[name], indent+"  ", p.secret(name) || announced != "" && !p.announces(o[name]))
+		if i < len(o)-1 {
+			p.line.WriteString(",")
+		}
+		p.end()
+	}
+	p.line.WriteString(indent + "}")
+}
+
+func (p *printer) array(a []any, indent string) {
+	if len(a) == 0 {
+		p.line.WriteString("[]")
+		return
+	}
+	p.line.WriteString("[")
+	p.end()
+	for i, v := range a {
+		if p.full {
+			return
+		}
+		p.line.WriteString(indent + "  ")
+		p.value(v, indent+"  ", i > 0 && p.announces(a[i-1]))
+		if i < len(a)-1 {
+			p.line.WriteString(",")
+		}
+		p.end()
+	}
+	p.line.WriteString(indent + "]")
+}
+
+// string writes a string without its secrets. JSON in it has names too.
+func (p *printer) string(s string) {
+	whole := len(s)
+	if inner, ok := within(s); ok && p.depth < 3 {
+		deeper := &printer{masker: p.masker, depth: p.depth + 1}
+		deeper.value(inner, "", false)
+		deeper.end()
+		s = strings.Join(deeper.lines, "\n")
+	} else {
+		s = p.scrub(window(s))
+	}
+	shown := clip(s, longestString)
+	p.line.WriteByte('"')
+	for _, r := range shown {
+		writeRune(&p.line, r)
+	}
+	p.line.WriteByte('"')
+	if shown != s || len(s) < whole && !strings.Contains(s, masked) {
+		fmt.Fprintf(&p.line, " … (%d bytes in all)", whole)
+	}
+}
+
+// window is as much of a text as is looked at: whole words, so that no secret is cut in two
+// and looks like none.
+func window(s string) string {
+	const most = 8 * longestString
+	if len(s) <= most {
+		return s
+	}
+	s = clip(s, most)
+	if end := strings.LastIndexFunc(s, unicode.IsSpace); end >= 0 {
+		return s[:end]
+	}
+	return s
+}
+
+func writeRune(b *strings.Builder, r rune) {
+	switch {
+	case r == '"' || r == '\\':
+		b.WriteByte('\\')
+		b.WriteRune(r)
+	case r == '\n':
+		b.WriteString(`\n`)
+	case r == '\t':
+		b.WriteString(`\t`)
+	case unicode.IsPrint(r):
+		b.WriteRune(r)
+	case r > 0xffff:
+		r1, r2 := utf16.EncodeRune(r)
+		fmt.Fprintf(b, `\u%04x\u%04x`, r1, r2)
+	default:
+		fmt.Fprintf(b, `\u%04x`, r)
+	}
+}
+
+// clip is a text cut after so many bytes, at the end of a character.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// readable is a text that others wrote, as a person may see it: cut, and without what does
+// not print.
+func readable(s string, most int) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, clip(strings.ToValidUTF8(s, string(utf8.RuneError)), most))
+}

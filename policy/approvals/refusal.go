@@ -1,0 +1,73 @@
+package approvals
+
+import (
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// The refusals that are the same for every call.
+var (
+	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "approvals cannot be read or written at the moment"}
+	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "APPROVALS_FULL", RetryAfter: 10 * time.Second,
+		Message: "too many calls of this tenant wait for approval already"}
+	refusedSession = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVAL_DENIED",
+		Message: "calls of this tool were denied for this session"}
+	refusedNames = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID",
+		Message: "a name in the call is longer than 1024 bytes, so that nobody can be asked about it"}
+)
+
+func refusedArguments(err error) *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: "the arguments: " + err.Error()}
+}
+
+func refusedDenied(a *Approval) *call.Refusal {
+	return refused("APPROVAL_DENIED", "this call was denied", a.ID)
+}
+
+// refused is what a call gets whose approval does not let it run.
+func refused(reason, message, id string) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: reason, Message: message,
+		Metadata: map[string]string{"approval": clip(id, longestWord)}}
+}
+
+// refusedState says why an approval in a state cannot be used.
+func refusedState(s State, id string) *call.Refusal {
+	switch s {
+	case Pending:
+		return refused("APPROVAL_PENDING", "the call is not approved yet", id)
+	case Denied:
+		return refused("APPROVAL_DENIED", "the call was denied", id)
+	case Expired:
+		return refused("APPROVAL_EXPIRED", "the approval's time is over", id)
+	case Used:
+		return refused("APPROVAL_USED", "the approval was for one call, which has been made", id)
+	}
+	return refused("APPROVAL_UNKNOWN", "there is no such approval", id)
+}
+
+func refusedMismatch(words []string, id string) *call.Refusal {
+	r := refused("APPROVAL_MISMATCH", "the approval is of another call; these differ: "+strings.Join(words, ", "), id)
+	r.Metadata["differs"] = strings.Join(words, ",")
+	return r
+}
+
+// refusedAnswer says that an approval cannot be answered any more.
+func refusedAnswer(a *Approval) *call.Refusal {
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_NOT_PENDING",
+		Message:  "the approval is " + a.State.String() + ", so that it cannot be answered",
+		Metadata: map[string]string{"approval": a.ID, "state": a.State.String()}}
+}
+
+// refusedUnknown is for who looks for an approval.
+func refusedUnknown(id string) *call.Refusal {
+	r := refusedState(0, id)
+	r.Kind = call.NotFound
+	return r
+}
+
+func refusedRemember(message string) *call.Refusal {
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_NOT_REMEMBERED", Message: message}
+}

@@ -1,0 +1,109 @@
+package approvals
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+)
+
+// Record is an approval as it is stored.
+type Record struct {
+	Approval // the preview only where there is no key
+	Sealed   []byte
+}
+
+// Sum names calls that are the same in some of their words, in a tenant.
+type Sum [sha256.Size]byte
+
+// Draft is an approval that is made unless there is one of the same call.
+type Draft struct {
+	Record          // without state and times
+	CallSum    Sum  // the same for the same call
+	SessionSum *Sum // the same for the calls for which a session's answer holds; nil: the call has no session
+	TTL        time.Duration
+	Most       int // how many of a tenant may be open
+}
+
+// Asked is what a store says to a Draft.
+type Asked struct {
+	Record           // the one that there is, or the new one; only its ID where a session's answer decided
+	New        bool  // it was made now
+	Full       bool  // it could not be made: there are Most
+	Remembered State // what was answered for the session: Approved, Denied, or nothing
+	Left       time.Duration
+}
+
+// Calls is what a store does for calls. Each method is one step, and ends with ctx. A step
+// that fails may have been taken; a token makes sure that to take it twice is to take it once.
+type Calls interface {
+	// Ask finds the approval of the same call that is open, or a denial that holds, or makes one.
+	Ask(ctx context.Context, d *Draft) (Asked, error)
+	// Use makes an approved one used if all words are the same. It answers with what it
+	// was, Approved, when this token has it now, and with ErrMismatch or ErrUnknown.
+	Use(ctx context.Context, w *Words, id, token string) (State, error)
+	// Release undoes a use by this token, and says whether it could.
+	Release(ctx context.Context, tenant, id, token string) (bool, error)
+}
+
+// Reply is an answer as a store gets it.
+type Reply struct {
+	State State // Approved or Denied
+	Answer
+	Token      string
+	TTL        time.Duration // how long it holds
+	SessionTTL time.Duration // how long for a session
+}
+
+// Desk is what a store does for people.
+type Desk interface {
+	// Get answers with ErrUnknown where there is none, or none that can be understood.
+	Get(ctx context.Context, tenant, id string) (Record, error)
+	// State is how one stands, and for how long at most.
+	State(ctx context.Context, tenant, id string) (State, time.Duration, error)
+	// List answers with a page, the newest first, and after what to go on: "" is where to
+	// begin, and that there is no more. A page may be short.
+	List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Record, next string, err error)
+	// Answer answers one that is pending, and says whether it was; the record is as it is then.
+	// ErrNoSession: it was to hold for a session, and the call has none.
+	Answer(ctx context.Context, tenant, id string, r *Reply) (Record, bool, error)
+	// Events are those after one, the oldest first. "" is the last that there is, and answers
+	// with none of them. last is where to go on.
+	Events(ctx context.Context, tenant, after string, most int) (events []RecordEvent, last string, err error)
+}
+
+// RecordEvent is an Event with an approval as it is stored.
+type RecordEvent struct {
+	ID     string
+	Kind   Kind
+	Record Record
+}
+
+// Notice is told to all replicas when something happens to an approval.
+type Notice struct {
+	Tenant, ID string
+	Kind       Kind
+	Session    *Sum // whose answer has changed; nil: no session's
+}
+
+// Store is what replicas share.
+type Store interface {
+	Calls
+	Desk
+	// Follow tells of what happens until ctx ends. It may lose notices, and says with
+	// connected when it may have.
+	Follow(ctx context.Context, told func(Notice), connected func())
+	// Expired is how many approvals it has found to be over, which nobody had before.
+	Expired() int64
+}
+
+// What a Store answers.
+var (
+	ErrUnknown   = errors.New("there is no such approval")
+	ErrNoSession = errors.New("the call has no session for which the answer could hold")
+)
+
+// MismatchError says in which words a call differs from the one that was approved.
+type MismatchError struct{ Words []string }
+
+func (*MismatchError) Error() string { return "the approval is of another call" }

@@ -1,0 +1,64 @@
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Use consumes an approval for a call: of any number of callers, on any replicas, one gets
+// it. The others are refused with what it was (APPROVAL_UNKNOWN, APPROVAL_PENDING,
+// APPROVAL_DENIED, APPROVAL_EXPIRED, APPROVAL_USED), or with APPROVAL_MISMATCH, and which
+// words differ, where it is of another call, which leaves it as it is.
+//
+// Where the store does not say whether it did (APPROVALS_UNAVAILABLE), the call must not
+// run; the approval may be used.
+func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Refusal) {
+	if !isID(id) {
+		return Use{}, k.refused(refusedState(0, id))
+	}
+	id = strings.Clone(id)
+	args, refusal := k.read(r)
+	if refusal != nil {
+		return Use{}, refusal
+	}
+	w := words(r, &args)
+	u := Use{Tenant: w.Tenant, ID: id, token: rand.Text()}
+	was, err := k.store.Use(ctx, &w, id, u.token)
+	var mismatch *MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		return Use{}, k.refused(refusedMismatch(mismatch.Words, id))
+	case errors.Is(err, ErrUnknown):
+		return Use{}, k.refused(refusedState(0, id))
+	case err != nil:
+		return Use{}, k.refused(refusedAway)
+	case was != Approved:
+		return Use{}, k.refused(refusedState(was, id))
+	}
+	k.counted.used.Add(1)
+	return u, nil
+}
+
+// ErrNotUsed is what Release says of an approval that this use does not have.
+var ErrNotUsed = errors.New("the approval is not used by this call")
+
+// Release gives an approval back whose call provably never started. It can be used again
+// if its time is not over.
+func (k *Keeper) Release(ctx context.Context, u Use) error {
+	if u.token == "" {
+		return ErrNotUsed
+	}
+	released, err := k.store.Release(ctx, u.Tenant, u.ID, u.token)
+	switch {
+	case err != nil:
+		return refusedAway
+	case !released:
+		return ErrNotUsed
+	}
+	k.counted.released.Add(1)
+	return nil
+}
