@@ -24,7 +24,7 @@ type Options struct {
 	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
 	Patience time.Duration // most time that one question to the store takes; default 1 s
 
-	Now func() time.Time // default time.Now
+	Now func() time.Time // default time.Now; only differences matter
 }
 
 // lag is how long the store may be silent before its rulings count as stale: several
@@ -42,9 +42,6 @@ func (o *Options) setDefaults() {
 		if *d == 0 {
 			*d = standard
 		}
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 }
 
@@ -73,11 +70,20 @@ func New(o Options) (*Decider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy cache: %w", err)
 	}
-	return &Decider{opts: o, began: o.Now(), cache: c}, nil
+	d := &Decider{opts: o, began: time.Now(), cache: c}
+	if o.Now != nil {
+		d.began = o.Now()
+	}
+	return d, nil
 }
 
 // now is in nanoseconds; only differences matter.
-func (d *Decider) now() int64 { return int64(d.opts.Now().Sub(d.began)) }
+func (d *Decider) now() int64 {
+	if d.opts.Now == nil {
+		return int64(time.Since(d.began)) // which asks for less than time.Now
+	}
+	return int64(d.opts.Now().Sub(d.began))
+}
 
 // Decide says what becomes of c. It runs on a connection's reader: it answers from memory
 // and does not block. Where it is not ok, Ask has to be asked.
@@ -85,8 +91,9 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if d.opts.Store == nil {
 		return decide(ruling{}, d.opts.Source, c.Capability, c.Tool), true
 	}
-	e, ok := d.cache.get(keyOf(c))
-	if !ok || !d.stands(e) {
+	k := keyOf(c)
+	e := d.cache.get(&k)
+	if e == nil || !d.stands(e.until) {
 		return Decision{}, false
 	}
 	decision = decide(e.ruling, d.opts.Source, c.Capability, c.Tool)
@@ -104,17 +111,16 @@ func (d *Decider) Schema(capability, tool string) *toolschema.Schema {
 	return d.opts.Source.Schema(capability, tool)
 }
 
-func keyOf(c *call.Call) key { return key{c.Tenant, c.User, c.Agent, c.Capability, c.Tool} }
-
-// stands says whether a ruling may be taken as it is. While the store is heard it is asked
-// again when its time is over; while it is not, what is known goes on for MaxStale.
-func (d *Decider) stands(e entry) bool {
+// stands says whether a ruling with such an end may be taken as it is. While the store is
+// heard it is asked again when its time is over; while it is not, what is known goes on for
+// MaxStale.
+func (d *Decider) stands(until int64) bool {
 	now := d.now()
 	silent := time.Duration(now - d.heard.Load())
 	if silent > d.opts.MaxStale {
 		return false
 	}
-	return now <= e.until || silent > lag
+	return now <= until || silent > lag
 }
 
 // Ask decides as Decide does where memory knows. Else it waits for the store until ctx
@@ -123,25 +129,27 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 	if decision, known := d.Decide(c); known {
 		return decision, nil
 	}
-	k := keyOf(c).clone()
+	asked := keyOf(c)
+	text := string(asked.append(nil)) // the call's words lie in a connection's buffer
 	epoch := d.cache.epoch()
 	// Who asks after a change does not get what was asked for before it.
-	answer := d.asking.DoChan(strconv.FormatUint(epoch, 10)+k.text(), func() (any, error) { return d.find(k, epoch) })
+	answer := d.asking.DoChan(strconv.FormatUint(epoch, 10)+text, func() (any, error) { return d.find(text, epoch) })
 	select {
 	case <-ctx.Done():
 		return Decision{}, refusedUnknown
 	case r := <-answer:
+		k := parseKey(text)
 		if r.Err != nil {
 			d.counted.failures.Add(1)
-			if e, ok := d.cache.get(k); ok && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
-				decision := decide(e.ruling, d.opts.Source, k.capability, k.tool)
+			if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
+				decision := decide(e.ruling, d.opts.Source, k.Capability, k.Tool)
 				decision.Cached = true
 				return decision, nil
 			}
 			return Decision{}, refusedUnknown
 		}
 		found, _ := r.Val.(ruling)
-		return decide(found, d.opts.Source, k.capability, k.tool), nil
+		return decide(found, d.opts.Source, k.Capability, k.Tool), nil
 	}
 }
 
@@ -152,40 +160,35 @@ var refusedUnknown = &call.Refusal{
 	RetryAfter: time.Second,
 }
 
-// text is the key as one string, in which no two keys look the same.
-func (k key) text() string {
-	return strconv.Quote(k.tenant) + strconv.Quote(k.user) + strconv.Quote(k.agent) + strconv.Quote(k.capability) + strconv.Quote(k.tool)
-}
-
 // find asks the store, and keeps what it says.
-func (d *Decider) find(k key, epoch uint64) (ruling, error) {
+func (d *Decider) find(key string, epoch uint64) (ruling, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
 	defer cancel()
 	d.counted.misses.Add(1)
 	if d.lost.Load() {
 		return ruling{}, errLost
 	}
-	list, found, err := d.look(ctx, k)
+	list, found, err := d.look(ctx, parseKey(key))
 	if err != nil {
 		return ruling{}, err
 	}
 	r := rule(list, found)
 	jitter := 0.8 + 0.4*rand.Float64()
-	d.cache.put(entry{k, r, d.now() + int64(float64(d.opts.TTL)*jitter)}, epoch)
+	d.cache.put(key, r, d.now()+int64(float64(d.opts.TTL)*jitter), epoch)
 	return r, nil
 }
 
 var errLost = errors.New("rules were lost")
 
 // look finds every rule that may be about a call.
-func (d *Decider) look(ctx context.Context, k key) (list []leveled, found []Found, err error) {
-	list, global := names(k.subject(), k.capability, k.tool)
+func (d *Decider) look(ctx context.Context, k Key) (list []leveled, found []Found, err error) {
+	list, global := names(k.Subject, k.Capability, k.Tool)
 	plain := make([]Name, len(list))
 	for i := range list {
 		plain[i] = list[i].Name
 	}
 	if global > 0 {
-		if found, err = d.ask(ctx, k.tenant, plain[:global]); err != nil {
+		if found, err = d.ask(ctx, k.Tenant, plain[:global]); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -12,5 +12,8 @@
 // What the store is not heard of any more is served for a stated time and then refused;
 // what was never known is refused at once. A rule that cannot be understood blocks.
 //
+// The cache is read by every call (cache.go, part.go, entry.go): without a lock, and from two
+// places in memory. Who changes it takes one.
+//
 // It knows neither backends nor bytes: it sees who calls and which tool, never arguments.
 package policy

@@ -151,6 +151,9 @@ func TestExplain(t *testing.T) {
 
 func newDecider(t testing.TB, o policy.Options) *policy.Decider {
 	t.Helper()
+	if o.Entries == 0 {
+		o.Entries = 16 * 16 // as there are many
+	}
 	d, err := policy.New(o)
 	if err != nil {
 		t.Fatal(err)

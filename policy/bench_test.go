@@ -1,0 +1,70 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// BenchmarkDecide is a decision that memory knows, with a full cache: for the same hundred
+// callers, for some more often than for others, and for any. A call's words are where the
+// gateway would just have read them, so that what is waited for is the cache's own memory.
+func BenchmarkDecide(b *testing.B) {
+	const entries = 100_000
+	d, err := policy.New(policy.Options{Store: &memory{}, Source: said{call.Allow, policy.Fleet, false}, TTL: time.Hour, Entries: entries})
+	if err != nil {
+		b.Fatal(err)
+	}
+	callOf := func(i int) call.Call {
+		return call.Call{Tenant: fmt.Sprint("tenant-", i%100), User: fmt.Sprintf("user-%06d", i), Capability: "weather", Tool: "get_current_weather"}
+	}
+	for i := range entries {
+		d.Confirmed()
+		c := callOf(i)
+		if _, refusal := d.Ask(b.Context(), &c); refusal != nil {
+			b.Fatal(refusal)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(random, 1.1, 1, entries-1)
+	for _, order := range []struct {
+		name string
+		next func() int
+	}{
+		{"hot", func() int { return entries - 1 - random.IntN(100) }},
+		{"zipf", func() int { return entries - 1 - int(zipf.Uint64()) }},
+		{"uniform", func() int { return random.IntN(entries) }},
+	} {
+		b.Run(order.name, func(b *testing.B) {
+			var batch [64]call.Call
+			var took time.Duration
+			unknown, n := 0, 0
+			for ; n < b.N; n += len(batch) {
+				for i := range batch {
+					batch[i] = callOf(order.next())
+				}
+				d.Confirmed()
+				began := time.Now()
+				for i := range batch {
+					if _, ok := d.Decide(&batch[i]); !ok {
+						unknown++
+					}
+				}
+				took += time.Since(began)
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(n), "ns/decision")
+			b.ReportMetric(100*float64(unknown)/float64(n), "%unknown")
+		})
+	}
+	c := callOf(entries - 7)
+	b.Run("allocations", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			d.Decide(&c)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// part is a share of the cache: a list of entries by age, and in front of it what finds
+// them, which readers look at without a lock.
+//
+//	get ──► bucket ──► entry and its key        two places in memory
+//	          │ full
+//	          └─────► list, under the lock
+type part struct {
+	buckets []bucket // a power of two
+
+	mu   sync.RWMutex // held to change anything
+	size int
+	list *simplelru.LRU[uint64, *entry] // by hash: of two keys with one hash the later is known
+}
+
+// bucket has pointers to some entries of those whose hash leads here. It fills a cache line.
+type bucket struct {
+	entries [5]atomic.Pointer[entry]
+	tags    [5]atomic.Uint32 // the other half of an entry's hash
+	hidden  atomic.Int32     // further entries, which only the list has
+}
+
+func newPart(size int) (*part, error) {
+	p := &part{buckets: make([]bucket, bucketsFor(size)), size: size}
+	list, err := simplelru.NewLRU(size, func(_ uint64, e *entry) { p.unlink(e) })
+	p.list = list
+	return p, err
+}
+
+func (p *part) bucket(hash uint64) *bucket { return &p.buckets[hash/parts%uint64(len(p.buckets))] }
+
+// get finds an entry, which must not be changed.
+func (p *part) get(hash uint64, key []byte) *entry {
+	b := p.bucket(hash)
+	e := b.get(hash, key)
+	if e == nil && b.hidden.Load() > 0 {
+		e = p.find(hash, key)
+	}
+	if e != nil && !e.used.Load() {
+		e.used.Store(true)
+	}
+	return e
+}
+
+func (b *bucket) get(hash uint64, key []byte) *entry {
+	for i := range b.tags {
+		if b.tags[i].Load() == tagOf(hash) {
+			if e := b.entries[i].Load(); e != nil && e.is(key) {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
+
+// find looks where everything is.
+func (p *part) find(hash uint64, key []byte) *entry {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if e, ok := p.list.Peek(hash); ok && e.is(key) {
+		return e
+	}
+	return nil
+}
+
+// chances is how many entries that were used are passed over for one that was not.
+const chances = 8
+
+// put adds an entry, for which the oldest goes where there is no room. One that was used
+// since it was last the oldest is young again.
+func (p *part) put(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list.Remove(e.hash)
+	for range chances {
+		hash, oldest, ok := p.list.GetOldest()
+		if !ok || p.list.Len() < p.size || !oldest.used.Swap(false) {
+			break
+		}
+		p.list.Get(hash)
+	}
+	p.list.Add(e.hash, e)
+	p.link(e)
+}
+
+// link lets readers find an entry.
+func (p *part) link(e *entry) {
+	b := p.bucket(e.hash)
+	for i := range b.entries {
+		if b.entries[i].Load() == nil {
+			b.entries[i].Store(e) // who still sees the tag before compares the key
+			b.tags[i].Store(tagOf(e.hash))
+			return
+		}
+	}
+	e.hidden = true
+	b.hidden.Add(1)
+}
+
+func (p *part) unlink(e *entry) {
+	b := p.bucket(e.hash)
+	if e.hidden {
+		b.hidden.Add(-1)
+		return
+	}
+	for i := range b.entries {
+		if b.entries[i].Load() == e {
+			b.entries[i].Store(nil)
+			return
+		}
+	}
+}
+
+// remove takes away the entries with such keys.
+func (p *part) remove(such func(key string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.list.Values() {
+		if such(e.key()) {
+			p.list.Remove(e.hash)
+		}
+	}
+}
+
+func (p *part) len() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.list.Len()
+}
