@@ -19,7 +19,7 @@ func registrySettings(cfg *config.Config) registry.Settings {
 		Rules: registry.Rules{
 			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities, Allow: cfg.Registration.Allow,
 			MinTTL: cfg.Registration.MinTTL, MaxTTL: time.Hour,
-			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability,
+			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability, Manifests: cfg.Registration.Manifests,
 		},
 	}
 	for i := range cfg.Fleets {

@@ -29,6 +29,7 @@ type plan struct {
 type planner struct {
 	ejected ejections
 	limits  *router.Limits
+	brought brought
 	fleets  map[string]*plannedFleet // by capability
 }
 
@@ -53,9 +54,13 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	}
 	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
+	p.brought.begin()
 	for _, from := range fleetsFor(s.cfg, members) {
 		secure, m := s.backends[from.TLS], s.manifests[from.Manifest]
 		dynamic := membersOf(members, from.Capability)
+		if from.Manifest == "" {
+			m = p.brought.of(dynamic)
+		}
 		f := p.fleets[from.Capability]
 		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) || f.from != from && !reflect.DeepEqual(f.from, from) {
 			f = newPlannedFleet(from, m, dynamic, secure)
@@ -69,6 +74,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		}
 	}
 	p.fleets = fleets
+	p.brought.end()
 	return next
 }
 

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/router"
 )
@@ -45,6 +48,55 @@ func TestPlanTakesMembers(t *testing.T) {
 		if n := len(next.routes.Fleets[i].Backends); n != 1 {
 			t.Errorf("fleet %d has %d backends", i, n)
 		}
+	}
+}
+
+// What a manifest that backends bring says is the fleet's, where the file says nothing and names none.
+func TestPlanTakesManifests(t *testing.T) {
+	t.Parallel()
+	texts := map[registry.Sum]string{}
+	bring := func(capability string, concurrent int) registry.Member {
+		m := registry.NewManifest(fmt.Sprintf("id: %s\nimage: i\nsharing: {mode: shared, max_concurrent: %d}\nresources: {max_cpu_seconds: 7}\n", capability, concurrent))
+		texts[m.Sum] = m.Text
+		return registry.Member{Capability: capability, Manifest: m.Sum}
+	}
+	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] }, log: slog.New(slog.DiscardHandler)}}
+	s := settingsOf(3, 0)
+	s.cfg.Fleets[1].Manifest = "own"
+	s.manifests = map[string]*manifest.Manifest{"own": {}}
+	s.cfg.Fleets[2].Limit.MaxConcurrent, s.cfg.Fleets[2].Own.MaxConcurrent = 5, true
+	members := []registry.Member{bring("another", 1), bring("capability-00000", 2), bring("capability-00000", 3), bring("capability-00000", 3), bring("capability-00001", 4), bring("capability-00002", 4)}
+	for i := range members {
+		members[i].Addr = fmt.Sprintf("10.9.9.%d:1", i)
+	}
+	type limits struct {
+		calls    int
+		deadline time.Duration
+	}
+	plan := func() (got []limits) {
+		for _, f := range p.plan(s, members).routes.Fleets {
+			got = append(got, limits{f.Limit.PerBackend, f.Deadlines.Default})
+		}
+		return got
+	}
+	want := []limits{{3, 7 * time.Second}, {0, 2 * time.Minute}, {5, 7 * time.Second}, {1, 7 * time.Second}}
+	if got := plan(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	before := p.fleets["capability-00000"]
+	if plan(); p.fleets["capability-00000"] != before {
+		t.Error("a fleet changed of which nothing did")
+	}
+	members[2].Manifest = registry.Sum{} // each of the others has one vote
+	least := min(members[1].Manifest.String(), members[3].Manifest.String())
+	want[0].calls = map[string]int{members[1].Manifest.String(): 2, members[3].Manifest.String(): 3}[least]
+	if got := plan(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	clear(texts)
+	members = members[:1] // what is in force needs its text no more
+	if got := plan(); !slices.Equal(got[2:], []limits{{5, 2 * time.Minute}, want[3]}) || len(p.brought.now) != 1 {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/internal/manifest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -44,6 +45,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc or live")
 	ttl := fs.Duration("ttl", 30*time.Second, "it is forgotten when it was not renewed for this `duration`")
 	weight := fs.Int("weight", 100, "`share` of calls, against the other backends', 0 to 10000; 0: no new calls")
+	file := fs.String("manifest", "", "`file` of the capability's manifest.yaml, for a gateway that takes it from backends (registration.manifests)")
 	limit := fs.Int("max-concurrent", 0, "`calls` that it takes at once, of all gateways together; 0: as the fleet has it")
 	if status, ok := parseOnlyFlags(fs, args, registerUsage, std); !ok {
 		return status
@@ -61,6 +63,12 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	if conn != nil {
 		defer func() { _ = conn.Close() }()
 	}
+	if err == nil && *file != "" {
+		if req.Manifest, err = manifestFor(req.GetCapability(), *file); err != nil {
+			fmt.Fprintf(std.err, "capgate register: %v\n", err)
+			return exitRefused
+		}
+	}
 	if err != nil {
 		return wrongLine(fs, err, std)
 	}
@@ -74,6 +82,20 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 		return exitTransport
 	}
 	return 0
+}
+
+// manifestFor is the text of a file that is a capability's manifest.
+func manifestFor(capability, file string) (string, error) {
+	files := prints{}
+	data, err := files.read(file)
+	if err != nil {
+		return "", err
+	}
+	m, err := manifest.Parse(file, data)
+	if err == nil && m.ID != capability {
+		err = fmt.Errorf("%s: id: it is of the capability %s, and not of %s", file, m.ID, capability)
+	}
+	return string(data), err
 }
 
 // exitRefused is the exit status when a gateway refuses for good.

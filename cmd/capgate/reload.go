@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/strictyaml"
 	"github.com/capgate/capgate/router"
 )
@@ -37,8 +38,9 @@ type reloader struct {
 }
 
 func newReloader(p *process, s *settings) *reloader {
+	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
-		process: p, planner: planner{ejected: p.ejections, limits: p.limits}, wake: make(chan struct{}, 1),
+		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
 		started: s.cfg, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
@@ -76,7 +77,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.limits = router.NewLimits(p.sharedLimits())
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
-	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge})
+	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge, Manifest: registration.ReadManifest})
 	metrics.WatchRegistry(registryStats(p.registry))
 	first := p.reloader.planner.plan(s, nil)
 	table, err := router.NewTable(first.routes, nil)

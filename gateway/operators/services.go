@@ -19,24 +19,31 @@ import (
 // maxRequest bounds a request, in bytes.
 const maxRequest = 16 << 10
 
+// Large is a method whose requests may be longer than others'.
+type Large struct {
+	Method  string // /package.Service/Method
+	Pattern string // of its JSON
+	Bytes   int    // more than others: of what makes it large, before JSON escapes it
+}
+
 // Service is one gRPC service of the operators' port, which is JSON too.
 type Service struct {
 	GRPC     func(*grpc.Server)
 	JSON     func(context.Context, *runtime.ServeMux) error
 	Patterns []string // of its JSON, as http.ServeMux has them
+	Large    []Large
 }
 
 // Services are gRPC services and their JSON. It has nothing to close.
 type Services struct {
 	grpc     *grpc.Server
-	json     http.Handler
-	patterns []string
+	patterns map[string]http.Handler
 }
 
 // NewServices serves some services. status and httpStatus are the gateway's tables of gRPC
 // codes for refusals, and of HTTP statuses for these.
 func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int, all ...Service) (*Services, error) {
-	s := &Services{grpc: grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest))}
+	s := &Services{grpc: grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest)), patterns: map[string]http.Handler{}}
 	// What has no details is no refusal of a server's: the request could not be read.
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
@@ -51,22 +58,30 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
 	)
+	own := http.NewCrossOriginProtection() // an operator's browser may show others' pages
 	for _, service := range all {
 		service.GRPC(s.grpc)
 		if err := service.JSON(context.Background(), mux); err != nil {
 			return nil, fmt.Errorf("register the routes of %v: %w", service.Patterns, err)
 		}
-		s.patterns = append(s.patterns, service.Patterns...)
+		for _, pattern := range service.Patterns {
+			s.patterns[pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest))
+		}
+		for _, l := range service.Large {
+			server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest + l.Bytes))
+			service.GRPC(server)
+			s.patterns["POST "+l.Method] = server
+			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))) // a byte may have a backslash
+		}
 	}
 	reflection.Register(s.grpc)
-	s.json = http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxRequest)) // an operator's browser may show others' pages
 	return s, nil
 }
 
 // Mount adds what the services answer to a mux.
 func (s *Services) Mount(mux *http.ServeMux) {
-	for _, p := range s.patterns {
-		mux.Handle(p, s.json)
+	for p, handler := range s.patterns {
+		mux.Handle(p, handler)
 	}
 	for service := range s.grpc.GetServiceInfo() {
 		mux.Handle("POST /"+service+"/", s.grpc)

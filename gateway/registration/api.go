@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -27,6 +28,11 @@ func New(r Registry, toStatus func(*call.Refusal) *status.Status) operators.Serv
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
 			return capgatepb.RegisterRegistryHandlerServer(ctx, mux, s)
 		},
-		Patterns: []string{"POST /v1/registrations", "POST /v1/registrations:withdraw"},
+		Patterns: []string{"POST /v1/registrations:withdraw"},
+		Large: []operators.Large{{
+			Method:  capgatepb.Registry_RegisterBackend_FullMethodName,
+			Pattern: "POST /v1/registrations",
+			Bytes:   manifest.MaxBytes,
+		}},
 	}
 }

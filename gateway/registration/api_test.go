@@ -31,8 +31,8 @@ type port struct {
 
 func serve(t *testing.T) *port {
 	t.Helper()
-	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 2, MaxPerFleet: 2}
-	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules}, registry.Options{})}
+	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 2, MaxPerFleet: 2, Manifests: true}
+	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules}, registry.Options{Manifest: registration.ReadManifest})}
 	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	return p
@@ -155,7 +155,7 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/registrations", "[]", nil, 400},
 		{"/v1/registrations", `{"capability": "weather", "adr": "10.0.0.7:1"}`, nil, 400},
 		{"/v1/registrations", `{"ttl": "soon"}`, nil, 400},
-		{"/v1/registrations", `{"zone": "` + strings.Repeat("z", 20<<10) + `"}`, nil, 400},
+		{"/v1/registrations:withdraw", `{"addr": "` + strings.Repeat("z", 20<<10) + `"}`, nil, 400},
 		{"/v1/registrations", good, []string{"Sec-Fetch-Site", "cross-site"}, 403}, // another page in an operator's browser
 		{"/v1/registrations:renew", good, nil, 404},
 		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 505}, // over HTTP/1.1

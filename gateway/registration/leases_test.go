@@ -38,4 +38,6 @@ func (*leases) Read(context.Context, string) (registry.Reading, error) {
 	return registry.Reading{Unchanged: true}, nil
 }
 
+func (*leases) Manifest(context.Context, registry.Sum) (string, error) { return "", nil }
+
 func (*leases) Follow(ctx context.Context, _ func()) { <-ctx.Done() }

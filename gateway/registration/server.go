@@ -37,6 +37,7 @@ func (s *server) RegisterBackend(ctx context.Context, req *capgatepb.RegisterBac
 	g := registry.Registration{
 		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,
 		Zone: req.GetZone(), Session: req.GetSession(), Dialect: dialect, MaxConcurrent: int(req.GetMaxConcurrent()),
+		Manifest: registry.NewManifest(req.GetManifest()),
 	}
 	if req.Ttl != nil {
 		g.TTL = req.GetTtl().AsDuration()

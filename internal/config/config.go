@@ -73,6 +73,7 @@ type Registration struct {
 	Allow            []netip.Prefix // allow: addresses that may be registered although they are loopback, link-local, cloud metadata, multicast or reserved; IP addresses or prefixes; default none
 	Capabilities     []string       // capabilities: patterns, where * stands for anything, of capabilities without a fleet that may be registered, and then get one with every default; default none
 	Policy           call.Verdict   // policy: of these capabilities, as a fleet's; default block
+	Manifests        bool           // manifests: true lets a backend bring the manifest of its capability, which says what the tools are and recommends policies, for fleets that name none; default false, and who brings one is refused
 	MinTTL           time.Duration  // min_ttl: of a lease, 1s to 1h; default 5s
 	Max              int            // max: registrations in all, 0 to 100000; default 10000
 	MaxPerCapability int            // max_per_capability: registrations of one capability, 0 to 100000; default 1000

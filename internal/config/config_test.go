@@ -26,7 +26,7 @@ zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
-registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, min_ttl: 1s, max: 7, max_per_capability: 3}
+registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
 policies: {cache: 1000, ttl: 10s, max_stale: 2m}
 log: {level: debug, format: text}
 fleets:
@@ -71,7 +71,7 @@ fleets:
 		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
-			Capabilities: []string{"gen-*"}, Policy: call.Ask, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
+			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
 		},
 		Policies: config.Policies{Enabled: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
 		Fleets: []config.Fleet{{
@@ -212,14 +212,14 @@ func TestParseErrors(t *testing.T) {
 			`f:5: fleets[0].backends[1].addr: dns:///b:1 is given twice`, `f:6: fleets[0].backends[2].addr: write three slashes, as in dns:///b:1`}},
 		"dns": {"dns: {server: localhost, resolve: 2h}\n" + fleet, []string{
 			`f:1: dns.server: "localhost" is not a server; write ip:port`, `f:1: dns.resolve: 2h0m0s is too long; it must be at most 1h0m0s`}},
-		"registration": {"registration:\n  allow: [127.0.0.1/8, loopback, '::ffff:1.2.3.4']\n  capabilities: ['a[']\n  min_ttl: 10ms\n  max: -1\n  ttl: 1s\n" + fleet, []string{
+		"registration": {"registration:\n  allow: [127.0.0.1/8, loopback, '::ffff:1.2.3.4']\n  capabilities: ['a[']\n  min_ttl: 10ms\n  max: -1\n  ttl: 1s\n  manifests: maybe\n" + fleet, []string{
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`, `f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`, `f:3: registration.capabilities[0]: "a[" is not a pattern`, `f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
-			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`}},
+			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`, `f:7: registration.manifests: "maybe" is not possible`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  validate_arguments: true\n", []string{
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
-			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest`,
+			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; or registration.manifests`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`, `f:8: fleets[0].tls: cert_file and key_file belong`}},
 		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
 		"dialect":  {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},

@@ -28,7 +28,14 @@ type parser struct {
 	strictyaml.Reader
 	config       *Config
 	capabilities map[string]int    // capability → line of its fleet
+	wanting      []wanting         // of the fleets that name no manifest
 	services     map[string]string // gRPC service → path where it was given first
+}
+
+// wanting is a field of a fleet that needs a manifest, which does something for it.
+type wanting struct {
+	at   strictyaml.Place
+	does string
 }
 
 func (p *parser) top(at strictyaml.Place) {
@@ -50,6 +57,11 @@ func (p *parser) top(at strictyaml.Place) {
 	})
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
+	}
+	for _, w := range p.wanting {
+		if !c.Registration.Manifests {
+			p.Fail(w.at, "needs a manifest, which %s; or registration.manifests, so that backends bring it", w.does)
+		}
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
 		p.Missing(at, "fleets", "at least one fleet is needed")

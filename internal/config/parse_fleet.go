@@ -45,7 +45,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 		p.Missing(at, "backends", "needed: host:port or dns:///host:port each; [] where all register themselves")
 	}
 	if f.Validate && f.Manifest == "" {
-		p.Fail(at.Child("validate_arguments"), "needs a manifest, which has the schemas of the tools")
+		p.wanting = append(p.wanting, wanting{at.Child("validate_arguments"), "has the schemas of the tools"})
 	}
 	p.config.Fleets = append(p.config.Fleets, f)
 }

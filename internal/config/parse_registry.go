@@ -37,6 +37,7 @@ func (p *parser) registration(at strictyaml.Place) {
 		"allow":              p.List(p.allowed),
 		"capabilities":       p.List(p.pattern),
 		"policy":             p.verdict(&r.Policy),
+		"manifests":          p.Boolean(&r.Manifests),
 		"min_ttl":            p.DurationUpTo(&r.MinTTL, time.Second, time.Hour),
 		"max":                p.Integer(&r.Max, 0, 100_000),
 		"max_per_capability": p.Integer(&r.MaxPerCapability, 0, 100_000),

@@ -65,7 +65,7 @@ func (p *Probe) Get(ctx context.Context, key string) (value string, err error) {
 // Malformed counts.
 func (p *Probe) Malformed(key string) { p.malformed(key) }
 
-// Keys are the names of the registrations' keys: leases, ends, ended, state.
+// Keys are the names of the registrations' keys: leases, ends, ended, state, manifests.
 func (r *Registrations) Keys() []string { return r.keys() }
 
 // Do sends commands.

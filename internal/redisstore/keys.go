@@ -9,7 +9,8 @@ import "strings"
 //	{registry}:leases         hash     none       "capability addr" → lease, TTL in ms, JSON of one registration
 //	{registry}:ends           sorted   none       the same fields by when they end, ms
 //	{registry}:ended          sorted   none       fields that ended in the last two minutes, by when, ms
-//	{registry}:state          hash     none       epoch and version of leases; when they were swept, ms
+//	{registry}:state          hash     none       epoch and version of leases; when they were swept, and manifests tidied, ms
+//	{registry}:manifests      hash     none       SHA-256 → text of a manifest that leases name; deleted within a minute or so after the last of them
 //	{health}:roll             sorted   24h        live replicas by the time of their last beat; the dead are taken off
 //	{health}:digests          hash     24h        when each of them beat last, and what it says of its probes
 //	{health}:epoch            string   24h        changes when the roll was lost

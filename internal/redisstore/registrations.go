@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/registry"
 )
@@ -36,6 +38,7 @@ type registration struct {
 	Session       string           `json:"session,omitempty"`
 	Dialect       string           `json:"dialect,omitempty"`
 	MaxConcurrent int              `json:"max_concurrent,omitempty"`
+	Manifest      string           `json:"manifest,omitempty"` // SHA-256 of its text, hexadecimal; scripts look for it
 }
 
 // Register implements registry.Leases.
@@ -44,8 +47,15 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 	if err != nil {
 		return err
 	}
-	answer, err := r.run(ctx, registerScript, r.keys(), r.channel("registry"), r.epoch,
-		fieldOf(g.Key()), value, g.TTL.Milliseconds(), g.Lease, renew, most).Text()
+	register := func(sum, text string) (string, error) {
+		return r.run(ctx, registerScript, r.keys(), r.channel("registry"), r.epoch,
+			fieldOf(g.Key()), value, g.TTL.Milliseconds(), g.Lease, renew, most, sum, text, registry.MaxManifests).Text()
+	}
+	sum := sumOf(g)
+	answer, err := register(sum, "")
+	if err == nil && answer == "manifest" { // which is not there yet
+		answer, err = register(sum, g.Manifest.Text)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -53,8 +63,24 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 		return registry.ErrSuperseded
 	case answer == "full":
 		return registry.ErrFull
+	case answer == "manifests full":
+		return registry.ErrManifests
+	case answer != "registered":
+		return errors.New("the script that registers answers what cannot be")
 	}
 	return nil
+}
+
+// Manifest implements registry.Leases.
+func (r *Registrations) Manifest(ctx context.Context, sum registry.Sum) (text string, err error) {
+	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
+		text, err = c.HGet(ctx, r.keys()[4], sum.String()).Result()
+		return err
+	})
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	return text, err
 }
 
 // Withdraw implements registry.Leases.
@@ -110,7 +136,7 @@ func (r *Registrations) Follow(ctx context.Context, changed func()) {
 // keys are those of all scripts, in their order.
 func (r *Registrations) keys() []string {
 	t := tag{"registry"}
-	return []string{r.key(t, "leases"), r.key(t, "ends"), r.key(t, "ended"), r.key(t, "state")}
+	return []string{r.key(t, "leases"), r.key(t, "ends"), r.key(t, "ended"), r.key(t, "state"), r.key(t, "manifests")}
 }
 
 func fieldOf(k registry.Key) string { return k.Capability + " " + k.Addr }
@@ -124,11 +150,19 @@ func keyOf(field any) (registry.Key, bool) {
 // encodeRegistration makes lease, TTL in milliseconds and the rest as JSON, each on a line, so
 // that scripts can read the first two.
 func encodeRegistration(g *registry.Registration) (string, error) {
-	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Dialect.String(), g.MaxConcurrent})
+	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Dialect.String(), g.MaxConcurrent, sumOf(g)})
 	if err != nil {
 		return "", fmt.Errorf("registration: %w", err)
 	}
 	return g.Lease + "\n" + strconv.FormatInt(g.TTL.Milliseconds(), 10) + "\n" + string(rest), nil
+}
+
+// sumOf is what the manifest of a registration is known by, "" for none.
+func sumOf(g *registry.Registration) string {
+	if g.Manifest.Sum == (registry.Sum{}) {
+		return ""
+	}
+	return g.Manifest.Sum.String()
 }
 
 func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
@@ -146,10 +180,16 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 	if json.Unmarshal([]byte(lines[2]), &rest) != nil {
 		return g, false
 	}
+	var brings registry.Manifest
+	if rest.Manifest != "" {
+		if brings.Sum, ok = registry.ParseSum(rest.Manifest); !ok {
+			return g, false
+		}
+	}
 	dialect, ok := call.ParseDialect(rest.Dialect)
 	return registry.Registration{
 		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone, Session: rest.Session,
-		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, TTL: time.Duration(ttl) * time.Millisecond, Lease: lines[0],
+		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, Manifest: brings, TTL: time.Duration(ttl) * time.Millisecond, Lease: lines[0],
 	}, ok
 }
 
@@ -159,7 +199,7 @@ const silence = 15 * time.Second
 
 // registrationsLua begins all scripts. now is in milliseconds.
 const registrationsLua = `
-local leases, ends, ended, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local leases, ends, ended, state, manifests = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local function changed()
@@ -169,13 +209,42 @@ local function changed()
 end
 `
 
+// manifestsLua has what keeps manifests, of which leases name the sums in their JSON: tidy
+// deletes those that none names. It looks at all leases, so it is for once in a while.
+const manifestsLua = `
+local function tidy()
+  if redis.call('HLEN', manifests) == 0 then return end
+  local named = {}
+  for _, value in ipairs(redis.call('HVALS', leases)) do
+    named[string.match(value, '"manifest":"(%x+)"') or ''] = true
+  end
+  for _, sum in ipairs(redis.call('HKEYS', manifests)) do
+    if not named[sum] then redis.call('HDEL', manifests, sum) end
+  end
+end
+local function size()
+  local n = 0
+  for _, sum in ipairs(redis.call('HKEYS', manifests)) do n = n + redis.call('HSTRLEN', manifests, sum) end
+  return n
+end
+`
+
 // registerScript renews without a notice: nobody else has to know.
-var registerScript = newScript(registrationsLua + `
+var registerScript = newScript(registrationsLua + manifestsLua + `
 local field, value, ttl, lease, renew, most = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
 local old = redis.call('HGET', leases, field)
+local sum, text, room = ARGV[9], ARGV[10], tonumber(ARGV[11])
 local holder = old and string.match(old, '^([^\n]*)\n')
 if renew == '1' and holder and holder ~= lease then return 'superseded' end
 if not old and redis.call('HLEN', leases) >= most then return 'full' end
+if sum ~= '' and redis.call('HEXISTS', manifests, sum) == 0 then
+  if text == '' then return 'manifest' end
+  if size() + #text > room then
+    tidy()
+    if size() + #text > room then return 'manifests full' end
+  end
+  redis.call('HSET', manifests, sum, text)
+end
 redis.call('ZADD', ends, now + ttl, field)
 if old ~= value then
   redis.call('HSET', leases, field, value)
@@ -201,7 +270,7 @@ return 'ended'
 // readScript ends leases first, twice a second at most. It notes when it did, and ends none
 // where that cannot be written: who cannot write could not have renewed either. Where the
 // last note is old, or there is none, leases get their time anew.
-var readScript = newScript(registrationsLua + `
+var readScript = newScript(registrationsLua + manifestsLua + `
 local since, silence = ARGV[3], tonumber(ARGV[4])
 local function sweep()
   local last = tonumber(redis.call('HGET', state, 'swept') or '')
@@ -228,6 +297,11 @@ local function sweep()
     end
   end
   redis.call('ZREMRANGEBYSCORE', ended, '-inf', now - 120000)
+  local tidied = tonumber(redis.call('HGET', state, 'tidied') or '')
+  if not tidied or now < tidied or now - tidied > 60000 then
+    redis.call('HSET', state, 'tidied', now)
+    tidy()
+  end
   if over then changed() end
 end
 sweep()

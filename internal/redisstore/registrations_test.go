@@ -171,24 +171,25 @@ func TestRegistrationsMalformed(t *testing.T) {
 		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 			return errors.Join(
 				c.HSet(ctx, keys[0], "x", "", "weather a:1", "l\n1", "weather b:1", "l\nx\n{}", "weather c:1", "l\n1\n[]", "weather d:1", "l\n-1\n{}",
-					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1", "l\n1000\n{\"pinned\":[\"10.0.0.7\"]}", "weather g:1", "\x00\xff").Err(),
+					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1", "l\n1000\n{\"pinned\":[\"10.0.0.7\"]}", "weather g:1", "\x00\xff",
+					"weather h:1", "l\n1000\n{\"manifest\":\"0\"}").Err(),
 				c.HIncrBy(ctx, keys[3], "version", 1).Err(), c.ZAdd(ctx, keys[2], redis.Z{Score: 9e15, Member: "nonsense"}).Err())
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := reading(t, r, before.Version)
-		if got.Unchanged || len(got.Live) != 1 || got.Malformed != 8 || len(got.Ended) > 0 {
+		if got.Unchanged || len(got.Live) != 1 || got.Malformed != 9 || len(got.Ended) > 0 {
 			t.Errorf("%+v", got)
 		}
-		if n := s.Stats().Malformed; n != 8 {
+		if n := s.Stats().Malformed; n != 9 {
 			t.Errorf("%d counted", n)
 		}
 		// Whoever holds the address can have it.
 		if err := r.Register(t.Context(), registration("g:1", "l2"), true, 9); err != nil {
 			t.Error(err)
 		}
-		if got := reading(t, r, got.Version); len(got.Live) != 2 || got.Malformed != 7 {
+		if got := reading(t, r, got.Version); len(got.Live) != 2 || got.Malformed != 8 {
 			t.Errorf("%+v", got)
 		}
 	})

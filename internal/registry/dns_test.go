@@ -33,6 +33,11 @@ func run(t *testing.T, leases registry.Leases, s registry.Settings) *world {
 
 func runPolling(t *testing.T, leases registry.Leases, s registry.Settings, poll time.Duration) *world {
 	t.Helper()
+	return runWith(t, leases, s, registry.Options{Poll: poll})
+}
+
+func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o registry.Options) *world {
+	t.Helper()
 	var mu sync.Mutex
 	n := 0
 	w := &world{changed: make(chan struct{}, 1)}
@@ -41,7 +46,7 @@ func runPolling(t *testing.T, leases registry.Leases, s registry.Settings, poll 
 		defer mu.Unlock()
 		return n
 	}
-	w.Registry = registry.New(leases, s, registry.Options{Poll: poll, Changed: func() {
+	o.Changed = func() {
 		mu.Lock()
 		n++
 		mu.Unlock()
@@ -49,7 +54,8 @@ func runPolling(t *testing.T, leases registry.Leases, s registry.Settings, poll 
 		case w.changed <- struct{}{}:
 		default:
 		}
-	}})
+	}
+	w.Registry = registry.New(leases, s, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -9,6 +9,9 @@
 // resolved keeps its last addresses, and while the store of the leases is away, or has
 // come back empty, what is known stays.
 //
+// A backend may bring the manifest of its capability (manifests.go). Here that is a text that all
+// who bring it have in common; what it says is read elsewhere.
+//
 // What registers itself is not trusted with every address (forbidden.go): host names
 // are resolved once, here, and only the addresses that were looked at are ever dialled.
 package registry

@@ -68,18 +68,27 @@ func (r *Registry) read(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	if r.absorb(&got, err, writes) {
+		r.fetch(reading)
+		nudge(r.dirty)
+	}
+}
+
+// absorb takes in what the store said after so many writes of this replica, and whether it
+// said anything.
+func (r *Registry) absorb(got *Reading, err error, writes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
 		r.away(err)
-		return
+		return false
 	}
 	r.back()
 	if !got.Unchanged {
-		r.take(&got, writes)
+		r.take(got, writes)
 	}
 	r.forget()
-	nudge(r.dirty)
+	return true
 }
 
 // away notes that the store does not answer. What it lost before is not missed on until it

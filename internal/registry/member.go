@@ -33,6 +33,7 @@ type Member struct {
 	Session       string       // not empty: it serves this session alone
 	Dialect       call.Dialect // Auto: as the fleet has it
 	MaxConcurrent int          // calls at once, over all replicas; 0: no limit of its own
+	Manifest      Sum          // that it brings, and that may count; its text is Registry.Manifest
 	Source        Source
 }
 

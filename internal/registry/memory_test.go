@@ -17,6 +17,7 @@ type memory struct {
 	silent   bool
 	leases   map[registry.Key]leased
 	ended    map[registry.Key]time.Time
+	texts    map[registry.Sum]string
 	followed map[chan struct{}]bool
 }
 
@@ -28,7 +29,7 @@ type leased struct {
 var errSilent = errors.New("silence")
 
 func newMemory() *memory {
-	return &memory{leases: map[registry.Key]leased{}, ended: map[registry.Key]time.Time{}, followed: map[chan struct{}]bool{}}
+	return &memory{leases: map[registry.Key]leased{}, ended: map[registry.Key]time.Time{}, texts: map[registry.Sum]string{}, followed: map[chan struct{}]bool{}}
 }
 
 func (m *memory) Register(_ context.Context, g *registry.Registration, renew bool, most int) error {
@@ -43,7 +44,12 @@ func (m *memory) Register(_ context.Context, g *registry.Registration, renew boo
 	case !exists && len(m.leases) >= most:
 		return registry.ErrFull
 	}
-	m.leases[g.Key()] = leased{*g, time.Now().Add(g.TTL)}
+	if text := g.Manifest.Text; text != "" {
+		m.texts[g.Manifest.Sum] = text
+	}
+	kept := *g
+	kept.Manifest.Text = ""
+	m.leases[g.Key()] = leased{kept, time.Now().Add(g.TTL)}
 	delete(m.ended, g.Key())
 	m.changed()
 	return nil
@@ -93,6 +99,15 @@ func (m *memory) Read(_ context.Context, since string) (registry.Reading, error)
 	return got, nil
 }
 
+func (m *memory) Manifest(_ context.Context, sum registry.Sum) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.silent {
+		return "", errSilent
+	}
+	return m.texts[sum], nil
+}
+
 func (m *memory) Follow(ctx context.Context, changed func()) {
 	notice := make(chan struct{}, 1)
 	m.mu.Lock()
@@ -132,7 +147,15 @@ func (m *memory) lose() {
 	defer m.mu.Unlock()
 	clear(m.leases)
 	clear(m.ended)
+	clear(m.texts)
 	m.version += 1000
+}
+
+// keep stores the text of a manifest under any sum.
+func (m *memory) keep(sum registry.Sum, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.texts[sum] = text
 }
 
 // put stores what no replica would have.

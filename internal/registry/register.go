@@ -25,6 +25,9 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	if refusal := rules.check(&g); refusal != nil {
 		return g, refusal
 	}
+	if refusal := r.admit(&rules, &g); refusal != nil {
+		return g, refusal
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if refusal := rules.pin(ctx, resolver, &g); refusal != nil {
@@ -43,6 +46,8 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 		return g, superseded(g.Key())
 	case errors.Is(err, ErrFull):
 		return g, full()
+	case errors.Is(err, ErrManifests):
+		return g, &call.Refusal{Kind: call.ResourceExhausted, Reason: "MANIFESTS_FULL", Message: ErrManifests.Error()}
 	case err != nil:
 		r.counts.writesFailed.Add(1)
 		return g, unavailable(err)
@@ -52,7 +57,13 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	r.writes++
 	delete(r.withdrawn, g.Key())
 	if h := r.held[g.Key()]; h == nil || !h.same(&g) {
-		r.log.Info("registered", "capability", g.Capability, "addr", g.Addr, "addresses", len(g.Pinned), "session", g.Session != "", "ttl", g.TTL)
+		r.log.Info("registered", "capability", g.Capability, "addr", g.Addr, "addresses", len(g.Pinned), "session", g.Session != "", "manifest", g.Manifest.Sum != Sum{}, "ttl", g.TTL)
+	}
+	if m := &g.Manifest; m.Sum != (Sum{}) {
+		if _, here := r.documents[m.Sum]; !here {
+			r.documents[m.Sum] = document{g.Capability, m.Text}
+		}
+		m.Text = ""
 	}
 	r.held[g.Key()] = &held{Registration: g, wrote: r.writes}
 	nudge(r.dirty)

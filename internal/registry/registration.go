@@ -36,6 +36,7 @@ type Registration struct {
 	Session       string
 	Dialect       call.Dialect
 	MaxConcurrent int
+	Manifest      Manifest      // that it brings; the zero value: none
 	TTL           time.Duration // after which it ends unless it is renewed
 	Lease         string        // whoever knows it is the holder
 }
@@ -48,19 +49,17 @@ func (g *Registration) Key() Key { return Key{g.Capability, g.Addr} }
 
 // same says whether two registrations mean the same backends.
 func (g *Registration) same(o *Registration) bool {
-	a, b := *g, *o
-	a.Pinned, b.Pinned = nil, nil
-	return slices.Equal(g.Pinned, o.Pinned) && a.Key() == b.Key() && a.Weight == b.Weight && a.Zone == b.Zone && a.Session == b.Session &&
-		a.Dialect == b.Dialect && a.MaxConcurrent == b.MaxConcurrent && a.TTL == b.TTL && a.Lease == b.Lease
+	return slices.Equal(g.Pinned, o.Pinned) && g.Key() == o.Key() && g.Weight == o.Weight && g.Zone == o.Zone && g.Session == o.Session &&
+		g.Dialect == o.Dialect && g.MaxConcurrent == o.MaxConcurrent && g.Manifest.Sum == o.Manifest.Sum && g.TTL == o.TTL && g.Lease == o.Lease
 }
 
-// members appends the backends of a registration.
-func (g *Registration) members(to []Member) []Member {
+// members appends the backends of a registration, which bring a manifest.
+func (g *Registration) members(to []Member, manifest Sum) []Member {
 	host, _, _ := net.SplitHostPort(g.Addr)
 	for _, addr := range g.Pinned {
 		to = append(to, Member{
 			Capability: g.Capability, Addr: addr.String(), ServerName: strings.TrimSuffix(host, "."), Weight: g.Weight, Zone: g.Zone,
-			Session: g.Session, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Source: Lease,
+			Session: g.Session, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Manifest: manifest, Source: Lease,
 		})
 	}
 	return to
@@ -74,6 +73,7 @@ type Rules struct {
 	MinTTL, MaxTTL time.Duration   // of a lease
 	Max            int             // registrations in all
 	MaxPerFleet    int             // of one capability
+	Manifests      bool            // backends may bring the manifest of their capability
 }
 
 // serves says whether backends of a capability are wanted at all.

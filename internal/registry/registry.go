@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // maxLooking bounds the names that are asked for at one time.
@@ -27,6 +29,8 @@ type Options struct {
 	// for it.
 	Changed func()
 	Log     *slog.Logger // nil: discard
+	// Manifest says whose manifest a text is, or what is wrong with it. nil: none may be brought.
+	Manifest func(text string) (capability string, refusal *call.Refusal)
 	// Poll is the time from one reading of the leases to the next, give or take a tenth, if
 	// no notice comes; default 2 s.
 	Poll time.Duration
@@ -39,10 +43,11 @@ const spacing = 10 * time.Millisecond
 // Registry knows the members of fleets that come and go. All its methods may be called
 // from any goroutine.
 type Registry struct {
-	leases  Leases
-	changed func()
-	log     *slog.Logger
-	poll    time.Duration
+	leases   Leases
+	changed  func()
+	log      *slog.Logger
+	manifest func(string) (string, *call.Refusal)
+	poll     time.Duration
 
 	publishing sync.Mutex // held while members are made and told
 	members    atomic.Pointer[[]Member]
@@ -62,20 +67,21 @@ type Registry struct {
 	asked     map[Name]bool // of these, with or without success
 	allAsked  chan struct{} // closed when all names of the settings are
 	held      map[Key]*held
-	withdrawn map[Key]int // here, and the number of the write
-	writes    int         // of our own, so far
-	version   string      // of the last reading
-	lastRead  time.Time   // when the store answered last
-	silent    bool        // it did not answer when it was asked last
+	withdrawn map[Key]int      // here, and the number of the write
+	documents map[Sum]document // that leases name
+	writes    int              // of our own, so far
+	version   string           // of the last reading
+	lastRead  time.Time        // when the store answered last
+	silent    bool             // it did not answer when it was asked last
 }
 
 // New makes a Registry. Nothing is known before Run.
 func New(leases Leases, settings Settings, o Options) *Registry {
 	r := &Registry{
-		leases: leases, changed: o.Changed, log: o.Log, poll: o.Poll,
+		leases: leases, changed: o.Changed, log: o.Log, manifest: o.Manifest, poll: o.Poll,
 		dirty: make(chan struct{}, 1), retargeted: make(chan struct{}, 1), noticed: make(chan struct{}, 1),
 		slots: make(chan struct{}, maxLooking), wasRead: make(chan struct{}), settled: make(chan struct{}),
-		answers: map[Name][]endpoint{}, asked: map[Name]bool{}, allAsked: make(chan struct{}), held: map[Key]*held{}, withdrawn: map[Key]int{}, lastRead: time.Now(),
+		answers: map[Name][]endpoint{}, asked: map[Name]bool{}, allAsked: make(chan struct{}), held: map[Key]*held{}, withdrawn: map[Key]int{}, documents: map[Sum]document{}, lastRead: time.Now(),
 	}
 	if r.changed == nil {
 		r.changed = func() {}
@@ -202,7 +208,7 @@ func (r *Registry) gather() []Member {
 	next := r.dnsMembers(nil)
 	for _, h := range r.held {
 		if r.settings.Rules.serves(h.Capability) {
-			next = h.members(next)
+			next = h.members(next, r.effective(&h.Registration))
 		}
 	}
 	slices.SortFunc(next, compare)

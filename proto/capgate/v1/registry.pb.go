@@ -48,6 +48,11 @@ type RegisterBackendRequest struct {
 	Dialect string `protobuf:"bytes,8,opt,name=dialect,proto3" json:"dialect,omitempty"`
 	// Calls that it takes at once, of all gateways together, 0 to 100000; 0: what the fleet says.
 	MaxConcurrent int32 `protobuf:"varint,9,opt,name=max_concurrent,json=maxConcurrent,proto3" json:"max_concurrent,omitempty"`
+	// The text of the capability's manifest.yaml, at most 4 MiB; its id must be the capability. It counts
+	// where the fleet has none of its own: of those that the capability's backends bring, the one that
+	// most of them do. To be sent with each renewal: without it the backend brings none any more. Where
+	// registration.manifests has become false since, a renewal is taken, and the manifest passed over.
+	Manifest      string `protobuf:"bytes,10,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +148,13 @@ func (x *RegisterBackendRequest) GetMaxConcurrent() int32 {
 		return x.MaxConcurrent
 	}
 	return 0
+}
+
+func (x *RegisterBackendRequest) GetManifest() string {
+	if x != nil {
+		return x.Manifest
+	}
+	return ""
 }
 
 type RegisterBackendResponse struct {
@@ -312,7 +324,7 @@ var File_capgate_v1_registry_proto protoreflect.FileDescriptor
 const file_capgate_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/registry.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa6\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc2\x02\n" +
 	"\x16RegisterBackendRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -324,7 +336,9 @@ const file_capgate_v1_registry_proto_rawDesc = "" +
 	"\x04zone\x18\x06 \x01(\tR\x04zone\x12\x18\n" +
 	"\asession\x18\a \x01(\tR\asession\x12\x18\n" +
 	"\adialect\x18\b \x01(\tR\adialect\x12%\n" +
-	"\x0emax_concurrent\x18\t \x01(\x05R\rmaxConcurrentB\t\n" +
+	"\x0emax_concurrent\x18\t \x01(\x05R\rmaxConcurrent\x12\x1a\n" +
+	"\bmanifest\x18\n" +
+	" \x01(\tR\bmanifestB\t\n" +
 	"\a_weight\"r\n" +
 	"\x17RegisterBackendResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12+\n" +

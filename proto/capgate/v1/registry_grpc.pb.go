@@ -38,10 +38,12 @@ type RegistryClient interface {
 	// registration of the same capability and address, whoever has it, is replaced.
 	//
 	// INVALID_ARGUMENT (REGISTRATION_INVALID, with the field in the metadata) for what the fields below
-	// forbid; NOT_FOUND (CAPABILITY_UNKNOWN) where the capability may not be registered;
+	// forbid; INVALID_ARGUMENT (MANIFEST_INVALID, with file, line, field and reason of the first problem in
+	// the metadata) for a manifest that breaks a rule; PERMISSION_DENIED (MANIFEST_FORBIDDEN) for one where
+	// registration.manifests is false; NOT_FOUND (CAPABILITY_UNKNOWN) where the capability may not be registered;
 	// PERMISSION_DENIED (ADDRESS_FORBIDDEN) for an address of loopback, link-local, cloud metadata and
 	// the like, or a host name with one; FAILED_PRECONDITION (LEASE_SUPERSEDED) where somebody else
-	// has the lease by now; RESOURCE_EXHAUSTED (REGISTRATIONS_FULL) where there are too many;
+	// has the lease by now; RESOURCE_EXHAUSTED (REGISTRATIONS_FULL, MANIFESTS_FULL) where there are too many;
 	// UNAVAILABLE (ADDRESS_UNRESOLVED, REGISTRY_UNAVAILABLE) where a later try may succeed.
 	RegisterBackend(ctx context.Context, in *RegisterBackendRequest, opts ...grpc.CallOption) (*RegisterBackendResponse, error)
 	// Ends a registration before its time. Calls that are there finish; no new ones come.
@@ -92,10 +94,12 @@ type RegistryServer interface {
 	// registration of the same capability and address, whoever has it, is replaced.
 	//
 	// INVALID_ARGUMENT (REGISTRATION_INVALID, with the field in the metadata) for what the fields below
-	// forbid; NOT_FOUND (CAPABILITY_UNKNOWN) where the capability may not be registered;
+	// forbid; INVALID_ARGUMENT (MANIFEST_INVALID, with file, line, field and reason of the first problem in
+	// the metadata) for a manifest that breaks a rule; PERMISSION_DENIED (MANIFEST_FORBIDDEN) for one where
+	// registration.manifests is false; NOT_FOUND (CAPABILITY_UNKNOWN) where the capability may not be registered;
 	// PERMISSION_DENIED (ADDRESS_FORBIDDEN) for an address of loopback, link-local, cloud metadata and
 	// the like, or a host name with one; FAILED_PRECONDITION (LEASE_SUPERSEDED) where somebody else
-	// has the lease by now; RESOURCE_EXHAUSTED (REGISTRATIONS_FULL) where there are too many;
+	// has the lease by now; RESOURCE_EXHAUSTED (REGISTRATIONS_FULL, MANIFESTS_FULL) where there are too many;
 	// UNAVAILABLE (ADDRESS_UNRESOLVED, REGISTRY_UNAVAILABLE) where a later try may succeed.
 	RegisterBackend(context.Context, *RegisterBackendRequest) (*RegisterBackendResponse, error)
 	// Ends a registration before its time. Calls that are there finish; no new ones come.

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// manifestFileOf is a manifest with one tool, echo, that is recommended to be treated as policy
+// says and takes an integer n.
+func manifestFileOf(t *testing.T, capability, policy string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	must(t, os.WriteFile(file, fmt.Appendf(nil, `id: %s
+image: %s:1
+tools:
+  - name: echo
+    description: Says what it hears.
+    input_schema: {type: object, properties: {n: {type: integer}}}
+    recommended_policy: %s
+`, capability, capability, policy), 0o600))
+	return file
+}
+
+// trustingConfig is one where backends may bring manifests, which alone allow anything.
+func trustingConfig(t *testing.T, more string) string {
+	t.Helper()
+	return writeConfig(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+drain: {delay: 0s, timeout: 20s}
+registration: {allow: [127.0.0.0/8], min_ttl: 1s, manifests: true, capabilities: ["gen-*"]}
+%s
+fleets: [{capability: caps, backends: [], validate_arguments: true, slow_start: 0s, health: {interval: 20s, timeout: 20s}}]
+`, more))
+}
+
+// What the manifest recommends that a backend brings decides at all replicas, until another
+// one takes its place, or none, and goes on when Redis is away.
+func TestRegisterManifest(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	file := trustingConfig(t, "redis: {url: '"+redis.URL()+"', timeout: 10s}")
+	a, publicA, adminA := serve(t, nil, "--config", file)
+	b, publicB, adminB := serve(t, nil, "--config", file)
+	clients := []docpb.CapabilityClient{dial(t, publicA), dial(t, publicB)}
+	all := func(want codes.Code) {
+		t.Helper()
+		for _, client := range clients {
+			until(t, client, "", gatewaytest.Echo, want)
+		}
+	}
+	addr := gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
+	registrar := register(t, adminA, addr)
+	waitBackends(t, adminB, 1)
+	all(codes.PermissionDenied)
+
+	registrar.stop(t)
+	registrar = register(t, adminA, addr, "--manifest", manifestFileOf(t, "caps", "allow"), "--ttl", "3s")
+	all(codes.OK)
+	if exit, out, errs := capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo); exit != 0 || !strings.HasPrefix(out, "allow, by manifest\n") {
+		t.Errorf("%d %s %s", exit, out, errs)
+	}
+	for _, client := range clients {
+		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"n": "one"}`)})
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("bad arguments: %v", err)
+		}
+	}
+	redis.Kill()
+	for _, admin := range []string{adminA, adminB} {
+		waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool { return s > 0 })
+	}
+	all(codes.OK)
+	redis.Restart() // it comes back empty, and is told again
+
+	// Whoever registers the address anew brings what counts.
+	another := register(t, adminB, addr, "--manifest", manifestFileOf(t, "caps", "ask"))
+	all(codes.FailedPrecondition)
+	if exit := registrar.wait(t); exit != exitRefused || !strings.Contains(registrar.stderr.String(), "LEASE_SUPERSEDED") {
+		t.Errorf("the former registrar: exit status %d", exit)
+	}
+	another.stop(t)
+	all(codes.PermissionDenied)
+	a.stop(t)
+	b.stop(t)
+}
+
+// Of several manifests the one counts that most backends bring.
+func TestRegisterManifests(t *testing.T) {
+	t.Parallel()
+	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))
+	client := dial(t, public)
+	capability := gatewaytest.NewCapability("b")
+	allow, ask := manifestFileOf(t, "caps", "allow"), manifestFileOf(t, "caps", "ask")
+	first := register(t, admin, capability.Serve(t, call.Doc).Addr, "--manifest", allow)
+	until(t, client, "", gatewaytest.Echo, codes.OK)
+	two, three := capability.Serve(t, call.Doc).Addr, capability.Serve(t, call.Doc).Addr
+	second, third := register(t, admin, two, "--manifest", ask), register(t, admin, three, "--manifest", ask)
+	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
+	second.stop(t)
+	third.stop(t)
+	until(t, client, "", gatewaytest.Echo, codes.OK)
+	first.stop(t)
+	until(t, client, "", gatewaytest.Echo, codes.PermissionDenied)
+	p.stop(t)
+}
+
+// A capability without a fleet may bring its manifest, too.
+func TestRegisterManifestWithoutFleet(t *testing.T) {
+	t.Parallel()
+	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))
+	addr := gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
+	registrar := start(t, []string{"CAPGATE_ADMIN=" + admin}, "register", "--capability", "gen-1", "--addr", addr, "--manifest", manifestFileOf(t, "gen-1", "allow"))
+	registrar.stderr.wait(t, registrar, "msg=registered")
+	client, req := dial(t, public), &docpb.InvokeRequest{CapabilityId: "gen-1", ToolName: gatewaytest.Echo}
+	for deadline := time.Now().Add(patience); ; {
+		_, err := client.Invoke(t.Context(), req)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	req.ToolName = "another"
+	if _, err := client.Invoke(t.Context(), req); status.Code(err) != codes.PermissionDenied {
+		t.Error(err)
+	}
+	registrar.stop(t)
+	p.stop(t)
+}
+
+func TestRegisterManifestRefused(t *testing.T) {
+	t.Parallel()
+	p, _, admin := serve(t, nil, "--config", registryConfig(t, ""))
+	bad := writeConfig(t, "id: caps\nimage: a b\n")
+	for _, test := range []struct{ file, says string }{
+		{manifestFileOf(t, "caps", "allow"), "registration.manifests is false"},
+		{manifestFileOf(t, "others", "allow"), "id: it is of the capability others, and not of caps"},
+		{bad, bad + ":2: image: "},
+		{filepath.Join(t.TempDir(), "none"), "cannot be read"},
+	} {
+		exit, stdout, stderr := runProgram(t, nil, "register", "--admin", admin, "--capability", "caps", "--addr", "127.0.0.1:1", "--manifest", test.file)
+		if exit != exitRefused || stdout != "" || !strings.Contains(stderr, test.says) {
+			t.Errorf("%s: %d %s", test.says, exit, stderr)
+		}
+	}
+	p.stop(t)
+}

@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// MaxManifests is how many bytes all manifests that backends brought may have together.
+const MaxManifests = 64 << 20
+
+// Sum is what a manifest is known by: the SHA-256 of its text. The zero value is that of none.
+type Sum [sha256.Size]byte
+
+func (s Sum) String() string { return hex.EncodeToString(s[:]) }
+
+// ParseSum reads what String makes.
+func ParseSum(text string) (s Sum, ok bool) {
+	n, err := hex.Decode(s[:], []byte(text[:min(len(text), 2*len(s))]))
+	return s, err == nil && n == len(s) && s.String() == text
+}
+
+// Compare orders sums.
+func (s Sum) Compare(o Sum) int { return bytes.Compare(s[:], o[:]) }
+
+// Manifest is a manifest.yaml that a backend brings. Its text is only there on its way to the
+// store: all who bring the same have one text in common.
+type Manifest struct {
+	Sum  Sum
+	Text string
+}
+
+// NewManifest is the manifest with a text; "" is none.
+func NewManifest(text string) Manifest {
+	if text == "" {
+		return Manifest{}
+	}
+	return Manifest{sha256.Sum256([]byte(text)), text}
+}
+
+// document is the text of a manifest.
+type document struct {
+	capability string // whose it is; "": it is no manifest
+	text       string
+}
+
+// admit looks at the manifest that a registration brings. One that somebody brought before is
+// not read again.
+func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
+	switch {
+	case g.Manifest.Sum == Sum{}:
+		return nil
+	case rules.Manifests && r.manifest != nil:
+	case g.Lease != "": // it was allowed when the backend came, which may stay
+		g.Manifest = Manifest{}
+		return nil
+	default:
+		return &call.Refusal{Kind: call.PermissionDenied, Reason: "MANIFEST_FORBIDDEN",
+			Message: "a backend may not bring a manifest here, which would recommend policies: registration.manifests is false; register without it, or set that to true"}
+	}
+	r.mu.Lock()
+	d, known := r.documents[g.Manifest.Sum]
+	r.mu.Unlock()
+	if !known {
+		var refusal *call.Refusal
+		if d.capability, refusal = r.manifest(g.Manifest.Text); refusal != nil {
+			return refusal
+		}
+	}
+	if d.capability != g.Capability {
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID", Message: "the manifest is of the capability " + d.capability + ", and not of " + g.Capability,
+			Metadata: map[string]string{"field": "id"}}
+	}
+	return nil
+}
+
+// fetch gets the texts that are not here yet. What does not come is asked for again at the next
+// reading: who brought it brings it again, should the store have lost it.
+func (r *Registry) fetch(ctx context.Context) {
+	for _, sum := range r.unknown() {
+		text, err := r.leases.Manifest(ctx, sum)
+		if err != nil {
+			r.counts.readsFailed.Add(1)
+			return
+		}
+		if text == "" {
+			continue
+		}
+		d := document{text: text}
+		if NewManifest(text).Sum == sum { // the store is not trusted
+			d.capability, _ = r.manifest(text)
+		}
+		if d.capability == "" {
+			d.text = ""
+			r.log.Warn("the store holds a manifest that cannot be read", "sha256", sum.String())
+		}
+		r.mu.Lock()
+		r.documents[sum] = d
+		r.mu.Unlock()
+	}
+}
+
+// unknown are the manifests that are named and not here. It also forgets those that nobody
+// names any more.
+func (r *Registry) unknown() []Sum {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	named := map[Sum]bool{}
+	if r.settings.Rules.Manifests && r.manifest != nil {
+		for _, h := range r.held {
+			named[h.Manifest.Sum] = true
+		}
+		delete(named, Sum{})
+	}
+	size := 0
+	maps.DeleteFunc(r.documents, func(s Sum, d document) bool {
+		size += len(d.text)
+		return !named[s]
+	})
+	maps.DeleteFunc(named, func(s Sum, _ bool) bool {
+		_, here := r.documents[s]
+		return here || size > MaxManifests
+	})
+	return slices.SortedFunc(maps.Keys(named), Sum.Compare)
+}
+
+// effective is the manifest of a registration that may count. The caller holds r.mu.
+func (r *Registry) effective(g *Registration) Sum {
+	if d := r.documents[g.Manifest.Sum]; r.settings.Rules.Manifests && d.capability == g.Capability {
+		return g.Manifest.Sum
+	}
+	return Sum{}
+}
+
+// Manifest is the text of a manifest that members bring, or "".
+func (r *Registry) Manifest(sum Sum) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.documents[sum].text
+}
