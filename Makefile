@@ -42,7 +42,7 @@ test: setup ## every test, under the race detector
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(LINT)/golangci-lint run
 	$(BUF)/buf lint
-	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/selu
+	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/openparallax --path proto/selu
 
 .PHONY: generate
 generate: regenerate ## Go code from the protos

@@ -22,6 +22,8 @@ type plan struct {
 	probes []health.Fleet
 	secure map[string]*tls.Config   // by capability; none is cleartext
 	tools  map[string]policy.Author // by capability
+
+	shields map[string]string // by capability, the name of the one that judges its calls
 }
 
 // planner makes plans. What did not change since its last one it takes from there, the
@@ -51,6 +53,8 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
 		secure: map[string]*tls.Config{},
 		tools:  make(map[string]policy.Author, len(s.cfg.Fleets)),
+
+		shields: map[string]string{},
 	}
 	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
@@ -69,6 +73,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
 		next.tools[from.Capability] = f.author
+		if from.Shield != "" {
+			next.shields[from.Capability] = from.Shield
+		}
 		if secure != nil {
 			next.secure[from.Capability] = secure
 		}
@@ -100,7 +107,7 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 		if !known[m.Capability] {
 			known[m.Capability] = true
 			f := config.DefaultFleet(m.Capability)
-			f.Policy = cfg.Registration.Policy
+			f.Policy, f.Shield = cfg.Registration.Policy, cfg.Shield
 			all = append(all, &f)
 		}
 	}

@@ -135,6 +135,9 @@ func (r *reloader) apply(s *settings) error {
 	}
 	next := r.planner.plan(s, p.registry.Members())
 	table, err := router.NewTable(next.routes, p.routing.Table())
+	if err == nil { // before a fleet that they judge gets calls
+		err = p.shields.Replace(shieldConfigs(s), next.shields)
+	}
 	if err != nil {
 		if s != r.current {
 			p.registry.Set(registrySettings(r.current.cfg))

@@ -15,7 +15,7 @@ type settings struct {
 	cfg      *config.Config
 	store    redisstore.Config
 	server   *tls.Config                       // of the public port; nil: cleartext
-	backends map[config.BackendTLS]*tls.Config // of the fleets that are reached by TLS
+	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS
 	files    prints                            // of all these files
 
 	manifests map[string]*manifest.Manifest // of the fleets that have one, by file
@@ -62,26 +62,38 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server
 	}
-	failed := map[config.BackendTLS]bool{}
-	for i := range cfg.Fleets {
-		f := &cfg.Fleets[i]
-		if !f.TLS.Enabled || s.backends[f.TLS] != nil || failed[f.TLS] {
-			continue
-		}
-		secure, err := backendTLS(f, files)
-		if err != nil {
-			failed[f.TLS] = true
-			problems = append(problems, err)
-			continue
-		}
-		if before != nil && before.backends[f.TLS] != nil && files.agree(before.files, f.TLS.CAFile, f.TLS.CertFile, f.TLS.KeyFile) {
-			secure = before.backends[f.TLS]
-		}
-		s.backends[f.TLS] = secure
-	}
+	problems = append(problems, s.readBackendTLS(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
 	return s, nil
+}
+
+// readBackendTLS reads what connections to fleets and shields show and ask. What did not
+// change is the same as before.
+func (s *settings) readBackendTLS(before *settings) (problems []error) {
+	failed := map[config.BackendTLS]bool{}
+	read := func(whose string, t config.BackendTLS) {
+		if !t.Enabled || s.backends[t] != nil || failed[t] {
+			return
+		}
+		secure, err := backendTLS(whose, t, s.files)
+		if err != nil {
+			failed[t] = true
+			problems = append(problems, err)
+			return
+		}
+		if before != nil && before.backends[t] != nil && s.files.agree(before.files, t.CAFile, t.CertFile, t.KeyFile) {
+			secure = before.backends[t]
+		}
+		s.backends[t] = secure
+	}
+	for i := range s.cfg.Fleets {
+		read("fleet "+s.cfg.Fleets[i].Capability, s.cfg.Fleets[i].TLS)
+	}
+	for i := range s.cfg.Shields {
+		read("shield "+s.cfg.Shields[i].Name, s.cfg.Shields[i].TLS)
+	}
+	return problems
 }

@@ -29,14 +29,9 @@ func serverTLS(c config.ServerTLS, files prints) (*tls.Config, error) {
 	return t, nil
 }
 
-// backendTLS loads what connections to a fleet's backends show and ask. It is nil
-// without error when they are cleartext. An empty ServerName stands for the host
-// that is dialled.
-func backendTLS(f *config.Fleet, files prints) (*tls.Config, error) {
-	c := f.TLS
-	if !c.Enabled {
-		return nil, nil
-	}
+// backendTLS loads what connections to a fleet's backends or to a shield, which is whose,
+// show and ask. An empty ServerName stands for the host that is dialled.
+func backendTLS(whose string, c config.BackendTLS, files prints) (*tls.Config, error) {
 	t := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         c.ServerName,
@@ -45,13 +40,13 @@ func backendTLS(f *config.Fleet, files prints) (*tls.Config, error) {
 	var err error
 	if c.CAFile != "" {
 		if t.RootCAs, err = certPool(c.CAFile, files); err != nil {
-			return nil, fmt.Errorf("fleet %s: tls.ca_file: %w", f.Capability, err)
+			return nil, fmt.Errorf("%s: tls.ca_file: %w", whose, err)
 		}
 	}
 	if c.CertFile != "" {
 		pair, err := keyPair(c.CertFile, c.KeyFile, files)
 		if err != nil {
-			return nil, fmt.Errorf("fleet %s: tls: %w", f.Capability, err)
+			return nil, fmt.Errorf("%s: tls: %w", whose, err)
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/shield"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -45,6 +46,7 @@ type process struct {
 	tools     policy.Tools
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
+	shields   *shield.Shields
 	limits    *router.Limits
 	gateway   *gateway.Gateway
 	public    net.Listener
@@ -88,7 +90,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
 	p.tools.Replace(first.tools)
-	if err = p.newDecider(cfg.Policies, metrics); err != nil {
+	if err = errors.Join(p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics)); err != nil {
 		return p, err
 	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
@@ -176,6 +178,9 @@ func (p *process) close() {
 		if ln != nil {
 			_ = ln.Close()
 		}
+	}
+	if p.shields != nil {
+		p.shields.Close()
 	}
 	if p.store != nil {
 		p.store.Close()

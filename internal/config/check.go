@@ -36,8 +36,13 @@ func checkBackend(v string) string {
 		}
 		return ""
 	}
+	return checkHostPort(v, "TLS is switched on by the fleet's tls field")
+}
+
+// checkHostPort takes what can be connected to.
+func checkHostPort(v, secure string) string {
 	if scheme, _, ok := strings.Cut(v, "://"); ok {
-		return fmt.Sprintf("write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
+		return fmt.Sprintf("write host:port without %q; %s", scheme+"://", secure)
 	}
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {

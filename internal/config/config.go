@@ -24,6 +24,8 @@ type Config struct {
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
 	Registration Registration // registration: what backends that register themselves may do
 	Policies     Policies     // policies: rules on who may call what
+	Shields      []Shield     // shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
+	Shield       string       // shield: name of the one for all fleets that name none; default none
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
@@ -60,6 +62,17 @@ type Policies struct {
 	Cache    int           // cache: decisions kept in memory, 16 to 10000000; default 100000
 	TTL      time.Duration // ttl: how long a decision is kept, give or take a fifth, should a change have been missed, 1s to 1h; default 1m
 	MaxStale time.Duration // max_stale: how long decisions are made from memory while Redis is away; then calls are refused, 10s to 24h; default 10m
+}
+
+// Shield is an OpenParallax Shield. It has either an address or a url.
+type Shield struct {
+	Name      string        // name: letters, digits, hyphens, dots and underscores, at most 63; unique, and not none
+	Address   string        // address: host:port of its gRPC server
+	URL       string        // url: of its HTTP form, the path included, as in http://shield:9090/evaluate
+	TLS       BackendTLS    // tls: to it; default cleartext for an address, the system's authorities for https
+	Timeout   time.Duration // timeout: of one question, 1ms to 30s; default 500ms
+	OnFailure call.Verdict  // on_failure: allow, ask or block, what becomes of a call while it does not answer; an answer that cannot be understood is never allow; default block
+	Cache     int           // cache: verdicts kept until they expire, 0 to 1000000; 0: none; default 10000
 }
 
 // DNS is how the names of dns:///… backends are looked up.
@@ -111,6 +124,7 @@ type Fleet struct {
 	Validate   bool          // validate_arguments: true checks the arguments of each call against the input_schema of its tool, before it goes to a backend; needs a manifest; default false
 	Manifest   string        // manifest: file of the capability's manifest.yaml, which says what its tools are and recommends policies; default none
 	TLS        BackendTLS    // tls: to the backends; default cleartext
+	Shield     string        // shield: name of the shield that judges its calls, or none; default the file's shield
 	Own        Own           // not a field
 }
 
@@ -183,7 +197,7 @@ type Health struct {
 	Fall     int           // fall: bad probes in a row that take it out, 1 to 100; default 2
 }
 
-// BackendTLS is TLS to the backends of a fleet.
+// BackendTLS is TLS to the backends of a fleet, or to a shield.
 type BackendTLS struct {
 	Enabled    bool   // the file has a tls block, if an empty one: tls: {}
 	CAFile     string // ca_file: authorities that may vouch for backends, PEM; default the system's

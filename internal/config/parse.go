@@ -13,7 +13,7 @@ import (
 // it. The error is an Errors with every problem of the file.
 func Parse(name string, data []byte) (*Config, error) {
 	c := Default()
-	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}}
+	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}, shields: map[string]int{}}
 	if root, ok := p.Document(data, "a configuration", "at least one fleet is needed"); ok {
 		p.top(root)
 	}
@@ -27,9 +27,11 @@ func Parse(name string, data []byte) (*Config, error) {
 type parser struct {
 	strictyaml.Reader
 	config       *Config
-	capabilities map[string]int    // capability → line of its fleet
-	wanting      []wanting         // of the fleets that name no manifest
-	services     map[string]string // gRPC service → path where it was given first
+	capabilities map[string]int     // capability → line of its fleet
+	wanting      []wanting          // of the fleets that name no manifest
+	services     map[string]string  // gRPC service → path where it was given first
+	shields      map[string]int     // name → line
+	shielded     []strictyaml.Place // that name a shield: which there are is known at the end
 }
 
 // wanting is a field of a fleet that needs a manifest, which does something for it.
@@ -54,7 +56,10 @@ func (p *parser) top(at strictyaml.Place) {
 		"dns":          p.dns,
 		"registration": p.registration,
 		"policies":     p.policies,
+		"shields":      p.List(p.shield),
+		"shield":       p.shieldName(&c.Shield),
 	})
+	p.applyShields()
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}

@@ -34,7 +34,8 @@ func (p *parser) fleet(at strictyaml.Place) {
 
 		"validate_arguments": p.Boolean(&f.Validate),
 		"manifest":           p.Text(&f.Manifest, nil),
-		"tls":                p.backendTLS(&f),
+		"tls":                p.backendTLS(&f.TLS),
+		"shield":             p.shieldName(&f.Shield),
 	})
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
@@ -135,9 +136,8 @@ func (p *parser) health(f *Fleet) strictyaml.Field {
 	}
 }
 
-func (p *parser) backendTLS(f *Fleet) strictyaml.Field {
+func (p *parser) backendTLS(t *BackendTLS) strictyaml.Field {
 	return func(at strictyaml.Place) {
-		t := &f.TLS
 		t.Enabled = true
 		p.Mapping(at, map[string]strictyaml.Field{
 			"ca_file":     p.Text(&t.CAFile, nil),

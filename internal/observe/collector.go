@@ -27,6 +27,7 @@ type collector struct {
 	redis                              redisDescs
 	health                             healthDescs
 	registry                           registryDescs
+	shields                            shieldDescs
 }
 
 func newCollector(m *Metrics) *collector {
@@ -50,12 +51,13 @@ func newCollector(m *Metrics) *collector {
 		redis:        newRedisDescs(),
 		health:       newHealthDescs(),
 		registry:     newRegistryDescs(),
+		shields:      newShieldDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
+	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -90,6 +92,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if ask := c.metrics.health.Load(); ask != nil {
 		h := (*ask)()
 		c.health.collect(ch, &h)
+	}
+	if ask := c.metrics.shields.Load(); ask != nil {
+		for _, s := range (*ask)() {
+			c.shields.collect(ch, &s)
+		}
 	}
 	if log := c.metrics.cfg.Log; log != nil {
 		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))

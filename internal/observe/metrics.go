@@ -42,6 +42,7 @@ type Metrics struct {
 	redis     atomic.Pointer[func() Redis]
 	health    atomic.Pointer[func() Health]
 	members   atomic.Pointer[func() Registry]
+	shields   atomic.Pointer[func() []Shield]
 	affinity  *affinityCollector
 	policy    *policyCollector
 
