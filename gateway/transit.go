@@ -158,7 +158,8 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}
 	if t.judged {
-		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached}
+		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached,
+			Differs: t.decision.Differs, Candidate: t.decision.Candidate}
 	}
 	if t.target != nil && t.ticket == "" {
 		rec.Backend = t.target.Addr

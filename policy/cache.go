@@ -49,12 +49,12 @@ func (c *cache) epoch() uint64 {
 
 // put keeps what was asked for in an epoch, unless rules have changed since, or the key is
 // longer than any that rules could name.
-func (c *cache) put(key string, r ruling, until int64, epoch uint64) {
+func (c *cache) put(key string, r rulings, until int64, epoch uint64) {
 	if len(key) > longestKey {
 		return
 	}
 	e := newEntry(key)
-	e.hash, e.ruling, e.until = maphash.String(c.seed, key), r, until
+	e.hash, e.rulings, e.until = maphash.String(c.seed, key), r, until
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.changes == epoch {

@@ -18,6 +18,7 @@ import (
 // Options of a Decider. The zero value is usable.
 type Options struct {
 	Store    Store         // where rules are; nil: there are none, and nothing is ever asked
+	Shadow   Store         // candidate rules, of which it is found out what they would change; nil: it is not
 	Source   Source        // what is said of tools beside rules; nil: nothing, which blocks
 	Entries  int           // rulings kept in memory, default 100,000
 	TTL      time.Duration // a ruling is asked for again after it, give or take a fifth; default 1 min
@@ -89,14 +90,14 @@ func (d *Decider) now() int64 {
 // and does not block. Where it is not ok, Ask has to be asked.
 func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if d.opts.Store == nil {
-		return decide(ruling{}, d.opts.Source, c.Capability, c.Tool), true
+		return decide(rulings{}, d.opts.Source, c.Capability, c.Tool), true
 	}
 	k := keyOf(c)
 	e := d.cache.get(&k)
 	if e == nil || !d.stands(e.until) {
 		return Decision{}, false
 	}
-	decision = decide(e.ruling, d.opts.Source, c.Capability, c.Tool)
+	decision = decide(e.rulings, d.opts.Source, c.Capability, c.Tool)
 	decision.Cached = true
 	return decision, true
 }
@@ -142,13 +143,13 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 		if r.Err != nil {
 			d.counted.failures.Add(1)
 			if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
-				decision := decide(e.ruling, d.opts.Source, k.Capability, k.Tool)
+				decision := decide(e.rulings, d.opts.Source, k.Capability, k.Tool)
 				decision.Cached = true
 				return decision, nil
 			}
 			return Decision{}, refusedUnknown
 		}
-		found, _ := r.Val.(ruling)
+		found, _ := r.Val.(rulings)
 		return decide(found, d.opts.Source, k.Capability, k.Tool), nil
 	}
 }
@@ -161,43 +162,54 @@ var refusedUnknown = &call.Refusal{
 }
 
 // find asks the store, and keeps what it says.
-func (d *Decider) find(key string, epoch uint64) (ruling, error) {
+func (d *Decider) find(key string, epoch uint64) (rulings, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
 	defer cancel()
 	d.counted.misses.Add(1)
 	if d.lost.Load() {
-		return ruling{}, errLost
+		return rulings{}, errLost
 	}
-	list, found, err := d.look(ctx, parseKey(key))
+	k := parseKey(key)
+	list, found, err := look(ctx, d.opts.Store, k)
 	if err != nil {
-		return ruling{}, err
+		return rulings{}, err
 	}
-	r := rule(list, found)
-	jitter := 0.8 + 0.4*rand.Float64()
-	d.cache.put(key, r, d.now()+int64(float64(d.opts.TTL)*jitter), epoch)
+	r := rulings{ruling: rule(list, found)}
+	if d.opts.Shadow != nil {
+		if _, would, err := look(ctx, d.opts.Shadow, k); err == nil { // else nothing is compared: it must harm nobody
+			r.candidate, r.shadow = rule(list, would), true
+		}
+	}
+	d.cache.put(key, r, d.end(), epoch)
 	return r, nil
+}
+
+// end is until when a ruling of now is taken without asking again.
+func (d *Decider) end() int64 {
+	jitter := 0.8 + 0.4*rand.Float64()
+	return d.now() + int64(float64(d.opts.TTL)*jitter)
 }
 
 var errLost = errors.New("rules were lost")
 
-// look finds every rule that may be about a call.
-func (d *Decider) look(ctx context.Context, k Key) (list []leveled, found []Found, err error) {
+// look finds every rule of a store that may be about a call.
+func look(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {
 	list, global := names(k.Subject, k.Capability, k.Tool)
 	plain := make([]Name, len(list))
 	for i := range list {
 		plain[i] = list[i].Name
 	}
 	if global > 0 {
-		if found, err = d.ask(ctx, k.Tenant, plain[:global]); err != nil {
+		if found, err = ask(ctx, store, k.Tenant, plain[:global]); err != nil {
 			return nil, nil, err
 		}
 	}
-	all, err := d.ask(ctx, "", plain[global:])
+	all, err := ask(ctx, store, "", plain[global:])
 	return list, append(found, all...), err
 }
 
-func (d *Decider) ask(ctx context.Context, tenant string, names []Name) ([]Found, error) {
-	found, err := d.opts.Store.Find(ctx, tenant, names)
+func ask(ctx context.Context, store Store, tenant string, names []Name) ([]Found, error) {
+	found, err := store.Find(ctx, tenant, names)
 	if err == nil && len(found) != len(names) {
 		err = errors.New("not as many answers as questions")
 	}

@@ -11,6 +11,9 @@ type Decision struct {
 	Level   Level // which level said so
 	Cached  bool  // nothing was asked of the store for it
 	Drifted bool  // the tool is not the one that its rules were made for, so allow became ask
+
+	Differs   bool         // candidate rules would have said something else
+	Candidate call.Verdict // what, if Differs
 }
 
 // Source knows of tools what their authors and operators say. It must answer from memory.
@@ -26,14 +29,13 @@ type Source interface {
 }
 
 // decide puts together what the rules say and what the source does.
-func decide(ruled ruling, source Source, capability, tool string) Decision {
+func decide(ruled rulings, source Source, capability, tool string) Decision {
 	verdict, level, drifted := source.Tool(capability, tool)
-	d := Decision{Verdict: verdict, Level: level}
-	if ruled.found {
-		d.Verdict, d.Level = ruled.verdict, ruled.level
-	}
-	if drifted && d.Verdict == call.Allow {
-		d.Verdict, d.Drifted = call.Ask, true
+	d := ruled.decide(verdict, level, drifted)
+	if ruled.shadow {
+		if c := ruled.candidate.decide(verdict, level, drifted); c.Verdict != d.Verdict {
+			d.Differs, d.Candidate = true, c.Verdict
+		}
 	}
 	return d
 }
@@ -43,6 +45,25 @@ type ruling struct {
 	found   bool
 	verdict call.Verdict
 	level   Level
+}
+
+// decide goes on with what is said without rules.
+func (r ruling) decide(verdict call.Verdict, level Level, drifted bool) Decision {
+	d := Decision{Verdict: verdict, Level: level}
+	if r.found {
+		d.Verdict, d.Level = r.verdict, r.level
+	}
+	if drifted && d.Verdict == call.Allow {
+		d.Verdict, d.Drifted = call.Ask, true
+	}
+	return d
+}
+
+// rulings are what is known of a call.
+type rulings struct {
+	ruling
+	candidate ruling // of candidate rules, if shadow
+	shadow    bool
 }
 
 // rule takes the first of the rules that were found.

@@ -12,7 +12,7 @@ type entry struct {
 	hash   uint64
 	until  int64  // nanoseconds of the decider's clock
 	length uint32 // of the key
-	ruling
+	rulings
 
 	hidden bool        // its bucket had no room; the part's lock guards it
 	used   atomic.Bool // since it was last looked at for eviction

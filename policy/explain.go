@@ -15,13 +15,13 @@ type Look struct {
 	Decided bool
 }
 
-// Explain decides as Ask does, past the cache, and tells every place that was looked at, in
-// their order.
-func (d *Decider) Explain(ctx context.Context, c *call.Call) (Decision, []Look, error) {
+// Explain decides as Ask does, but by the rules of a store, past the cache, and tells every
+// place that was looked at, in their order. nil has no rules.
+func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decision, []Look, error) {
 	var looks []Look
 	ruled := ruling{}
-	if d.opts.Store != nil {
-		list, found, err := d.look(ctx, keyOf(c))
+	if store != nil {
+		list, found, err := look(ctx, store, keyOf(c))
 		if err != nil {
 			return Decision{}, nil, err
 		}
@@ -30,7 +30,7 @@ func (d *Decider) Explain(ctx context.Context, c *call.Call) (Decision, []Look, 
 			looks = append(looks, Look{Level: l.level, Name: l.Name, Said: found[i].Present, Verdict: found[i].Verdict})
 		}
 	}
-	verdict, level, _ := d.opts.Source.Tool(c.Capability, c.Tool)
+	verdict, level, drifted := d.opts.Source.Tool(c.Capability, c.Tool)
 	for _, l := range []Level{Recommended, Fleet, Nobody} {
 		looks = append(looks, Look{Level: l, Said: l == level, Verdict: verdict})
 	}
@@ -40,5 +40,5 @@ func (d *Decider) Explain(ctx context.Context, c *call.Call) (Decision, []Look, 
 			break
 		}
 	}
-	return decide(ruled, d.opts.Source, c.Capability, c.Tool), looks, nil
+	return ruled.decide(verdict, level, drifted), looks, nil
 }

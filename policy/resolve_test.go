@@ -117,7 +117,7 @@ func TestExplain(t *testing.T) {
 	store.set("acme", policy.Name{Agent: "bot", Capability: "weather", Tool: "*"}, call.Ask)
 	store.set("", policy.Name{Capability: "*", Tool: "*"}, call.Allow)
 	d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Nobody, false}})
-	decision, looks, err := d.Explain(t.Context(), &aCall)
+	decision, looks, err := d.Explain(t.Context(), store, &aCall)
 	if err != nil || decision.Verdict != call.Ask || decision.Level != policy.TenantAgent {
 		t.Fatalf("got %+v, %v", decision, err)
 	}
@@ -144,7 +144,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d places said something, %d decided", said, decided)
 	}
 	store.leave(true)
-	if _, _, err := d.Explain(t.Context(), &aCall); err == nil {
+	if _, _, err := d.Explain(t.Context(), store, &aCall); err == nil {
 		t.Error("explained without its rules")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/ruling"
 	"github.com/capgate/capgate/internal/drains"
-	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
 
@@ -44,12 +43,12 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		ProbedBy: p.probedBy,
 		Gateway:  func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
 	})
-	var rules policy.Rules
+	var rules, candidates ruling.Rules
 	if p.rules != nil {
-		rules = p.rules
+		rules, candidates = p.rules, p.rules.Candidates()
 	}
 	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
-		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, p.decider, gateway.GRPCStatus))
+		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus))
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)

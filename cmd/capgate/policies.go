@@ -15,6 +15,9 @@ func (p *process) newDecider(cfg config.Policies, metrics *observe.Metrics) (err
 	if cfg.Enabled {
 		p.rules = p.store.Policies()
 		o.Store = p.rules
+		if cfg.Shadow {
+			o.Shadow = p.rules.Candidates()
+		}
 	}
 	if p.decider, err = policy.New(o); err != nil {
 		return err

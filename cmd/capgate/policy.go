@@ -27,6 +27,9 @@ nearest to its caller decides: --user with --agent, --user, --agent, the tenant,
 tenants (--global); among these the one that names more. Where there is none, the
 capability's manifest does, then its fleet.
 
+Candidate rules are a second set, which decides on nothing. explain says what they would
+say, and where the configuration has policies.shadow it is counted what they would change.
+
 Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
 be reached.
 
@@ -52,6 +55,7 @@ func runPolicy(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&c.rule.Agent, "agent", "", "`name` of the agent, the same")
 	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; default \"default\"")
 	fs.BoolVar(&c.rule.Global, "global", false, "a rule for all tenants")
+	fs.BoolVar(&c.rule.Candidate, "candidate", false, "of the candidate rules, which decide on nothing")
 	rest, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(std.out, policyUsage)
@@ -121,6 +125,7 @@ func (c *policyCommand) remove(ctx context.Context) error {
 	r := &c.rule
 	_, err := c.client.DeletePolicy(ctx, &capgatepb.DeletePolicyRequest{
 		Tenant: r.GetTenant(), Global: r.GetGlobal(), User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
+		Candidate: r.GetCandidate(),
 	})
 	if err == nil {
 		fmt.Fprintf(c.out, "deleted: %s\n", about(r))
@@ -139,15 +144,18 @@ func about(r *capgatepb.Policy) string {
 	if r.GetGlobal() {
 		text += ", all tenants"
 	}
+	if r.GetCandidate() {
+		text += ", as a candidate"
+	}
 	return text
 }
 
 // list prints every rule of a tenant, or the global ones.
 func (c *policyCommand) list(ctx context.Context) error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "USER\tAGENT\tCAPABILITY\tTOOL\tPOLICY\tSET")
+	fmt.Fprintln(table, "USER\tAGENT\tCAPABILITY\tTOOL\tPOLICY\tSET\tBY")
 	for token := ""; ; {
-		page, err := c.client.ListPolicies(ctx, &capgatepb.ListPoliciesRequest{Tenant: c.rule.GetTenant(), Global: c.rule.GetGlobal(), PageSize: 1000, PageToken: token})
+		page, err := c.client.ListPolicies(ctx, &capgatepb.ListPoliciesRequest{Tenant: c.rule.GetTenant(), Global: c.rule.GetGlobal(), Candidate: c.rule.GetCandidate(), PageSize: 1000, PageToken: token})
 		if err != nil {
 			return err
 		}
@@ -155,8 +163,8 @@ func (c *policyCommand) list(ctx context.Context) error {
 			if c.rule.GetUser() != "" && r.GetUser() != c.rule.GetUser() || c.rule.GetAgent() != "" && r.GetAgent() != c.rule.GetAgent() {
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
-				r.GetUpdateTime().AsTime().Format(time.RFC3339))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
+				r.GetUpdateTime().AsTime().Format(time.RFC3339), orDash(r.GetSetBy()))
 		}
 		if token = page.GetNextPageToken(); token == "" {
 			return table.Flush()
@@ -169,11 +177,16 @@ func (c *policyCommand) explain(ctx context.Context) error {
 	r := &c.rule
 	answer, err := c.client.ExplainPolicy(ctx, &capgatepb.ExplainPolicyRequest{
 		Tenant: r.GetTenant(), User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
+		Candidate: r.GetCandidate(),
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s, by %s\n\n", answer.GetPolicy(), answer.GetLevel())
+	fmt.Fprintf(c.out, "%s, by %s\n", answer.GetPolicy(), answer.GetLevel())
+	if would := answer.GetCandidatePolicy(); would != "" {
+		fmt.Fprintf(c.out, "by the candidate rules: %s, by %s\n", would, answer.GetCandidateLevel())
+	}
+	fmt.Fprintln(c.out)
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "LEVEL\tUSER\tAGENT\tCAPABILITY\tTOOL\tSAYS")
 	for _, l := range answer.GetLooks() {

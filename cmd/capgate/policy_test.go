@@ -96,6 +96,47 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	b.stop(t)
 }
 
+// TestShadowMode: what candidate rules would change is counted and logged, and not applied.
+func TestShadowMode(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("first")
+	file := writeConfig(t, configOf("policies: {shadow: true}", capability.Serve(t, call.Doc).Addr))
+	p, public, admin := serve(t, nil, "--config", file)
+	client := dial(t, public)
+	until(t, client, "ann", gatewaytest.Echo, codes.OK)
+	if exit, out, errs := capgatePolicy(t, admin, "set", "caps", gatewaytest.Echo, "ask", "--user", "ann", "--candidate"); exit != 0 || out != "ask: calls of echo of caps by user ann, tenant default, as a candidate\n" {
+		t.Fatalf("%d %s%s", exit, out, errs)
+	}
+	until(t, client, "ann", gatewaytest.Echo, codes.OK)
+	until(t, client, "bob", gatewaytest.Echo, codes.OK)
+	waitPage(t, "http://"+admin+"/metrics", `capgate_policy_shadow_differences_total{candidate="ask",capability="caps",decision="allow"} 1`)
+	p.stderr.wait(t, p, `"policy":"allow","policy_level":"fleet","policy_candidate":"ask"`)
+
+	exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo, "--user", "ann")
+	if exit != 0 || !strings.HasPrefix(out, "allow, by fleet\nby the candidate rules: ask, by user\n\n") {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+	exit, out, errs = capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo, "--user", "ann", "--candidate")
+	if exit != 0 || !strings.HasPrefix(out, "ask, by user\n\n") || !strings.Contains(out, "<- decides") {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+	for _, candidate := range []bool{false, true} {
+		args := []string{"list"}
+		if candidate {
+			args = append(args, "--candidate")
+		}
+		if exit, out, errs = capgatePolicy(t, admin, args...); exit != 0 || strings.Contains(out, "ann") != candidate {
+			t.Errorf("%q: %d %s%s", args, exit, out, errs)
+		}
+	}
+	if exit, _, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann"); exit != exitRefused || !strings.Contains(errs, "POLICY_UNKNOWN") {
+		t.Errorf("%d %s", exit, errs)
+	}
+	if exit, out, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann", "--candidate"); exit != 0 {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+}
+
 // TestManifestsOfFleets: without rules the manifest decides, and a new one is taken when
 // the file changes; capgate policy says that there are no rules.
 func TestManifestsOfFleets(t *testing.T) {

@@ -25,14 +25,20 @@ const (
 // Decider is what decides on the calls of this replica. It hears of a change before whoever
 // made it does that all is well, and so before the feed tells it.
 type Decider interface {
-	Explain(ctx context.Context, c *call.Call) (policy.Decision, []policy.Look, error)
+	Explain(ctx context.Context, rules policy.Store, c *call.Call) (policy.Decision, []policy.Look, error)
 	Changed(policy.Change)
 }
 
-// New makes the service. rules are nil where the configuration has none. toStatus is the
-// gateway's table of gRPC codes for refusals.
-func New(rules policy.Rules, decider Decider, toStatus func(*call.Refusal) *status.Status) operators.Service {
-	s := &server{rules: rules, decider: decider, status: toStatus}
+// Rules are one set of rules.
+type Rules interface {
+	policy.Rules
+	policy.Store
+}
+
+// New makes the service, of the rules in force and the candidates. Both are nil where the
+// configuration has none. toStatus is the gateway's table of gRPC codes for refusals.
+func New(rules, candidates Rules, decider Decider, toStatus func(*call.Refusal) *status.Status) operators.Service {
+	s := &server{rules: rules, candidates: candidates, decider: decider, status: toStatus}
 	return operators.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
@@ -45,9 +51,20 @@ func New(rules policy.Rules, decider Decider, toStatus func(*call.Refusal) *stat
 // server is capgate.v1.Policies.
 type server struct {
 	capgatepb.UnimplementedPoliciesServer
-	rules   policy.Rules
-	decider Decider
-	status  func(*call.Refusal) *status.Status
+	rules, candidates Rules
+	decider           Decider
+	status            func(*call.Refusal) *status.Status
+}
+
+// set is the set of rules that a request is about.
+func (s *server) set(req interface{ GetCandidate() bool }) (Rules, error) {
+	switch {
+	case s.rules == nil:
+		return nil, refusedOff
+	case req.GetCandidate():
+		return s.candidates, nil
+	}
+	return s.rules, nil
 }
 
 var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_OFF",
@@ -55,10 +72,11 @@ var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_
 
 // SetPolicy implements capgatepb.PoliciesServer.
 func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest) (*capgatepb.SetPolicyResponse, error) {
-	if s.rules == nil {
-		return nil, s.refused(refusedOff)
-	}
 	p := req.GetPolicy()
+	set, err := s.set(p)
+	if err != nil {
+		return nil, s.refused(err)
+	}
 	r, err := ruleOf(p)
 	if err == nil {
 		var ok bool
@@ -69,24 +87,25 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	err = s.rules.Set(ctx, r)
+	err = set.Set(ctx, r)
 	s.decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r)}, nil
+	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r, p.GetCandidate())}, nil
 }
 
 // DeletePolicy implements capgatepb.PoliciesServer.
 func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRequest) (*capgatepb.DeletePolicyResponse, error) {
-	if s.rules == nil {
-		return nil, s.refused(refusedOff)
+	set, err := s.set(req)
+	if err != nil {
+		return nil, s.refused(err)
 	}
 	r, err := ruleOf(req)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	was, err := s.rules.Delete(ctx, r.Tenant, r.Name)
+	was, err := set.Delete(ctx, r.Tenant, r.Name)
 	s.decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	switch {
 	case err != nil:
@@ -99,8 +118,9 @@ func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRe
 
 // ListPolicies implements capgatepb.PoliciesServer.
 func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
-	if s.rules == nil {
-		return nil, s.refused(refusedOff)
+	set, err := s.set(req)
+	if err != nil {
+		return nil, s.refused(err)
 	}
 	of, err := tenantOf(req)
 	if err != nil {
@@ -117,38 +137,13 @@ func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRe
 	if err != nil {
 		return nil, s.refused(invalid("page_token", "it must be an answer's next_page_token"))
 	}
-	rules, next, err := s.rules.List(ctx, of, string(after), size)
+	rules, next, err := set.List(ctx, of, string(after), size)
 	if err != nil {
 		return nil, s.refused(err)
 	}
 	resp := &capgatepb.ListPoliciesResponse{NextPageToken: base64.RawURLEncoding.EncodeToString([]byte(next))}
 	for i := range rules {
-		resp.Policies = append(resp.Policies, policyOf(&rules[i]))
-	}
-	return resp, nil
-}
-
-// ExplainPolicy implements capgatepb.PoliciesServer.
-func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
-	c := &call.Call{Tenant: orDefault(req.GetTenant()), User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
-	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
-		if v == "" || v == policy.Any {
-			return nil, s.refused(invalid(field, "it is needed: one call is explained"))
-		}
-	}
-	decision, looks, err := s.decider.Explain(ctx, c)
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	resp := &capgatepb.ExplainPolicyResponse{Policy: decision.Verdict.String(), Level: decision.Level.String()}
-	for _, l := range looks {
-		look := &capgatepb.ExplainPolicyResponse_Look{
-			Level: l.Level.String(), User: l.Name.User, Agent: l.Name.Agent, Capability: l.Name.Capability, Tool: l.Name.Tool, Decided: l.Decided,
-		}
-		if l.Said {
-			look.Policy = l.Verdict.String()
-		}
-		resp.Looks = append(resp.Looks, look)
+		resp.Policies = append(resp.Policies, policyOf(&rules[i], req.GetCandidate()))
 	}
 	return resp, nil
 }
@@ -166,9 +161,10 @@ func (s *server) refused(err error) error {
 	return s.status(refusal).Err()
 }
 
-func policyOf(r *policy.Rule) *capgatepb.Policy {
+func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
 	p := &capgatepb.Policy{
 		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability, Tool: r.Tool, Policy: r.Verdict.String(),
+		SetBy: r.By, Candidate: candidate,
 	}
 	if !r.At.IsZero() {
 		p.UpdateTime = timestamppb.New(r.At)

@@ -82,22 +82,23 @@ func (b *book) Find(_ context.Context, tenant string, names []policy.Name) ([]po
 // port is an operators' port with the rules of a book; nil: there are none.
 type port struct {
 	*gatewaytest.Services
-	client capgatepb.PoliciesClient
+	client     capgatepb.PoliciesClient
+	candidates *book
 }
 
 func serve(t *testing.T, b *book) *port {
 	t.Helper()
-	var rules policy.Rules
-	o := policy.Options{}
+	var rules, candidates ruling.Rules
+	o, second := policy.Options{}, new(book)
 	if b != nil {
-		rules, o.Store = b, b
+		rules, candidates, o.Store, o.Shadow = b, second, b, second
 	}
 	decider, err := policy.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := gatewaytest.ServeOperators(t, ruling.New(rules, decider, gateway.GRPCStatus))
-	return &port{services, capgatepb.NewPoliciesClient(services.Conn)}
+	services := gatewaytest.ServeOperators(t, ruling.New(rules, candidates, decider, gateway.GRPCStatus))
+	return &port{services, capgatepb.NewPoliciesClient(services.Conn), second}
 }
 
 func TestRulesByJSON(t *testing.T) {
@@ -119,6 +120,16 @@ func TestRulesByJSON(t *testing.T) {
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 200, `{}`},
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
 		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=x", "", 200, `"policy":"block", "level":"default"`},
+
+		{"GET", "/v1/policies:explain?capability=weather&tool=x&candidate=true", "", 200, `"policy":"block", "level":"default"`},
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","candidate":true}`, 200, `"candidate":true`},
+		{"GET", "/v1/policies", "", 200, `{}`},
+		{"GET", "/v1/policies?candidate=true", "", 200, `"tool":"*", "policy":"ask", "candidate":true`},
+		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"candidate_policy":"ask", "candidate_level":"tenant"`},
+		{"GET", "/v1/policies:explain?capability=weather&tool=zap&candidate=true", "", 200, `{"policy":"ask", "level":"tenant"`},
+		{"DELETE", "/v1/policies?capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
+		{"DELETE", "/v1/policies?capability=weather&tool=*&candidate=true", "", 200, `{}`},
+		{"GET", "/v1/policies?candidate=true", "", 200, `{}`},
 	} {
 		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status || !strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
@@ -209,6 +220,21 @@ func TestRefusals(t *testing.T) {
 	resp, err := p.client.ExplainPolicy(t.Context(), &capgatepb.ExplainPolicyRequest{Capability: "weather", Tool: "x"})
 	if err != nil || resp.GetPolicy() != call.Block.String() || len(resp.GetLooks()) != 3 {
 		t.Errorf("without rules: %v, %v", resp, err)
+	}
+}
+
+// TestWhoSetARule: is shown, and cannot be claimed.
+func TestWhoSetARule(t *testing.T) {
+	t.Parallel()
+	p := serve(t, &book{rules: []policy.Rule{{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: "x"}, By: "bob"}}})
+	if _, body := p.Ask(t, "GET", "/v1/policies", ""); !strings.Contains(plain(body), `bob"`) {
+		t.Errorf("listed as %s", body)
+	}
+	if status, body := p.Ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow","set_by":"eve"}`); status != 200 || strings.Contains(body, "eve") {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, body := p.Ask(t, "GET", "/v1/policies", ""); strings.Contains(body, "eve") {
+		t.Errorf("listed as %s", body)
 	}
 }
 

@@ -59,6 +59,7 @@ type Replicas struct {
 // the manifests and fleets alone say what becomes of a call.
 type Policies struct {
 	Enabled  bool          // the file has a policies block, if an empty one: policies: {}
+	Shadow   bool          // shadow: count what candidate rules would change; default false
 	Cache    int           // cache: decisions kept in memory, 16 to 10000000; default 100000
 	TTL      time.Duration // ttl: how long a decision is kept, give or take a fifth, should a change have been missed, 1s to 1h; default 1m
 	MaxStale time.Duration // max_stale: how long decisions are made from memory while Redis is away; then calls are refused, 10s to 24h; default 10m

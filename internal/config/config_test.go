@@ -27,7 +27,7 @@ tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
-policies: {cache: 1000, ttl: 10s, max_stale: 2m}
+policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
 log: {level: debug, format: text}
 fleets:
   - capability: weather
@@ -73,7 +73,7 @@ fleets:
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
 		},
-		Policies: config.Policies{Enabled: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
+		Policies: config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},

@@ -12,6 +12,7 @@ func (p *parser) policies(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"cache":     p.Integer(&r.Cache, 16, 10_000_000),
 		"ttl":       p.DurationUpTo(&r.TTL, time.Second, time.Hour),
+		"shadow":    p.Boolean(&r.Shadow),
 		"max_stale": p.DurationUpTo(&r.MaxStale, 10*time.Second, 24*time.Hour),
 	})
 }

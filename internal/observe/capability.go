@@ -31,6 +31,7 @@ type CapabilityMetrics struct {
 	name     string
 	inFlight []paddedInt
 	methods  [numMethods]atomic.Pointer[methodSeries]
+	shadow   atomic.Pointer[[]differences] // a row, made when candidate rules first differ
 }
 
 type methodSeries [numCodes]atomic.Pointer[series]
@@ -71,6 +72,9 @@ func (c *CapabilityMetrics) count(rec *Record) {
 	cell.bytesOut.Add(rec.BytesOut)
 	cell.nanos.Add(int64(rec.Ended))
 	cell.buckets[bucketOf(rec.Ended)].Add(1)
+	if rec.Decision.Differs {
+		c.differ(rec)
+	}
 }
 
 // series finds the row of a method and code, and makes it the first time.

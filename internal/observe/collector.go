@@ -20,7 +20,7 @@ type collector struct {
 	metrics *Metrics
 
 	calls, inFlight, duration, bytes   *prometheus.Desc
-	refusals, failures                 *prometheus.Desc
+	refusals, failures, differences    *prometheus.Desc
 	upstreams, droppedLines, buildInfo *prometheus.Desc
 	fleets                             fleetDescs
 	config                             configDescs
@@ -38,11 +38,13 @@ func newCollector(m *Metrics) *collector {
 		metrics: m,
 		calls: desc("calls_total", "Finished calls. Outcome is what the payload says: success, tool_error, incomplete, or nothing.",
 			"capability", "method", "code", "outcome"),
-		inFlight:     desc("calls_in_flight", "Calls that were routed and have not finished.", "capability"),
-		duration:     desc("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code"),
-		bytes:        desc("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability", "direction"),
-		refusals:     desc("refusals_total", "Calls that the gateway refused.", "reason"),
-		failures:     desc("failures_total", "Calls that the relay ended because something broke.", "failure"),
+		inFlight: desc("calls_in_flight", "Calls that were routed and have not finished.", "capability"),
+		duration: desc("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code"),
+		bytes:    desc("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability", "direction"),
+		refusals: desc("refusals_total", "Calls that the gateway refused.", "reason"),
+		failures: desc("failures_total", "Calls that the relay ended because something broke.", "failure"),
+		differences: desc("policy_shadow_differences_total", "Calls of which candidate rules would have decided otherwise: what was decided, and what they would have said.",
+			"capability", "decision", "candidate"),
 		upstreams:    desc("upstream_connections", "Open connections to backends."),
 		droppedLines: desc("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed."),
 		buildInfo:    desc("build_info", "Always 1.", "version", "revision", "goversion"),
@@ -57,7 +59,7 @@ func newCollector(m *Metrics) *collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures,
+	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -147,6 +149,7 @@ func (c *collector) collectCapability(ch chan<- prometheus.Metric, h *Capability
 	}
 	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(bytesIn), h.name, "in")
 	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(bytesOut), h.name, "out")
+	h.collectDifferences(ch, c.differences)
 }
 
 func (c *collector) collectCalls(ch chan<- prometheus.Metric, name string, method call.Method, code int, sum *cell) {

@@ -38,6 +38,9 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	if rec.Decision.Made {
 		b = w.word(b, `,"policy":`, rec.Decision.Verdict.String())
 		b = w.word(b, `,"policy_level":`, rec.Decision.Level.String())
+		if rec.Decision.Differs {
+			b = w.word(b, `,"policy_candidate":`, rec.Decision.Candidate.String())
+		}
 	}
 	b = w.str(b, `,"reason":`, rec.Reason)
 	b = w.str(b, `,"failure":`, rec.Failure)

@@ -15,6 +15,9 @@ type Decision struct {
 	Level   call.Level
 	Verdict call.Verdict
 	Cached  bool // and answered from memory
+
+	Differs   bool         // candidate rules would have said something else
+	Candidate call.Verdict // what
 }
 
 // Policy is what is to be told of the cache of decisions when somebody scrapes. The

@@ -1,6 +1,7 @@
 package observe_test
 
 import (
+	"bytes"
 	"maps"
 	"strings"
 	"sync"
@@ -16,6 +17,30 @@ func decisionsOf(tb testing.TB, m *observe.Metrics) map[string]string {
 	all := scrape(tb, m)
 	maps.DeleteFunc(all, func(series, _ string) bool { return !strings.HasPrefix(series, "capgate_policy_decisions_total") })
 	return all
+}
+
+// TestDifferencesAreCounted: what candidate rules would have said, in metrics and lines.
+func TestDifferencesAreCounted(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	log := observe.NewAccessLog(&lines, observe.AccessLogConfig{})
+	m := newMetrics(t, observe.MetricsConfig{})
+	r := observe.NewRecorder(m, log)
+	for shard := range uint32(20) {
+		rec := sample()
+		rec.Capability, rec.Shard = m.Capability("weather"), shard
+		rec.Decision = observe.Decision{Made: true, Level: call.ByUser, Verdict: call.Allow, Differs: shard%2 == 0, Candidate: call.Ask}
+		r.Record(rec)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := scrape(t, m)[`capgate_policy_shadow_differences_total{candidate="ask",capability="weather",decision="allow"}`]; n != "10" {
+		t.Errorf("%q differences", n)
+	}
+	if n := strings.Count(lines.String(), `"policy_level":"user","policy_candidate":"ask"`); n != 10 {
+		t.Errorf("%d lines have them:\n%s", n, &lines)
+	}
 }
 
 // TestDecisionsAreCounted: from many goroutines at once, each of which may have any shard.

@@ -96,7 +96,7 @@ func (p *PlaceSlots) Key(capability, addr string) string {
 }
 
 // Key is where the rules of a tenant are kept.
-func (p *Policies) Key(tenant string) string { return p.key(ruleTag(tenant), "rules") }
+func (p *Policies) Key(tenant string) string { return p.key(p.tag(tenant), "rules") }
 
 // RecordKey is where an approval is kept.
 func (a *ApprovalStore) RecordKey(tenant, id string) string {

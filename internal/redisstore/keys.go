@@ -25,6 +25,7 @@ import "strings"
 //	{TENANT:policy}:rules     hash     none       user, agent, capability, tool → JSON of a rule; without a tenant the global ones
 //	{TENANT:policy}:names     sorted   none       the same fields, all with score 0, to be read in pages
 //	{TENANT:policy}:about:C:T set      none       those of these fields whose capability and tool are exactly C and T
+//	{TENANT:candidates}:…     the same of rules that are candidates
 //	{policies}:tenants        set      none       who has, or had, rules
 //	{policies}:version        string   none       how often rules have changed
 //	{TENANT:approvals}:record:ID    hash   to its end and 1 h  an approval: what it holds for, its state, what an approver sees

@@ -16,17 +16,24 @@ import (
 
 // Policies are the rules of all tenants. They are a policy.Store, a policy.Rules and a
 // policy.Feed.
-type Policies struct{ client }
+type Policies struct {
+	client
+	set string // which rules: those in force, or the candidates
+}
 
 // Policies returns them.
-func (s *Store) Policies() *Policies { return &Policies{s.client(Policy)} }
+func (s *Store) Policies() *Policies { return &Policies{s.client(Policy), "policy"} }
 
-// ruleTag is where the rules of a tenant are; "" has the global ones.
-func ruleTag(tenant string) tag { return tag{tenant, "policy"} }
+// Candidates are rules of which it is only counted what they would change. They are told of
+// as those in force are: what is decided is kept together with what they would say.
+func (p *Policies) Candidates() *Policies { return &Policies{p.client, "candidates"} }
+
+// tag is where the rules of a tenant are; "" has the global ones.
+func (p *Policies) tag(tenant string) tag { return tag{tenant, p.set} }
 
 // ruleKeys are those of the rules of a tenant that are about what n is: rules, names, about.
 func (p *Policies) ruleKeys(tenant string, n policy.Name) []string {
-	t := ruleTag(tenant)
+	t := p.tag(tenant)
 	return []string{p.key(t, "rules"), p.key(t, "names"), p.key(t, "about", n.Capability, n.Tool)}
 }
 
@@ -58,7 +65,7 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 	for i, n := range names {
 		fields[i] = ruleField(n)
 	}
-	key := p.key(ruleTag(tenant), "rules")
+	key := p.key(p.tag(tenant), "rules")
 	var values []any
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		values, err = r.HMGet(ctx, key, fields...).Result()
@@ -160,7 +167,7 @@ func (p *Policies) tell(ctx context.Context, c policy.Change) error {
 
 // List implements policy.Rules.
 func (p *Policies) List(ctx context.Context, tenant, after string, most int) (rules []policy.Rule, next string, err error) {
-	t := ruleTag(tenant)
+	t := p.tag(tenant)
 	from := "-"
 	if after != "" {
 		from = "(" + after

@@ -139,6 +139,32 @@ func TestAMalformedRuleBlocks(t *testing.T) {
 	})
 }
 
+// TestCandidatesAreASetOfTheirOwn: of the same names.
+func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		inForce := open().Policies()
+		candidates := inForce.Candidates()
+		for _, tenant := range []string{"acme", ""} {
+			n := policy.Name{Capability: "weather", Tool: "forecast"}
+			set(t, inForce, rule(tenant, n, call.Allow))
+			set(t, candidates, rule(tenant, n, call.Ask))
+			if a, b := find(t, inForce, tenant, n)[0], find(t, candidates, tenant, n)[0]; a.Verdict != call.Allow || b.Verdict != call.Ask {
+				t.Errorf("%q: %+v, %+v", tenant, a, b)
+			}
+			rules, _, err := candidates.List(t.Context(), tenant, "", 10)
+			if err != nil || len(rules) != 1 || rules[0].Verdict != call.Ask {
+				t.Errorf("%q: %+v, %v", tenant, rules, err)
+			}
+			if _, err := inForce.Delete(t.Context(), tenant, n); err != nil {
+				t.Error(err)
+			}
+			if a, b := find(t, inForce, tenant, n)[0], find(t, candidates, tenant, n)[0]; a.Present || !b.Present {
+				t.Errorf("%q, deleted: %+v, %+v", tenant, a, b)
+			}
+		}
+	})
+}
+
 // TestRulesAreFollowed: each change is told to every replica, with its version. The nodes of
 // a Cluster pass messages on in no order, and what it carried out twice is told twice.
 func TestRulesAreFollowed(t *testing.T) {

@@ -43,7 +43,11 @@ type Policy struct {
 	// allow, ask or block. Required.
 	Policy string `protobuf:"bytes,7,opt,name=policy,proto3" json:"policy,omitempty"`
 	// When it was set. Only in answers.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Who set it, where that is known. Only in answers.
+	SetBy string `protobuf:"bytes,9,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
+	// It decides on nothing: it is one of the candidates.
+	Candidate     bool `protobuf:"varint,10,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -132,6 +136,20 @@ func (x *Policy) GetUpdateTime() *timestamppb.Timestamp {
 		return x.UpdateTime
 	}
 	return nil
+}
+
+func (x *Policy) GetSetBy() string {
+	if x != nil {
+		return x.SetBy
+	}
+	return ""
+}
+
+func (x *Policy) GetCandidate() bool {
+	if x != nil {
+		return x.Candidate
+	}
+	return false
 }
 
 type SetPolicyRequest struct {
@@ -230,6 +248,7 @@ type DeletePolicyRequest struct {
 	Agent         string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	Capability    string                 `protobuf:"bytes,5,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool          string                 `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
+	Candidate     bool                   `protobuf:"varint,7,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +325,13 @@ func (x *DeletePolicyRequest) GetTool() string {
 	return ""
 }
 
+func (x *DeletePolicyRequest) GetCandidate() bool {
+	if x != nil {
+		return x.Candidate
+	}
+	return false
+}
+
 type DeletePolicyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -351,6 +377,7 @@ type ListPoliciesRequest struct {
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before; empty: the first page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Candidate     bool   `protobuf:"varint,5,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -411,6 +438,13 @@ func (x *ListPoliciesRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListPoliciesRequest) GetCandidate() bool {
+	if x != nil {
+		return x.Candidate
+	}
+	return false
 }
 
 type ListPoliciesResponse struct {
@@ -475,7 +509,9 @@ type ExplainPolicyRequest struct {
 	// Required.
 	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
 	// Required.
-	Tool          string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// What would become of it by the candidates.
+	Candidate     bool `protobuf:"varint,6,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,15 +581,26 @@ func (x *ExplainPolicyRequest) GetTool() string {
 	return ""
 }
 
+func (x *ExplainPolicyRequest) GetCandidate() bool {
+	if x != nil {
+		return x.Candidate
+	}
+	return false
+}
+
 type ExplainPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// allow, ask or block.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Which level decided: user+agent, user, tenant+agent, tenant, global, manifest, fleet or default.
-	Level         string                        `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
-	Looks         []*ExplainPolicyResponse_Look `protobuf:"bytes,3,rep,name=looks,proto3" json:"looks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Level string                        `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	Looks []*ExplainPolicyResponse_Look `protobuf:"bytes,3,rep,name=looks,proto3" json:"looks,omitempty"`
+	// What would become of it by the candidates, and by which level. Empty where there are none, neither
+	// the tenant's nor global ones, and where they are what was asked for.
+	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
+	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ExplainPolicyResponse) Reset() {
@@ -605,6 +652,20 @@ func (x *ExplainPolicyResponse) GetLooks() []*ExplainPolicyResponse_Look {
 		return x.Looks
 	}
 	return nil
+}
+
+func (x *ExplainPolicyResponse) GetCandidatePolicy() string {
+	if x != nil {
+		return x.CandidatePolicy
+	}
+	return ""
+}
+
+func (x *ExplainPolicyResponse) GetCandidateLevel() string {
+	if x != nil {
+		return x.CandidateLevel
+	}
+	return ""
 }
 
 // Look is one place that was looked at.
@@ -708,7 +769,7 @@ var File_capgate_v1_policies_proto protoreflect.FileDescriptor
 const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/policies.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x01\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x02\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x12\n" +
@@ -720,11 +781,14 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\x04tool\x18\x06 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06policy\x18\a \x01(\tR\x06policy\x12;\n" +
 	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\">\n" +
+	"updateTime\x12\x15\n" +
+	"\x06set_by\x18\t \x01(\tR\x05setBy\x12\x1c\n" +
+	"\tcandidate\x18\n" +
+	" \x01(\bR\tcandidate\">\n" +
 	"\x10SetPolicyRequest\x12*\n" +
 	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\"?\n" +
 	"\x11SetPolicyResponse\x12*\n" +
-	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\"\xa3\x01\n" +
+	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\"\xc1\x01\n" +
 	"\x13DeletePolicyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x12\n" +
@@ -733,17 +797,19 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"capability\x18\x05 \x01(\tR\n" +
 	"capability\x12\x12\n" +
-	"\x04tool\x18\x06 \x01(\tR\x04tool\"\x16\n" +
-	"\x14DeletePolicyResponse\"\x81\x01\n" +
+	"\x04tool\x18\x06 \x01(\tR\x04tool\x12\x1c\n" +
+	"\tcandidate\x18\a \x01(\bR\tcandidate\"\x16\n" +
+	"\x14DeletePolicyResponse\"\x9f\x01\n" +
 	"\x13ListPoliciesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"n\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x1c\n" +
+	"\tcandidate\x18\x05 \x01(\bR\tcandidate\"n\n" +
 	"\x14ListPoliciesResponse\x12.\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x12.capgate.v1.PolicyR\bpolicies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xaa\x01\n" +
 	"\x14ExplainPolicyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -751,11 +817,14 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"capability\x18\x04 \x01(\tR\n" +
 	"capability\x12\x12\n" +
-	"\x04tool\x18\x05 \x01(\tR\x04tool\"\xb2\x02\n" +
+	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x1c\n" +
+	"\tcandidate\x18\x06 \x01(\bR\tcandidate\"\x86\x03\n" +
 	"\x15ExplainPolicyResponse\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12<\n" +
-	"\x05looks\x18\x03 \x03(\v2&.capgate.v1.ExplainPolicyResponse.LookR\x05looks\x1a\xac\x01\n" +
+	"\x05looks\x18\x03 \x03(\v2&.capgate.v1.ExplainPolicyResponse.LookR\x05looks\x12)\n" +
+	"\x10candidate_policy\x18\x04 \x01(\tR\x0fcandidatePolicy\x12'\n" +
+	"\x0fcandidate_level\x18\x05 \x01(\tR\x0ecandidateLevel\x1a\xac\x01\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +

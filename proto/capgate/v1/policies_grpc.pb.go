@@ -38,6 +38,10 @@ const (
 // tenant, all tenants; among these the one that names more: capability and tool, capability, tool,
 // neither. Where no rule is, the manifest's recommendation does, then the fleet's policy.
 //
+// Beside the rules in force there may be candidates: a second set, of which it is counted what would
+// change if it were in the place of the first, where the configuration says policies.shadow. Requests
+// with candidate are about these.
+//
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
 // (POLICIES_OFF) where the configuration has no policies block, INVALID_ARGUMENT (POLICY_INVALID, with
 // the field in the metadata), UNAVAILABLE (POLICIES_UNAVAILABLE) where a later try may succeed.
@@ -111,6 +115,10 @@ func (c *policiesClient) ExplainPolicy(ctx context.Context, in *ExplainPolicyReq
 // Of the rules that are about a call the nearest to its caller decides: user and agent, user, agent,
 // tenant, all tenants; among these the one that names more: capability and tool, capability, tool,
 // neither. Where no rule is, the manifest's recommendation does, then the fleet's policy.
+//
+// Beside the rules in force there may be candidates: a second set, of which it is counted what would
+// change if it were in the place of the first, where the configuration says policies.shadow. Requests
+// with candidate are about these.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
 // (POLICIES_OFF) where the configuration has no policies block, INVALID_ARGUMENT (POLICY_INVALID, with

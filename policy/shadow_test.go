@@ -1,0 +1,93 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// TestCandidatesAreCompared: as if they were in the place of all rules, and without a word
+// in what is decided.
+func TestCandidatesAreCompared(t *testing.T) {
+	t.Parallel()
+	everything := policy.Name{Capability: policy.Any, Tool: policy.Any}
+	for name, test := range map[string]struct {
+		source    said
+		rules     func(inForce, candidates *memory)
+		verdict   call.Verdict
+		differs   bool
+		candidate call.Verdict
+	}{
+		"no candidates": {said{call.Ask, policy.Fleet, false}, func(r, _ *memory) {
+			r.set("acme", tenantAllows, call.Allow)
+		}, call.Allow, true, call.Ask},
+		"the same": {said{call.Ask, policy.Fleet, false}, func(r, c *memory) {
+			r.set("acme", tenantAllows, call.Allow)
+			c.set("", everything, call.Allow)
+		}, call.Allow, false, 0},
+		"stricter": {said{call.Allow, policy.Fleet, false}, func(_, c *memory) {
+			c.set("acme", policy.Name{User: "ann", Capability: policy.Any, Tool: policy.Any}, call.Block)
+		}, call.Allow, true, call.Block},
+		"laxer": {said{call.Block, policy.Nobody, false}, func(r, c *memory) {
+			r.set("", everything, call.Block)
+			c.set("", everything, call.Allow)
+		}, call.Block, true, call.Allow},
+		"of a drifted tool": {said{call.Allow, policy.Fleet, true}, func(r, c *memory) {
+			r.set("acme", tenantAllows, call.Ask)
+			c.set("acme", tenantAllows, call.Allow)
+		}, call.Ask, false, 0},
+		"of others": {said{call.Allow, policy.Fleet, false}, func(_, c *memory) {
+			c.set("other", tenantAllows, call.Block)
+			c.set("acme", policy.Name{User: "bob", Capability: policy.Any, Tool: policy.Any}, call.Block)
+		}, call.Allow, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inForce, candidates := &memory{}, &memory{}
+			test.rules(inForce, candidates)
+			d := newDecider(t, policy.Options{Store: inForce, Shadow: candidates, Source: test.source})
+			for range 2 { // asked, and from memory
+				got, refusal := both(t, d, &aCall)
+				if refusal != nil || got.Verdict != test.verdict || got.Differs != test.differs || got.Candidate != test.candidate {
+					t.Errorf("got %+v, %v", got, refusal)
+				}
+			}
+			if got, _, err := d.Explain(t.Context(), candidates, &aCall); err != nil || (got.Verdict != test.verdict) != test.differs {
+				t.Errorf("explained as %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestCandidatesAreFollowed: a change of one is seen as a change of a rule is.
+func TestCandidatesAreFollowed(t *testing.T) {
+	t.Parallel()
+	candidates := &memory{}
+	d := newDecider(t, policy.Options{Store: &memory{}, Shadow: candidates})
+	if got, _ := both(t, d, &aCall); got.Differs {
+		t.Errorf("got %+v", got)
+	}
+	candidates.set("acme", tenantAllows, call.Allow)
+	d.Changed(policy.Change{Tenant: "acme", Name: tenantAllows})
+	if got, _ := both(t, d, &aCall); got.Verdict != call.Block || !got.Differs || got.Candidate != call.Allow {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestCandidatesThatCannotBeRead harm nobody.
+func TestCandidatesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	store, candidates := &memory{}, &memory{}
+	store.set("acme", tenantAllows, call.Allow)
+	candidates.leave(true)
+	d := newDecider(t, policy.Options{Store: store, Shadow: candidates})
+	for range 3 {
+		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow || got.Differs {
+			t.Errorf("got %+v, %v", got, refusal)
+		}
+	}
+	if n := candidates.questions(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
