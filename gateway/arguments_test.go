@@ -12,8 +12,10 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 )
 
 // TestArgumentsAreChecked: before a backend sees them, plain and compressed, unary and
@@ -24,11 +26,11 @@ func TestArgumentsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := &policy.Tools{}
-	tools.Replace(map[string]policy.Author{"caps": {
-		Recommended: map[string]call.Verdict{gatewaytest.Echo: call.Allow, "blocked": call.Block},
-		Schemas:     map[string]*toolschema.Schema{gatewaytest.Echo: schema, "blocked": schema},
-	}})
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+		{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
+	}}}})
 	for name, rules := range map[string]policy.Store{"manifest": nil, "rules": &ruled{}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,9 +2,13 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -15,4 +19,25 @@ import (
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(capabilityHeader, capability, ticketHeader, g.crossings.ours))
 	return docpb.NewCapabilityClient(g.inside).Invoke(ctx, req)
+}
+
+// AskForTools is a catalog.Ask. Its error has the code and the reason of a failure: what the
+// capability says of it may be anything.
+func (g *Gateway) AskForTools(ctx context.Context, q catalog.Question) ([]byte, error) {
+	resp, err := g.Invoke(ctx, q.Capability, &docpb.InvokeRequest{
+		CapabilityId: q.Capability, ToolName: q.Tool, ArgsJson: []byte("{}"), SessionId: q.Session, ThreadId: q.Thread,
+	})
+	if err != nil {
+		st := status.Convert(err)
+		for _, d := range st.Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == errorDomain {
+				return nil, fmt.Errorf("the call of %s ended with %s, %s", q.Tool, st.Code(), info.GetReason())
+			}
+		}
+		return nil, fmt.Errorf("the call of %s ended with %s", q.Tool, st.Code())
+	}
+	if resp.GetError() != "" {
+		return nil, fmt.Errorf("%s answers with an error", q.Tool)
+	}
+	return resp.GetResultJson(), nil
 }

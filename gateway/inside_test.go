@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 )
 
 // TestOurOwnCallsPass: what the gateway itself asks a capability is not blocked by a policy,
@@ -65,4 +66,4 @@ func TestNobodyCanForgeOurOwnCalls(t *testing.T) {
 }
 
 // blockAll has neither rules nor anything that is said of tools.
-func blockAll() policy.Options { return policy.Options{Source: &policy.Tools{}} }
+func blockAll() policy.Options { return policy.Options{Source: catalog.New(catalog.Options{})} }

@@ -15,7 +15,10 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 )
 
 // ruled is a store of rules that a test holds in its hand.
@@ -70,7 +73,7 @@ func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front 
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, call.Doc)
 	if source == nil {
-		source = &policy.Tools{}
+		source = catalog.New(catalog.Options{})
 	}
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
@@ -167,8 +170,15 @@ func TestFilesNeedNoTool(t *testing.T) {
 // TestManifestsDecide: without rules nothing is ever asked.
 func TestManifestsDecide(t *testing.T) {
 	t.Parallel()
-	tools := &policy.Tools{}
-	tools.Replace(map[string]policy.Author{"caps": {Recommended: map[string]call.Verdict{gatewaytest.Echo: call.Allow, "ask": call.Ask}}})
+	schema, err := toolschema.Compile([]byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Author{"caps": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+		{Name: "ask", Schema: schema, Recommends: true, Recommended: call.Ask},
+	}}}})
 	f := behindRules(t, nil, tools)
 	for tool, want := range map[string]codes.Code{gatewaytest.Echo: codes.OK, "ask": codes.FailedPrecondition, "else": codes.PermissionDenied} {
 		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
@@ -177,7 +187,7 @@ func TestManifestsDecide(t *testing.T) {
 			}
 		}
 	}
-	tools.Replace(map[string]policy.Author{"caps": {Fleet: call.Allow, Said: true}})
+	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Allow}})
 	if _, err := f.client.Invoke(t.Context(), request("else", `{}`)); errorInfo(err) != nil {
 		t.Errorf("after the change: %v", err)
 	}

@@ -59,6 +59,9 @@ func NewSnapshot(capability string, backends []Backend) *Snapshot {
 	return s
 }
 
+// Up is how many backends are.
+func (s *Snapshot) Up() int { return s.up }
+
 // Ready says whether the fleet has a usable backend, and how many are ready in
 // words that a caller may see.
 func (s *Snapshot) Ready() (ok bool, summary string) {

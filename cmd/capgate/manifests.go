@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
-	"github.com/capgate/capgate/internal/toolschema"
-	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 )
 
 // manifestFile is the name that a capability's manifest has in its directory.
@@ -141,23 +140,9 @@ func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 }
 
 // authorOf is what a fleet and its manifest say of its tools.
-func authorOf(f *config.Fleet, m *manifest.Manifest) policy.Author {
-	a := policy.Author{Fleet: f.Policy, Said: f.Policy != call.Block}
-	if m == nil {
-		return a
+func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Author {
+	return catalog.Author{
+		Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,
+		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout,
 	}
-	a.Recommended = make(map[string]call.Verdict, len(m.Tools))
-	if f.Validate {
-		a.Schemas = make(map[string]*toolschema.Schema, len(m.Tools))
-	}
-	for i := range m.Tools {
-		t := &m.Tools[i]
-		if t.Recommends {
-			a.Recommended[t.Name] = t.Recommended
-		}
-		if f.Validate {
-			a.Schemas[t.Name] = t.Schema
-		}
-	}
-	return a
 }

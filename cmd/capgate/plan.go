@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
 )
 
@@ -20,8 +20,8 @@ import (
 type plan struct {
 	routes router.Config
 	probes []health.Fleet
-	secure map[string]*tls.Config   // by capability; none is cleartext
-	tools  map[string]policy.Author // by capability
+	secure map[string]*tls.Config    // by capability; none is cleartext
+	tools  map[string]catalog.Author // by capability
 
 	shields map[string]string // by capability, the name of the one that judges its calls
 }
@@ -43,7 +43,7 @@ type plannedFleet struct {
 	secure   *tls.Config
 	route    router.FleetConfig
 	probe    health.Fleet
-	author   policy.Author
+	author   catalog.Author
 }
 
 // plan takes members in the order of Registry.Members.
@@ -52,7 +52,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell, Limits: p.limits},
 		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
 		secure: map[string]*tls.Config{},
-		tools:  make(map[string]policy.Author, len(s.cfg.Fleets)),
+		tools:  make(map[string]catalog.Author, len(s.cfg.Fleets)),
 
 		shields: map[string]string{},
 	}

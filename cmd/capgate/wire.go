@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/policy/shield"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -43,7 +44,8 @@ type process struct {
 	reloader  *reloader
 	firstLook *firstLook
 	ejections ejections
-	tools     policy.Tools
+	tools     *catalog.Catalog
+	discovery *catalog.Discoverer
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
 	shields   *shield.Shields
@@ -86,10 +88,10 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err != nil {
 		return p, err
 	}
+	p.newCatalog(first.tools, metrics)
 	p.routing, p.firstLook = router.New(table), newFirstLook()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	p.tools.Replace(first.tools)
 	if err = errors.Join(p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics)); err != nil {
 		return p, err
 	}
@@ -128,6 +130,7 @@ func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.
 	return health.New(fleets, health.Options{Logger: p.log, Shared: p.shared(cfg), Changed: func(s *health.Snapshot) {
 		p.routing.SetHealth(s)
 		p.firstLook.see(s)
+		p.discovery.Healthy(s.Capability, s.Up() > 0)
 	}})
 }
 
@@ -162,6 +165,9 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
 	watchers.Go(func() { p.followRules(probing) })
+	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
+	watchers.Go(func() { p.tools.Run(probing) })
+	watchers.Go(func() { p.discovery.Run(ctx) })
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)

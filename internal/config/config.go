@@ -124,6 +124,8 @@ type Fleet struct {
 	Policy     call.Verdict  // policy: allow, ask or block, for tools of which neither a rule nor the manifest says anything; default block
 	Validate   bool          // validate_arguments: true checks the arguments of each call against the input_schema of its tool, before it goes to a backend; needs a manifest; default false
 	Manifest   string        // manifest: file of the capability's manifest.yaml, which says what its tools are and recommends policies; default none
+	Discovery  Discovery     // discovery: how the tools of a manifest with tool_source: dynamic are asked for
+	Unguarded  bool          // drift_guard: false takes a tool whose description or schema has changed as it was; else it is asked about, where it would be allowed, until somebody accepts it; default true
 	TLS        BackendTLS    // tls: to the backends; default cleartext
 	Shield     string        // shield: name of the shield that judges its calls, or none; default the file's shield
 	Own        Own           // not a field
@@ -146,6 +148,13 @@ type Name struct {
 	Weight        int // weight: of each address, as a Backend's; SRV records' own are taken in proportion to 100
 	Zone          string
 	Session       string
+}
+
+// Discovery is how the tools of a capability are asked for. One replica does, and also when
+// the fleet becomes healthy.
+type Discovery struct {
+	Interval time.Duration // interval: from one discovery to the next, 1s to 24h; default 5m
+	Timeout  time.Duration // timeout: of one call of the discovery tool, of which there are two at most, 10ms to 2m; default 10s
 }
 
 // Ejection is when calls stop going to a backend for a while because of how calls to
@@ -232,6 +241,7 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 		Ejection:   Ejection{Failures: 5, ConnectFailures: 1, TimeoutLeast: time.Second, Base: 5 * time.Second, Max: 5 * time.Minute},
 		Retry:      Retry{Share: 0.1, Floor: 10},
 		Affinity:   Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
+		Discovery:  Discovery{Interval: 5 * time.Minute, Timeout: 10 * time.Second},
 		Limit:      Limit{Queue: 100, Wait: 10 * time.Second},
 		SlowStart:  30 * time.Second,
 	}

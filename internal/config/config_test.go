@@ -45,6 +45,8 @@ fleets:
     policy: allow
     manifest: /m.yaml
     validate_arguments: true
+    discovery: {interval: 1m, timeout: 2s}
+    drift_guard: false
     tls: {ca_file: /b.pem, cert_file: /bc.pem, key_file: /bk.pem, server_name: b.example}
   - &plain
     capability: plain
@@ -91,6 +93,8 @@ fleets:
 			Policy:     call.Allow,
 			Manifest:   "/m.yaml",
 			Validate:   true,
+			Discovery:  config.Discovery{Interval: time.Minute, Timeout: 2 * time.Second},
+			Unguarded:  true,
 			Own:        config.Own{MaxConcurrent: true, Deadline: true},
 			TLS:        config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
 		}, plain},
@@ -216,7 +220,8 @@ func TestParseErrors(t *testing.T) {
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`, `f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`, `f:3: registration.capabilities[0]: "a[" is not a pattern`, `f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
 			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`, `f:7: registration.manifests: "maybe" is not possible`}},
-		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  validate_arguments: true\n", []string{
+		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  validate_arguments: true\n  discovery: {interval: 1ms, timeout: 3m}\n  drift_guard: no\n", []string{
+			`f:10: fleets[0].discovery.interval: `, `f:10: fleets[0].discovery.timeout: `, `f:11: fleets[0].drift_guard: "no" is not possible`,
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
 			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; or registration.manifests`,

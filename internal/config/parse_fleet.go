@@ -11,7 +11,7 @@ import (
 func (p *parser) fleet(at strictyaml.Place) {
 	f := DefaultFleet("")
 	var sessions string
-	given := false
+	given, guard := false, true
 	p.Mapping(at, map[string]strictyaml.Field{
 		"capability":     p.capability(&f),
 		"services":       p.List(p.service(&f)),
@@ -34,9 +34,12 @@ func (p *parser) fleet(at strictyaml.Place) {
 
 		"validate_arguments": p.Boolean(&f.Validate),
 		"manifest":           p.Text(&f.Manifest, nil),
+		"discovery":          p.discovery(&f),
+		"drift_guard":        p.Boolean(&guard),
 		"tls":                p.backendTLS(&f.TLS),
 		"shield":             p.shieldName(&f.Shield),
 	})
+	f.Unguarded = !guard
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
 	if f.Capability == "" {
@@ -133,6 +136,15 @@ func (p *parser) health(f *Fleet) strictyaml.Field {
 		if h.Timeout > h.Interval {
 			p.Fail(at.Child("timeout"), "%s is more than interval, which is %s", h.Timeout, h.Interval)
 		}
+	}
+}
+
+func (p *parser) discovery(f *Fleet) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		p.Mapping(at, map[string]strictyaml.Field{
+			"interval": p.DurationUpTo(&f.Discovery.Interval, time.Second, 24*time.Hour),
+			"timeout":  p.DurationUpTo(&f.Discovery.Timeout, 10*time.Millisecond, 2*time.Minute),
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -182,11 +183,11 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 // decider makes a Decider that allows what nothing is said of.
 func (o *Options) decider() (*policy.Decider, error) {
 	if o.Policy.Source == nil {
-		table := map[string]policy.Author{}
+		table := map[string]catalog.Author{}
 		for _, f := range o.Fleets {
-			table[f.Capability] = policy.Author{Fleet: call.Allow, Said: true}
+			table[f.Capability] = catalog.Author{Fleet: call.Allow}
 		}
-		tools := &policy.Tools{}
+		tools := catalog.New(catalog.Options{})
 		tools.Replace(table)
 		o.Policy.Source = tools
 	}

@@ -28,6 +28,7 @@ type collector struct {
 	health                             healthDescs
 	registry                           registryDescs
 	shields                            shieldDescs
+	catalog                            catalogDescs
 }
 
 func newCollector(m *Metrics) *collector {
@@ -54,12 +55,13 @@ func newCollector(m *Metrics) *collector {
 		health:       newHealthDescs(),
 		registry:     newRegistryDescs(),
 		shields:      newShieldDescs(),
+		catalog:      newCatalogDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
+	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -86,6 +88,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if ask := c.metrics.members.Load(); ask != nil {
 		r := (*ask)()
 		c.registry.collect(ch, &r)
+	}
+	if tools := c.metrics.tools.Load(); tools != nil {
+		for t := range *tools {
+			c.catalog.collect(ch, &t)
+		}
 	}
 	if ask := c.metrics.redis.Load(); ask != nil {
 		r := (*ask)()

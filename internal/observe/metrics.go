@@ -38,6 +38,7 @@ type Metrics struct {
 	failures  reasonCounter
 	upstreams atomic.Pointer[func() int]
 	fleets    atomic.Pointer[iter.Seq[Fleet]]
+	tools     atomic.Pointer[iter.Seq[Tools]]
 	config    atomic.Pointer[func() ConfigLoads]
 	redis     atomic.Pointer[func() Redis]
 	health    atomic.Pointer[func() Health]

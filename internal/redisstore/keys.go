@@ -27,6 +27,12 @@ import "strings"
 //	{TENANT:policy}:about:C:T set      none       those of these fields whose capability and tool are exactly C and T
 //	{TENANT:candidates}:…     the same of rules that are candidates
 //	{policies}:tenants        set      none       who has, or had, rules
+//	{catalog}:state           hash     none       epoch: another one when everything was lost; version: one more with each change of a capability's tools
+//	{catalog}:changes         sorted   none       capabilities by the version that changed them last
+//	{catalog}:accepted:CAP    hash     none       tool → hash of the description and schema that were accepted: the tools that are known
+//	{catalog}:set:CAP         string   none       what the capability's discovery tool answered
+//	{catalog}:about:CAP       hash     none       sum: SHA-256 of set; ok, failed: when a discovery was, ms; error: why the last one failed
+//	{catalog}:turns           hash     none       capability → "turn until began", ms: who discovers its tools, or did last
 //	{policies}:version        string   none       how often rules have changed
 //	{TENANT:approvals}:record:ID    hash   to its end and 1 h  an approval: what it holds for, its state, what an approver sees
 //	{TENANT:approvals}:call:SUM     string to its end          id of the approval that calls of that digest get
@@ -44,6 +50,7 @@ import "strings"
 //	drains                    empty: backends were drained, or are no more
 //	policies                  version, tenant, user, agent, capability, tool: a rule that was set or deleted
 //	approvals                 tenant, id, what happened, and the digest of the session that an answer holds for: an approval's event
+//	catalog                   empty: what is known of tools has changed
 //	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for
 
 // tag is the part of a key that says on which node of a Cluster it is. Where the data

@@ -3,6 +3,7 @@ package toolschema
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,15 @@ const MaxBytes = 256 << 10
 // Hash is what a tool's description and schema are known by. It is the same however the
 // schema's JSON is written (RFC 8785).
 type Hash [sha256.Size]byte
+
+// String is the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// ParseHash reads what String writes.
+func ParseHash(text string) (h Hash, ok bool) {
+	n, err := hex.Decode(h[:], []byte(text[:min(len(text), 2*len(h))]))
+	return h, err == nil && n == len(h) && len(text) == 2*n
+}
 
 // Schema is the compiled schema of one tool's arguments. It is immutable.
 type Schema struct {

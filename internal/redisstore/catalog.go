@@ -1,0 +1,240 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// Catalog is what replicas share of capabilities' tools. It is a catalog.Store.
+type Catalog struct{ client }
+
+// Catalog returns it.
+func (s *Store) Catalog() *Catalog { return &Catalog{s.client(Policy)} }
+
+func (c *Catalog) in(rest ...string) string { return c.key(tag{"catalog"}, rest...) }
+
+// Follow implements catalog.Store.
+func (c *Catalog) Follow(ctx context.Context, changed func()) {
+	c.subscribe(ctx, c.channel("catalog"), func(string) { changed() }, changed)
+}
+
+// Changed implements catalog.Store.
+func (c *Catalog) Changed(ctx context.Context, since catalog.Mark) (news catalog.Changes, err error) {
+	var state []any
+	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		state, err = r.HMGet(ctx, c.in("state"), "epoch", "version").Result()
+		return err
+	})
+	if err != nil {
+		return news, err
+	}
+	if len(state) == 2 {
+		news.Now.Epoch, _ = state[0].(string)
+		version, _ := state[1].(string)
+		if news.Now.Version, err = strconv.ParseInt(version, 10, 64); err != nil && news.Now.Epoch != "" {
+			c.malformed(c.in("state"))
+		}
+	}
+	if news.Now == since {
+		return news, nil
+	}
+	if news.Now.Epoch != since.Epoch || news.Now.Version < since.Version { // or a failover took changes back
+		news.Everything = true
+		return news, nil
+	}
+	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		news.Capabilities, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{
+			Key: c.in("changes"), ByScore: true, Start: "(" + strconv.FormatInt(since.Version, 10), Stop: "+inf",
+		}).Result()
+		return err
+	})
+	return news, err
+}
+
+// Read implements catalog.Store.
+func (c *Catalog) Read(ctx context.Context, wants []catalog.Want) ([]catalog.Shared, error) {
+	about, accepted := make([]*redis.MapStringStringCmd, len(wants)), make([]*redis.MapStringStringCmd, len(wants))
+	err := c.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, w := range wants {
+				about[i] = pipe.HGetAll(ctx, c.in("about", w.Capability))
+				accepted[i] = pipe.HGetAll(ctx, c.in("accepted", w.Capability))
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]catalog.Shared, len(wants))
+	for i, w := range wants {
+		all[i] = c.shared(w.Capability, about[i].Val(), accepted[i].Val())
+		if sum := all[i].Sum; sum != "" && sum != w.Sum {
+			if all[i].Set, err = c.set(ctx, w.Capability, sum); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// shared reads the hashes of a capability. An accepted hash that cannot be understood is
+// none that any tool has.
+func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Shared {
+	s := catalog.Shared{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted))}
+	s.Last = catalog.Last{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]), Error: about["error"]}
+	for tool, text := range accepted {
+		hash, ok := toolschema.ParseHash(text)
+		if !ok {
+			c.malformed(c.in("accepted", capability))
+			hash = toolschema.Hash{}
+		}
+		s.Accepted[tool] = hash
+	}
+	return s
+}
+
+func (c *Catalog) moment(text string) time.Time {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// set reads a discovered set, nil if it is not the one that is looked for: it has changed
+// meanwhile, and that is told.
+func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte, err error) {
+	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		text, err = r.Get(ctx, c.in("set", capability)).Bytes()
+		return err
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	if got := sha256.Sum256(text); hex.EncodeToString(got[:]) != sum {
+		c.malformed(c.in("set", capability))
+		return nil, nil
+	}
+	return text, nil
+}
+
+// noteChange is Lua: it gives a change its version, and tells everybody.
+const noteChange = `
+	local function note(state, changes, epoch, channel, capability)
+		redis.call('HSETNX', state, 'epoch', epoch)
+		redis.call('ZADD', changes, redis.call('HINCRBY', state, 'version', 1), capability)
+		redis.pcall('PUBLISH', channel, '')
+	end
+	local time = redis.call('TIME')
+	local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`
+
+// changeScript is one catalog.Change. It answers -1 if its turn is over.
+//
+// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, turn,
+// sum, set, error, how many are gone, these, and pairs of tool and hash.
+var changeScript = newScript(noteChange + `
+	local turn, changed = ARGV[4], false
+	if turn ~= '' then
+		local held = redis.call('HGET', KEYS[6], ARGV[3]) or ''
+		local id, began = string.match(held, '^(%S+) %d+ (%d+)$')
+		if id ~= turn then return -1 end
+		redis.call('HSET', KEYS[6], ARGV[3], id .. ' 0 ' .. began)
+		local what = ARGV[7] == '' and 'ok' or 'failed'
+		redis.call('HSET', KEYS[4], what, string.format('%.0f', now), 'error', ARGV[7])
+		changed = true
+	end
+	local first = 9 + tonumber(ARGV[8])
+	for i = 9, first - 1 do
+		if redis.call('HDEL', KEYS[3], ARGV[i]) == 1 then changed = true end
+	end
+	for i = first, #ARGV, 2 do
+		if redis.call('HSETNX', KEYS[3], ARGV[i], ARGV[i + 1]) == 1 then changed = true end
+	end
+	if ARGV[5] ~= '' and redis.call('HGET', KEYS[4], 'sum') ~= ARGV[5] then
+		redis.call('SET', KEYS[5], ARGV[6])
+		redis.call('HSET', KEYS[4], 'sum', ARGV[5])
+		changed = true
+	end
+	if changed then note(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]) end
+	return 0`)
+
+// Write implements catalog.Store.
+func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
+	id := change.Capability
+	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", id), c.in("about", id), c.in("set", id), c.in("turns")}
+	args := []any{rand.Text(), c.channel("catalog"), id, change.Turn, change.Sum, change.Set, change.Error, len(change.Gone)}
+	for _, tool := range change.Gone {
+		args = append(args, tool)
+	}
+	for tool, hash := range change.Tools {
+		args = append(args, tool, hash.String())
+	}
+	done, err := c.run(ctx, changeScript, keys, args...).Int()
+	if err == nil && done < 0 {
+		return catalog.ErrTurnOver
+	}
+	return err
+}
+
+// acceptScript accepts one hash.
+//
+// KEYS: state, changes, accepted. ARGV: epoch, channel, capability, tool, hash.
+var acceptScript = newScript(noteChange + `
+	redis.call('HSET', KEYS[3], ARGV[4], ARGV[5])
+	note(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])
+	return 0`)
+
+// Accept implements catalog.Store.
+func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
+	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", capability)}
+	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool, hash.String()).Err()
+}
+
+// beginScript gives out a turn: it answers 0; or how long somebody has it yet, and 1; or
+// how long ago it was too short, and 2. Times are ms.
+//
+// KEYS: turns. ARGV: capability, turn, lease, within.
+var beginScript = newScript(`
+	local time = redis.call('TIME')
+	local now = time[1] * 1000 + math.floor(time[2] / 1000)
+	local held = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+	local id, ends, began = string.match(held, '^(%S+) (%d+) (%d+)$')
+	if id and id ~= ARGV[2] then
+		local left = ends - now
+		if left > 0 then return {left, 1} end
+		left = began + ARGV[4] - now
+		if left > 0 then return {left, 2} end
+	end
+	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now + ARGV[3]) .. ' ' .. string.format('%.0f', now))
+	return {0, 0}`)
+
+// Begin implements catalog.Store.
+func (c *Catalog) Begin(ctx context.Context, capability string, lease, within time.Duration) (catalog.Turn, error) {
+	id := rand.Text()
+	answer, err := c.run(ctx, beginScript, []string{c.in("turns")}, capability, id, lease.Milliseconds(), within.Milliseconds()).Int64Slice()
+	switch {
+	case err != nil:
+		return catalog.Turn{}, err
+	case len(answer) != 2:
+		return catalog.Turn{}, fmt.Errorf("the script of turns answers %v", answer)
+	case answer[1] == 0:
+		return catalog.Turn{ID: id}, nil
+	}
+	return catalog.Turn{Busy: answer[1] == 1, Wait: time.Duration(answer[0]) * time.Millisecond}, nil
+}
+
+var _ catalog.Store = (*Catalog)(nil)

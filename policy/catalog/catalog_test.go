@@ -1,0 +1,235 @@
+package catalog_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+func TestWhatIsSaidOfTools(t *testing.T) {
+	t.Parallel()
+	said := tool(t, "said", "one", "n")
+	silent := tool(t, "silent", "two", "n")
+	silent.Recommends, silent.Recommended = false, call.Block
+	asks := tool(t, "asks", "three", "n")
+	asks.Recommended = call.Ask
+	m := &manifest.Manifest{ID: "weather", Tools: []manifest.Tool{said, silent, asks}}
+	c := catalog.New(catalog.Options{})
+	c.Replace(map[string]catalog.Author{
+		"weather": {Manifest: m},
+		"open":    {Manifest: m, Fleet: call.Allow, Validate: true},
+		"bare":    {Fleet: call.Ask},
+		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Fleet: call.Allow},
+	})
+	for _, test := range []struct {
+		capability, tool string
+		verdict          call.Verdict
+		level            policy.Level
+		schema, there    bool
+	}{
+		{"weather", "said", call.Allow, policy.Recommended, false, true},
+		{"weather", "asks", call.Ask, policy.Recommended, false, true},
+		{"weather", "silent", call.Block, policy.Nobody, false, true},
+		{"weather", "none", call.Block, policy.Nobody, false, false},
+		{"open", "said", call.Allow, policy.Recommended, true, true},
+		{"open", "silent", call.Allow, policy.Fleet, true, true},
+		{"open", "none", call.Allow, policy.Fleet, false, false},
+		{"bare", "said", call.Ask, policy.Fleet, false, false},
+		{"dynamic", "said", call.Allow, policy.Fleet, false, false},
+		{"unheard-of", "said", call.Block, policy.Nobody, false, false},
+	} {
+		verdict, level, drifted := c.Tool(test.capability, test.tool)
+		if verdict != test.verdict || level != test.level || drifted {
+			t.Errorf("%s %s: %v by %v, drifted %v", test.capability, test.tool, verdict, level, drifted)
+		}
+		if got := c.Schema(test.capability, test.tool); (got != nil) != test.schema {
+			t.Errorf("%s %s: schema %v", test.capability, test.tool, got)
+		}
+		if got, ok := c.Describe(test.capability, test.tool); ok != test.there || ok && (got.Name != test.tool || got.Hash == toolschema.Hash{}) {
+			t.Errorf("%s %s is described as %+v, %v", test.capability, test.tool, got, ok)
+		}
+	}
+	want(t, c, "in the author's order", "said", "silent", "asks")
+	for capability, there := range map[string]bool{"weather": true, "open": true, "bare": false, "dynamic": false, "unheard-of": false} {
+		if _, known := c.Tools(capability); known != there || c.Heeds(capability) != there {
+			t.Errorf("%s: known %v, heeded %v", capability, known, c.Heeds(capability))
+		}
+	}
+	if got := c.Capabilities(); !slices.Equal(got, []string{"bare", "dynamic", "open", "weather"}) {
+		t.Errorf("%q", got)
+	}
+	c.Replace(nil)
+	if _, there := c.Describe("weather", "said"); there {
+		t.Error("there is nothing left")
+	}
+}
+
+func TestLookingCostsNothing(t *testing.T) {
+	c := catalog.New(catalog.Options{})
+	c.Replace(static(tool(t, "x", "one", "n")))
+	if n := testing.AllocsPerRun(100, func() {
+		c.Tool("weather", "x")
+		c.Heeds("weather")
+		c.Schema("weather", "x")
+		c.Describe("weather", "x")
+		c.Tools("weather")
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestAChangedToolDrifts, until somebody accepts what it is now, on all replicas.
+func TestAChangedToolDrifts(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	a, b := catalog.New(catalog.Options{Store: store, Rules: store}), catalog.New(catalog.Options{Store: store, Rules: store})
+	for _, c := range []*catalog.Catalog{a, b} {
+		c.Replace(static(tool(t, "x", "one", "n"), tool(t, "y", "one", "n")))
+		c.Read(t.Context())
+		want(t, c, "a first sight", "x", "y")
+	}
+	first, _ := a.Describe("weather", "x")
+	for _, c := range []*catalog.Catalog{a, b} {
+		c.Replace(static(tool(t, "x", "another", "n"), tool(t, "y", "one", "m")))
+		want(t, c, "as soon as it has changed", "x!", "y!")
+		c.Read(t.Context())
+		want(t, c, "and then", "x!", "y!")
+	}
+	if verdict, level, drifted := a.Tool("weather", "x"); verdict != call.Allow || level != policy.Recommended || !drifted {
+		t.Errorf("%v by %v, drifted %v", verdict, level, drifted)
+	}
+	second, _ := a.Describe("weather", "x")
+	for _, try := range []struct {
+		tool   string
+		hash   toolschema.Hash
+		reason string
+	}{{"x", first.Hash, "TOOL_CHANGED"}, {"y", second.Hash, "TOOL_CHANGED"}, {"none", second.Hash, "TOOL_UNKNOWN"}} {
+		err := a.Accept(t.Context(), "weather", try.tool, try.hash)
+		if refusal, ok := err.(*call.Refusal); !ok || refusal.Reason != try.reason {
+			t.Errorf("%s: %v", try.tool, err)
+		}
+	}
+	want(t, a, "nothing was accepted", "x!", "y!")
+	if err := a.Accept(t.Context(), "weather", "x", second.Hash); err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, "at once", "x", "y!")
+	b.Read(t.Context())
+	want(t, b, "on the other replica", "x", "y!")
+	// A replica that starts knows it, too, before it serves.
+	fresh := catalog.New(catalog.Options{Store: store, Rules: store})
+	fresh.Replace(static(tool(t, "x", "another", "n"), tool(t, "y", "one", "m")))
+	fresh.Read(t.Context())
+	want(t, fresh, "a new replica", "x", "y!")
+	// And a tool that becomes again what was accepted is that.
+	a.Replace(static(tool(t, "x", "one", "n"), tool(t, "y", "one", "n")))
+	want(t, a, "back again", "x!", "y")
+}
+
+func TestDriftGuardMayBeOff(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	for _, description := range []string{"one", "another"} {
+		all := static(tool(t, "x", description, "n"))
+		of := all["weather"]
+		of.Unguarded = true
+		c.Replace(map[string]catalog.Author{"weather": of})
+		c.Read(t.Context())
+		want(t, c, description, "x")
+	}
+}
+
+// TestAGoneToolLosesItsRules, before the manifest without it is in force.
+func TestAGoneToolLosesItsRules(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	c.Replace(static(tool(t, "x", "one", "n"), tool(t, "y", "one", "n")))
+	c.Read(t.Context())
+	store.set(func() { store.stuck = true })
+	c.Replace(static(tool(t, "x", "another", "n"), tool(t, "z", "one", "n")))
+	for range 2 {
+		want(t, c, "rules cannot be deleted", "x", "y")
+		c.Read(t.Context())
+	}
+	if l, _ := c.Look("weather"); l.Pending == "" {
+		t.Errorf("operators see %+v", l)
+	}
+	store.set(func() { store.stuck = false })
+	c.Read(t.Context())
+	want(t, c, "deleted", "x!", "z")
+	if got := store.lost(); !slices.Equal(got, []string{"weather y"}) {
+		t.Errorf("lost %q", got)
+	}
+	// What was gone while nobody looked is gone at the next start.
+	next := catalog.New(catalog.Options{Store: store, Rules: store})
+	next.Replace(static(tool(t, "z", "one", "n")))
+	next.Read(t.Context())
+	if got := store.lost(); !slices.Equal(got, []string{"weather x", "weather y"}) {
+		t.Errorf("lost %q", got)
+	}
+	next.Replace(static(tool(t, "z", "one", "n"), tool(t, "x", "third", "n")))
+	next.Read(t.Context())
+	want(t, next, "it comes back as a new one", "z", "x")
+	if got := store.lost(); len(got) != 2 {
+		t.Errorf("lost %q", got)
+	}
+}
+
+// TestWithoutTheStore: manifests are taken as they are, and looked at later.
+func TestWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	before := catalog.New(catalog.Options{Store: store, Rules: store})
+	before.Replace(static(tool(t, "x", "one", "n")))
+	before.Read(t.Context())
+	store.set(func() { store.away = true })
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	c.Replace(static(tool(t, "x", "another", "n")))
+	c.Read(t.Context())
+	want(t, c, "nobody knows", "x")
+	before.Replace(static(tool(t, "x", "another", "n")))
+	before.Read(t.Context())
+	want(t, before, "who knows goes on", "x!")
+	store.set(func() { store.away = false })
+	c.Read(t.Context())
+	want(t, c, "it is back", "x!")
+}
+
+// TestTheStoreIsEmptied: what was accepted is remembered by who knew it.
+func TestTheStoreIsEmptied(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	c.Replace(static(tool(t, "x", "one", "n")))
+	c.Read(t.Context())
+	c.Replace(static(tool(t, "x", "another", "n")))
+	c.Read(t.Context())
+	store.lose()
+	c.Read(t.Context())
+	want(t, c, "who remembers", "x!")
+	fresh := catalog.New(catalog.Options{Store: store, Rules: store})
+	fresh.Replace(static(tool(t, "x", "another", "n")))
+	fresh.Read(t.Context())
+	want(t, fresh, "who is told", "x!")
+	c.Read(t.Context())
+	want(t, c, "later", "x!")
+	if got := store.lost(); len(got) != 0 {
+		t.Errorf("lost %q", got)
+	}
+}
+
+func BenchmarkTool(b *testing.B) {
+	c := catalog.New(catalog.Options{})
+	c.Replace(static(tool(b, "x", "one", "n")))
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Tool("weather", "x")
+	}
+}

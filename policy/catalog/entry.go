@@ -1,0 +1,143 @@
+package catalog
+
+import (
+	"maps"
+
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// entry is a capability as it is kept, under the Catalog's lock.
+type entry struct {
+	said     Author
+	known    bool
+	tools    []Tool // in force; Drifted is not set here
+	sum      string // of the discovered set in force; "": it is not one that the store has
+	seen     bool   // the store was read
+	accepted map[string]toolschema.Hash
+	last     Last
+	// unsettled: the store has to be told of the manifest's tools, or again of what was accepted.
+	// Until then a manifest without some of the tools in force is not in force itself.
+	unsettled bool
+	trouble   string // why it still is
+	counted   Counts
+}
+
+// Replace puts what is said of all capabilities in force. It does not wait for the store: Run
+// makes good what has to be done there.
+func (c *Catalog) Replace(all map[string]Author) {
+	c.mu.Lock()
+	for id := range c.entries {
+		if _, stays := all[id]; !stays {
+			delete(c.entries, id)
+		}
+	}
+	next := make(map[string]*capability, len(all))
+	before := *c.now.Load()
+	for id, said := range all {
+		e := c.entries[id]
+		switch {
+		case e == nil:
+			e = &entry{said: said}
+			c.entries[id] = e
+			e.take(c.opts.Store != nil)
+		case e.said != said:
+			former := e.said.Manifest
+			if e.said = said; former != said.Manifest {
+				e.take(c.opts.Store != nil)
+			}
+		default:
+			next[id] = before[id]
+			continue
+		}
+		next[id] = e.build()
+	}
+	c.now.Store(&next)
+	c.mu.Unlock()
+	c.nudge()
+}
+
+// take goes on with another manifest. shared says that there is a store to be told of it.
+func (e *entry) take(shared bool) {
+	e.unsettled, e.trouble = false, ""
+	switch {
+	case e.said.Manifest == nil:
+		e.known, e.tools, e.sum = false, nil, ""
+	case e.said.dynamic():
+		e.seen = false // what was discovered is in the store, perhaps
+	default:
+		e.unsettled, e.sum = shared, ""
+		if next := toolsOf(e.said.Manifest.Tools); !shared || !e.known || len(missing(e.tools, next)) == 0 {
+			e.known, e.tools = true, next
+		}
+	}
+}
+
+// toolsOf are tools with their hashes.
+func toolsOf(all []manifest.Tool) []Tool {
+	tools := make([]Tool, len(all))
+	for i := range all {
+		tools[i] = Tool{Tool: all[i], Hash: all[i].Schema.Hash(all[i].Description)}
+	}
+	return tools
+}
+
+// missing are the names of the tools of before that next has not.
+func missing(before, next []Tool) (names []string) {
+	there := make(map[string]bool, len(next))
+	for i := range next {
+		there[next[i].Name] = true
+	}
+	for i := range before {
+		if !there[before[i].Name] {
+			names = append(names, before[i].Name)
+		}
+	}
+	return names
+}
+
+// build makes what readers see of an entry.
+func (e *entry) build() *capability {
+	next := &capability{author: e.said, known: e.known, tools: make([]Tool, len(e.tools)), index: make(map[string]*Tool, len(e.tools))}
+	copy(next.tools, e.tools)
+	for i := range next.tools {
+		t := &next.tools[i]
+		if accepted, ok := e.accepted[t.Name]; ok && !e.said.Unguarded {
+			t.Drifted = accepted != t.Hash
+		}
+		next.index[t.Name] = t
+	}
+	return next
+}
+
+// publish puts entries that have changed in force. The caller holds mu.
+func (c *Catalog) publish(ids ...string) {
+	next := maps.Clone(*c.now.Load())
+	for _, id := range ids {
+		if e := c.entries[id]; e != nil {
+			next[id] = e.build()
+		}
+	}
+	c.now.Store(&next)
+}
+
+// accepts is what a set of tools makes of the accepted hashes.
+func accepts(before map[string]toolschema.Hash, tools []Tool) map[string]toolschema.Hash {
+	next := make(map[string]toolschema.Hash, len(tools))
+	for i := range tools {
+		t := &tools[i]
+		if hash, ok := before[t.Name]; ok {
+			next[t.Name] = hash
+		} else {
+			next[t.Name] = t.Hash
+		}
+	}
+	return next
+}
+
+func (c *Catalog) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,141 @@
+package catalog
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// readAtOnce is how many capabilities one question to the store is about.
+const readAtOnce = 256
+
+// Read takes from the store what it has, once, before Run. Without the store what manifests
+// say is taken as it is, and is looked at when the store is back.
+func (c *Catalog) Read(ctx context.Context) { c.round(ctx) }
+
+// Run follows the store until ctx ends, and tells it of manifests.
+func (c *Catalog) Run(ctx context.Context) {
+	if c.opts.Store == nil {
+		<-ctx.Done()
+		return
+	}
+	var following sync.WaitGroup
+	following.Go(func() { c.opts.Store.Follow(ctx, c.nudge) })
+	defer following.Wait()
+	tick := time.NewTicker(c.opts.Round)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-tick.C:
+		}
+		c.round(ctx)
+	}
+}
+
+// round reads what has changed, and tells the store what it has to know.
+func (c *Catalog) round(ctx context.Context) {
+	if c.opts.Store == nil {
+		return
+	}
+	err := c.read(ctx)
+	for _, id := range c.unsettled() {
+		if err == nil {
+			c.settle(ctx, id)
+		}
+	}
+	if away := err != nil && ctx.Err() == nil; away != c.away {
+		if c.away = away; away {
+			c.opts.Log.Warn("the catalog of tools cannot be read: what is known of tools stays, and manifests are taken as they are", "error", err)
+		} else {
+			c.opts.Log.Info("the catalog of tools is read again")
+		}
+	}
+}
+
+func (c *Catalog) read(ctx context.Context) error {
+	news, err := c.opts.Store.Changed(ctx, c.since)
+	if err != nil {
+		return err
+	}
+	lost := c.since.Epoch != "" && news.Now.Epoch != c.since.Epoch
+	wants := c.wants(&news)
+	for len(wants) > 0 {
+		some := wants[:min(readAtOnce, len(wants))]
+		all, err := c.opts.Store.Read(ctx, some)
+		if err != nil {
+			return err
+		}
+		c.apply(some, all, lost)
+		wants = wants[len(some):]
+	}
+	c.since = news.Now
+	return nil
+}
+
+// wants are the capabilities that have to be read.
+func (c *Catalog) wants(news *Changes) (wants []Want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := make(map[string]bool, len(news.Capabilities))
+	for _, id := range news.Capabilities {
+		changed[id] = true
+	}
+	for id, e := range c.entries {
+		if e.said.Manifest != nil && (news.Everything || changed[id] || !e.seen) {
+			wants = append(wants, Want{id, e.sum})
+		}
+	}
+	return wants
+}
+
+// apply takes what was read. Where the store has lost everything, what was accepted is
+// remembered, and it is told.
+func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
+	parsed := make([][]Tool, len(all))
+	for i := range all {
+		if all[i].Set == nil {
+			continue
+		}
+		if tools, err := manifest.ParseTools(all[i].Set); err != nil {
+			c.opts.Log.Warn("tools that another replica has discovered cannot be read; what is known stays", "capability", wants[i].Capability, "error", err)
+		} else {
+			parsed[i] = toolsOf(tools)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := make([]string, 0, len(all))
+	for i, w := range wants {
+		e := c.entries[w.Capability]
+		if e == nil || e.said.Manifest == nil {
+			continue
+		}
+		accepted := all[i].Accepted
+		if lost && e.seen && len(e.accepted) > 0 {
+			e.unsettled = true
+		}
+		if e.unsettled && e.seen {
+			accepted = union(accepted, e.accepted)
+		}
+		e.seen, e.accepted, e.last = true, accepted, all[i].Last
+		if e.said.dynamic() && parsed[i] != nil {
+			e.known, e.tools, e.sum = true, parsed[i], all[i].Sum
+		}
+		changed = append(changed, w.Capability)
+	}
+	c.publish(changed...)
+}
+
+// union is what the store says, and what it does not say any more.
+func union(says, said map[string]toolschema.Hash) map[string]toolschema.Hash {
+	all := maps.Clone(said)
+	maps.Copy(all, says)
+	return all
+}

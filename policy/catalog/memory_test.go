@@ -1,0 +1,227 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+var errAway = errors.New("away")
+
+// memory is a catalog.Store, and catalog.Rules, in a process. The zero value is usable.
+type memory struct {
+	mu        sync.Mutex
+	away      bool
+	stuck     bool // rules cannot be deleted
+	now       catalog.Mark
+	shared    map[string]*catalog.Shared
+	turns     map[string]*turn
+	forgotten []string // "capability tool"
+	followers []func()
+	epochs    int
+}
+
+type turn struct {
+	id           string
+	began, until time.Time
+}
+
+func (m *memory) of(capability string) *catalog.Shared {
+	if m.shared == nil {
+		m.shared = map[string]*catalog.Shared{}
+	}
+	s := m.shared[capability]
+	if s == nil {
+		s = &catalog.Shared{Accepted: map[string]toolschema.Hash{}}
+		m.shared[capability] = s
+	}
+	return s
+}
+
+func (m *memory) note() {
+	if m.now.Epoch == "" {
+		m.epochs++
+		m.now.Epoch = strconv.Itoa(m.epochs)
+	}
+	m.now.Version++
+	for _, f := range m.followers {
+		f()
+	}
+}
+
+func (m *memory) Follow(ctx context.Context, changed func()) {
+	m.mu.Lock()
+	m.followers = append(m.followers, changed)
+	m.mu.Unlock()
+	<-ctx.Done()
+}
+
+func (m *memory) Changed(_ context.Context, since catalog.Mark) (catalog.Changes, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return catalog.Changes{}, errAway
+	}
+	news := catalog.Changes{Now: m.now, Everything: m.now.Epoch != since.Epoch}
+	if m.now != since {
+		news.Capabilities = slices.Collect(maps.Keys(m.shared))
+	}
+	return news, nil
+}
+
+func (m *memory) Read(_ context.Context, wants []catalog.Want) (all []catalog.Shared, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, errAway
+	}
+	for _, w := range wants {
+		s := *m.of(w.Capability)
+		s.Accepted = maps.Clone(s.Accepted)
+		if s.Sum == w.Sum {
+			s.Set = nil
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (m *memory) Write(_ context.Context, c catalog.Change) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return errAway
+	}
+	s := m.of(c.Capability)
+	if c.Turn != "" {
+		t := m.turns[c.Capability]
+		if t == nil || t.id != c.Turn {
+			return catalog.ErrTurnOver
+		}
+		t.until = time.Time{}
+		if s.Last.Error = c.Error; c.Error == "" {
+			s.Last.Succeeded = time.Now()
+		} else {
+			s.Last.Failed = time.Now()
+		}
+	}
+	for _, tool := range c.Gone {
+		delete(s.Accepted, tool)
+	}
+	for tool, hash := range c.Tools {
+		if _, known := s.Accepted[tool]; !known {
+			s.Accepted[tool] = hash
+		}
+	}
+	if c.Sum != "" {
+		s.Sum, s.Set = c.Sum, c.Set
+	}
+	m.note()
+	return nil
+}
+
+func (m *memory) Accept(_ context.Context, capability, tool string, hash toolschema.Hash) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return errAway
+	}
+	m.of(capability).Accepted[tool] = hash
+	m.note()
+	return nil
+}
+
+func (m *memory) Begin(_ context.Context, capability string, lease, within time.Duration) (catalog.Turn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return catalog.Turn{}, errAway
+	}
+	now := time.Now()
+	if t := m.turns[capability]; t != nil {
+		if left := t.until.Sub(now); left > 0 {
+			return catalog.Turn{Busy: true, Wait: left}, nil
+		}
+		if left := within - now.Sub(t.began); left > 0 {
+			return catalog.Turn{Wait: left}, nil
+		}
+	}
+	if m.turns == nil {
+		m.turns = map[string]*turn{}
+	}
+	m.epochs++
+	t := &turn{"turn-" + strconv.Itoa(m.epochs), now, now.Add(lease)}
+	m.turns[capability] = t
+	return catalog.Turn{ID: t.id}, nil
+}
+
+func (m *memory) Forget(_ context.Context, capability, tool string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away || m.stuck {
+		return errAway
+	}
+	m.forgotten = append(m.forgotten, capability+" "+tool)
+	return nil
+}
+
+func (m *memory) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// lose is a Redis that comes back empty.
+func (m *memory) lose() {
+	m.set(func() { m.now, m.shared, m.turns = catalog.Mark{}, nil, nil })
+}
+
+func (m *memory) lost() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(slices.Values(m.forgotten))
+}
+
+// tool is one that takes the property of that name.
+func tool(t testing.TB, name, description, property string) manifest.Tool {
+	t.Helper()
+	schema, err := toolschema.Compile([]byte(`{"type": "object", "properties": {"` + property + `": {"type": "integer"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Tool{Name: name, Description: description, Schema: schema, Recommends: true, Recommended: call.Allow}
+}
+
+func static(tools ...manifest.Tool) map[string]catalog.Author {
+	return map[string]catalog.Author{"weather": {Manifest: &manifest.Manifest{ID: "weather", Tools: tools}}}
+}
+
+// drifted are the names of the tools that are known, those that have drifted with a "!".
+func known(c *catalog.Catalog) (names []string) {
+	tools, _ := c.Tools("weather")
+	for i := range tools {
+		name := tools[i].Name
+		if tools[i].Drifted {
+			name += "!"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func want(t *testing.T, c *catalog.Catalog, when string, names ...string) {
+	t.Helper()
+	if got := known(c); !slices.Equal(got, names) {
+		t.Errorf("%s: %q, want %q", when, got, names)
+	}
+}

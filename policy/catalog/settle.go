@@ -1,0 +1,109 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+func (c *Catalog) unsettled() (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, e := range c.entries {
+		if e.unsettled {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// settle tells the store of a manifest's tools, and makes tools that are gone lose their
+// rules. Until both is done it is tried again in each round. A capability whose tools are
+// discovered has it know again what was accepted.
+func (c *Catalog) settle(ctx context.Context, id string) {
+	c.mu.Lock()
+	e := c.entries[id]
+	if e == nil || !e.unsettled || !e.seen {
+		c.mu.Unlock()
+		return
+	}
+	said, next, kept := e.said, e.tools, e.accepted
+	var gone []string
+	if said.static() {
+		next = toolsOf(said.Manifest.Tools)
+		gone, kept = e.gone(next), accepts(e.accepted, next)
+	}
+	c.mu.Unlock()
+
+	err := c.write(ctx, gone, Change{Capability: id, Tools: kept})
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[id] != e || e.said.Manifest != said.Manifest {
+		return // there is another one to settle
+	}
+	if err != nil {
+		if text := bounded(err); text != e.trouble && ctx.Err() == nil {
+			e.trouble = text
+			c.opts.Log.Warn("the tools of a manifest are not in force yet", "capability", id, "error", text)
+		}
+		return
+	}
+	e.unsettled, e.trouble = false, ""
+	e.tools, e.accepted = next, kept
+	e.known = e.known || said.static()
+	c.publish(id)
+	c.tell(id, gone)
+}
+
+// gone are the tools that are not in next, of those in force and of those that the store
+// knows. The caller holds mu.
+func (e *entry) gone(next []Tool) []string {
+	names := missing(e.tools, next)
+	there := make(map[string]bool, len(next)+len(names))
+	for i := range next {
+		there[next[i].Name] = true
+	}
+	for _, name := range names {
+		there[name] = true
+	}
+	for name := range e.accepted {
+		if !there[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// write makes a change, once the tools that are gone with it have lost their rules.
+func (c *Catalog) write(ctx context.Context, gone []string, change Change) error {
+	if c.opts.Rules != nil {
+		for _, tool := range gone {
+			if err := c.opts.Rules.Forget(ctx, change.Capability, tool); err != nil {
+				return fmt.Errorf("delete the rules about %s, which is gone: %w", tool, err)
+			}
+		}
+	}
+	change.Gone = gone
+	if err := c.opts.Store.Write(ctx, change); err != nil {
+		return fmt.Errorf("tell the store: %w", err)
+	}
+	return nil
+}
+
+// tell logs what has become of tools.
+func (c *Catalog) tell(id string, gone []string) {
+	if len(gone) > 0 {
+		c.opts.Log.Info("tools are gone, and the rules about them", "capability", id, "tools", gone)
+	}
+}
+
+// bounded is an error for people, of bounded length.
+func bounded(err error) string {
+	const most = 300
+	text := err.Error()
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
