@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -123,4 +124,22 @@ func (a *ApprovalStore) Indexed(ctx context.Context, tenant string) (n int64) {
 		return -1
 	}
 	return n
+}
+
+// Keys are the keys of a pattern, on whatever node.
+func (a *ApprovalStore) Keys(ctx context.Context, pattern string) (keys []string, err error) {
+	var mu sync.Mutex
+	get := func(ctx context.Context, r redis.Cmdable) error {
+		some, err := r.Keys(ctx, pattern).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, some...)
+		return err
+	}
+	if cluster, ok := a.store.redis.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return get(ctx, c) })
+	} else {
+		err = a.do(ctx, get)
+	}
+	return keys, err
 }

@@ -41,31 +41,37 @@ func readArguments(text []byte) (a arguments, err error) {
 	}
 	sum := sha256.New()
 	sum.Write(canonical)
-	for _, n := range inexact(a.value, nil) {
+	var n numbers
+	n.visit(a.value)
+	for _, text := range n.inexact {
 		sum.Write([]byte{0}) // which canonical JSON does not have
-		sum.Write([]byte(n))
+		sum.Write([]byte(text))
 	}
 	sum.Sum(a.hash[:0])
 	return a, nil
 }
 
-// inexact are the numbers that a double does not hold, in the order of their places.
-func inexact(value any, found []string) []string {
+// numbers are those in a value, in an order that is the same for the same canonical form.
+type numbers struct {
+	seen    int
+	inexact []string // those that a double does not hold, each with its place
+}
+
+func (n *numbers) visit(value any) {
 	switch v := value.(type) {
 	case json.Number:
-		if !exact(string(v)) {
-			found = append(found, string(v))
+		if n.seen++; !exact(string(v)) {
+			n.inexact = append(n.inexact, strconv.Itoa(n.seen)+":"+string(v))
 		}
 	case []any:
 		for _, e := range v {
-			found = inexact(e, found)
+			n.visit(e)
 		}
 	case map[string]any:
 		for _, name := range sortedNames(v) {
-			found = inexact(v[name], found)
+			n.visit(v[name])
 		}
 	}
-	return found
 }
 
 // exact says whether a number has the digits that its double is written with.

@@ -1,0 +1,300 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// following has a keeper follow until the test ends.
+func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Keeper {
+	t.Helper()
+	k := keeper(t, s, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() { // before the Store is closed
+		cancel()
+		running.Wait()
+	})
+	return k
+}
+
+// TestAnAnswerForASession holds for the tool as it is, the user, the agent and the session,
+// with any arguments, and costs Redis nothing for a while.
+func TestAnAnswerForASession(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		stores := []*redisstore.Store{open(), open()}
+		one, two := following(t, stores[0], approvals.Options{}), following(t, stores[1], approvals.Options{})
+		a := ask(t, one, request("1"))
+		approve(t, two, a, approvals.Answer{Remember: approvals.ThisSession})
+		for _, k := range []*approvals.Keeper{one, two} {
+			if got, granted, refusal := k.Ask(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID || got.State != approvals.Approved {
+				t.Errorf("granted %v, %v, %+v", granted, refusal, got)
+			}
+		}
+		before := stores[0].Stats().Commands[redisstore.Approvals]
+		for range 100 {
+			if _, granted, refusal := one.Ask(t.Context(), request("3")); !granted {
+				t.Fatal(refusal)
+			}
+		}
+		// A Run that connects again forgets; that is rare.
+		if n := stores[0].Stats().Commands[redisstore.Approvals] - before; n > 10 {
+			t.Errorf("%d commands for 100 calls", n)
+		}
+		for word, change := range map[string]func(*approvals.Request){
+			"tenant":     func(r *approvals.Request) { r.Tenant = "other" },
+			"user":       func(r *approvals.Request) { r.User = "bob" },
+			"agent":      func(r *approvals.Request) { r.Agent = "bob" },
+			"capability": func(r *approvals.Request) { r.Capability = "x" },
+			"tool":       func(r *approvals.Request) { r.Tool = "x" },
+			"schema":     func(r *approvals.Request) { r.Schema[0]++ },
+			"session":    func(r *approvals.Request) { r.Session = "t" },
+			"no session": func(r *approvals.Request) { r.Session = "" },
+		} {
+			other := request("2")
+			change(other)
+			if got := ask(t, one, other); got.State != approvals.Pending {
+				t.Errorf("another %s: %+v", word, got)
+			}
+		}
+		// Another answer replaces it, on all replicas.
+		other := request("4")
+		other.Session = "u"
+		b := ask(t, one, other)
+		approve(t, one, b, approvals.Answer{Remember: approvals.ThisSession})
+		if n := one.Stats().Granted; n != 101 {
+			t.Errorf("%d granted", n)
+		}
+	})
+}
+
+func TestADenialForASession(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{SessionTTL: 50 * time.Millisecond})
+		a, b := ask(t, one, request("1")), ask(t, one, request("2"))
+		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
+		if _, granted, refusal := one.Ask(t.Context(), request("3")); !granted {
+			t.Fatal(refusal)
+		}
+		if _, err := two.Deny(t.Context(), b.Tenant, b.ID, approvals.Answer{Remember: approvals.ThisSession}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the other replica to hear that it is denied, or that the denial is over", func() bool {
+			_, granted, _ := one.Ask(t.Context(), request("3"))
+			return !granted
+		})
+		await(t, "the denial to end", func() bool {
+			got, granted, _ := one.Ask(t.Context(), request("3"))
+			return !granted && got.State == approvals.Pending
+		})
+		r := request("{}")
+		r.Session = ""
+		c := ask(t, one, r)
+		var refusal *call.Refusal
+		if got, err := one.Approve(t.Context(), c.Tenant, c.ID, approvals.Answer{Remember: approvals.ThisSession}); !errors.As(err, &refusal) ||
+			refusal.Reason != "APPROVAL_NOT_REMEMBERED" || got.State != approvals.Pending {
+			t.Errorf("without a session: %+v, %v", got, err)
+		}
+	})
+}
+
+// TestAMalformedSessionGrantsNothing: nobody knows what was answered.
+func TestAMalformedSessionGrantsNothing(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		k, st := keeper(t, s, approvals.Options{Fresh: time.Nanosecond}), s.Approvals()
+		a := ask(t, k, request("{}"))
+		approve(t, k, a, approvals.Answer{Remember: approvals.ThisSession})
+		keys, err := st.Keys(t.Context(), st.SessionKey(a.Tenant, "*"))
+		if err != nil || len(keys) != 1 {
+			t.Fatalf("%q, %v", keys, err)
+		}
+		for i, text := range []string{"", "approved", "Approved x", "used x", "approved  x", "\xff"} {
+			if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, keys[0], text, time.Hour).Err() }); err != nil {
+				t.Fatal(err)
+			}
+			if got := ask(t, k, request(fmt.Sprint(i))); got.State != approvals.Pending {
+				t.Errorf("%q: %+v", text, got)
+			}
+		}
+	})
+}
+
+// TestAnAnswerBecomesARule of the user and agent that called, seen by all.
+func TestAnAnswerBecomesARule(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, other := open(), open()
+		k := keeper(t, s, approvals.Options{Rules: s.Policies()})
+		a := ask(t, k, request("{}"))
+		approve(t, k, a, approvals.Answer{By: "eve", Remember: approvals.Always})
+		name := policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
+		if got := find(t, other.Policies(), a.Tenant, name); got[0] != (policy.Found{Present: true, Verdict: call.Allow}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestWaitingOnAnotherReplica: an answer wakes whoever waits for it, wherever.
+func TestWaitingOnAnotherReplica(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{})
+		for i := range 5 {
+			a := ask(t, one, request(fmt.Sprint(i)))
+			got := make(chan approvals.Approval, 2)
+			for _, k := range []*approvals.Keeper{one, two} {
+				go func() {
+					a, err := k.Wait(t.Context(), a.Tenant, a.ID)
+					if err != nil {
+						t.Error(err)
+					}
+					got <- a
+				}()
+			}
+			await(t, "both to wait", func() bool { return one.Stats().Waiting == 1 && two.Stats().Waiting == 1 })
+			approve(t, two, a, approvals.Answer{By: "eve"})
+			for range 2 {
+				if a := receive(t, got, "the answer"); a.State != approvals.Approved || a.By != "eve" {
+					t.Errorf("%+v", a)
+				}
+			}
+			await(t, "none to wait", func() bool { return one.Stats().Waiting == 0 && two.Stats().Waiting == 0 })
+		}
+	})
+}
+
+// TestApprovalEvents: all that happens is told in its order, and a reader goes on where it was.
+func TestApprovalEvents(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		one, two := keeper(t, open(), approvals.Options{}), following(t, open(), approvals.Options{})
+		r := request("{}")
+		a := ask(t, one, r)
+		approve(t, two, a, approvals.Answer{})
+		use, refusal := one.Use(t.Context(), a.ID, r)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		if err := one.Release(t.Context(), use); err != nil {
+			t.Fatal(err)
+		}
+		c := ask(t, keeper(t, open(), approvals.Options{TTL: time.Millisecond}), request("2"))
+		await(t, "the end", func() bool {
+			got, err := one.Get(t.Context(), c.Tenant, c.ID)
+			return err == nil && got.State == approvals.Expired
+		})
+		enough := errors.New("enough")
+		read := func(after string, n int) (kinds []string, last string) {
+			err := two.Events(t.Context(), a.Tenant, after, func(e approvals.Event) error {
+				kinds, last = append(kinds, string(e.Kind)), e.ID
+				if e.Approval.Tenant != a.Tenant || n > 1 && e.Approval.ID != a.ID && e.Approval.ID != c.ID || e.Approval.Preview == "" {
+					t.Errorf("%+v", e)
+				}
+				if len(kinds) == n {
+					return enough
+				}
+				return nil
+			})
+			if !errors.Is(err, enough) {
+				t.Fatal(err)
+			}
+			return kinds, last
+		}
+		kinds, middle := read("0", 2)
+		more, last := read(middle, 4)
+		if got := fmt.Sprint(kinds, more); got != "[asked approved] [used released asked expired]" {
+			t.Error(got)
+		}
+		woken := make(chan []string, 1)
+		go func() {
+			kinds, _ := read(last, 1)
+			woken <- kinds
+		}()
+		ask(t, one, request("3"))
+		if got := receive(t, woken, "the next event"); got[0] != "asked" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestMissedEvents: who was away for too long is told once.
+func TestMissedEvents(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		k := keeper(t, open(), approvals.Options{})
+		for _, empty := range []bool{true, false} {
+			if !empty {
+				ask(t, k, request("1"))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			var kinds []string
+			_ = k.Events(ctx, request("").Tenant, "1-1", func(e approvals.Event) error {
+				if kinds = append(kinds, string(e.Kind)); len(kinds) == 1 && empty {
+					ask(t, k, request("0"))
+				}
+				if e.Kind == approvals.WasAsked {
+					cancel()
+				}
+				return nil
+			})
+			cancel()
+			if len(kinds) < 2 || kinds[0] != "missed" || strings.Count(fmt.Sprint(kinds), "missed") != 1 || kinds[1] != "asked" {
+				t.Errorf("empty %v: %v", empty, kinds)
+			}
+		}
+	})
+}
+
+// TestApprovalsWithoutRedis: while Redis is away nothing is used, and what was approved before
+// can be used after.
+func TestApprovalsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
+		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
+		"full":   {(*redistest.Server).Fill, (*redistest.Server).Relieve},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			s := open(t, impatient(server.URL()))
+			k := keeper(t, s, approvals.Options{})
+			r := request("{}")
+			a := approve(t, k, ask(t, k, r), approvals.Answer{})
+			b := ask(t, k, request("1"))
+			fault.begin(server)
+			_, _, refusal := k.Ask(t.Context(), request("2"))
+			wantRefusal(t, "ask", refusal, "APPROVALS_UNAVAILABLE")
+			if name == "full" { // Redis takes no writes, but answers
+				if got, err := k.Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Approved {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+			_, refusal = k.Use(t.Context(), b.ID, request("1"))
+			if refusal == nil {
+				t.Error("used")
+			}
+			if _, err := k.Approve(t.Context(), b.Tenant, b.ID, approvals.Answer{}); err == nil {
+				t.Error("approved")
+			}
+			fault.end(server)
+			await(t, "Redis to be back", func() bool {
+				got, err := k.Get(t.Context(), b.Tenant, b.ID)
+				// What was sent may have been carried out.
+				return err == nil && (got.State == approvals.Pending || name == "frozen")
+			})
+			_, refusal = k.Use(t.Context(), a.ID, r)
+			wantRefusal(t, "used after", refusal, "")
+		})
+	}
+}

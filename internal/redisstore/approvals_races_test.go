@@ -1,0 +1,219 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// replicas are three keepers, each with connections of its own.
+func replicas(t *testing.T, open func() *redisstore.Store, o approvals.Options) []*approvals.Keeper {
+	t.Helper()
+	all := make([]*approvals.Keeper, 3)
+	for i := range all {
+		all[i] = keeper(t, open(), o)
+	}
+	return all
+}
+
+// atOnce runs n functions that start together.
+func atOnce(n int, f func(i int)) {
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-begin
+			f(i)
+		})
+	}
+	close(begin)
+	all.Wait()
+}
+
+// TestOneOfManyUsesIt: a hundred calls on three replicas want one approval, again and again.
+func TestOneOfManyUsesIt(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		all := replicas(t, open, approvals.Options{})
+		for round := range 10 {
+			r := request(fmt.Sprint(round))
+			a := ask(t, all[0], r)
+			approve(t, all[1], a, approvals.Answer{})
+			var won, lost atomic.Int64
+			var winner approvals.Use
+			atOnce(100, func(i int) {
+				use, refusal := all[i%3].Use(t.Context(), a.ID, r)
+				switch {
+				case refusal == nil:
+					winner = use
+					won.Add(1)
+				case refusal.Reason == "APPROVAL_USED":
+					lost.Add(1)
+				default:
+					t.Error(refusal)
+				}
+			})
+			if won.Load() != 1 || lost.Load() != 99 {
+				t.Fatalf("round %d: %d used it, %d were told so", round, won.Load(), lost.Load())
+			}
+			// Who has used it and died never comes back: it stays used.
+			if got, err := all[2].Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Used {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if err := all[0].Release(t.Context(), winner); err != nil {
+				t.Error(err)
+			}
+			won.Store(0)
+			atOnce(20, func(i int) {
+				if _, refusal := all[i%3].Use(t.Context(), a.ID, r); refusal == nil {
+					won.Add(1)
+				}
+			})
+			if won.Load() != 1 {
+				t.Errorf("round %d: %d used it when it was given back", round, won.Load())
+			}
+		}
+	})
+}
+
+// TestOneOfManyAsks: the same call on three replicas is one approval.
+func TestOneOfManyAsks(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		all := replicas(t, open, approvals.Options{})
+		ids := make([]string, 60)
+		atOnce(len(ids), func(i int) {
+			if a, _, refusal := all[i%3].Ask(t.Context(), request("{}")); refusal == nil {
+				ids[i] = a.ID
+			}
+		})
+		for _, id := range ids {
+			if id == "" || id != ids[0] {
+				t.Fatalf("got %q", ids)
+			}
+		}
+		if n := all[0].Stats().Asked + all[1].Stats().Asked + all[2].Stats().Asked; n != 1 {
+			t.Errorf("%d were made", n)
+		}
+	})
+}
+
+// TestAnswersRace: of an approval and a denial at the same moment one holds, and all see the same.
+func TestAnswersRace(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		all := replicas(t, open, approvals.Options{})
+		for round := range 50 {
+			r := request(fmt.Sprint(round))
+			a := ask(t, all[0], r)
+			var approved, denied, used atomic.Bool
+			atOnce(3, func(i int) {
+				switch i {
+				case 0:
+					_, err := all[0].Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
+					approved.Store(err == nil)
+				case 1:
+					_, err := all[1].Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{})
+					denied.Store(err == nil)
+				case 2:
+					_, refusal := all[2].Use(t.Context(), a.ID, r)
+					used.Store(refusal == nil)
+				}
+			})
+			got, err := all[2].Get(t.Context(), a.Tenant, a.ID)
+			want := approvals.Denied
+			if approved.Load() {
+				want = approvals.Approved
+			}
+			if used.Load() {
+				want = approvals.Used
+			}
+			if approved.Load() == denied.Load() || err != nil || got.State != want || used.Load() && denied.Load() {
+				t.Fatalf("round %d: approved %v, denied %v, used %v, %+v, %v", round, approved.Load(), denied.Load(), used.Load(), got, err)
+			}
+		}
+	})
+}
+
+// TestAnswersRaceWithTheEnd: an approval that is answered when its time is over is either
+// approved, and can be used, or over, and cannot.
+func TestAnswersRaceWithTheEnd(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		short := keeper(t, s, approvals.Options{TTL: 20 * time.Millisecond})
+		all := replicas(t, open, approvals.Options{})
+		var approved, expired int
+		for round := range 60 {
+			r := request(fmt.Sprint(round))
+			a := ask(t, short, r)
+			end := time.NewTimer(time.Until(a.Expires) + time.Duration(round%7-3)*time.Millisecond)
+			<-end.C
+			var answered, saw atomic.Bool
+			atOnce(2, func(i int) {
+				if i == 0 {
+					_, err := all[0].Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
+					answered.Store(err == nil)
+				} else if got, err := all[1].Get(t.Context(), a.Tenant, a.ID); err == nil {
+					saw.Store(got.State == approvals.Expired)
+				}
+			})
+			_, refusal := all[2].Use(t.Context(), a.ID, r)
+			if answered.Load() {
+				approved++
+				wantRefusal(t, "approved", refusal, "")
+			} else {
+				expired++
+				wantRefusal(t, "expired", refusal, "APPROVAL_EXPIRED")
+			}
+			if answered.Load() && saw.Load() {
+				t.Errorf("round %d: both approved and expired", round)
+			}
+		}
+		t.Logf("%d approved, %d expired", approved, expired)
+	})
+}
+
+// TestReleaseRacesWithTheEnd: what is given back when its time is over runs no call.
+func TestReleaseRacesWithTheEnd(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		short := keeper(t, s, approvals.Options{TTL: 20 * time.Millisecond})
+		all := replicas(t, open, approvals.Options{})
+		for round := range 40 {
+			r := request(fmt.Sprint(round))
+			a := approve(t, short, ask(t, all[0], r), approvals.Answer{})
+			use, refusal := all[0].Use(t.Context(), a.ID, r)
+			if refusal != nil {
+				if refusal.Reason != "APPROVAL_EXPIRED" {
+					t.Fatal(refusal)
+				}
+				continue // a busy machine
+			}
+			end := time.NewTimer(time.Until(a.Expires) + time.Duration(round%7-3)*time.Millisecond)
+			<-end.C
+			var again atomic.Bool
+			atOnce(2, func(i int) {
+				if i == 0 {
+					if err := all[0].Release(t.Context(), use); err != nil {
+						t.Error(err)
+					}
+				} else {
+					_, refusal := all[1].Use(t.Context(), a.ID, r)
+					again.Store(refusal == nil)
+				}
+			})
+			await(t, "it to be over", func() bool {
+				got, err := all[2].Get(t.Context(), a.Tenant, a.ID)
+				return err == nil && (got.State == approvals.Expired || got.State == approvals.Used && again.Load())
+			})
+			if _, refusal := all[2].Use(t.Context(), a.ID, r); refusal == nil {
+				t.Fatalf("round %d: used when it was over", round)
+			}
+			if err := all[0].Release(t.Context(), use); again.Load() && err == nil {
+				t.Errorf("round %d: given back when another has it", round)
+			}
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package approvals_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// TestTheHashOfArguments: it is the same however they are written, and another one whenever
+// they say something else.
+func TestTheHashOfArguments(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, &memory{}, approvals.Options{})
+	seen := map[string]int{}
+	for i, same := range [][]string{
+		{"", " ", "{}", " { }\n"},
+		{`{"a":1,"b":[1,2]}`, "{\"b\" :[1.0, 2e0],\n\"\\u0061\":10E-1}"},
+		{`{"a":1,"b":[2,1]}`}, {`{"a":1}`}, {`{"a":"1"}`}, {`{"A":1}`}, {`[]`}, {`null`}, {`1`}, {`"é"`, `"\u00e9"`}, {`"e\u0301"`}, // not the same to RFC 8785
+		{`9007199254740992`, `9007199254740992`}, {`9007199254740993`}, {`{"a":9007199254740993}`}, {`{"b":9007199254740993}`},
+		{`[9007199254740993,9007199254740992]`}, {`[9007199254740992,9007199254740993]`},
+		{`1e21`, `1000000000000000000000`}, {`1000000000000000000001`}, {`0.1`, `1e-1`, `0.10`}, {`0.1000000000000000055`}, {`12345678901234567890`},
+		{`0.30000000000000004`, `3.0000000000000004e-1`}, {`-5`}, {`5`}, {`true`}, {`"true"`},
+	} {
+		for _, args := range same {
+			hash := fmt.Sprintf("%x", ask(t, k, request(args)).ArgsHash)
+			if j, ok := seen[hash]; ok && j != i {
+				t.Errorf("%s has the hash of list %d", args, j)
+			} else if seen[hash] = i; len(seen) != i+1 {
+				t.Errorf("%s has a hash of its own", args)
+			}
+		}
+	}
+}
+
+// planted is in arguments, and must be nowhere else.
+const planted = "canary-in-the-arguments"
+
+// TestBadArguments are refused, and the refusal says nothing of them.
+func TestBadArguments(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, &memory{}, approvals.Options{})
+	for _, args := range []string{
+		`{`, planted, `"` + planted, `{"` + planted + `":1,"` + planted + `":2}`, `"\ud800` + planted + `"`, `{"a":1e400,"` + planted + `":1}`, "\"\xff" + planted + `"`,
+		strings.Repeat("[", 101) + strings.Repeat("]", 101), `{} {"` + planted + `":1}`, `{"a":` + planted + `}`,
+	} {
+		r := request(args)
+		_, _, refusal := k.Ask(t.Context(), r)
+		_, again := k.Use(t.Context(), "apr_"+strings.Repeat("A", 26), r)
+		for _, got := range []*call.Refusal{refusal, again} {
+			if got == nil || got.Kind != call.InvalidArgument || got.Reason != "ARGUMENTS_INVALID" || strings.Contains(fmt.Sprint(got.Message, got.Metadata), "canary") {
+				t.Errorf("%q: %+v", args, got)
+			}
+		}
+	}
+	r := request("{}")
+	r.Tool = strings.Repeat("x", 1025)
+	if _, _, refusal := k.Ask(t.Context(), r); reason(refusal) != "ARGUMENTS_INVALID" || len(refusal.Message) > 200 {
+		t.Errorf("a long name: %v", refusal)
+	}
+	if n := k.Stats().Refused["ARGUMENTS_INVALID"]; n != 21 {
+		t.Errorf("%d counted", n)
+	}
+}
+
+// TestTheStoreIsAway: nothing runs, nothing is answered.
+func TestTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	k := newKeeper(t, store, approvals.Options{Rules: &rules{}})
+	r := request(`{"a":"` + planted + `"}`)
+	a := ask(t, k, r)
+	use, refusal := k.Use(t.Context(), a.ID, r)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	store.leave(true)
+	_, _, asked := k.Ask(t.Context(), r)
+	_, used := k.Use(t.Context(), a.ID, r)
+	_, got := k.Get(t.Context(), a.Tenant, a.ID)
+	_, _, listed := k.List(t.Context(), a.Tenant, approvals.Filter{}, "", 0)
+	_, approved := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
+	_, always := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
+	_, waited := k.Wait(t.Context(), a.Tenant, a.ID)
+	for what, err := range map[string]error{
+		"ask": asked, "use": used, "get": got, "list": listed, "approve": approved, "always": always, "wait": waited, "release": k.Release(t.Context(), use),
+	} {
+		var r *call.Refusal
+		if !errors.As(err, &r) || r.Reason != "APPROVALS_UNAVAILABLE" || r.Kind != call.Unavailable || r.RetryAfter == 0 || strings.Contains(r.Message, "canary") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if s := k.Stats(); s.Asked != 1 || s.Used != 1 || s.Approved+s.Denied+s.Released != 0 || s.Refused["APPROVALS_UNAVAILABLE"] != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// rules are those that were set.
+type rules struct {
+	set  []policy.Rule
+	fail error
+}
+
+func (r *rules) Set(_ context.Context, rule policy.Rule) error {
+	if r.fail == nil {
+		r.set = append(r.set, rule)
+	}
+	return r.fail
+}
+
+func TestAnAnswerThatHoldsAlways(t *testing.T) {
+	t.Parallel()
+	set := &rules{}
+	k := newKeeper(t, &memory{}, approvals.Options{Rules: set})
+	for i, verdict := range []call.Verdict{call.Allow, call.Block} {
+		answer := k.Approve
+		if verdict == call.Block {
+			answer = k.Deny
+		}
+		a := ask(t, k, request("{}"))
+		if _, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve", Remember: approvals.Always}); err != nil {
+			t.Fatal(err)
+		}
+		want := policy.Rule{Tenant: "acme", Name: policy.Name{User: "ann", Agent: "bot", Capability: "mail", Tool: "send"}, Verdict: verdict, By: "eve"}
+		if len(set.set) != i+1 || set.set[i] != want {
+			t.Errorf("%+v", set.set)
+		}
+		if _, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); reason(err) != "APPROVAL_NOT_PENDING" || len(set.set) != i+1 {
+			t.Errorf("answered twice: %v, %+v", err, set.set)
+		}
+	}
+}
+
+// TestAnAnswerThatCannotHoldAlways is refused, so that it can be given in another way; one
+// whose rule fails is given, and says so.
+func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
+	t.Parallel()
+	set := &rules{}
+	k, without := newKeeper(t, &memory{}, approvals.Options{Rules: set}), newKeeper(t, &memory{}, approvals.Options{})
+	for name, test := range map[string]struct {
+		keeper *approvals.Keeper
+		change func(*approvals.Request)
+	}{
+		"no rules":         {without, func(*approvals.Request) {}},
+		"no user":          {k, func(r *approvals.Request) { r.User = "" }},
+		"every tool":       {k, func(r *approvals.Request) { r.Tool = policy.Any }},
+		"no tool":          {k, func(r *approvals.Request) { r.Tool = "" }},
+		"every capability": {k, func(r *approvals.Request) { r.Capability = policy.Any }},
+	} {
+		r := request("{}")
+		test.change(r)
+		a := ask(t, test.keeper, r)
+		_, err := test.keeper.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
+		if got, _ := test.keeper.Get(t.Context(), a.Tenant, a.ID); reason(err) != "APPROVAL_NOT_REMEMBERED" || got.State != approvals.Pending || len(set.set) > 0 {
+			t.Errorf("%s: %v, %+v, %+v", name, err, got, set.set)
+		}
+	}
+	set.fail = errAway
+	a := ask(t, k, request("{}"))
+	got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
+	var failed *approvals.RuleError
+	if !errors.As(err, &failed) || !errors.Is(err, errAway) || got.State != approvals.Approved {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

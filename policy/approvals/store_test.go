@@ -1,0 +1,185 @@
+package approvals_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// memory is a store of one replica, for what does not depend on how a store does it. The
+// zero value is usable.
+type memory struct {
+	mu        sync.Mutex
+	records   map[string]approvals.Record
+	events    []approvals.RecordEvent
+	away      bool
+	questions int // for states
+	told      func(approvals.Notice)
+	following chan struct{} // closed when told is there
+}
+
+var errAway = errors.New("away")
+
+func (m *memory) enter() (leave func(), err error) {
+	m.mu.Lock()
+	if m.away {
+		err = errAway
+	}
+	return m.mu.Unlock, err
+}
+
+func (m *memory) leave(away bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away = away
+}
+
+// put is what a store does by itself: no notice tells of it.
+func (m *memory) put(id string, change func(*approvals.Record)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.records[id]
+	change(&r)
+	m.records[id] = r
+}
+
+func (m *memory) Ask(_ context.Context, d *approvals.Draft) (approvals.Asked, error) {
+	leave, err := m.enter()
+	defer leave()
+	if err != nil {
+		return approvals.Asked{}, err
+	}
+	if m.records == nil {
+		m.records = map[string]approvals.Record{}
+	}
+	d.State = approvals.Pending
+	m.records[d.ID] = d.Record
+	return approvals.Asked{Record: d.Record, New: true}, nil
+}
+
+func (m *memory) Use(context.Context, *approvals.Words, string, string) (approvals.State, error) {
+	leave, err := m.enter()
+	defer leave()
+	return approvals.Approved, err
+}
+
+func (m *memory) Release(context.Context, string, string, string) (bool, error) {
+	leave, err := m.enter()
+	defer leave()
+	return true, err
+}
+
+func (m *memory) find(id string, err error) (approvals.Record, error) {
+	r, ok := m.records[id]
+	if err == nil && !ok {
+		err = approvals.ErrUnknown
+	}
+	return r, err
+}
+
+func (m *memory) Get(_ context.Context, _, id string) (approvals.Record, error) {
+	leave, err := m.enter()
+	defer leave()
+	return m.find(id, err)
+}
+
+func (m *memory) State(_ context.Context, _, id string) (approvals.State, time.Duration, error) {
+	leave, err := m.enter()
+	defer leave()
+	m.questions++
+	r, err := m.find(id, err)
+	return r.State, time.Hour, err
+}
+
+func (m *memory) List(context.Context, string, approvals.Filter, string, int) (page []approvals.Record, _ string, err error) {
+	leave, err := m.enter()
+	defer leave()
+	for _, r := range m.records {
+		page = append(page, r)
+	}
+	return page, "", err
+}
+
+func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Reply) (approvals.Record, bool, error) {
+	leave, err := m.enter()
+	defer leave()
+	r, err := m.find(id, err)
+	if err != nil || r.State != approvals.Pending {
+		return r, false, err
+	}
+	r.State, r.By = reply.State, reply.By
+	m.records[id] = r
+	if m.told != nil {
+		m.told(approvals.Notice{Tenant: r.Tenant, ID: id, Kind: approvals.WasApproved})
+	}
+	return r, true, nil
+}
+
+func (m *memory) Events(_ context.Context, _, after string, _ int) ([]approvals.RecordEvent, string, error) {
+	leave, err := m.enter()
+	defer leave()
+	for i, e := range m.events {
+		if err == nil && e.ID > after {
+			return m.events[i : i+1], e.ID, err
+		}
+	}
+	return nil, after, err
+}
+
+func (m *memory) Follow(ctx context.Context, told func(approvals.Notice), connected func()) {
+	m.mu.Lock()
+	m.told = told
+	m.mu.Unlock()
+	connected()
+	if m.following != nil {
+		close(m.following)
+	}
+	<-ctx.Done()
+}
+
+func (m *memory) Expired() int64 { return 0 }
+
+// asked is how often the store was asked for a state.
+func (m *memory) asked() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.questions
+}
+
+func newKeeper(t testing.TB, s approvals.Store, o approvals.Options) *approvals.Keeper {
+	t.Helper()
+	k, err := approvals.New(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func request(args string) *approvals.Request {
+	return &approvals.Request{Tenant: "acme", User: "ann", Agent: "bot", Capability: "mail", Tool: "send", Args: []byte(args)}
+}
+
+func ask(t testing.TB, k *approvals.Keeper, r *approvals.Request) approvals.Approval {
+	t.Helper()
+	a, granted, refusal := k.Ask(t.Context(), r)
+	if refusal != nil || granted {
+		t.Fatalf("asked: %v, granted %v", refusal, granted)
+	}
+	return a
+}
+
+// reason is that of a refusal, or "".
+func reason(err error) string {
+	var r *call.Refusal
+	if errors.As(err, &r) && r != nil {
+		return r.Reason
+	}
+	return ""
+}
+
+var _ approvals.Store = (*memory)(nil)
