@@ -39,7 +39,7 @@ func atOnce(n int, f func(i int)) {
 func TestOneOfManyUsesIt(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
-		for round := range 10 {
+		for round := range 4 {
 			r := request(fmt.Sprint(round))
 			a := ask(t, all[0], r)
 			approve(t, all[1], a, approvals.Answer{})
@@ -105,7 +105,7 @@ func TestOneOfManyAsks(t *testing.T) {
 func TestAnswersRace(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
-		for round := range 50 {
+		for round := range 30 {
 			r := request(fmt.Sprint(round))
 			a := ask(t, all[0], r)
 			var approved, denied, used atomic.Bool

@@ -75,13 +75,13 @@ func (e *RuleError) Error() string {
 func (e *RuleError) Unwrap() error { return e.Cause }
 
 func (k *Keeper) answer(ctx context.Context, tenant, id string, s State, answer Answer) (Approval, error) {
+	if !isID(id) {
+		return Approval{}, refusedUnknown(id)
+	}
 	if answer.Remember == Always {
 		if err := k.canBeRule(ctx, tenant, id); err != nil {
 			return Approval{}, err
 		}
-	}
-	if !isID(id) {
-		return Approval{}, refusedUnknown(id)
 	}
 	answer.By, answer.Comment = readable(answer.By, longestWord), readable(answer.Comment, longestWord)
 	r, answered, err := k.store.Answer(ctx, tenant, id,

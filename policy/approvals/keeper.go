@@ -121,7 +121,7 @@ func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool,
 	case asked.Full:
 		return a, false, k.refused(refusedFull)
 	case asked.Remembered != 0 && session != nil:
-		k.sessions.put(sessionKey{r.Tenant, *session}, remembered{asked.Remembered, asked.ID}, min(asked.Left, k.opts.Fresh), epoch)
+		k.sessions.put(sessionKey{strings.Clone(r.Tenant), *session}, remembered{asked.Remembered, asked.ID}, min(asked.Left, k.opts.Fresh), epoch)
 		return k.remembered(r, asked.ID, asked.Remembered)
 	case asked.New:
 		k.counted.asked.Add(1)
@@ -142,7 +142,7 @@ func (k *Keeper) remembered(r *Request, id string, s State) (a Approval, granted
 		return a, false, k.refused(refusedSession)
 	}
 	k.counted.granted.Add(1)
-	return Approval{ID: id, Words: words(r, nil), Session: r.Session, State: Approved}, true, nil
+	return Approval{ID: id, Words: words(r, nil), Session: strings.Clone(r.Session), State: Approved}, true, nil
 }
 
 // read reads what binds an approval.

@@ -15,6 +15,7 @@ const (
 	longestString = 512     // bytes of one string
 	longestText   = 4 << 10 // bytes of a description and a reason
 	longestWord   = 1 << 10 // bytes of a comment, a name, and of who answered
+	deepest       = 3       // strings with JSON in each other that are looked into
 )
 
 // preview shows arguments to a person, with secrets masked. What cannot be seen in them
@@ -139,23 +140,25 @@ func (p *printer) array(a []any, indent string) {
 
 // string writes a string without its secrets. JSON in it has names too.
 func (p *printer) string(s string) {
-	whole := len(s)
-	if inner, ok := within(s); ok && p.depth < 3 {
+	var text string
+	var whole bool
+	if inner, ok := within(s); ok && p.depth < deepest {
 		deeper := &printer{masker: p.masker, depth: p.depth + 1}
 		deeper.value(inner, "", false)
 		deeper.end()
-		s = strings.Join(deeper.lines, "\n")
+		text, whole = strings.Join(deeper.lines, "\n"), !deeper.full
 	} else {
-		s = p.scrub(window(s))
+		seen := window(s)
+		text, whole = p.scrub(seen), len(seen) == len(s)
 	}
-	shown := clip(s, longestString)
+	shown := clip(text, longestString)
 	p.line.WriteByte('"')
 	for _, r := range shown {
 		writeRune(&p.line, r)
 	}
 	p.line.WriteByte('"')
-	if shown != s || len(s) < whole && !strings.Contains(s, masked) {
-		fmt.Fprintf(&p.line, " … (%d bytes in all)", whole)
+	if !whole || len(shown) < len(text) {
+		fmt.Fprintf(&p.line, " … (%d bytes in all)", len(s))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,7 +20,10 @@ var ErrBusy = errors.New("too many wait for approvals already")
 // last known, without an error. Errors are ErrBusy and *call.Refusal: NotFound, or
 // Unavailable where the store could not be asked at all, or not for the answer.
 func (k *Keeper) Wait(ctx context.Context, tenant, id string) (Approval, error) {
-	w, err := k.join(wakeKey{tenant, id})
+	if !isID(id) {
+		return Approval{}, refusedUnknown(id)
+	}
+	w, err := k.join(wakeKey{strings.Clone(tenant), strings.Clone(id)})
 	if err != nil {
 		return Approval{}, err
 	}
