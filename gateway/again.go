@@ -37,7 +37,7 @@ func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	if !t.fleet.AllowRetry() {
 		return false
 	}
-	t.again, t.wait = true, wait
+	t.again, t.wait, t.lost = true, wait, true
 	return true
 }
 

@@ -34,25 +34,29 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 		h.decided(s, t, nil)
 		return
 	}
-	about := matter{call: t.call, args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool)}
+	about := matter{call: t.call, requestID: t.request, read: m.read, args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool)}
 	about.decision, about.known = h.decider.Decide(&t.call)
 	if about.settled() {
-		h.judge(s, t, about.decision, nil)
+		h.judge(s, t, outcome{decision: about.decision})
 		return
 	}
-	refusal := h.deliberations.start(s, &about, func(s *relay.Stream, d policy.Decision, refusal *call.Refusal) {
-		h.judge(s, transitOf(s), d, refusal)
-	})
+	var refusal *call.Refusal
+	if about.consent, refusal = consentOf(s); refusal == nil {
+		var ctx context.Context
+		ctx, t.quit = context.WithCancel(context.Background())
+		refusal = h.deliberations.start(ctx, s, &about, func(s *relay.Stream, o outcome) { h.judge(s, transitOf(s), o) })
+	}
 	if refusal != nil {
 		h.decided(s, t, refusal)
 	}
 }
 
-// judge turns a decision into what becomes of the call.
-func (h *handler) judge(s *relay.Stream, t *transit, d policy.Decision, refusal *call.Refusal) {
-	t.decision, t.judged = d, refusal == nil || d.Verdict == call.Allow // which bad arguments do not change
-	if refusal == nil && d.Verdict != call.Allow {
-		refusal = forbidden(&t.call, d)
+// judge turns what came out into what becomes of the call.
+func (h *handler) judge(s *relay.Stream, t *transit, o outcome) {
+	t.decision, t.use, t.approval = o.decision, o.use, o.approval()
+	t.judged = o.refusal == nil || o.decision.Verdict != call.Block // what is wrong with a call does not change whether its tool may run
+	if o.refusal == nil && o.decision.Verdict == call.Block {
+		o.refusal = forbidden(&t.call, o.decision)
 	}
-	h.decided(s, t, refusal)
+	h.decided(s, t, o.refusal)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
 )
 
 const (
@@ -20,102 +21,132 @@ const (
 	maxDeliberations = 10_000
 	// maxHeld is how many bytes of messages they hold together.
 	maxHeld = 64 << 20
-	// askingPatience is how long one of them waits for a decision.
-	askingPatience = 5 * time.Second
+	// patience is how long one of them waits for one answer of Redis.
+	patience = 5 * time.Second
 )
 
 // matter is a call that is decided on.
 type matter struct {
-	call     call.Call
-	args     []byte
-	schema   *toolschema.Schema // of args; nil: they may be anything
-	decision policy.Decision    // if known
-	known    bool
+	call      call.Call
+	requestID string
+	read      bool // the message was: without, nobody knows the arguments
+	args      []byte
+	schema    *toolschema.Schema // of args; nil: they may be anything
+	decision  policy.Decision    // if known
+	known     bool
+	consent   consent
 }
 
 // settled says that nothing more has to be found out.
 func (m *matter) settled() bool {
-	return m.known && (m.decision.Verdict != call.Allow || m.schema == nil)
-}
-
-// weight is how many bytes own copies of the call's message.
-func (m *matter) weight() int64 {
-	if m.schema == nil {
-		return 0
-	}
-	return int64(len(m.args))
+	return m.known && (m.decision.Verdict == call.Block || m.decision.Verdict == call.Allow && m.schema == nil)
 }
 
 // own makes the matter's words and bytes its own: the call's are the transit's, which
 // another call gets when this one ends, and the others are parts of a buffer.
 func (m *matter) own() *matter {
-	c := m.call
+	own := *m
+	c := &own.call
 	c.Tenant, c.User, c.Agent = strings.Clone(c.Tenant), strings.Clone(c.User), strings.Clone(c.Agent)
-	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", ""
-	own := matter{call: c, schema: m.schema, decision: m.decision, known: m.known}
-	if m.weight() > 0 {
-		own.args = bytes.Clone(m.args)
-	}
+	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", strings.Clone(c.Session)
+	own.requestID, own.consent.id = strings.Clone(m.requestID), strings.Clone(m.consent.id)
+	own.args = bytes.Clone(m.args)
 	return &own
+}
+
+// outcome is what a deliberation comes to. Without a refusal the call may run.
+type outcome struct {
+	decision policy.Decision
+	asked    *approvals.Approval // a person was asked, who has not answered yet
+	use      *approvals.Use      // of a person's consent, which is for this call alone
+	refusal  *call.Refusal
+}
+
+// approval is the id of the approval that the call has, or needs.
+func (o *outcome) approval() string {
+	switch {
+	case o.use != nil:
+		return o.use.ID
+	case o.asked != nil:
+		return o.asked.ID
+	}
+	return ""
 }
 
 // deliberations are the decisions that take a while, because something has to be asked or
 // looked at. They are made beside the relay; the streams are parked.
 type deliberations struct {
-	decider Decider
-	slots   chan struct{}
-	held    atomic.Int64 // bytes
-	running sync.WaitGroup
+	decider  Decider
+	approver Approver // nil: nobody can be asked
+	describe Describe // nil: of no tool anything is known
+	slots    chan struct{}
+	held     atomic.Int64 // bytes
+	waiting  chan struct{}
+	running  sync.WaitGroup
+	leaving  context.Context // ends when nobody may wait for a person any more
+	leave    context.CancelFunc
 }
 
-func newDeliberations(d Decider) *deliberations {
-	return &deliberations{decider: d, slots: make(chan struct{}, maxDeliberations)}
+func newDeliberations(cfg *Config) *deliberations {
+	all := &deliberations{decider: cfg.Decider, approver: cfg.Approver, describe: cfg.Describe, slots: make(chan struct{}, maxDeliberations), waiting: make(chan struct{}, maxWaiting)}
+	all.leaving, all.leave = context.WithCancel(context.Background())
+	return all
 }
 
-// start deliberates and then calls next with the stream, unless that has ended.
-func (d *deliberations) start(s *relay.Stream, about *matter, next func(*relay.Stream, policy.Decision, *call.Refusal)) *call.Refusal {
+// start deliberates until ctx ends, and then calls next with the stream, unless that has ended.
+func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
+	held := int64(len(about.args))
+	if d.held.Add(held) > maxHeld {
+		d.held.Add(-held)
+		return refusedDeliberating
+	}
 	select {
 	case d.slots <- struct{}{}:
 	default:
-		return refusedDeliberating
-	}
-	held := about.weight()
-	release := func() {
 		d.held.Add(-held)
-		<-d.slots
-	}
-	if d.held.Add(held) > maxHeld {
-		release()
 		return refusedDeliberating
 	}
 	about = about.own()
 	parked := s.Park()
 	d.running.Go(func() {
-		defer release()
-		decision, refusal := d.deliberate(about)
-		parked.Resume(func(s *relay.Stream) { next(s, decision, refusal) })
+		o := d.deliberate(ctx, about)
+		d.held.Add(-held)
+		<-d.slots
+		if o.asked != nil {
+			d.await(ctx, about, &o)
+		}
+		if !parked.Resume(func(s *relay.Stream) { next(s, o) }) {
+			d.release(o.use)
+		}
 	})
 	return nil
 }
 
 // deliberate takes what has to be known in turn; the first that refuses the call has the
 // last word.
-func (d *deliberations) deliberate(m *matter) (policy.Decision, *call.Refusal) {
+func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 	if !m.known {
-		ctx, cancel := context.WithTimeout(context.Background(), askingPatience)
+		asking, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		var refusal *call.Refusal
-		if m.decision, refusal = d.decider.Ask(ctx, &m.call); refusal != nil {
-			return m.decision, refusal
+		if m.decision, o.refusal = d.decider.Ask(asking, &m.call); o.refusal != nil {
+			return o
 		}
 	}
-	if m.decision.Verdict == call.Allow && m.schema != nil {
+	o.decision = m.decision
+	if o.decision.Verdict != call.Block && m.schema != nil {
 		if err := m.schema.Check(m.args); err != nil {
-			return m.decision, invalidArguments(&m.call, err)
+			o.refusal = invalidArguments(&m.call, err)
+			return o
 		}
 	}
-	return m.decision, nil
+	if o.decision.Verdict == call.Ask {
+		d.seek(ctx, m, &o)
+	}
+	return o
 }
 
 // close waits for those that are at work.
-func (d *deliberations) close() { d.running.Wait() }
+func (d *deliberations) close() {
+	d.leave()
+	d.running.Wait()
+}

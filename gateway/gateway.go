@@ -30,7 +30,7 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads,
-// Operators and Log are required.
+// Approver, Describe, Services, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -43,6 +43,9 @@ type Config struct {
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
 	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
+	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
+	Describe   Describe             // for people who are asked; nil: nothing is known
+	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
 	Operators  func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
 	Log        *slog.Logger         // nil: discard
 }
@@ -89,7 +92,7 @@ func New(cfg Config) (*Gateway, error) {
 		recorder:      cfg.Recorder,
 		statuses:      newStatuses(),
 		inflater:      newInflater(maxMessage),
-		deliberations: newDeliberations(cfg.Decider),
+		deliberations: newDeliberations(&cfg),
 		crossings:     newCrossings(),
 		affinity:      cfg.Affinity,
 		log:           cfg.Log,
@@ -138,6 +141,9 @@ func (g *Gateway) startServices() *relay.Upstream {
 	g.services = dialect.NewServer(g.inside, grpc.MaxRecvMsgSize(maxMessage))
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(g.services, g.health)
+	if g.cfg.Services != nil {
+		g.cfg.Services(g.services)
+	}
 	reflection.Register(g.services)
 	go func() {
 		defer close(g.served)
@@ -202,6 +208,7 @@ func (g *Gateway) drain() {
 	<-time.After(how.Delay) // load balancers need it to see that we are not ready
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
+	g.deliberations.leave() // a person may take longer
 	if err := g.relay.Shutdown(ctx); err != nil {
 		g.cfg.Log.Warn("calls were cut off", "after", how.Timeout)
 	}

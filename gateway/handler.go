@@ -235,6 +235,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		h.watchArtifacts(t)
 		s.TapResponse(&t.outcome)
 	}
+	t.started = true
 	s.Forward(upstreamOf(t.target))
 }
 
@@ -251,6 +252,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 	}
 	t.missed(err)
 	allowed := t.again
+	t.started = t.lost
 	t.again = false
 	if t.tries++; t.tries >= maxTries || !allowed && !t.fleet.AllowRetry() {
 		h.refuse(s, t, unreachable(t.fleet))
@@ -279,6 +281,12 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := transitOf(s)
 	t.waiter.Leave()
 	t.done(t.learned(r))
+	if t.quit != nil {
+		t.quit()
+	}
+	if !t.started {
+		h.deliberations.release(t.use)
+	}
 	if r.Forwarded > 0 {
 		t.place.Pinned.Used()
 	}
@@ -291,5 +299,5 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 
 // isOwn tells the services that the gateway itself offers.
 func isOwn(path string) bool {
-	return strings.HasPrefix(path, "/grpc.reflection.") || strings.HasPrefix(path, "/grpc.health.v1.")
+	return strings.HasPrefix(path, "/grpc.reflection.") || strings.HasPrefix(path, "/grpc.health.v1.") || strings.HasPrefix(path, "/capgate.v1.")
 }

@@ -36,10 +36,13 @@ func (i Single) Identify(s *relay.Stream) (tenant.Identity, *call.Refusal) {
 func (h *handler) identify(s *relay.Stream, t *transit) *call.Refusal {
 	who, refusal := h.identifier.Identify(s)
 	t.call.Tenant, t.call.User, t.call.Agent = who.Tenant, t.keep(who.User), t.keep(who.Agent)
-	for _, name := range [...]string{tenantHeader, userHeader, agentHeader} {
+	for _, name := range [...]string{tenantHeader, userHeader, agentHeader, tenant.Metadata, approvalHeader, waitHeader} {
 		if _, ok := s.Header(name); ok {
 			s.DropHeader(name)
 		}
+	}
+	if t.own {
+		s.SetHeader(tenant.Metadata, who.Text())
 	}
 	if ticket, ok := s.Header(ticketHeader); ok {
 		s.DropHeader(ticketHeader)

@@ -28,6 +28,10 @@ var (
 		Message: "the call has metadata x-user-id or x-agent-id twice, with different values"}
 	refusedDeliberating = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "too many calls wait to know whether they may run"}
+	refusedConsent = &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID",
+		Message: "metadata x-approval-id may be there once, and x-approval-wait once, a number of seconds"}
+	refusedUnapprovable = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_IMPOSSIBLE",
+		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can be approved"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
 	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
@@ -54,6 +58,16 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	case d.Level == policy.Nobody:
 		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet"
 	}
+	return r
+}
+
+// approvalRequired is the end of a call that a person is asked about: its caller may come
+// again with the approval's id.
+func approvalRequired(c *call.Call, o *outcome) *call.Refusal {
+	r := forbidden(c, o.decision)
+	r.Metadata["approval"] = o.asked.ID
+	r.Metadata["expires"] = o.asked.Expires.UTC().Format(time.RFC3339)
+	r.RetryAfter = comeAgain
 	return r
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -36,6 +38,11 @@ type transit struct {
 	named    []string                   // the artifacts that it names
 	decision policy.Decision            // whether it may run
 	judged   bool                       // decision was made
+	quit     context.CancelFunc         // of what is being found out for it; nil: nothing was
+	use      *approvals.Use             // of a person's consent to it
+	approval string                     // the id of that, or of the one that is missing
+	started  bool                       // a backend may have begun to carry it out
+	lost     bool                       // one had it that may have, before the try that is made now
 	mentions *dialect.Mentions          // sees the response; nil until it is needed
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
 	begun    bool                       // counted as in flight there
@@ -112,6 +119,7 @@ func serviceOf(path string) string {
 // first is what the first message says that only matters while the call's way is
 // chosen. The slices are parts of the message.
 type first struct {
+	read       bool   // it was; else nothing is known of it
 	capability string // part of the message, too
 	args       []byte
 	artifact   []byte // that is to be downloaded
@@ -132,7 +140,7 @@ func (t *transit) read(msg []byte) (m first, refusal *call.Refusal) {
 	}
 	t.call.Tool = t.keep(view(key.Tool))
 	t.call.Session = t.keep(view(key.Session))
-	return first{capability: view(key.Capability), args: key.Args}, nil
+	return first{read: true, capability: view(key.Capability), args: key.Args}, nil
 }
 
 // keyOf is everything in a call that names its capability. message is what the first
@@ -159,7 +167,7 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 	}
 	if t.judged {
 		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached,
-			Differs: t.decision.Differs, Candidate: t.decision.Candidate}
+			Differs: t.decision.Differs, Candidate: t.decision.Candidate, Approval: t.approval}
 	}
 	if t.target != nil && t.ticket == "" {
 		rec.Backend = t.target.Addr

@@ -22,7 +22,8 @@ type Source interface {
 	// Recommended, Fleet or Nobody. Drifted tells that the tool has changed since somebody
 	// last accepted it.
 	Tool(capability, tool string) (verdict call.Verdict, level Level, drifted bool)
-	// Heeds says whether the tools of a capability differ in what is said of them.
+	// Heeds says whether tool and arguments of a capability's calls have to be read: its tools
+	// differ in what is said of them, or a person may have to be asked.
 	Heeds(capability string) bool
 	// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
 	Schema(capability, tool string) *toolschema.Schema

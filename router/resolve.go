@@ -47,7 +47,7 @@ func (t *Table) Resolve(k Key) (*Fleet, *call.Refusal) {
 	if f := t.index.find(name); f != nil {
 		return f, nil
 	}
-	return nil, unknown(name)
+	return nil, call.UnknownCapability(name)
 }
 
 // Names says whether a key names a capability otherwise than by its message or its
@@ -93,7 +93,7 @@ func (t *Table) byLabel(label string) (*Fleet, *call.Refusal) {
 			return f, nil
 		}
 	}
-	return nil, unknown(label)
+	return nil, call.UnknownCapability(label)
 }
 
 func (t *Table) conflict(k Key) *call.Refusal {
@@ -105,22 +105,12 @@ func (t *Table) conflict(k Key) *call.Refusal {
 		{"authority", ":authority", t.label(k.Authority)},
 	} {
 		if n.name != "" {
-			r.Metadata[n.key] = show(n.name)
-			named = append(named, fmt.Sprintf("%s says %q", n.words, show(n.name)))
+			r.Metadata[n.key] = call.Show(n.name)
+			named = append(named, fmt.Sprintf("%s says %q", n.words, call.Show(n.name)))
 		}
 	}
 	r.Message = "the call names more than one capability: " + strings.Join(named, ", ")
 	return r
-}
-
-func unknown(name string) *call.Refusal {
-	name = show(name)
-	return &call.Refusal{
-		Kind:     call.NotFound,
-		Reason:   "CAPABILITY_UNKNOWN",
-		Message:  fmt.Sprintf("no capability %q is configured", name),
-		Metadata: map[string]string{"capability": name},
-	}
 }
 
 func keyMissing(domains []string) *call.Refusal {
@@ -133,12 +123,4 @@ func keyMissing(domains []string) *call.Refusal {
 		Reason:  "ROUTING_KEY_MISSING",
 		Message: "the call names no capability, and no fleet is configured for its service; name one by " + ways,
 	}
-}
-
-// show copies a name out of a caller's buffer, in a form fit for an error.
-func show(name string) string {
-	if len(name) > maxLabel {
-		name = name[:maxLabel] + "…"
-	}
-	return strings.Clone(strings.ToValidUTF8(name, "\uFFFD"))
 }

@@ -12,12 +12,14 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// marshaler is the JSON of the API as grpc-gateway asks for it. It knows the API's
-// messages one by one, because their JSON text must go through untouched.
+// marshaler is the JSON of the API as grpc-gateway asks for it. It knows the messages of
+// calls one by one, because their JSON text must go through untouched.
 type marshaler struct{}
 
 var _ runtime.Marshaler = marshaler{}
@@ -77,11 +79,28 @@ func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 
 // Marshal encodes a response.
 func (marshaler) Marshal(v any) ([]byte, error) {
-	resp, ok := v.(*capgatepb.InvokeResponse)
-	if !ok {
-		return nil, fmt.Errorf("no JSON form of %T", v)
+	switch v := v.(type) {
+	case *capgatepb.InvokeResponse:
+		return encodeInvoke(v)
+	case proto.Message:
+		return encodeMessage(v)
 	}
-	return encodeInvoke(resp)
+	return nil, fmt.Errorf("no JSON form of %T", v)
+}
+
+// encodeMessage writes a message so that it is the same text each time: protojson itself
+// puts in blanks at random.
+func encodeMessage(m proto.Message) ([]byte, error) {
+	text, err := (protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}).Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", m, err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", m, err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
 }
 
 // encodeInvoke writes result_json as the JSON it is, or in base64 if it is none.

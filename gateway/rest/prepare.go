@@ -18,7 +18,8 @@ import (
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
-var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "x-user-id", "x-agent-id", "traceparent", "tracestate", "baggage"}
+var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
+	"traceparent", "tracestate", "baggage"}
 
 const (
 	authorization  = "authorization"
@@ -68,12 +69,16 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		r.Header.Del(grpcTimeout)                        // it is in ctx
 		r.Header.Del("Te")                               // or grpc-gateway would send trailers
 		r.Header.Set("Content-Type", "application/json") // whatever it was, it means that; grpc-gateway complains of none
+		if seconds := preferWait(r.Header); seconds != "" && r.Header.Get(approvalWait) == "" {
+			r.Header.Set(approvalWait, seconds)
+			w.Header().Set("Preference-Applied", "wait="+seconds)
+		}
 		in := r.Body
 		if in == nil {
 			in = http.NoBody
 		}
 		r.Body = &body{ReadCloser: http.MaxBytesReader(w, in, h.maxBody), capability: params["capability_id"]}
-		next(w, r, params)
+		next(&conditional{ResponseWriter: w, known: r.Header.Values("If-None-Match")}, r, params)
 	}
 }
 

@@ -66,6 +66,13 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		h.writeRefusal(w, r, b.refused)
 		return
 	}
+	if awaitApproval(w, err) {
+		return
+	}
+	if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 && r.Method == http.MethodGet {
+		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is not what is wanted: " + st.Message()})
+		return
+	}
 	WriteProblem(w, r, err, h.status)
 }
 

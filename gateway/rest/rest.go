@@ -43,6 +43,8 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 		runtime.WithErrorHandler(h.callFailed),
 		runtime.WithRoutingErrorHandler(h.noRoute),
 		runtime.WithIncomingHeaderMatcher(forwardHeader),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithForwardResponseOption(label),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
 		runtime.WithWriteContentLength(),
@@ -50,6 +52,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	srv := &server{capabilities: docpb.NewCapabilityClient(conn)}
 	if err := capgatepb.RegisterGatewayHandlerServer(context.Background(), h.mux, srv); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
+	}
+	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux, capgatepb.NewCatalogClient(inside{conn})); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
 	}
 	return h, nil
 }

@@ -23,7 +23,8 @@ const maxReply = 16 << 20
 // Invoke makes one call of a tool, in the doc dialect. An error's status is the gateway's
 // or the capability's, unchanged.
 func (s *server) Invoke(ctx context.Context, req *capgatepb.InvokeRequest) (*capgatepb.InvokeResponse, error) {
-	reply, err := s.capabilities.Invoke(withMetadata(ctx), &docpb.InvokeRequest{
+	made, _ := metadata.FromIncomingContext(ctx)
+	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), &docpb.InvokeRequest{
 		ToolName:     req.GetToolName(),
 		ArgsJson:     req.GetArgsJson(),
 		ConfigJson:   req.GetConfigJson(),
@@ -35,17 +36,4 @@ func (s *server) Invoke(ctx context.Context, req *capgatepb.InvokeRequest) (*cap
 		return nil, err
 	}
 	return &capgatepb.InvokeResponse{ResultJson: reply.GetResultJson(), Error: reply.GetError()}, nil
-}
-
-// withMetadata sends on the metadata that grpc-gateway made out of the request's
-// headers, less what it adds of its own accord.
-func withMetadata(ctx context.Context) context.Context {
-	in, _ := metadata.FromIncomingContext(ctx)
-	out := metadata.MD{}
-	for _, name := range append(forwarded[:], authorization) {
-		if v := in.Get(name); len(v) > 0 {
-			out[name] = v
-		}
-	}
-	return metadata.NewOutgoingContext(ctx, out)
 }

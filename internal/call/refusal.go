@@ -1,6 +1,10 @@
 package call
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Kind is why the gateway itself refuses a call. gateway/status.go turns it into
 // a gRPC code and an HTTP status; nothing else does.
@@ -32,3 +36,23 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
+
+// UnknownCapability refuses who names a capability that is not there, or not there for
+// them: the two are not told apart.
+func UnknownCapability(name string) *Refusal {
+	name = Show(name)
+	return &Refusal{
+		Kind:     NotFound,
+		Reason:   "CAPABILITY_UNKNOWN",
+		Message:  fmt.Sprintf("no capability %q is configured", name),
+		Metadata: map[string]string{"capability": name},
+	}
+}
+
+// Show copies a name out of a caller's buffer, in a form fit for an error.
+func Show(name string) string {
+	if len(name) > maxLabel {
+		name = name[:maxLabel] + "…"
+	}
+	return strings.Clone(strings.ToValidUTF8(name, "\uFFFD"))
+}

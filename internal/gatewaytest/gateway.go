@@ -41,6 +41,9 @@ type Options struct {
 	Slots    router.Slots    // that gateways share; default none
 	Affinity affinity.Config // default Wait: Patience
 	Policy   policy.Options  // default Source: every fleet allows every tool
+
+	Approver gateway.Approver   // default nobody
+	Services func(*grpc.Server) // of the public port, that the gateway does not have by itself; default none
 }
 
 // Fleet is one capability and its backends.
@@ -145,6 +148,8 @@ func (g *Gateway) build(o Options) error {
 		Relay:      o.Relay,
 		Identifier: gateway.Single{},
 		Decider:    decider,
+		Approver:   o.Approver,
+		Services:   o.Services,
 		Router:     routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, g.accessLog),

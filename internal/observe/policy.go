@@ -18,6 +18,7 @@ type Decision struct {
 
 	Differs   bool         // candidate rules would have said something else
 	Candidate call.Verdict // what
+	Approval  string       // id of a person's consent, which was asked for or made use of; "" where there was none
 }
 
 // Policy is what is to be told of the cache of decisions when somebody scrapes. The

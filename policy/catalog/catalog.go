@@ -115,7 +115,7 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 // Heeds implements policy.Source.
 func (c *Catalog) Heeds(capability string) bool {
 	of := c.capability(capability)
-	return of != nil && len(of.tools) > 0
+	return of != nil && (len(of.tools) > 0 || of.author.Fleet == call.Ask) // a person is asked about arguments, too
 }
 
 // Schema implements policy.Source.

@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// Approver lets people decide on calls that may only run with their consent. Its methods may
+// wait, until ctx ends.
+type Approver interface {
+	// Ask finds the approval of a call that is open, or makes one. granted: somebody has
+	// approved all such calls of the session.
+	Ask(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
+	// Use consumes an approval for one call, which must be the one that it was given for.
+	Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal)
+	// Release gives it back for a call that provably did not start.
+	Release(context.Context, approvals.Use) error
+	// Wait waits until an approval is answered or over. When ctx ends it is as it was.
+	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
+}
+
+// Describe tells what is known of a tool, from memory: its description and what it is known
+// by, "" and zero where it is not known.
+type Describe func(capability, tool string) (string, toolschema.Hash)
+
+// Metadata by which a caller speaks of a call's approval. It goes no further.
+const (
+	approvalHeader = "x-approval-id"   // a person was asked about this call before
+	waitHeader     = "x-approval-wait" // the call waits for the answer, so many seconds at most
+)
+
+const (
+	// maxWaiting is how many calls wait at once for a person's answer, with maxWaitingArgs bytes
+	// of arguments each. Others are told to come again.
+	maxWaiting     = 4096
+	maxWaitingArgs = 16 << 10
+	// maxApprovalWait is how long one of them waits.
+	maxApprovalWait = 10 * time.Minute
+	// answerMargin is how long before its caller's deadline such a call is told to come again.
+	answerMargin = 500 * time.Millisecond
+	// comeAgain is told to a caller whose call has to be approved: about as often as is
+	// reasonable to look for a person's answer.
+	comeAgain = 5 * time.Second
+)
+
+// consent is what a caller says of its call's approval.
+type consent struct {
+	id   string // "" where nobody was asked before
+	wait time.Duration
+}
+
+// consentOf reads it. The id is part of the stream's headers.
+func consentOf(s *relay.Stream) (c consent, refusal *call.Refusal) {
+	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
+		return c, refusedConsent
+	}
+	c.id, _ = s.Header(approvalHeader)
+	text, given := s.Header(waitHeader)
+	if !given {
+		return c, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(seconds) || seconds < 0 {
+		return c, refusedConsent
+	}
+	c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
+	if left, has := s.Timeout(); has {
+		c.wait = max(0, min(c.wait, left-answerMargin))
+	}
+	return c, nil
+}
+
+// seek gets a person's consent to a call, or says why there is none.
+func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
+	switch {
+	case m.call.Method != call.Invoke && m.call.Method != call.StreamInvoke || !m.read:
+		o.refusal = refusedUnapprovable
+		return
+	case d.approver == nil:
+		o.refusal = forbidden(&m.call, m.decision)
+		return
+	case m.consent.id != "":
+		d.use(ctx, m, m.consent.id, o)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	a, granted, refusal := d.approver.Ask(ctx, d.request(m))
+	if o.refusal = refusal; refusal == nil && !granted {
+		o.asked = &a
+	}
+}
+
+func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcome) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	use, refusal := d.approver.Use(ctx, id, d.request(m))
+	if o.refusal = refusal; refusal == nil {
+		o.use = &use
+	}
+}
+
+// await lets a call wait for the answer, if its caller wants that, or sends it away.
+func (d *deliberations) await(ctx context.Context, m *matter, o *outcome) {
+	if m.consent.wait > 0 && len(m.args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
+		d.use(ctx, m, o.asked.ID, o)
+		return
+	}
+	o.refusal = approvalRequired(&m.call, o)
+}
+
+// wait is true when the approval is answered or over.
+func (d *deliberations) wait(ctx context.Context, most time.Duration, a *approvals.Approval) bool {
+	select {
+	case d.waiting <- struct{}{}:
+		defer func() { <-d.waiting }()
+	default:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	defer context.AfterFunc(d.leaving, cancel)()
+	seen, err := d.approver.Wait(ctx, a.Tenant, a.ID)
+	if err == nil {
+		*a = seen
+	}
+	return a.State != approvals.Pending
+}
+
+// release gives an approval back that was not made use of.
+func (d *deliberations) release(use *approvals.Use) {
+	if use == nil {
+		return
+	}
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		return // it stays used
+	}
+	d.running.Go(func() {
+		defer func() { <-d.slots }()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = d.approver.Release(ctx, *use) // else it stays used
+	})
+}
+
+// request is what a person is asked about a call.
+func (d *deliberations) request(m *matter) *approvals.Request {
+	r := &approvals.Request{
+		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
+		Args: m.args, RequestID: m.requestID, Level: m.decision.Level.String(),
+	}
+	if d.describe != nil {
+		r.Description, r.Schema = d.describe(m.call.Capability, m.call.Tool)
+	}
+	if m.decision.Drifted {
+		r.Why = "the tool has changed since it was last accepted"
+	}
+	return r
+}

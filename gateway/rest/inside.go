@@ -1,0 +1,30 @@
+package rest
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// inside is the connection to our own relay as grpc-gateway's generated clients use it:
+// of the metadata that they send only what is meant goes on.
+type inside struct{ grpc.ClientConnInterface }
+
+// Invoke implements grpc.ClientConnInterface.
+func (c inside) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	out, _ := metadata.FromOutgoingContext(ctx)
+	return c.ClientConnInterface.Invoke(withMetadata(ctx, out), method, args, reply, opts...)
+}
+
+// withMetadata sends on the metadata that grpc-gateway made out of the request's
+// headers, less what it adds of its own accord.
+func withMetadata(ctx context.Context, made metadata.MD) context.Context {
+	out := metadata.MD{}
+	for _, name := range append(forwarded[:], authorization) {
+		if v := made.Get(name); len(v) > 0 {
+			out[name] = v
+		}
+	}
+	return metadata.NewOutgoingContext(ctx, out)
+}
