@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -70,6 +72,21 @@ func (c *cache) forget(change Change) {
 	for _, p := range c.parts {
 		p.remove(change.about)
 	}
+}
+
+// recent are the keys of at most so many rulings that are not over, those that were asked
+// for last before others.
+func (c *cache) recent(most int, now int64) []Key {
+	var entries []*entry
+	for _, p := range c.parts {
+		entries = append(entries, p.recent(most, now)...)
+	}
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(b.until, a.until) })
+	keys := make([]Key, min(len(entries), most))
+	for i := range keys {
+		keys[i] = parseKey(entries[i].key())
+	}
+	return keys
 }
 
 func (c *cache) len() (n int) {

@@ -257,6 +257,8 @@ func (w *world) step() {
 	case n == 8:
 		w.shadow.leave(!w.store.away)
 		w.store.leave(!w.store.away)
+	case n == 10:
+		_, _ = w.decider.Warm(w.t.Context(), everybody)
 	case n == 9:
 		w.clock.pass(time.Duration(w.random.IntN(15)) * time.Second)
 	default:

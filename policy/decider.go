@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,9 @@ type Decider struct {
 	heard   atomic.Int64 // when the store last confirmed that every change was told, as now()
 	lost    atomic.Bool  // the store has fewer rules than it had, so that nobody knows what they were
 	counted stats
+
+	following chan struct{} // closed when the store was first heard
+	follows   sync.Once     // closes it
 }
 
 // New returns a Decider.
@@ -71,7 +75,7 @@ func New(o Options) (*Decider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy cache: %w", err)
 	}
-	d := &Decider{opts: o, began: time.Now(), cache: c}
+	d := &Decider{opts: o, began: time.Now(), cache: c, following: make(chan struct{})}
 	if o.Now != nil {
 		d.began = o.Now()
 	}
@@ -223,4 +227,9 @@ func ask(ctx context.Context, store Store, tenant string, names []Name) ([]Found
 func (d *Decider) Changed(c Change) { d.cache.forget(c) }
 
 // Confirmed is told whenever the store has said that no change is missing. Follow does both.
-func (d *Decider) Confirmed() { d.heard.Store(d.now()) }
+func (d *Decider) Confirmed() { d.hear(d.now()) }
+
+func (d *Decider) hear(at int64) {
+	d.heard.Store(at)
+	d.follows.Do(func() { close(d.following) })
+}

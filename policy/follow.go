@@ -90,7 +90,7 @@ func (f *follower) look(ctx context.Context) {
 	}
 	f.since = 0
 	f.decider.lost.Store(false)
-	f.decider.heard.Store(asked)
+	f.decider.hear(asked)
 }
 
 // givenUp says whether rules that are lost, as when Redis was restarted empty, are taken

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -130,6 +131,21 @@ func (p *part) remove(such func(key string) bool) {
 			p.list.Remove(e.hash)
 		}
 	}
+}
+
+// recent are at most so many entries that are not over, the youngest.
+func (p *part) recent(most int, now int64) (entries []*entry) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, e := range slices.Backward(p.list.Values()) {
+		if len(entries) == most {
+			break
+		}
+		if e.until >= now {
+			entries = append(entries, e)
+		}
+	}
+	return entries
 }
 
 func (p *part) len() int {

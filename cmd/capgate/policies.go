@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/observe"
@@ -35,5 +36,31 @@ func (p *process) newDecider(cfg config.Policies, metrics *observe.Metrics) (err
 func (p *process) followRules(ctx context.Context) {
 	if p.rules != nil {
 		p.decider.Follow(ctx, p.rules)
+	}
+}
+
+// warming is how long a start waits at most for what other replicas know.
+const warming = 2 * time.Second
+
+// warm lets the first calls of those who called other replicas be decided from memory.
+func (p *process) warm(ctx context.Context) {
+	if p.rules == nil || p.store.Away() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, warming)
+	defer cancel()
+	began := time.Now()
+	n, err := p.decider.Warm(ctx, p.rules)
+	if err != nil {
+		p.log.Warn("not all recent decisions are in memory", "decisions", n, "error", err)
+		return
+	}
+	p.log.Info("recent decisions are in memory", "decisions", n, "took", time.Since(began).String())
+}
+
+// keepRecent tells replicas that start, until ctx ends, what this one knows.
+func (p *process) keepRecent(ctx context.Context) {
+	if p.rules != nil {
+		p.decider.Keep(ctx, p.rules)
 	}
 }

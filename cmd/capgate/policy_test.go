@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -135,6 +136,34 @@ func TestShadowMode(t *testing.T) {
 	if exit, out, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann", "--candidate"); exit != 0 {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
+}
+
+// TestAReplicaStartsWarm: who called before it was restarted, or called another one, is
+// decided on without a question to Redis.
+func TestAReplicaStartsWarm(t *testing.T) {
+	t.Parallel()
+	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
+	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}", capability.Serve(t, call.Doc).Addr))
+	first, public, _ := serve(t, nil, "--config", file)
+	client := dial(t, public)
+	for i := range 50 {
+		until(t, client, fmt.Sprint("user-", i), gatewaytest.Echo, codes.OK)
+	}
+	first.stop(t)
+
+	second, public, admin := serve(t, nil, "--config", file)
+	second.stderr.wait(t, second, `"msg":"recent decisions are in memory","decisions":50`)
+	client = dial(t, public)
+	for i := range 50 {
+		if err := as(t, client, fmt.Sprint("user-", i), gatewaytest.Echo); err != nil {
+			t.Error(err)
+		}
+	}
+	waitPage(t, "http://"+admin+"/metrics", `capgate_policy_decisions_total{cached="true",decision="allow",level="fleet"} 50`)
+	const asked = `capgate_policy_lookups_total{result="found"} `
+	waitPage(t, "http://"+admin+"/metrics", asked+"0\n")
+	until(t, client, "somebody else", gatewaytest.Echo, codes.OK)
+	waitPage(t, "http://"+admin+"/metrics", asked+"1\n")
 }
 
 // TestManifestsOfFleets: without rules the manifest decides, and a new one is taken when

@@ -168,6 +168,8 @@ func (p *process) run(ctx context.Context) error {
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	watchers.Go(func() { p.discovery.Run(ctx) })
+	watchers.Go(func() { p.keepRecent(probing) })
+	p.warm(ctx)
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)

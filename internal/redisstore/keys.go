@@ -34,6 +34,7 @@ import "strings"
 //	{catalog}:about:CAP       hash     none       sum: SHA-256 of set; ok, failed: when a discovery was, ms; error: why the last one failed
 //	{catalog}:turns           hash     none       capability → "turn until began", ms: who discovers its tools, or did last
 //	{policies}:version        string   none       how often rules have changed
+//	{policies}:recent         sorted   24h        tenant, user, agent, capability, tool of calls that were decided on last, by about when, ms
 //	{TENANT:approvals}:record:ID    hash   to its end and 1 h  an approval: what it holds for, its state, what an approver sees
 //	{TENANT:approvals}:call:SUM     string to its end          id of the approval that calls of that digest get
 //	{TENANT:approvals}:session:SUM  string as was answered     "approved id" or "denied id": what holds for calls of that digest in a session

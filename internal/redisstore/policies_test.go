@@ -165,6 +165,42 @@ func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
 	})
 }
 
+// TestCallersAreRemembered: those that called last, by all replicas.
+func TestCallersAreRemembered(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Policies(), open().Policies()
+		if keys, err := a.Recall(t.Context(), 10); len(keys) != 0 || err != nil {
+			t.Errorf("nobody has called: %v, %v", keys, err)
+		}
+		key := func(i int) policy.Key {
+			return policy.Key{Subject: policy.Subject{Tenant: "acme:{1}", User: fmt.Sprint(i), Agent: "a b"}, Capability: "weather", Tool: "\xff%"}
+		}
+		for batch := range 11 {
+			var keys []policy.Key
+			for i := range 1000 {
+				keys = append(keys, key(batch*1000+i))
+			}
+			if err := a.Remember(t.Context(), keys); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keys, err := b.Recall(t.Context(), 20_000)
+		if err != nil || len(keys) != policy.MostRecent {
+			t.Fatalf("%d keys, %v", len(keys), err)
+		}
+		all := map[policy.Key]bool{}
+		for _, k := range keys {
+			all[k] = true
+		}
+		if len(all) != len(keys) || all[key(7)] || !all[key(10_007)] {
+			t.Errorf("%d of %d differ; the oldest is there: %v; the newest is: %v", len(all), len(keys), all[key(7)], all[key(10_007)])
+		}
+		if keys, err := b.Recall(t.Context(), 10); err != nil || len(keys) != 10 {
+			t.Errorf("%d keys, %v", len(keys), err)
+		}
+	})
+}
+
 // TestRulesAreFollowed: each change is told to every replica, with its version. The nodes of
 // a Cluster pass messages on in no order, and what it carried out twice is told twice.
 func TestRulesAreFollowed(t *testing.T) {

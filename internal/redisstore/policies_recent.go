@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/policy"
+)
+
+// recentTTL is how long it is remembered on whom was decided, if nobody calls any more.
+const recentTTL = 24 * time.Hour
+
+func (p *Policies) recentKey() string { return p.key(tag{"policies"}, "recent") }
+
+// rememberScript adds words, the newest first, and forgets the oldest.
+//
+// KEYS: recent. ARGV: most, TTL in ms, words.
+var rememberScript = newScript(`
+	local t = redis.call('TIME')
+	local now = t[1] * 1000 + math.floor(t[2] / 1000)
+	for i = 3, #ARGV do redis.call('ZADD', KEYS[1], now - (i - 3) / #ARGV, ARGV[i]) end
+	redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[1])
+	redis.call('PEXPIRE', KEYS[1], ARGV[2])
+	return redis.call('ZCARD', KEYS[1])`)
+
+// Remember implements policy.Recent.
+func (p *Policies) Remember(ctx context.Context, keys []policy.Key) error {
+	args := []any{policy.MostRecent, recentTTL.Milliseconds()}
+	for _, k := range keys {
+		args = append(args, words([]string{k.Tenant, k.User, k.Agent, k.Capability, k.Tool}))
+	}
+	return p.run(ctx, rememberScript, []string{p.recentKey()}, args...).Err()
+}
+
+// Recall implements policy.Recent.
+func (p *Policies) Recall(ctx context.Context, most int) (keys []policy.Key, err error) {
+	var members []string
+	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		members, err = r.ZRevRange(ctx, p.recentKey(), 0, int64(most)-1).Result()
+		return err
+	})
+	for _, m := range members {
+		all, ok := parseWords(m, 5)
+		if !ok {
+			p.malformed(p.recentKey())
+			continue
+		}
+		keys = append(keys, policy.Key{Subject: policy.Subject{Tenant: all[0], User: all[1], Agent: all[2]}, Capability: all[3], Tool: all[4]})
+	}
+	return keys, err
+}
+
+var _ policy.Recent = (*Policies)(nil)
