@@ -106,6 +106,9 @@ func (s *shield) recall(h hash) (verdict, bool) {
 
 // ask asks Shield, when there is a place, and keeps what it says.
 func (s *shield) ask(ctx context.Context, a *action) (verdict, error) {
+	if v, ok := s.recall(a.hash); ok { // the question before this one ended a moment ago
+		return v, nil
+	}
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
