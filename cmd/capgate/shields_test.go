@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// blockingShield blocks everything.
+type blockingShield struct {
+	openparallaxv1.UnimplementedShieldServiceServer
+}
+
+func (blockingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+	return &openparallaxv1.EvaluateResponse{Verdict: &openparallaxv1.Verdict{
+		Decision: openparallaxv1.VerdictDecision_BLOCK, ExpiresAt: time.Now().Add(time.Hour).Unix(),
+	}}, nil
+}
+
+func serveShield(t *testing.T) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	g := grpc.NewServer()
+	openparallaxv1.RegisterShieldServiceServer(g, blockingShield{})
+	go func() { _ = g.Serve(ln) }()
+	t.Cleanup(g.Stop)
+	return ln.Addr().String()
+}
+
+// Shields come, change and go with the file, and a bad file leaves the one in force.
+func TestReloadShields(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	shield := "shield: main\nshields: [{name: main, address: '" + serveShield(t) + "'}]"
+	var files configMap
+	files.put(t, map[string]string{"capgate.yaml": configOf(shield, backend)})
+	_, _, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	metrics := "http://" + admin + "/metrics"
+	waitPage(t, metrics, `capgate_shield_verdicts_total{cached="false",decision="block",shield="main"} 0`)
+	waitPage(t, metrics, `capgate_shield_failures_total{kind="absent",shield="main"} 0`)
+	waitPage(t, metrics, `capgate_shield_duration_seconds_count{shield="main"} 0`)
+
+	files.put(t, map[string]string{"capgate.yaml": configOf("shield: other", backend)})
+	waitPage(t, "http://"+admin+"/readyz", `there is no shield`)
+	waitPage(t, metrics, `shield="main"`)
+
+	files.put(t, map[string]string{"capgate.yaml": configOf("shield: other\nshields: [{name: other, url: 'http://127.0.0.1:1/evaluate'}]", backend)})
+	waitPage(t, metrics, `shield="other"`)
+
+	files.put(t, map[string]string{"capgate.yaml": configOf("shield: tls\nshields: [{name: tls, address: 'h:1', tls: {ca_file: "+files.file("nowhere.crt")+"}}]", backend)})
+	waitPage(t, "http://"+admin+"/readyz", `shield tls: tls.ca_file: `)
+	waitPage(t, metrics, `shield="other"`)
+}
