@@ -28,7 +28,7 @@ type Options struct {
 	MostArgs   int           // bytes of arguments that are kept; of longer ones only a preview is. Default 64 KiB
 	Sessions   int           // answers for sessions that are remembered in memory; default 10,000
 	Fresh      time.Duration // for how long they are, at most; default 30 s
-	Waiting    int           // approvals waited for, and readers of events, at once; default 10,000
+	Waiting    int           // calls that wait at once, and approvals waited for and readers of events; default 10,000
 
 	Now func() time.Time // default time.Now
 }

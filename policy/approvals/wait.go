@@ -57,16 +57,21 @@ type watch struct {
 }
 
 type watching struct {
-	mu  sync.Mutex
-	all map[wakeKey]*watch
+	mu      sync.Mutex
+	all     map[wakeKey]*watch
+	waiters int // of all of them
 }
 
 // join begins to watch an approval, or joins those who do.
 func (k *Keeper) join(key wakeKey) (*watch, error) {
 	k.watching.mu.Lock()
 	defer k.watching.mu.Unlock()
+	if k.watching.waiters >= k.opts.Waiting {
+		return nil, ErrBusy
+	}
 	if w := k.watching.all[key]; w != nil {
 		w.waiters++
+		k.watching.waiters++
 		return w, nil
 	}
 	wake, remove, ok := k.wakes.add(key)
@@ -76,6 +81,7 @@ func (k *Keeper) join(key wakeKey) (*watch, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watch{key: key, waiters: 1, stop: stop, over: make(chan struct{}), ended: make(chan struct{})}
 	k.watching.all[key] = w
+	k.watching.waiters++
 	go func() { // leave stops it and waits
 		defer close(w.ended)
 		defer remove()
@@ -88,6 +94,7 @@ func (k *Keeper) join(key wakeKey) (*watch, error) {
 func (k *Keeper) leave(w *watch) {
 	k.watching.mu.Lock()
 	w.waiters--
+	k.watching.waiters--
 	last := w.waiters == 0
 	if last {
 		delete(k.watching.all, w.key)
