@@ -49,14 +49,14 @@ func newMasker() *masker {
 	return m
 }
 
-// plain is a name without what differs between spellings: case, separators, widths.
+// plain is a name without what differs between spellings: case, separators, widths, accents.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return -1
 		}
 		return unicode.ToLower(r)
-	}, norm.NFKC.String(name))
+	}, norm.NFKD.String(name))
 }
 
 // secret says whether what has this name is not for showing.

@@ -42,7 +42,7 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 	for _, args := range []string{
 		`{"password":"%s"}`, `{"PassWord":"%s"}`, `{"user_pass-word":"%s"}`, `{"p a s s w d":"%s"}`, `{"apiKey":"%s"}`, `{"API.KEY":"%s"}`, `{"x-api-key":"%s"}`,
 		`{"clientSecret":{"a":["%s"]}}`, `{"credentials":["%s"]}`, `{"a":[{"b":{"access_key_id":"%s"}}]}`, `{"ｐａｓｓｗｏｒｄ":"%s"}`, `{"to\u212aen":"%s"}`,
-		`{"session\u200bid":"%s"}`, `{"set-cookie":"%s"}`, `{"private-key":"%s"}`, `{"auth":"%s"}`, `{"otp":"%s"}`,
+		`{"session\u200bid":"%s"}`, `{"set-cookie":"%s"}`, `{"private-key":"%s"}`, `{"auth":"%s"}`, `{"private_key\u0300":"%s"}`, `{"pásswörd":"%s"}`, `{"otp":"%s"}`,
 		`{"name":"Authorization","value":"%s"}`, `{"headers":[{"k":"X-Api-Key","v":["%s"]}]}`, `["--password","%s"]`, `["curl","--token=%s"]`, `["--api-key %s"]`,
 		`"Bearer %s"`, `"authorization: Basic %s"`, `"x\nCookie: a=b; c=%s\n"`, `"sk-%s"`, `"sk_live_%s"`, `"see ghp_%s."`, `"xoxb-%s"`,
 		`"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----"`, `"-----BEGIN RSA PRIVATE KEY-----\n%s"`, `"a eyJhbGciOiJIUzI1NiJ9.%s.x"`,
@@ -144,6 +144,7 @@ func FuzzPreview(f *testing.F) {
 	f.Add(uint64(1), "")
 	f.Add(uint64(2), "a\"b\\\n: =")
 	f.Add(uint64(3), "-----BEGIN {[")
+	f.Add(uint64(53), "\u0300\xd3ڕ\x7f\xff00\xcchhڕX-\x10\xa000000") // an accent on a name's last letter
 	k := newKeeper(f, &memory{}, approvals.Options{})
 	f.Fuzz(func(t *testing.T, seed uint64, noise string) {
 		p := &planter{rand.New(rand.NewPCG(seed, 7)), strings.ToValidUTF8(noise, "?")}
