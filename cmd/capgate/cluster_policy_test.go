@@ -1,0 +1,168 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// latest is when a call may begin at the latest, after a change was acknowledged, that is
+// still decided by what was before. It is a second, and what a busy machine adds.
+const latest = 5 * time.Second
+
+// ruled is one call of a user whose rules change, and what became of it.
+type ruled struct {
+	gateway      int
+	allowed      bool
+	began, ended time.Time
+}
+
+// ruleChange is a change of her rule: no call that ended before it was asked for may know of it.
+type ruleChange struct {
+	allowed     bool
+	asked, done time.Time
+}
+
+// ruledLoad are calls of two users by several gateways: of ann, whose rules change, and of
+// bob, whose do not.
+type ruledLoad struct {
+	mu    sync.Mutex
+	calls []ruled
+	more  chan struct{} // closed, and replaced, whenever there are more
+	bob   int
+
+	ended chan struct{}
+	all   sync.WaitGroup
+}
+
+func startRuledLoad(t *testing.T, callers int, clients []docpb.CapabilityClient) *ruledLoad {
+	l := &ruledLoad{more: make(chan struct{}), ended: make(chan struct{})}
+	for i := range callers * len(clients) {
+		gateway, user := i%len(clients), [...]string{"ann", "bob"}[i/len(clients)%2]
+		l.all.Go(func() {
+			for {
+				select {
+				case <-l.ended:
+					return
+				case <-time.After(pace):
+				}
+				l.call(t, clients[gateway], gateway, user)
+			}
+		})
+	}
+	return l
+}
+
+func (l *ruledLoad) call(t *testing.T, client docpb.CapabilityClient, gateway int, user string) {
+	c := ruled{gateway: gateway, began: time.Now()}
+	err := as(t, client, user, gatewaytest.Echo)
+	c.ended, c.allowed = time.Now(), err == nil
+	if err != nil && (user == "bob" || status.Code(err) != codes.PermissionDenied) {
+		t.Errorf("a call of %s: %v", user, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if user == "bob" {
+		l.bob++
+		return
+	}
+	l.calls = append(l.calls, c)
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+// follow waits until every gateway has decided on a call that began after a change as the
+// change says, and answers with how long after it the last of these calls began.
+func (l *ruledLoad) follow(t *testing.T, gateways int, c ruleChange) (last time.Duration) {
+	t.Helper()
+	deadline := time.After(patience)
+	seen := map[int]bool{}
+	for at := 0; len(seen) < gateways; {
+		l.mu.Lock()
+		calls, more := l.calls[at:], l.more
+		l.mu.Unlock()
+		for _, r := range calls {
+			if r.allowed == c.allowed && r.began.After(c.asked) && !seen[r.gateway] {
+				seen[r.gateway], last = true, max(last, r.began.Sub(c.done))
+			}
+		}
+		at += len(calls)
+		select {
+		case <-more:
+		case <-deadline:
+			t.Fatalf("only gateways %v follow a change", seen)
+		}
+	}
+	return last
+}
+
+// check says whether every call was decided as rules said at some time while it was under
+// way, or shortly before; and no gateway goes back to what was.
+func (l *ruledLoad) check(t *testing.T, changes []ruleChange) {
+	t.Helper()
+	for _, r := range l.calls {
+		right := false
+		for i, c := range changes {
+			over := i+1 < len(changes) && r.began.After(changes[i+1].done.Add(latest))
+			right = right || c.allowed == r.allowed && r.ended.After(c.asked) && !over
+		}
+		if !right {
+			t.Errorf("a call at gateway %d from %v to %v is allowed: %v", r.gateway, r.began, r.ended, r.allowed)
+		}
+	}
+	slices.SortFunc(l.calls, func(a, b ruled) int { return a.ended.Compare(b.ended) })
+	for i, c := range changes[1:] {
+		followed := map[int]time.Time{}
+		for _, r := range l.calls {
+			since, follows := followed[r.gateway]
+			switch {
+			case i+2 < len(changes) && r.ended.After(changes[i+2].asked):
+			case !follows && r.allowed == c.allowed && r.began.After(c.asked):
+				followed[r.gateway] = r.ended
+			case follows && r.began.After(since) && r.allowed != c.allowed:
+				t.Errorf("gateway %d has gone back to what was", r.gateway)
+			}
+		}
+	}
+}
+
+// TestAPolicyChangesUnderLoad: all replicas follow, no call is lost, and none is decided
+// otherwise than rules say.
+func TestAPolicyChangesUnderLoad(t *testing.T) {
+	t.Parallel()
+	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
+	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}", capability.Serve(t, call.Doc).Addr))
+	var clients []docpb.CapabilityClient
+	var admin string
+	for range 3 {
+		var public string
+		_, public, admin = serve(t, nil, "--config", file)
+		clients = append(clients, dial(t, public))
+	}
+	changes := []ruleChange{{allowed: true}} // by the fleet
+	l := startRuledLoad(t, 6, clients)
+	began := time.Now()
+	for _, verdict := range []string{"block", "allow", "block", "allow"} {
+		c := ruleChange{allowed: verdict == "allow", asked: time.Now()}
+		if exit, out, errs := capgatePolicy(t, admin, "set", "caps", gatewaytest.Echo, verdict, "--user", "ann"); exit != 0 || !strings.HasPrefix(out, verdict) {
+			t.Fatalf("%d %s%s", exit, out, errs)
+		}
+		c.done = time.Now()
+		changes = append(changes, c)
+		t.Logf("%s: the last of three replicas follows within %v", verdict, l.follow(t, len(clients), c).Round(time.Millisecond))
+	}
+	close(l.ended)
+	l.all.Wait()
+	l.check(t, changes)
+	t.Logf("%.0f calls/s of ann, %d of bob in %v", float64(len(l.calls))/time.Since(began).Seconds(), l.bob, time.Since(began).Round(time.Millisecond))
+}
