@@ -5,6 +5,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
@@ -19,6 +20,8 @@ type Decider interface {
 	Heeds(capability string) bool
 	// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
 	Schema(capability, tool string) *toolschema.Schema
+	// Credentials are those that calls may bring; nil: they may bring anything.
+	Credentials(capability string) *credentials.Names
 }
 
 // decide finds out whether the call may run: at once where memory knows and nothing is to
@@ -34,7 +37,11 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 		h.decided(s, t, nil)
 		return
 	}
-	about := matter{call: t.call, requestID: t.request, read: m.read, args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool)}
+	about := matter{
+		call: t.call, requestID: t.request, read: m.read,
+		args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool),
+		config: m.config, credentials: h.decider.Credentials(t.call.Capability),
+	}
 	about.decision, about.known = h.decider.Decide(&t.call)
 	if about.settled() {
 		h.judge(s, t, outcome{decision: about.decision})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -35,11 +36,14 @@ type matter struct {
 	decision  policy.Decision    // if known
 	known     bool
 	consent   consent
+
+	config      []byte
+	credentials *credentials.Names // of config; nil: it may be anything, and is nobody's business
 }
 
 // settled says that nothing more has to be found out.
 func (m *matter) settled() bool {
-	return m.known && (m.decision.Verdict == call.Block || m.decision.Verdict == call.Allow && m.schema == nil)
+	return m.known && (m.decision.Verdict == call.Block || m.decision.Verdict == call.Allow && m.schema == nil && m.credentials == nil)
 }
 
 // own makes the matter's words and bytes its own: the call's are the transit's, which
@@ -50,8 +54,36 @@ func (m *matter) own() *matter {
 	c.Tenant, c.User, c.Agent = strings.Clone(c.Tenant), strings.Clone(c.User), strings.Clone(c.Agent)
 	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", strings.Clone(c.Session)
 	own.requestID, own.consent.id = strings.Clone(m.requestID), strings.Clone(m.consent.id)
-	own.args = bytes.Clone(m.args)
+	own.args, own.config = bytes.Clone(m.args), nil
+	if m.credentials != nil {
+		own.config = bytes.Clone(m.config)
+	}
 	return &own
+}
+
+// check says what is wrong with what a call brings. Of that only the arguments are kept: a
+// call may wait long for a person, and secrets need not.
+func (m *matter) check() *call.Refusal {
+	defer func() {
+		clear(m.config)
+		m.config = nil
+	}()
+	if m.schema != nil {
+		if err := m.schema.Check(m.args); err != nil {
+			return invalidArguments(&m.call, err)
+		}
+	}
+	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
+	switch {
+	case m.credentials == nil || !invokes:
+		return nil
+	case !m.read:
+		return refusedUnread
+	}
+	if err := m.credentials.Check(m.config); err != nil {
+		return invalidConfig(&m.call, err)
+	}
+	return nil
 }
 
 // outcome is what a deliberation comes to. Without a refusal the call may run.
@@ -96,6 +128,9 @@ func newDeliberations(cfg *Config) *deliberations {
 // start deliberates until ctx ends, and then calls next with the stream, unless that has ended.
 func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
 	held := int64(len(about.args))
+	if about.credentials != nil {
+		held += int64(len(about.config))
+	}
 	if d.held.Add(held) > maxHeld {
 		d.held.Add(-held)
 		return refusedDeliberating
@@ -133,9 +168,8 @@ func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 		}
 	}
 	o.decision = m.decision
-	if o.decision.Verdict != call.Block && m.schema != nil {
-		if err := m.schema.Check(m.args); err != nil {
-			o.refusal = invalidArguments(&m.call, err)
+	if o.decision.Verdict != call.Block {
+		if o.refusal = m.check(); o.refusal != nil {
 			return o
 		}
 	}

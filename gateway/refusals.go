@@ -32,6 +32,8 @@ var (
 		Message: "metadata x-approval-id may be there once, and x-approval-wait once, a number of seconds"}
 	refusedUnapprovable = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_IMPOSSIBLE",
 		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can be approved"}
+	refusedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
+		Message: "what the call brings has to be looked at since a moment ago, and was not"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
 	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
@@ -82,6 +84,15 @@ func invalidArguments(c *call.Call, err error) *call.Refusal {
 		r.Metadata["pointer"] = at.Pointer
 	}
 	return r
+}
+
+// invalidConfig is the end of a call whose config_json names what it may not. err repeats
+// nothing of it.
+func invalidConfig(c *call.Call, err error) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.InvalidArgument, Reason: "CONFIG_INVALID", Message: "config_json " + err.Error(),
+		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
+	}
 }
 
 // retryUnreachable is told to callers of a fleet that could not be reached: about the

@@ -122,6 +122,7 @@ type first struct {
 	read       bool   // it was; else nothing is known of it
 	capability string // part of the message, too
 	args       []byte
+	config     []byte // secrets: looked at only where that is asked for, and never kept
 	artifact   []byte // that is to be downloaded
 }
 
@@ -140,7 +141,7 @@ func (t *transit) read(msg []byte) (m first, refusal *call.Refusal) {
 	}
 	t.call.Tool = t.keep(view(key.Tool))
 	t.call.Session = t.keep(view(key.Session))
-	return first{read: true, capability: view(key.Capability), args: key.Args}, nil
+	return first{read: true, capability: view(key.Capability), args: key.Args, config: key.Config}, nil
 }
 
 // keyOf is everything in a call that names its capability. message is what the first

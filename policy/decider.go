@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -53,6 +54,7 @@ type silence struct{}
 func (silence) Tool(string, string) (call.Verdict, Level, bool) { return call.Block, Nobody, false }
 func (silence) Heeds(string) bool                               { return false }
 func (silence) Schema(string, string) *toolschema.Schema        { return nil }
+func (silence) Credentials(string) *credentials.Names           { return nil }
 
 // Decider answers whether calls may run. It is safe for concurrent use.
 type Decider struct {
@@ -114,6 +116,11 @@ func (d *Decider) Heeds(capability string) bool {
 // Schema is what the arguments of a tool have to keep to; nil: they may be anything.
 func (d *Decider) Schema(capability, tool string) *toolschema.Schema {
 	return d.opts.Source.Schema(capability, tool)
+}
+
+// Credentials are those that calls of a capability may bring; nil: they may bring anything.
+func (d *Decider) Credentials(capability string) *credentials.Names {
+	return d.opts.Source.Credentials(capability)
 }
 
 // stands says whether a ruling with such an end may be taken as it is. While the store is

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -27,6 +28,8 @@ type Source interface {
 	Heeds(capability string) bool
 	// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
 	Schema(capability, tool string) *toolschema.Schema
+	// Credentials are those that calls of a capability may bring; nil: they may bring anything.
+	Credentials(capability string) *credentials.Names
 }
 
 // decide puts together what the rules say and what the source does.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
@@ -106,6 +107,8 @@ type said struct {
 func (said) Heeds(string) bool { return true }
 
 func (said) Schema(string, string) *toolschema.Schema { return nil }
+
+func (said) Credentials(string) *credentials.Names { return nil }
 
 func (s said) Tool(string, string) (call.Verdict, policy.Level, bool) {
 	return s.verdict, s.level, s.drifted

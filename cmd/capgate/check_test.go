@@ -22,15 +22,21 @@ func TestCheck(t *testing.T) {
 	bad := write("bad.yaml", "lisen: ':1'\nadmin: x\n"+fleet)
 	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
 	dynamic := write("dynamic.yaml", "id: files\nimage: i\ntool_source: dynamic\n")
+	static := write("static.yaml", "id: a\nimage: i\n")
+	misfits := write("misfits.yaml", "fleets:\n- {capability: a, backends: [], manifest: "+static+", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
+		"- {capability: b, backends: [], manifest: "+dynamic+", validate_arguments: true, discovery: {interval: 1m}}\n")
 	for name, test := range map[string]struct {
 		args           []string
 		status         int
 		stdout, stderr []string // parts
 	}{
-		"good":          {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
-		"example":       {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
-		"bad":           {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
-		"files":         {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: /nowhere/c: cannot be read", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"good":    {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
+		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
+		"bad":     {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
+		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: /nowhere/c: cannot be read", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"misfits": {[]string{"--config", misfits}, 1, nil, []string{
+			misfits + ": fleet a: validate_arguments: " + static + " has no tools", misfits + ": fleet a: discovery: " + static + " does not say tool_source: dynamic",
+			misfits + ": fleet b: manifest: " + dynamic + " is of the capability files"}},
 		"no such file":  {[]string{"--config", dir + "/none"}, 1, nil, []string{dir + "/none: cannot be read: no such file"}},
 		"both":          {[]string{"--config", good, good}, 2, nil, []string{"are two checks"}},
 		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},

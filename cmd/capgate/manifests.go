@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -111,9 +112,24 @@ func (s *settings) readManifests(before *settings) (problems []error) {
 			}
 			s.manifests[f.Manifest] = m
 		}
-		if m.ID != f.Capability {
-			problems = append(problems, fmt.Errorf("fleet %s: manifest: %s is of the capability %s", f.Capability, f.Manifest, m.ID))
-		}
+		problems = append(problems, misfits(f, m)...)
+	}
+	return problems
+}
+
+// misfits are what a fleet's manifest and its settings say against each other.
+func misfits(f *config.Fleet, m *manifest.Manifest) (problems []error) {
+	wrong := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("fleet "+f.Capability+": "+format, args...))
+	}
+	if m.ID != f.Capability {
+		wrong("manifest: %s is of the capability %s", f.Manifest, m.ID)
+	}
+	if f.Validate && !m.Dynamic && len(m.Tools) == 0 {
+		wrong("validate_arguments: %s has no tools, whose schemas arguments could be checked against; leave it out", f.Manifest)
+	}
+	if f.Own.Discovery && !m.Dynamic {
+		wrong("discovery: %s does not say tool_source: dynamic, so its tools are not asked for; leave it out", f.Manifest)
 	}
 	return problems
 }
@@ -139,10 +155,25 @@ func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 	return &f
 }
 
+// credentialsOf are those that calls of a fleet may bring: while its manifest is not known none,
+// and nil where they may bring anything.
+func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
+	if !f.Enforce {
+		return nil
+	}
+	var declared []string
+	if m != nil {
+		for i := range m.Credentials {
+			declared = append(declared, m.Credentials[i].Name)
+		}
+	}
+	return credentials.New(declared)
+}
+
 // authorOf is what a fleet and its manifest say of its tools.
 func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Author {
 	return catalog.Author{
 		Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,
-		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout,
+		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout, Credentials: credentialsOf(f, m),
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // manifestFileOf is a manifest with one tool, echo, that is recommended to be treated as policy
-// says and takes an integer n.
+// says and takes an integer n. It declares the credential API_KEY.
 func manifestFileOf(t *testing.T, capability, policy string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
@@ -29,6 +29,7 @@ tools:
     description: Says what it hears.
     input_schema: {type: object, properties: {n: {type: integer}}}
     recommended_policy: %s
+credentials: [{name: API_KEY, scope: system}]
 `, capability, capability, policy), 0o600))
 	return file
 }
@@ -41,7 +42,7 @@ admin: 127.0.0.1:0
 drain: {delay: 0s, timeout: 20s}
 registration: {allow: [127.0.0.0/8], min_ttl: 1s, manifests: true, capabilities: ["gen-*"]}
 %s
-fleets: [{capability: caps, backends: [], validate_arguments: true, slow_start: 0s, health: {interval: 20s, timeout: 20s}}]
+fleets: [{capability: caps, backends: [], validate_arguments: true, enforce_credentials: true, slow_start: 0s, health: {interval: 20s, timeout: 20s}}]
 `, more))
 }
 
@@ -75,6 +76,12 @@ func TestRegisterManifest(t *testing.T) {
 		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"n": "one"}`)})
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("bad arguments: %v", err)
+		}
+		for config, want := range map[string]codes.Code{`{"API_KEY": "hush"}`: codes.OK, `{"hush": 1}`: codes.InvalidArgument} {
+			_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ConfigJson: []byte(config)})
+			if status.Code(err) != want {
+				t.Errorf("%s: %v", config, err)
+			}
 		}
 	}
 	redis.Kill()

@@ -17,6 +17,7 @@ var (
 const (
 	fieldToolName     = 1
 	fieldArgs         = 2
+	fieldConfig       = 3
 	fieldSessionID    = 4
 	fieldCapabilityID = 5
 )
@@ -28,6 +29,7 @@ type Key struct {
 	Session    []byte
 	Capability []byte
 	Args       []byte // not looked at
+	Config     []byte // not looked at; it holds secrets
 }
 
 // ReadKey reads the routing fields of an InvokeRequest of the doc or live dialect by
@@ -59,7 +61,7 @@ func ReadKey(msg []byte) (Key, error) {
 		}
 		msg = msg[n:]
 		if field := k.field(num); field != nil {
-			if num != fieldArgs && !utf8.Valid(v) {
+			if num != fieldArgs && num != fieldConfig && !utf8.Valid(v) {
 				return Key{}, ErrUTF8
 			}
 			*field = v
@@ -74,6 +76,8 @@ func (k *Key) field(num protowire.Number) *[]byte {
 		return &k.Tool
 	case fieldArgs:
 		return &k.Args
+	case fieldConfig:
+		return &k.Config
 	case fieldSessionID:
 		return &k.Session
 	case fieldCapabilityID:

@@ -34,6 +34,15 @@ func groups(depth int) []byte {
 	return wire(bytes.Repeat(tag(9, protowire.StartGroupType), depth), bytes.Repeat(tag(9, protowire.EndGroupType), depth))
 }
 
+// What is not looked at is found, and the last of it.
+func TestReadKeyFindsContent(t *testing.T) {
+	t.Parallel()
+	k, err := dialect.ReadKey(wire(str(3, "a"), str(2, "b"), str(3, "\xff"), varint(3, 7), str(2, "\xfe")))
+	if err != nil || string(k.Args) != "\xfe" || string(k.Config) != "\xff" {
+		t.Errorf("%q, %q, %v", k.Args, k.Config, err)
+	}
+}
+
 func TestReadKey(t *testing.T) {
 	t.Parallel()
 	request, err := proto.Marshal(&docpb.InvokeRequest{ToolName: "tool", ArgsJson: []byte(`{"a":1}`), ConfigJson: []byte("\xff"), SessionId: "sess", CapabilityId: "cap", ThreadId: "th"})

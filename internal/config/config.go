@@ -123,6 +123,7 @@ type Fleet struct {
 	SlowStart  time.Duration // slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once; default 30s
 	Policy     call.Verdict  // policy: allow, ask or block, for tools of which neither a rule nor the manifest says anything; default block
 	Validate   bool          // validate_arguments: true checks the arguments of each call against the input_schema of its tool, before it goes to a backend; needs a manifest; default false
+	Enforce    bool          // enforce_credentials: true lets the config_json of a call name only credentials that the manifest declares; needs a manifest; default false, and config_json is not looked at
 	Manifest   string        // manifest: file of the capability's manifest.yaml, which says what its tools are and recommends policies; default none
 	Discovery  Discovery     // discovery: how the tools of a manifest with tool_source: dynamic are asked for
 	Unguarded  bool          // drift_guard: false takes a tool whose description or schema has changed as it was; else it is asked about, where it would be allowed, until somebody accepts it; default true
@@ -132,7 +133,7 @@ type Fleet struct {
 }
 
 // Own is what the file says of a fleet itself, so that its manifest does not.
-type Own struct{ Class, Affinity, MaxConcurrent, Deadline bool }
+type Own struct{ Class, Affinity, MaxConcurrent, Deadline, Discovery bool }
 
 // Backend is one server of a fleet.
 type Backend struct {

@@ -47,6 +47,7 @@ fleets:
     validate_arguments: true
     discovery: {interval: 1m, timeout: 2s}
     drift_guard: false
+    enforce_credentials: true
     tls: {ca_file: /b.pem, cert_file: /bc.pem, key_file: /bk.pem, server_name: b.example}
   - &plain
     capability: plain
@@ -95,7 +96,8 @@ fleets:
 			Validate:   true,
 			Discovery:  config.Discovery{Interval: time.Minute, Timeout: 2 * time.Second},
 			Unguarded:  true,
-			Own:        config.Own{MaxConcurrent: true, Deadline: true},
+			Enforce:    true,
+			Own:        config.Own{MaxConcurrent: true, Deadline: true, Discovery: true},
 			TLS:        config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
 		}, plain},
 	}
@@ -226,8 +228,9 @@ func TestParseErrors(t *testing.T) {
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
 			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; or registration.manifests`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`, `f:8: fleets[0].tls: cert_file and key_file belong`}},
-		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
-		"dialect":  {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
+		"enforcing": {fleet[:len(fleet)-3] + ", enforce_credentials: true}]\n", []string{`f:1: fleets[0].enforce_credentials: needs a manifest, which declares the credentials; or registration.manifests`}},
+		"insecure":  {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
+		"dialect":   {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

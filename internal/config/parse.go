@@ -40,6 +40,12 @@ type wanting struct {
 	does string
 }
 
+func (p *parser) wants(on bool, at strictyaml.Place, does string) {
+	if on {
+		p.wanting = append(p.wanting, wanting{at, does})
+	}
+}
+
 func (p *parser) top(at strictyaml.Place) {
 	c := p.config
 	p.Mapping(at, map[string]strictyaml.Field{

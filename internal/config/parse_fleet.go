@@ -32,15 +32,16 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"slow_start":     p.Duration(&f.SlowStart, 0),
 		"policy":         p.verdict(&f.Policy),
 
-		"validate_arguments": p.Boolean(&f.Validate),
-		"manifest":           p.Text(&f.Manifest, nil),
-		"discovery":          p.discovery(&f),
-		"drift_guard":        p.Boolean(&guard),
-		"tls":                p.backendTLS(&f.TLS),
-		"shield":             p.shieldName(&f.Shield),
+		"validate_arguments":  p.Boolean(&f.Validate),
+		"enforce_credentials": p.Boolean(&f.Enforce),
+		"manifest":            p.Text(&f.Manifest, nil),
+		"discovery":           p.discovery(&f),
+		"drift_guard":         p.Boolean(&guard),
+		"tls":                 p.backendTLS(&f.TLS),
+		"shield":              p.shieldName(&f.Shield),
 	})
 	f.Unguarded = !guard
-	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline")}
+	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
 	if f.Capability == "" {
 		p.Missing(at, "capability", "needed: the id under which callers name this fleet")
@@ -48,8 +49,9 @@ func (p *parser) fleet(at strictyaml.Place) {
 	if !given {
 		p.Missing(at, "backends", "needed: host:port or dns:///host:port each; [] where all register themselves")
 	}
-	if f.Validate && f.Manifest == "" {
-		p.wanting = append(p.wanting, wanting{at.Child("validate_arguments"), "has the schemas of the tools"})
+	if f.Manifest == "" {
+		p.wants(f.Validate, at.Child("validate_arguments"), "has the schemas of the tools")
+		p.wants(f.Enforce, at.Child("enforce_credentials"), "declares the credentials")
 	}
 	p.config.Fleets = append(p.config.Fleets, f)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -21,6 +22,8 @@ type Author struct {
 	Unguarded bool               // a tool that has changed is taken as it was
 	Interval  time.Duration      // from one discovery to the next; default 5 min
 	Timeout   time.Duration      // of one question to the discovery tool; default 10 s
+
+	Credentials *credentials.Names // that calls may bring; nil: they may bring anything
 }
 
 func (a *Author) dynamic() bool { return a.Manifest != nil && a.Manifest.Dynamic }
@@ -115,7 +118,8 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 // Heeds implements policy.Source.
 func (c *Catalog) Heeds(capability string) bool {
 	of := c.capability(capability)
-	return of != nil && (len(of.tools) > 0 || of.author.Fleet == call.Ask) // a person is asked about arguments, too
+	// A person is asked about arguments, too.
+	return of != nil && (len(of.tools) > 0 || of.author.Fleet == call.Ask || of.author.Credentials != nil)
 }
 
 // Schema implements policy.Source.
@@ -126,6 +130,14 @@ func (c *Catalog) Schema(capability, tool string) *toolschema.Schema {
 	}
 	if t := of.index[tool]; t != nil {
 		return t.Schema
+	}
+	return nil
+}
+
+// Credentials implements policy.Source.
+func (c *Catalog) Credentials(capability string) *credentials.Names {
+	if of := c.capability(capability); of != nil {
+		return of.author.Credentials
 	}
 	return nil
 }

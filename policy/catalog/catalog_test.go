@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -56,7 +57,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	}
 	want(t, c, "in the author's order", "said", "silent", "asks")
 	for capability, there := range map[string]bool{"weather": true, "open": true, "bare": false, "dynamic": false, "unheard-of": false} {
-		if _, known := c.Tools(capability); known != there || c.Heeds(capability) != there {
+		if _, known := c.Tools(capability); known != there || c.Heeds(capability) != (there || capability == "bare") { // where a person is asked, about arguments, too
 			t.Errorf("%s: known %v, heeded %v", capability, known, c.Heeds(capability))
 		}
 	}
@@ -69,6 +70,18 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	}
 }
 
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	c := catalog.New(catalog.Options{})
+	names := credentials.New([]string{"KEY"})
+	c.Replace(map[string]catalog.Author{"closed": {Fleet: call.Allow, Credentials: names}, "open": {Fleet: call.Allow}})
+	for capability, want := range map[string]*credentials.Names{"closed": names, "open": nil, "unheard-of": nil} {
+		if got := c.Credentials(capability); got != want || c.Heeds(capability) != (want != nil) {
+			t.Errorf("%s: %v, heeded %v", capability, got, c.Heeds(capability))
+		}
+	}
+}
+
 func TestLookingCostsNothing(t *testing.T) {
 	c := catalog.New(catalog.Options{})
 	c.Replace(static(tool(t, "x", "one", "n")))
@@ -76,6 +89,7 @@ func TestLookingCostsNothing(t *testing.T) {
 		c.Tool("weather", "x")
 		c.Heeds("weather")
 		c.Schema("weather", "x")
+		c.Credentials("weather")
 		c.Describe("weather", "x")
 		c.Tools("weather")
 	}); n != 0 {

@@ -1,6 +1,6 @@
 // Package catalog knows which tools each capability has, and what is said of them.
 //
-//	manifests, fleets ──► Replace ─┐                     ┌──► Tool, Heeds, Schema: a policy.Source
+//	manifests, fleets ──► Replace ─┐                     ┌──► Tool, Heeds, Schema, Credentials: a policy.Source
 //	                               ▼                     │
 //	discovery tools ──► Discoverer ► Catalog ──► snapshot ┼──► Describe, Tools: for lists
 //	                               ▲                     │
