@@ -1,6 +1,7 @@
 package shield
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"strings"
@@ -17,7 +18,7 @@ const (
 	maxArgs = 1 << 20
 	// maxTool bounds a tool's name, which is the caller's word.
 	maxTool = 512
-	// untold is the type of what is no call of a tool.
+	// untold is the type of a call whose tool has no name.
 	untold = "tool_call"
 )
 
@@ -33,24 +34,17 @@ type hash [sha256.Size]byte
 
 // newAction does not look into the arguments yet.
 func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal) {
-	tool := c.Tool
-	if c.Method == call.Other { // another protocol's, which nobody here can read
-		tool, args = "", nil
-	}
 	switch {
-	case len(tool) > maxTool || !utf8.ValidString(tool):
+	case len(c.Tool) > maxTool || !utf8.ValidString(c.Tool):
 		return nil, invalid(c, "the tool's name is not UTF-8, or too long to be judged")
 	case len(args) > maxArgs:
 		return nil, invalid(c, "the arguments are too long to be judged: at most 1 MiB is possible")
 	case len(args) == 0:
 		args = []byte("{}")
 	}
-	a := &action{kind: strings.ToLower(tool), tool: c.Capability + "__" + tool, args: args}
-	if tool == "" {
-		a.kind, a.tool = untold, c.Capability
-	}
+	a := &action{kind: cmp.Or(strings.ToLower(c.Tool), untold), tool: c.Capability + "__" + c.Tool, args: args}
 	h := sha256.New()
-	for _, word := range []string{c.Tenant, shield, a.kind, c.Capability, tool} {
+	for _, word := range []string{c.Tenant, shield, a.kind, c.Capability, c.Tool} {
 		var length [8]byte
 		h.Write(binary.BigEndian.AppendUint64(length[:0], uint64(len(word))))
 		h.Write([]byte(word))

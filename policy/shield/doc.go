@@ -20,8 +20,7 @@
 // (openparallax/openparallax, shield/mcpgateway.go). Shield's two forms of a question, type and
 // payload or tool and arguments, are both filled in, so that none of its servers judges a
 // call without its arguments. Arguments that two readers could understand differently are
-// refused and never sent. Of a call that is of no tool, as those of other gRPC services, only the
-// capability is sent.
+// refused and never sent.
 //
 // # When Shield does not answer
 //

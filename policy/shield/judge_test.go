@@ -53,7 +53,7 @@ func TestWhatIsSent(t *testing.T) {
 		srv := &server{answer: func(context.Context, question) (answer, error) { return allow(), nil }}
 		s := judges(t, start(srv), shield.Options{})
 		other := forecast()
-		other.Tool, other.Method = "", call.Other
+		other.Tool = ""
 		for _, c := range []struct {
 			call             *call.Call
 			args             string
@@ -61,7 +61,7 @@ func TestWhatIsSent(t *testing.T) {
 		}{
 			{forecast(), `{"city":"Köln <&>","n":1e400}`, "get_forecast", "weather__Get_Forecast", `{"city":"Köln <&>","n":1e400}`},
 			{forecast(), "", "get_forecast", "weather__Get_Forecast", "{}"},
-			{other, "\x00not JSON", "tool_call", "weather", "{}"},
+			{other, "{}", "tool_call", "weather__", "{}"},
 		} {
 			if a, refusal := s.Judge(t.Context(), c.call, []byte(c.args)); a.Verdict != call.Allow || refusal != nil {
 				t.Fatalf("%+v, %v", a, refusal)

@@ -122,8 +122,8 @@ func (s *Shields) fill(next *table, configs []Config, of map[string]string, befo
 // For says whether calls of a capability are judged by a Shield. It answers from memory.
 func (s *Shields) For(capability string) bool { return s.table.Load().of[capability] != nil }
 
-// Judge finds out what the capability's Shield says of a call that policy would allow or ask
-// about. It waits until ctx ends, and args, the JSON of its arguments, must not change after
+// Judge finds out what the capability's Shield says of a call of a tool that policy would
+// allow or ask about. It waits until ctx ends, and args, the JSON of its arguments, must not change after
 // it. The caller takes the stricter of its own verdict and the Answer's. The refusal is not
 // nil where the call must not go on, which is where the Answer blocks.
 func (s *Shields) Judge(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
