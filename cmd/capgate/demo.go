@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/examples/weather"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -28,6 +29,9 @@ Flags:
 // demoReplicas is how many backends the demonstration has. They share one store of
 // artifacts, as replicas of a real capability would share theirs.
 const demoReplicas = 2
+
+// demoManifest stands for the manifest that is in the program.
+const demoManifest = "weather/manifest.yaml"
 
 func runDemo(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -51,6 +55,7 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	cfg := config.Default()
 	fleet := config.DefaultFleet("weather", backends...)
 	fleet.Policy = call.Allow
+	fleet.Manifest = demoManifest
 	// The only fleet takes every call of the protocol, so that clients that name no
 	// capability for an upload, download or health check work as they are.
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
@@ -62,7 +67,11 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	if err := over.apply(cfg); err != nil {
 		return err
 	}
-	p, err := build(&settings{cfg: cfg}, std.err)
+	m, err := manifest.Parse("manifest.yaml", weather.Manifest())
+	if err != nil {
+		return err
+	}
+	p, err := build(&settings{cfg: cfg, manifests: map[string]*manifest.Manifest{demoManifest: m}}, std.err)
 	if err != nil {
 		return err
 	}

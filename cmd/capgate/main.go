@@ -36,6 +36,7 @@ func commands() []command {
 		{"drain", "take a backend out of its fleets without failing a call, or bring it back", runDrain},
 		{"register", "keep a backend known to a gateway", runRegister},
 		{"policy", "set, list, delete and explain rules on who may call what", runPolicy},
+		{"catalog", "show which tools there are, accept those that have changed", runCatalog},
 		{"version", "say which build this is", runVersion},
 	}
 }

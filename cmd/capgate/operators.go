@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/cataloguing"
 	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/ruling"
@@ -48,7 +49,8 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		rules, candidates = p.rules, p.rules.Candidates()
 	}
 	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
-		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus))
+		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus),
+		cataloguing.New(p.tools, p.discovery, gateway.GRPCStatus))
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)

@@ -23,11 +23,12 @@ import (
 
 // The tools of a Capability.
 const (
-	Echo  = "echo"  // answers with its arguments; streamed, in two chunks
-	Fail  = "fail"  // a tool error that quotes its arguments
-	Cut   = "cut"   // streamed, ends well but without done
-	Block = "block" // waits for Release, or until its caller leaves
-	Break = "break" // a gRPC error of its own, with details
+	Echo  = "echo"       // answers with its arguments; streamed, in two chunks
+	Fail  = "fail"       // a tool error that quotes its arguments
+	Cut   = "cut"        // streamed, ends well but without done
+	Block = "block"      // waits for Release, or until its caller leaves
+	Break = "break"      // a gRPC error of its own, with details
+	List  = "list_tools" // what Lists answers, as a discovery tool does
 )
 
 // RefusedFile is the name of a file that a Capability does not take: the reply's error
@@ -53,7 +54,8 @@ type Seen struct {
 
 // Capability is a small capability for any dialect.
 type Capability struct {
-	Name string // in the trailer "served-by"
+	Name  string                                            // in the trailer "served-by"
+	Lists func() (result []byte, failure string, err error) // of List; nil: there is no such tool
 
 	docpb.UnimplementedCapabilityServer
 	mu      sync.Mutex
@@ -172,6 +174,10 @@ func (c *Capability) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerSt
 
 func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result []byte, failure string, err error) {
 	switch req.GetToolName() {
+	case List:
+		if c.Lists != nil {
+			return c.Lists()
+		}
 	case Echo, Cut:
 		return req.GetArgsJson(), "", nil
 	case Fail:

@@ -240,6 +240,11 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 	return g.gateway.Invoke(ctx, capability, req)
 }
 
+// AskForTools is a catalog.Ask.
+func (g *Gateway) AskForTools(ctx context.Context, q catalog.Question) ([]byte, error) {
+	return g.gateway.AskForTools(ctx, q)
+}
+
 // Conn is a client's connection to the public port, until the test ends.
 func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()

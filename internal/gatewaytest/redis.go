@@ -18,14 +18,15 @@ func StartRedis(t testing.TB) *Redis {
 	return &Redis{redistest.Start(t)}
 }
 
+// Open opens what one gateway shares, until the test ends.
+func (r *Redis) Open(t testing.TB) *redisstore.Store {
+	t.Helper()
+	return OpenStore(t, r.server.URL())
+}
+
 // Slots are the places of limited fleets as one gateway sees them. It is patient, so that
 // no busy machine makes Redis look away.
 func (r *Redis) Slots(t testing.TB) router.Slots {
 	t.Helper()
-	s, err := redisstore.Open(redisstore.Config{URL: r.server.URL(), Timeout: Patience, Dial: Patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s.Slots(rand.Text())
+	return r.Open(t).Slots(rand.Text())
 }

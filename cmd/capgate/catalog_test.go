@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+func capgateCatalog(t *testing.T, admin string, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	return runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"catalog"}, args...)...)
+}
+
+// TestAToolIsAccepted: a manifest changes a tool, which is asked about until an operator
+// accepts it.
+func TestAToolIsAccepted(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("first")
+	manifest := writeConfig(t, manifestOf("allow"))
+	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	p, public, admin := serve(t, nil, "--config", file)
+	client := dial(t, public)
+	until(t, client, "", gatewaytest.Echo, codes.OK)
+	text := manifestOf("allow")
+	changed := strings.Replace(text, "description: ", "description: Changed. ", 1)
+	if changed == text {
+		t.Fatal("nothing has changed")
+	}
+	must(t, os.WriteFile(manifest, []byte(changed), 0o600))
+	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
+	exit, out, errs := capgateCatalog(t, admin, "list")
+	if exit != 0 || !regexp.MustCompile(`(?m)^caps +\d+ +1 +manifest +- +-$`).MatchString(out) {
+		t.Errorf("list: %d %s%s", exit, out, errs)
+	}
+	_, out, errs = capgateCatalog(t, admin, "show", "caps")
+	found := regexp.MustCompile(`(?m)^` + gatewaytest.Echo + ` +allow +drifted +([0-9a-f]{64}) +Changed`).FindStringSubmatch(out)
+	if found == nil {
+		t.Fatalf("show: %s%s", out, errs)
+	}
+	if exit, _, errs := capgateCatalog(t, admin, "accept", "caps", gatewaytest.Echo, strings.Repeat("0", 64)); exit != exitRefused || !strings.Contains(errs, "TOOL_CHANGED") {
+		t.Errorf("another hash: %d %s", exit, errs)
+	}
+	if exit, out, errs := capgateCatalog(t, admin, "accept", "caps", gatewaytest.Echo, found[1]); exit != 0 || out != "accepted: echo of caps\n" {
+		t.Errorf("accept: %d %s%s", exit, out, errs)
+	}
+	until(t, client, "", gatewaytest.Echo, codes.OK)
+	for _, args := range [][]string{{"discover", "caps"}, {"show", "none"}} {
+		if exit, _, errs := capgateCatalog(t, admin, args...); exit != exitRefused {
+			t.Errorf("%q: %d %s", args, exit, errs)
+		}
+	}
+	for _, args := range [][]string{nil, {"what"}, {"show"}, {"list", "caps"}, {"accept", "a", "b", "c", "d"}} {
+		if exit, _, _ := capgateCatalog(t, admin, args...); exit != exitUsage {
+			t.Errorf("%q: %d", args, exit)
+		}
+	}
+	p.stop(t)
+}
+
+// TestToolsOfAProcessAreDiscovered when its backend is found healthy.
+func TestToolsOfAProcessAreDiscovered(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("first")
+	capability.Lists = func() ([]byte, string, error) {
+		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "", nil
+	}
+	manifest := writeConfig(t, "id: caps\nimage: x\ntool_source: dynamic\n")
+	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	p, public, admin := serve(t, nil, "--config", file)
+	until(t, dial(t, public), "", gatewaytest.Echo, codes.OK)
+	if exit, out, errs := capgateCatalog(t, admin, "discover", "caps"); exit != 0 || !strings.Contains(out, "echo  allow        accepted") {
+		t.Errorf("discover: %d %s%s", exit, out, errs)
+	}
+	p.stop(t)
+}

@@ -1,0 +1,281 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// offer is what a capability's discovery tool answers at the moment.
+type offer struct {
+	mu      sync.Mutex
+	answer  string
+	failure string
+	err     error
+}
+
+func (o *offer) set(answer, failure string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answer, o.failure, o.err = answer, failure, err
+}
+
+func (o *offer) lists() ([]byte, string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return []byte(o.answer), o.failure, o.err
+}
+
+// listed is one tool in an offer.
+func listed(name, description, recommended string) string {
+	return fmt.Sprintf(`{"name": %q, "description": %q, "input_schema": {"type": "object"}, "recommended_policy": %q}`, name, description, recommended)
+}
+
+func offering(tools ...string) string { return "[" + strings.Join(tools, ",") + "]" }
+
+// discovering is a gateway that shares a Redis and discovers the tools of a capability.
+type discovering struct {
+	gateway    *gatewaytest.Gateway
+	catalog    *catalog.Catalog
+	discoverer *catalog.Discoverer
+	rules      policy.Rules
+	stop       func() // ends its discoveries
+}
+
+func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, backend string) *discovering {
+	t.Helper()
+	store := redis.Open(t)
+	d := &discovering{rules: store.Policies()}
+	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(), Round: 20 * time.Millisecond})
+	d.catalog.Replace(map[string]catalog.Author{"caps": {
+		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval, Timeout: gatewaytest.Patience,
+	}})
+	d.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend}}},
+		Policy: policy.Options{Source: d.catalog},
+	})
+	d.discoverer = catalog.NewDiscoverer(d.catalog, d.gateway.AskForTools)
+	d.catalog.Read(t.Context())
+	var following, asking sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	asks, stop := context.WithCancel(ctx)
+	following.Go(func() { d.catalog.Run(ctx) })
+	asking.Go(func() { d.discoverer.Run(asks) })
+	d.stop = func() { stop(); asking.Wait() }
+	t.Cleanup(func() { cancel(); asking.Wait(); following.Wait() })
+	d.discoverer.Healthy("caps", true)
+	return d
+}
+
+// tools are the names that are known, those that have drifted with a "!".
+func (d *discovering) tools() string {
+	tools, known := d.catalog.Tools("caps")
+	if !known {
+		return "unknown"
+	}
+	var names []string
+	for i := range tools {
+		name := tools[i].Name
+		if tools[i].Drifted {
+			name += "!"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+// await waits until some tools are known.
+func (d *discovering) await(t *testing.T, want string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(gatewaytest.Patience); ; {
+		got := d.tools()
+		if got == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("known are %q, want %q", got, want)
+		}
+	}
+}
+
+func (d *discovering) now(t *testing.T) error {
+	t.Helper()
+	return d.discoverer.Discover(t.Context(), "caps")
+}
+
+// TestToolsComeAndGo: a real backend changes its tools, and everybody's view, rules and
+// policies follow.
+func TestToolsComeAndGo(t *testing.T) {
+	t.Parallel()
+	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
+	c.Lists = offer.lists
+	offer.set(offering(listed(gatewaytest.Echo, "repeats", "allow"), listed(gatewaytest.Fail, "fails", "ask")), "", nil)
+	backend := c.Serve(t, call.Doc)
+	a := discover(t, redis, time.Hour, backend.Addr)
+	b := discover(t, redis, time.Hour, backend.Addr)
+	a.await(t, "echo fail")
+	b.await(t, "echo fail")
+	seen := c.Seen()
+	if len(seen) != 1 {
+		t.Fatalf("asked %d times", len(seen))
+	}
+	req := seen[0].Request
+	if !strings.HasPrefix(req.GetSessionId(), "discovery-caps-") || len(req.GetSessionId()) != len("discovery-caps-")+36 ||
+		req.GetThreadId() != "tool-discovery" || string(req.GetArgsJson()) != "{}" || req.GetCapabilityId() != "caps" {
+		t.Errorf("asked with %v", req)
+	}
+	client := gatewaytest.NewClient(b.gateway.Conn(t), call.Doc)
+	check := func(when, tool string, code codes.Code) {
+		t.Helper()
+		if _, err := client.Invoke(t.Context(), request(tool, `{}`)); status.Code(err) != code {
+			t.Errorf("%s, %s: %v", when, tool, err)
+		}
+	}
+	check("at first", gatewaytest.Echo, codes.OK)
+	check("at first", gatewaytest.Fail, codes.FailedPrecondition)
+	check("at first", gatewaytest.List, codes.PermissionDenied)
+
+	for _, r := range []policy.Rule{
+		{Tenant: "default", Name: policy.Name{User: "ann", Capability: "caps", Tool: gatewaytest.Fail}, Verdict: call.Allow},
+		{Tenant: "", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Fail}, Verdict: call.Allow},
+		{Tenant: "default", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Echo}, Verdict: call.Allow},
+	} {
+		if err := a.rules.Set(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One is gone, one is new, one has changed.
+	offer.set(offering(listed(gatewaytest.Echo, "repeats, and sends it elsewhere", "allow"), listed("new", "is new", "allow")), "", nil)
+	if err := b.now(t); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "echo! new")
+	a.await(t, "echo! new")
+	check("changed", gatewaytest.Echo, codes.FailedPrecondition)
+	var left []string
+	for _, tenant := range []string{"", "default"} {
+		rules, _, err := a.rules.List(t.Context(), tenant, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules {
+			left = append(left, r.Tenant+" "+r.Tool)
+		}
+	}
+	if !slices.Equal(left, []string{"default echo"}) {
+		t.Errorf("rules that are left: %q", left)
+	}
+	tool, _ := a.catalog.Describe("caps", gatewaytest.Echo)
+	if err := a.catalog.Accept(t.Context(), "caps", gatewaytest.Echo, tool.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "echo new")
+	check("accepted", gatewaytest.Echo, codes.OK)
+	// Whoever comes back is new.
+	offer.set(offering(listed(gatewaytest.Fail, "fails otherwise", "ask")), "", nil)
+	if err := b.now(t); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "fail")
+	check("back again", gatewaytest.Fail, codes.FailedPrecondition)
+}
+
+// TestABadDiscoveryChangesNothing, after two attempts exactly, and says why, without a word of
+// what was answered.
+func TestABadDiscoveryChangesNothing(t *testing.T) {
+	t.Parallel()
+	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
+	c.Lists = offer.lists
+	good := offering(listed(gatewaytest.Echo, "repeats", "allow"))
+	offer.set(good, "", nil)
+	d := discover(t, redis, time.Hour, c.Serve(t, call.Doc).Addr)
+	d.await(t, "echo")
+	for name, bad := range map[string]struct {
+		answer, failure string
+		err             error
+	}{
+		"a tool error":     {good, "password=secret", nil},
+		"a gRPC error":     {"", "", status.Error(codes.Internal, "password=secret")},
+		"no answer":        {"", "", nil},
+		"no JSON":          {"secret", "", nil},
+		"an object":        {`{"tools": ` + good + `}`, "", nil},
+		"a bad schema":     {`[{"name": "x", "description": "y", "input_schema": {"type": "secret"}}]`, "", nil},
+		"no description":   {`[{"name": "x", "input_schema": {}}]`, "", nil},
+		"a name twice":     {offering(listed("x", "y", "allow"), listed("x", "z", "ask")), "", nil},
+		"one bad of many":  {offering(listed("x", "y", "allow"), `{"name": "a b"}`), "", nil},
+		"two names in one": {`[{"name": "x", "name": "y", "description": "z", "input_schema": {}}]`, "", nil},
+	} {
+		offer.set(bad.answer, bad.failure, bad.err)
+		before := len(c.Seen())
+		err := d.now(t)
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			continue
+		}
+		if n := len(c.Seen()) - before; n != 2 {
+			t.Errorf("%s: asked %d times", name, n)
+		}
+		l, _ := d.catalog.Look("caps")
+		if d.tools() != "echo" || l.Last.Error == "" || l.Last.Succeeded.IsZero() || l.Last.Failed.IsZero() || strings.Contains(l.Last.Error, "password") {
+			t.Errorf("%s: %q, %+v", name, d.tools(), l.Last)
+		}
+	}
+	offer.set(good, "", nil)
+	if err := d.now(t); err != nil {
+		t.Error(err)
+	}
+	if l, _ := d.catalog.Look("caps"); l.Last.Error != "" {
+		t.Errorf("%+v", l.Last)
+	}
+}
+
+// TestOneReplicaDiscovers, and another one when it is gone.
+func TestOneReplicaDiscovers(t *testing.T) {
+	t.Parallel()
+	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
+	c.Lists = offer.lists
+	offer.set(offering(listed(gatewaytest.Echo, "repeats", "allow")), "", nil)
+	backend := c.Serve(t, call.Doc)
+	a := discover(t, redis, 300*time.Millisecond, backend.Addr)
+	a.await(t, "echo")
+	b := discover(t, redis, 300*time.Millisecond, backend.Addr)
+	b.await(t, "echo")
+	a.stop()
+	offer.set(offering(listed(gatewaytest.Echo, "repeats", "allow"), listed("new", "is new", "ask")), "", nil)
+	b.await(t, "echo new")
+	a.await(t, "echo new") // which only listens
+}
+
+// TestDiscoveryIsNoCallers: who calls the discovery tool with the same words is any caller.
+func TestDiscoveryIsNoCallers(t *testing.T) {
+	t.Parallel()
+	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
+	c.Lists = offer.lists
+	offer.set(offering(listed(gatewaytest.Echo, "repeats", "allow")), "", nil)
+	d := discover(t, redis, time.Hour, c.Serve(t, call.Doc).Addr)
+	d.await(t, "echo")
+	req := c.Seen()[0].Request
+	client := gatewaytest.NewClient(d.gateway.Conn(t), call.Doc)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-ticket", "forged")
+	if _, err := client.Invoke(ctx, req); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("%v", err)
+	}
+}
