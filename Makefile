@@ -64,6 +64,7 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chosen
 	go run ./bench $(BENCHARGS)
 	$(if $(BENCHARGS),,go run ./bench --tables)
+	$(if $(BENCHARGS),,go run ./bench --policy)
 	$(if $(BENCHARGS),,go run ./bench --redis --window 10s)
 
 .PHONY: microbench

@@ -1,0 +1,140 @@
+// Package rules measures what a decision costs that memory knows, with many rules in a Redis.
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/policy"
+)
+
+// How many there are.
+const (
+	Rules   = 1_000_000 // in Redis: one for each user
+	Entries = 100_000   // in memory
+	tenants = 100
+	tries   = 5
+
+	batches   = 4000
+	batchSize = 64
+)
+
+// Result is what was measured: the best of some tries, a decision.
+type Result struct {
+	Warm               time.Duration // to ask Redis for all entries
+	Hot, Zipf, Uniform float64       // ns, for a hundred callers, some more often than others, and any
+	Unknown            float64       // share of decisions that memory did not know
+	Allocs             float64
+}
+
+func keyOf(i int) policy.Key {
+	return policy.Key{Subject: policy.Subject{Tenant: fmt.Sprintf("tenant-%02d", i%tenants), User: fmt.Sprintf("user-%06d", i)},
+		Capability: "weather", Tool: "get_current_weather"}
+}
+
+// Fill sets the rules, past the gateway: one at a time takes long.
+func Fill(s *redistest.Server) {
+	for tenant := range tenants {
+		for at := tenant; at < Rules; {
+			args := []any{"HSET", fmt.Sprintf("cg:{tenant-%02d:policy}:rules", tenant)}
+			for range 1000 {
+				args = append(args, fmt.Sprintf("user-%06d::weather:get_current_weather", at), `{"verdict":"allow","at":1}`)
+				at += tenants
+			}
+			s.Do(args...)
+		}
+	}
+}
+
+// callers are those whose decisions are to be in memory.
+type callers struct{}
+
+func (callers) Remember(context.Context, []policy.Key) error { return nil }
+
+func (callers) Recall(context.Context, int) ([]policy.Key, error) {
+	keys := make([]policy.Key, Entries)
+	for i := range keys {
+		keys[i] = keyOf(i)
+	}
+	return keys, nil
+}
+
+// Measure asks a decider that has its rules in a Redis which Fill has filled.
+func Measure(ctx context.Context, url string) (r Result, err error) {
+	store, err := redisstore.Open(redisstore.Config{URL: url, Timeout: 10 * time.Second})
+	if err != nil {
+		return r, err
+	}
+	defer store.Close()
+	d, err := policy.New(policy.Options{Store: store.Policies(), Entries: Entries, TTL: time.Hour})
+	if err != nil {
+		return r, err
+	}
+	d.Confirmed()
+	began := time.Now()
+	if _, err = d.Warm(ctx, callers{}); err != nil {
+		return r, err
+	}
+	r.Warm = time.Since(began)
+	random := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(random, 1.1, 1, Entries-1)
+	for _, order := range []struct {
+		to   *float64
+		next func() int
+	}{
+		{&r.Hot, func() int { return Entries - 1 - random.IntN(100) }},
+		{&r.Zipf, func() int { return Entries - 1 - int(zipf.Uint64()) }},
+		{&r.Uniform, func() int { return random.IntN(Entries) }},
+	} {
+		for range tries {
+			took, unknown, err := decide(d, order.next)
+			if err != nil {
+				return r, err
+			}
+			if *order.to == 0 || took < *order.to {
+				*order.to = took
+			}
+			r.Unknown += float64(unknown) / (3 * tries * batches * batchSize)
+		}
+	}
+	c := callOf(Entries - 1)
+	r.Allocs = testing.AllocsPerRun(1000, func() { d.Decide(&c) })
+	return r, nil
+}
+
+func callOf(i int) call.Call {
+	k := keyOf(i)
+	return call.Call{Tenant: k.Tenant, User: k.User, Capability: k.Capability, Tool: k.Tool}
+}
+
+// decide is what a decision takes, in the middle one of many batches. A call's words are where a gateway would just have read
+// them, so that what is waited for is the cache's own memory.
+func decide(d *policy.Decider, next func() int) (nanos float64, unknown int, err error) {
+	var batch [batchSize]call.Call
+	took := make([]time.Duration, batches)
+	for round := range took {
+		for i := range batch {
+			batch[i] = callOf(next())
+		}
+		d.Confirmed()
+		began := time.Now()
+		for i := range batch {
+			switch decision, known := d.Decide(&batch[i]); {
+			case !known:
+				unknown++
+			case decision.Verdict != call.Allow:
+				err = fmt.Errorf("%+v is decided as %+v", batch[i], decision)
+			}
+		}
+		took[round] = time.Since(began)
+	}
+	slices.Sort(took)
+	return float64(took[batches/2].Nanoseconds()) / float64(len(batch)), unknown, err
+}
