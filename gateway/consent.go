@@ -80,7 +80,7 @@ func consentOf(s *relay.Stream) (c consent, refusal *call.Refusal) {
 // seek gets a person's consent to a call, or says why there is none.
 func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
 	switch {
-	case m.call.Method != call.Invoke && m.call.Method != call.StreamInvoke || !m.read:
+	case !m.isToolCall():
 		o.refusal = refusedUnapprovable
 		return
 	case d.approver == nil:
@@ -156,12 +156,12 @@ func (d *deliberations) release(use *approvals.Use) {
 func (d *deliberations) request(m *matter) *approvals.Request {
 	r := &approvals.Request{
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
-		Args: m.args, RequestID: m.requestID, Level: m.decision.Level.String(),
+		Args: m.args, RequestID: m.requestID, Level: m.decision.Level.String(), Why: m.why,
 	}
 	if d.describe != nil {
 		r.Description, r.Schema = d.describe(m.call.Capability, m.call.Tool)
 	}
-	if m.decision.Drifted {
+	if m.decision.Drifted && m.why == "" {
 		r.Why = "the tool has changed since it was last accepted"
 	}
 	return r

@@ -41,10 +41,11 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 		call: t.call, requestID: t.request, read: m.read,
 		args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool),
 		config: m.config, credentials: h.decider.Credentials(t.call.Capability),
+		shielded: h.deliberations.shielded(t.call.Capability),
 	}
 	about.decision, about.known = h.decider.Decide(&t.call)
 	if about.settled() {
-		h.judge(s, t, outcome{decision: about.decision})
+		h.judge(s, t, outcome{decision: about.decision, decided: true})
 		return
 	}
 	var refusal *call.Refusal
@@ -60,8 +61,7 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 
 // judge turns what came out into what becomes of the call.
 func (h *handler) judge(s *relay.Stream, t *transit, o outcome) {
-	t.decision, t.use, t.approval = o.decision, o.use, o.approval()
-	t.judged = o.refusal == nil || o.decision.Verdict != call.Block // what is wrong with a call does not change whether its tool may run
+	t.decision, t.judged, t.use, t.approval = o.decision, o.decided, o.use, o.approval()
 	if o.refusal == nil && o.decision.Verdict == call.Block {
 		o.refusal = forbidden(&t.call, o.decision)
 	}

@@ -33,17 +33,25 @@ type matter struct {
 	read      bool // the message was: without, nobody knows the arguments
 	args      []byte
 	schema    *toolschema.Schema // of args; nil: they may be anything
+	shielded  bool               // a Shield judges it
 	decision  policy.Decision    // if known
 	known     bool
+	why       string // for a person who is asked, what else there is to say
 	consent   consent
 
 	config      []byte
 	credentials *credentials.Names // of config; nil: it may be anything, and is nobody's business
 }
 
+// isToolCall says that tool and arguments are known, so that they can be judged.
+func (m *matter) isToolCall() bool {
+	return m.read && (m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke)
+}
+
 // settled says that nothing more has to be found out.
 func (m *matter) settled() bool {
-	return m.known && (m.decision.Verdict == call.Block || m.decision.Verdict == call.Allow && m.schema == nil && m.credentials == nil)
+	return m.known && (m.decision.Verdict == call.Block ||
+		m.decision.Verdict == call.Allow && m.schema == nil && m.credentials == nil && !m.shielded)
 }
 
 // own makes the matter's words and bytes its own: the call's are the transit's, which
@@ -89,6 +97,7 @@ func (m *matter) check() *call.Refusal {
 // outcome is what a deliberation comes to. Without a refusal the call may run.
 type outcome struct {
 	decision policy.Decision
+	decided  bool                // decision was made
 	asked    *approvals.Approval // a person was asked, who has not answered yet
 	use      *approvals.Use      // of a person's consent, which is for this call alone
 	refusal  *call.Refusal
@@ -109,6 +118,7 @@ func (o *outcome) approval() string {
 // looked at. They are made beside the relay; the streams are parked.
 type deliberations struct {
 	decider  Decider
+	shield   Shield   // nil: there is none
 	approver Approver // nil: nobody can be asked
 	describe Describe // nil: of no tool anything is known
 	slots    chan struct{}
@@ -120,7 +130,7 @@ type deliberations struct {
 }
 
 func newDeliberations(cfg *Config) *deliberations {
-	all := &deliberations{decider: cfg.Decider, approver: cfg.Approver, describe: cfg.Describe, slots: make(chan struct{}, maxDeliberations), waiting: make(chan struct{}, maxWaiting)}
+	all := &deliberations{decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, slots: make(chan struct{}, maxDeliberations), waiting: make(chan struct{}, maxWaiting)}
 	all.leaving, all.leave = context.WithCancel(context.Background())
 	return all
 }
@@ -167,13 +177,16 @@ func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 			return o
 		}
 	}
-	o.decision = m.decision
+	o.decision, o.decided = m.decision, true
 	if o.decision.Verdict != call.Block {
 		if o.refusal = m.check(); o.refusal != nil {
 			return o
 		}
 	}
-	if o.decision.Verdict == call.Ask {
+	if o.decision.Verdict != call.Block && m.shielded {
+		d.judge(ctx, m, &o)
+	}
+	if o.refusal == nil && o.decision.Verdict == call.Ask {
 		d.seek(ctx, m, &o)
 	}
 	return o

@@ -30,7 +30,7 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads,
-// Approver, Describe, Services, Operators and Log are required.
+// Shield, Approver, Describe, Services, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -43,6 +43,7 @@ type Config struct {
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
 	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
+	Shield     Shield               // judges calls, besides Decider; nil: none does
 	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
 	Describe   Describe             // for people who are asked; nil: nothing is known
 	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing

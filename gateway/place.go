@@ -26,7 +26,7 @@ func (h *handler) named(k router.Key) bool {
 		return false
 	}
 	f, refusal := table.Resolve(k)
-	return refusal != nil || !f.Heeds() && !f.Tracks() && !h.decider.Heeds(f.Capability)
+	return refusal != nil || !f.Heeds() && !f.Tracks() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
 }
 
 // place finds the backend that the call has to go to, if there is one: that of its

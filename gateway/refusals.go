@@ -34,6 +34,8 @@ var (
 		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can be approved"}
 	refusedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "what the call brings has to be looked at since a moment ago, and was not"}
+	refusedUnjudgeable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
+		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, can be judged"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
 	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",

@@ -97,26 +97,32 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
+	return p, p.newGateway(s, first, metrics)
+}
+
+// newGateway puts the gateway together, when all that it needs is there.
+func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics) error {
 	operators, err := p.operators()
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: gateway.Single{},
 		Decider:    p.decider,
+		Shield:     p.shields,
 		Router:     p.routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, p.accessLog),
 		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
-		Drain:      drainOf(cfg),
+		Drain:      drainOf(s.cfg),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
 		Operators:  operators,
 		Log:        p.log,
 	})
-	return p, err
+	return err
 }
 
 func (p *process) listen(cfg *config.Config) (err error) {

@@ -14,12 +14,13 @@ const (
 	ByManifest                 // what the tool's manifest recommends
 	ByFleet                    // the fleet's own word for tools without a recommendation
 	ByNobody                   // nothing says anything, which blocks
+	ByShield                   // a Shield, asked after all of these, is stricter than they are
 	numLevels
 )
 
 // NumLevels is how many there are: each is below it.
 const NumLevels = int(numLevels)
 
-var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant", "global", "manifest", "fleet", "default"}
+var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant", "global", "manifest", "fleet", "default", "shield"}
 
 func (l Level) String() string { return levelNames[l] }

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/shield"
+)
+
+// Shield is asked about calls that policy would let run, or ask a person about.
+type Shield interface {
+	// For says, from memory, whether it judges the calls of a capability.
+	For(capability string) bool
+	// Judge may wait, until ctx ends. The refusal is not nil where the call must not go on.
+	Judge(ctx context.Context, c *call.Call, args []byte) (shield.Answer, *call.Refusal)
+}
+
+// shielded says whether a Shield judges the calls of a capability.
+func (d *deliberations) shielded(capability string) bool {
+	return d.shield != nil && d.shield.For(capability)
+}
+
+// judge takes the stricter of what policy and Shield say.
+func (d *deliberations) judge(ctx context.Context, m *matter, o *outcome) {
+	if !m.isToolCall() {
+		o.refusal = refusedUnjudgeable
+		return
+	}
+	said, refusal := d.shield.Judge(ctx, &m.call, m.args)
+	o.refusal = refusal
+	if said.Verdict < o.decision.Verdict {
+		o.decision.Verdict, o.decision.Level, o.decision.Cached = said.Verdict, call.ByShield, said.Cached
+		m.why = said.Reason
+	}
+	m.decision = o.decision
+}
