@@ -41,6 +41,12 @@ import "strings"
 //	{TENANT:approvals}:open         sorted 2 times their TTL and 1 h  ids of those that are pending or approved, by when that ends, ms
 //	{TENANT:approvals}:index        sorted the same            "TIME:ID" of all, the newest first, with score 0, to be read in pages
 //	{TENANT:approvals}:events       stream 24h                 kind and id of what happened to them; about the last 10,000
+//	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
+//	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
+//	{webhooks}:entries        hash     none       the same ids → tenant, approval, kind, when, ms
+//	{webhooks}:claims         hash     none       the same ids → "attempts lease"
+//	{webhooks}:dead           sorted   none       ids of those that could not be told, by when that was given up, ms; the newest 1,000
+//	{webhooks}:letters        hash     none       these ids → what entries has, attempts, why
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //

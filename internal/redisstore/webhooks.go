@@ -1,0 +1,213 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+// Webhooks is the outbox of what is told of approvals, and the dead letters. It is a
+// webhook.Store.
+type Webhooks struct {
+	client
+	began time.Duration // how far back events of a new tenant are told
+}
+
+// Webhooks returns it.
+func (s *Store) Webhooks() *Webhooks { return &Webhooks{s.client(Approvals), time.Minute} }
+
+var errWebhooks = errors.New("the scripts of webhooks answer what cannot be")
+
+func (w *Webhooks) keys() []string {
+	t := tag{"webhooks"}
+	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"), w.key(t, "letters")}
+}
+
+// Follow implements webhook.Store.
+func (w *Webhooks) Follow(ctx context.Context, told func(tenant string), connected func()) {
+	channel := w.channel("approvals")
+	w.subscribe(ctx, channel, func(message string) {
+		all, ok := parseWords(message, 4)
+		if !ok {
+			w.malformed(channel)
+			return
+		}
+		told(all[0])
+	}, connected)
+}
+
+// Cursors implements webhook.Store.
+func (w *Webhooks) Cursors(ctx context.Context, tenants []string) (all map[string]string, err error) {
+	var found []any
+	err = w.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		if tenants == nil {
+			all, err = r.HGetAll(ctx, w.keys()[0]).Result()
+		} else {
+			found, err = r.HMGet(ctx, w.keys()[0], tenants...).Result()
+		}
+		return err
+	})
+	if tenants != nil {
+		all = map[string]string{}
+	}
+	for i := range found {
+		if cursor := textAt(found, i); cursor != "" {
+			all[tenants[i]] = cursor
+		}
+	}
+	return all, err
+}
+
+// Read implements webhook.Store.
+func (w *Webhooks) Read(ctx context.Context, tenant, after string, most int) (events []webhook.Event, next string, err error) {
+	key := w.key(approvalTag(tenant), "events")
+	said, err := w.run(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds()).Slice()
+	if err != nil {
+		return nil, "", err
+	}
+	if len(said) != 2 {
+		return nil, "", errWebhooks
+	}
+	list, _ := said[1].([]any)
+	if len(list)%3 != 0 {
+		return nil, "", errWebhooks
+	}
+	for i := 0; i < len(list); i += 3 {
+		id, kind, approval := textAt(list, i), textAt(list, i+1), textAt(list, i+2)
+		e := webhook.Event{ID: webhookID(tenant, id, approval), Tenant: tenant, Approval: approval, Kind: approvals.Kind(kind)}
+		ms, _, _ := strings.Cut(id, "-")
+		if !readTime(&e.At, ms) {
+			w.malformed(key)
+			continue
+		}
+		events = append(events, e)
+	}
+	return events, textAt(said, 0), nil
+}
+
+// webhookID is the same for the same event, whoever reads it.
+func webhookID(tenant, event, approval string) string {
+	sum := sha256.Sum256([]byte(words([]string{tenant, event, approval})))
+	return "msg_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
+}
+
+// eventText is an event as entries have it.
+func eventText(e *webhook.Event) string {
+	return words([]string{e.Tenant, e.Approval, string(e.Kind), strconv.FormatInt(e.At.UnixMilli(), 10)})
+}
+
+// eventOf reads the words of an event.
+func eventOf(id string, all []string) (webhook.Event, bool) {
+	e := webhook.Event{ID: id, Tenant: all[0], Approval: all[1], Kind: approvals.Kind(all[2])}
+	return e, readTime(&e.At, all[3])
+}
+
+// Put implements webhook.Store.
+func (w *Webhooks) Put(ctx context.Context, tenant, after, next string, events []webhook.Event, most int) (dropped int, err error) {
+	args := []any{tenant, after, next, most}
+	for i := range events {
+		args = append(args, events[i].ID, eventText(&events[i]))
+	}
+	return faster(w.run(ctx, putScript, w.keys(), args...).Int())
+}
+
+// Claim implements webhook.Store.
+func (w *Webhooks) Claim(ctx context.Context, most int, lease time.Duration) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
+	token := rand.Text()
+	said, err := w.run(ctx, claimScript, w.keys(), token, most, lease.Milliseconds()).Slice()
+	if err != nil {
+		return nil, 0, sizes, err
+	}
+	if len(said) != 5 {
+		return nil, 0, sizes, errWebhooks
+	}
+	var counts [4]int64
+	for i := range counts {
+		counts[i], _ = said[i].(int64)
+	}
+	sizes = webhook.Sizes{Queued: int(counts[0]), Dead: int(counts[1])}
+	for range counts[2] {
+		w.malformed(w.keys()[2])
+	}
+	list, _ := said[4].([]any)
+	for i := 0; i+2 < len(list); i += 3 {
+		all, ok := parseWords(textAt(list, i+1), 4)
+		if ok {
+			var e webhook.Event
+			if e, ok = eventOf(textAt(list, i), all); ok {
+				tries, _ := list[i+2].(int64)
+				taken = append(taken, webhook.Entry{Event: e, Attempts: int(tries), Lease: token})
+			}
+		}
+		if !ok {
+			w.malformed(w.keys()[2])
+			_ = w.Done(ctx, textAt(list, i)) // else again when the lease is over
+		}
+	}
+	return taken, max(0, time.Duration(counts[3])*time.Millisecond), sizes, nil
+}
+
+// Done implements webhook.Store.
+func (w *Webhooks) Done(ctx context.Context, id string) error {
+	return w.run(ctx, doneScript, w.keys(), id).Err()
+}
+
+// Later implements webhook.Store.
+func (w *Webhooks) Later(ctx context.Context, e *webhook.Entry, wait time.Duration) error {
+	return w.run(ctx, laterScript, w.keys(), e.ID, e.Lease, e.Attempts, wait.Milliseconds()).Err()
+}
+
+// Bury implements webhook.Store.
+func (w *Webhooks) Bury(ctx context.Context, e *webhook.Entry, why string, most int) (dropped int, err error) {
+	return faster(w.run(ctx, buryScript, w.keys(), e.ID, e.Lease, words([]string{strconv.Itoa(e.Attempts), why}), most).Int())
+}
+
+// faster reads how many were dropped, or that another replica was faster.
+func faster(n int, err error) (int, error) {
+	if err == nil && n < 0 {
+		return 0, webhook.ErrMoved
+	}
+	return n, err
+}
+
+// Dead implements webhook.Store.
+func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.Letter, err error) {
+	said, err := w.run(ctx, deadScript, w.keys(), skip, most).Slice()
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i+2 < len(said); i += 3 {
+		all, ok := parseWords(textAt(said, i+2), 6)
+		if !ok {
+			w.malformed(w.keys()[5])
+			continue
+		}
+		var l webhook.Letter
+		l.Event, ok = eventOf(textAt(said, i), all[:4])
+		attempts, bad := strconv.Atoi(all[4])
+		if l.Attempts, l.Why = attempts, all[5]; !ok || bad != nil || !readTime(&l.Died, textAt(said, i+1)) {
+			w.malformed(w.keys()[5])
+			continue
+		}
+		letters = append(letters, l)
+	}
+	return letters, nil
+}
+
+// Retry implements webhook.Store.
+func (w *Webhooks) Retry(ctx context.Context, id string) (bool, error) {
+	n, err := w.run(ctx, retryScript, w.keys(), id).Int()
+	return n == 1, err
+}
+
+var _ webhook.Store = (*Webhooks)(nil)

@@ -1,0 +1,313 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+const webhookSecret = "a secret of a receiver of webhooks"
+
+// receiver takes requests of a webhook and verifies them as one who knows the standard.
+type receiver struct {
+	*httptest.Server
+	came chan struct{} // something changed
+
+	mu     sync.Mutex
+	answer func(requests int) int // the status for the n-th request
+	all    []received
+}
+
+type received struct {
+	id   string
+	body struct {
+		Type      string
+		Timestamp time.Time
+		Data      struct{ ID, Arguments, State string }
+	}
+}
+
+func newReceiver(t *testing.T, answer func(requests int) int) *receiver {
+	t.Helper()
+	r := &receiver{came: make(chan struct{}, 1), answer: answer}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		text, err := io.ReadAll(req.Body)
+		id := req.Header.Get("webhook-id")
+		mac := hmac.New(sha256.New, []byte(webhookSecret))
+		_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, req.Header.Get("webhook-timestamp"), text)
+		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil || req.Header.Get("webhook-signature") != want {
+			t.Errorf("signature %q, want %q, %v", req.Header.Get("webhook-signature"), want, err)
+		}
+		got := received{id: id}
+		if err := json.Unmarshal(text, &got.body); err != nil {
+			t.Errorf("body %s: %v", text, err)
+		}
+		r.mu.Lock()
+		r.all = append(r.all, got)
+		n := len(r.all)
+		status := r.answer(n)
+		r.mu.Unlock()
+		w.WriteHeader(status)
+		select {
+		case r.came <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// await waits until what came is as wanted.
+func (r *receiver) await(t *testing.T, what string, is func(all []received) bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		r.mu.Lock()
+		ok := is(r.all)
+		n := len(r.all)
+		r.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-r.came:
+		case <-deadline:
+			t.Fatalf("%s: %d requests came", what, n)
+		}
+	}
+}
+
+func always(status int) func(int) int { return func(int) int { return status } }
+
+// told is a Deliverer that runs until the test ends, or stop.
+type told struct {
+	*webhook.Deliverer
+	stop func()
+}
+
+func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o webhook.Options) *told {
+	t.Helper()
+	c.URL, c.Secrets = url, [][]byte{[]byte(webhookSecret)}
+	if o.First == 0 {
+		o.First, o.Longest = 2*time.Millisecond, 10*time.Millisecond
+	}
+	o.Poll, o.Tenants = 5*time.Millisecond, []string{request("").Tenant}
+	render := func(a *approvals.Approval) ([]byte, error) {
+		return json.Marshal(map[string]string{"id": a.ID, "arguments": a.Preview, "state": a.State.String()})
+	}
+	d, err := webhook.New(s.Webhooks(), keeper(t, s, approvals.Options{}), render, c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { d.Run(ctx) })
+	stop := func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return &told{d, stop}
+}
+
+// settle waits until a condition holds that nothing tells of.
+func settle(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(what)
+		}
+	}
+}
+
+func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		const n = 30
+		r := newReceiver(t, always(http.StatusNoContent))
+		one, two := open(), open()
+		d, e := tell(t, one, r.URL, webhook.Config{}, webhook.Options{}), tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
+		k := keeper(t, one, approvals.Options{})
+		asked := map[string]bool{}
+		for i := range n {
+			asked[ask(t, k, request(fmt.Sprintf(`{"n":%d,"password":"hunter2"}`, i))).ID] = true
+		}
+		r.await(t, "all", func(all []received) bool { return len(all) >= n })
+		settle(t, "not all are done", func() bool {
+			_, _, sizes := claim(t, one.Webhooks(), 0, time.Hour)
+			return sizes == webhook.Sizes{}
+		})
+		d.stop()
+		e.stop()
+		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+a.Late+b.Late != 0 {
+			t.Errorf("told: %+v, %+v", a, b)
+		}
+		ids := map[string]bool{}
+		for _, got := range r.all {
+			if ids[got.id] = true; got.body.Type != "approval.asked" || !asked[got.body.Data.ID] || got.body.Data.State != "pending" ||
+				!strings.Contains(got.body.Data.Arguments, `"n"`) || strings.Contains(got.body.Data.Arguments, "hunter2") {
+				t.Errorf("told: %+v", got)
+			}
+		}
+		if len(ids) != n {
+			t.Errorf("%d ids", len(ids))
+		}
+	})
+}
+
+func TestAReceiverThatComesBackIsTold(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, func(requests int) int {
+			if requests < 4 {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		})
+		s := open()
+		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
+		ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
+		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
+		d.stop()
+		if len(r.all) != 4 || d.Stats().Failed != 3 || d.Stats().Retried != 3 {
+			t.Errorf("%d requests, %+v", len(r.all), d.Stats())
+		}
+		for _, got := range r.all {
+			if got.id != r.all[0].id {
+				t.Errorf("another id: %s, %s", got.id, r.all[0].id)
+			}
+		}
+	})
+}
+
+func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, always(http.StatusOK))
+		one, two := open(), open()
+		put(t, one, 3, 10)
+		if got, _, _ := claim(t, one.Webhooks(), 2, 50*time.Millisecond); len(got) != 2 { // and dies
+			t.Fatalf("claimed %d", len(got))
+		}
+		ask(t, keeper(t, one, approvals.Options{}), request(`{"before":"anybody gathers it"}`))
+		d := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
+		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 4 })
+		if d.stop(); d.Stats().Retried != 2 {
+			t.Errorf("told: %+v", d.Stats())
+		}
+	})
+}
+
+func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, always(http.StatusBadGateway))
+		s := open()
+		d := tell(t, s, r.URL+"/?token=hidden", webhook.Config{Attempts: 3}, webhook.Options{})
+		a := ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
+		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
+		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
+		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 || letters[0].Why != "HTTP status 502" {
+			t.Fatalf("dead: %+v, %v", letters, err)
+		}
+		r.mu.Lock()
+		r.answer = always(http.StatusOK)
+		r.mu.Unlock()
+		if ok, err := s.Webhooks().Retry(t.Context(), letters[0].ID); !ok || err != nil {
+			t.Fatalf("retried: %v, %v", ok, err)
+		}
+		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
+		if d.stop(); len(r.all) != 4 || r.all[3].id != letters[0].ID {
+			t.Errorf("received %+v", r.all)
+		}
+	})
+}
+
+func TestAReceiverThatWantsNoMoreIsLeftAlone(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, always(http.StatusGone))
+		s := open()
+		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
+		ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
+		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
+		if d.stop(); len(r.all) != 1 {
+			t.Errorf("%d requests", len(r.all))
+		}
+	})
+}
+
+func TestOtherEventsAreToldWhereWanted(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, always(http.StatusOK))
+		s := open()
+		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.WasApproved, approvals.WasUsed}}, webhook.Options{})
+		k := keeper(t, s, approvals.Options{})
+		a := ask(t, k, request(`{}`))
+		approve(t, k, a, approvals.Answer{})
+		if _, refusal := k.Use(t.Context(), a.ID, request(`{}`)); refusal != nil {
+			t.Fatal(refusal)
+		}
+		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 2 })
+		d.stop()
+		kinds := map[string]bool{}
+		for _, got := range r.all {
+			kinds[got.body.Type] = true
+		}
+		if len(r.all) != 2 || !kinds["approval.approved"] || !kinds["approval.used"] {
+			t.Errorf("told: %+v", r.all)
+		}
+	})
+}
+
+func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, always(http.StatusOK))
+		s := open()
+		k := keeper(t, s, approvals.Options{TTL: time.Millisecond})
+		a := ask(t, k, request(`{}`))
+		settle(t, "not expired", func() bool {
+			now, err := k.Get(t.Context(), a.Tenant, a.ID)
+			return err == nil && now.State == approvals.Expired
+		})
+		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
+		settle(t, "not passed over", func() bool { return d.Stats().Late == 1 })
+		if d.stop(); len(r.all) != 0 {
+			t.Errorf("told: %+v", r.all)
+		}
+	})
+}
+
+func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		one, two := open(), open()
+		reached := make(chan struct{})
+		silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body) // else nobody sees that the client leaves
+			close(reached)
+			<-r.Context().Done()
+		}))
+		defer silent.Close()
+		d := tell(t, one, silent.URL, webhook.Config{}, webhook.Options{})
+		ask(t, keeper(t, one, approvals.Options{}), request(`{}`))
+		<-reached
+		d.stop()
+		r := newReceiver(t, always(http.StatusOK))
+		e := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
+		settle(t, "not delivered", func() bool { return e.Stats().Delivered == 1 })
+		if e.stop(); e.Stats().Retried != 0 || d.Stats().Failed != 0 {
+			t.Errorf("told: %+v, %+v", d.Stats(), e.Stats())
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+const (
+	// gatherPage is how many events are read at once.
+	gatherPage = 100
+	// gatherAll is after how many looks for news all tenants are looked at: notices get lost.
+	gatherAll = 15
+	// moreTenants bounds those that are remembered to have news. Beyond it all are looked at.
+	moreTenants = 1000
+)
+
+// news is which tenants' events have to be gathered.
+type news struct {
+	wake chan struct{}
+
+	mu      sync.Mutex
+	tenants map[string]struct{}
+	all     bool
+	looks   int // since all were looked at
+}
+
+func newNews(tenants []string) *news {
+	n := &news{wake: make(chan struct{}, 1), tenants: map[string]struct{}{}, all: true}
+	for _, t := range tenants {
+		n.tenants[t] = struct{}{}
+	}
+	return n
+}
+
+// of says that a tenant has some.
+func (n *news) of(tenant string) {
+	n.mu.Lock()
+	if len(n.tenants) < moreTenants {
+		n.tenants[tenant] = struct{}{}
+	} else {
+		n.all = true
+	}
+	n.mu.Unlock()
+	n.signal()
+}
+
+// ofAll says that nobody knows which have.
+func (n *news) ofAll() {
+	n.mu.Lock()
+	n.all = true
+	n.mu.Unlock()
+	n.signal()
+}
+
+func (n *news) signal() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take answers with those that have news, and whether all others may have some, too.
+func (n *news) take() (tenants []string, all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.looks++; n.looks >= gatherAll {
+		n.all = true
+	}
+	for t := range n.tenants {
+		tenants = append(tenants, t)
+	}
+	if all = n.all; all {
+		n.looks = 0
+	}
+	clear(n.tenants)
+	n.all = false
+	return tenants, all
+}
+
+// gather brings new events into the outbox.
+func (d *Deliverer) gather(ctx context.Context) {
+	tenants, all := d.news.take()
+	if len(tenants) == 0 && !all {
+		return
+	}
+	var asked []string // all
+	if !all {
+		asked = tenants
+	}
+	cursors, err := d.store.Cursors(ctx, asked)
+	if err != nil { // the poll comes again
+		d.again(tenants, all)
+		return
+	}
+	for t := range cursors {
+		if !slices.Contains(tenants, t) {
+			tenants = append(tenants, t)
+		}
+	}
+	for _, t := range tenants {
+		if err := d.gatherFrom(ctx, t, cursors[t]); err != nil {
+			d.again([]string{t}, false)
+		}
+	}
+}
+
+// again remembers what could not be looked at, and wakes nobody: it would not go better.
+func (d *Deliverer) again(tenants []string, all bool) {
+	d.news.mu.Lock()
+	defer d.news.mu.Unlock()
+	d.news.all = d.news.all || all || len(d.news.tenants)+len(tenants) > moreTenants
+	if !d.news.all {
+		for _, t := range tenants {
+			d.news.tenants[t] = struct{}{}
+		}
+	}
+}
+
+// gatherFrom brings a tenant's events after a cursor.
+func (d *Deliverer) gatherFrom(ctx context.Context, tenant, after string) error {
+	for {
+		events, next, err := d.store.Read(ctx, tenant, after, gatherPage)
+		if err != nil || next == after {
+			return err
+		}
+		more := len(events) == gatherPage
+		kinds := d.endpoint.Load().Kinds
+		wanted := slices.DeleteFunc(events, func(e Event) bool { return !slices.Contains(kinds, e.Kind) })
+		dropped, err := d.store.Put(ctx, tenant, after, next, wanted, d.opts.Outbox)
+		if err != nil {
+			return err
+		}
+		d.counted.dropped.Add(int64(dropped))
+		if dropped > 0 && !d.full.Swap(true) {
+			d.opts.Log.Warn("webhook: the outbox is full, so that some of what happens to approvals is not told", "most", d.opts.Outbox)
+		}
+		if dropped == 0 && len(wanted) > 0 {
+			d.full.Store(false)
+		}
+		if !more {
+			return nil
+		}
+		after = next
+	}
+}

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxReply  = 64 << 10 // bytes of an answer's body that are read, so that its connection can be used again
+	maxReason = 200      // bytes of why a request failed
+)
+
+// endpoint is where requests go.
+type endpoint struct {
+	Config
+	client http.Client
+}
+
+// CheckURL says what is wrong with a webhook's URL. The error does not repeat it.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("is not a URL as in https://hooks.example.com/approvals")
+	case u.User != nil:
+		return errors.New("must not have a user or password; requests are signed")
+	case u.Fragment != "":
+		return errors.New("must not have a fragment, which is never sent")
+	}
+	return nil
+}
+
+func newEndpoint(c Config) *endpoint {
+	secure := c.TLS
+	if secure == nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return &endpoint{Config: c, client: http.Client{
+		Timeout: c.Timeout,
+		// Where a URL leads is not for its receiver to say.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: c.Proxy, TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
+			MaxConnsPerHost: workers, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
+		},
+	}}
+}
+
+func (p *endpoint) close() { p.client.CloseIdleConnections() }
+
+// reply is what became of a request.
+type reply struct {
+	delivered bool
+	gone      bool          // the receiver wants no more of it
+	wait      time.Duration // at least, before the next; 0: it did not say
+	why       string        // it was not delivered; without the URL
+}
+
+func (p *endpoint) post(ctx context.Context, id string, now time.Time, body []byte) reply {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
+	if err != nil {
+		return reply{why: "the URL cannot be asked"}
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "User-Agent": "capgate-webhook",
+		"Webhook-Id": id, "Webhook-Timestamp": strconv.FormatInt(now.Unix(), 10), "Webhook-Signature": sign(p.Secrets, id, now, body),
+	} {
+		request.Header.Set(name, value)
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return reply{why: reason(err)}
+	}
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, maxReply) // nothing in it matters
+	r := reply{why: "HTTP status " + strconv.Itoa(response.StatusCode)}
+	switch code := response.StatusCode; {
+	case code >= 200 && code < 300:
+		r.delivered = true
+	case code == http.StatusGone:
+		r.gone = true
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		r.wait = retryAfter(response.Header.Get("Retry-After"), now)
+	}
+	return r
+}
+
+// retryAfter reads seconds, or a date (RFC 9110 §10.2.3).
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return max(0, at.Sub(now))
+}
+
+// reason is why a request got no answer, in words that hold neither its URL nor anything
+// that a receiver said.
+func reason(err error) string {
+	var network *net.OpError
+	var name *net.DNSError
+	var timeout net.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	case errors.As(err, &name):
+		return "the host is not known to DNS"
+	case errors.As(err, &certificate), errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)):
+		return "its TLS certificate is not trusted"
+	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
+		return "no TLS where TLS is wanted"
+	case errors.As(err, &network):
+		return clip(network.Op + ": " + network.Err.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was lost"
+	}
+	return "no answer that is HTTP"
+}
+
+func clip(text string) string {
+	if len(text) > maxReason {
+		text = text[:maxReason]
+	}
+	return strings.ToValidUTF8(text, "")
+}

@@ -1,0 +1,170 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// to is where requests to a URL go, which has a secret in its query.
+func to(t *testing.T, url string, c Config) *endpoint {
+	t.Helper()
+	c.URL, c.Secrets = url+"/hook?token=hidden", [][]byte{make([]byte, leastSecret)}
+	if err := c.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	p := newEndpoint(c)
+	t.Cleanup(p.close)
+	return p
+}
+
+func TestAnswersOfReceivers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	for name, test := range map[string]struct {
+		code  int
+		after string
+		want  reply
+	}{
+		"taken":       {204, "", reply{delivered: true}},
+		"gone":        {410, "", reply{gone: true}},
+		"redirect":    {307, "", reply{}},
+		"error":       {500, "60", reply{}},
+		"busy":        {429, "60", reply{wait: time.Minute}},
+		"away":        {503, "Tue, 14 Nov 2023 22:14:20 GMT", reply{wait: time.Minute}},
+		"in the past": {503, "Mon, 13 Nov 2023 22:14:20 GMT", reply{}},
+		"nonsense":    {503, "soon", reply{}},
+		"endless":     {503, "99999999999999999999", reply{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/hook" {
+					t.Error("a redirect was followed")
+				}
+				w.Header().Set("Location", "/elsewhere")
+				w.Header().Set("Retry-After", test.after)
+				w.WriteHeader(test.code)
+			}))
+			defer receiver.Close()
+			got := to(t, receiver.URL, Config{}).post(t.Context(), "msg_1", now, []byte("{}"))
+			if got.delivered != test.want.delivered || got.gone != test.want.gone || got.wait != test.want.wait {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFailuresNameNoSecret(t *testing.T) {
+	t.Parallel()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := ln.Addr().String()
+	_ = ln.Close()
+	garbage := answering(t, "hidden garbage\r\n\r\n")
+	for name, test := range map[string]struct {
+		url, want string
+		timeout   time.Duration
+	}{
+		"closed":    {"http://" + closed, "connection refused", 0},
+		"silent":    {silent.URL, "no answer in time", 50 * time.Millisecond},
+		"unknown":   {"http://nowhere.invalid", "DNS", 0},
+		"untrusted": {secure.URL, "certificate is not trusted", 0},
+		"no TLS":    {"https" + strings.TrimPrefix(silent.URL, "http"), "no TLS", 0},
+		"garbage":   {"http://" + garbage, "no answer that is HTTP", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := to(t, test.url, Config{Timeout: test.timeout}).post(t.Context(), "msg_1", time.Now(), nil)
+			if got.delivered || !strings.Contains(got.why, test.want) || strings.Contains(got.why, "hidden") || strings.Contains(got.why, "hook") {
+				t.Errorf("got %+v, want %s", got, test.want)
+			}
+		})
+	}
+	t.Run("trusted", func(t *testing.T) {
+		roots := x509.NewCertPool()
+		roots.AddCert(secure.Certificate())
+		got := to(t, secure.URL, Config{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).post(t.Context(), "msg_1", time.Now(), nil)
+		if got.why != "HTTP status 404" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// answering is the address of a server that answers everything with a text.
+func answering(t *testing.T, text string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write([]byte(text))
+			_ = c.Close()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	render := func(a *approvals.Approval) ([]byte, error) {
+		return json.Marshal(map[string]string{"arguments": a.Preview, "why": a.Why})
+	}
+	e := &Event{Kind: approvals.WasAsked, At: time.UnixMilli(1_700_000_000_123)}
+	text, err := body(e, &approvals.Approval{Preview: "<&>"}, render)
+	if want := `{"type":"approval.asked","timestamp":"2023-11-14T22:13:20.123Z","data":{"arguments":"\u003c\u0026\u003e","why":""}}`; err != nil || string(text) != want {
+		t.Errorf("got %s, %v", text, err)
+	}
+	long := strings.Repeat("x", maxBody)
+	if text, err = body(e, &approvals.Approval{Preview: long, Why: "it is far"}, render); err != nil || !strings.Contains(string(text), `{"arguments":"","why":"it is far"}`) {
+		t.Errorf("long arguments: %d bytes, %v", len(text), err)
+	}
+	if _, err = body(e, &approvals.Approval{Why: long}, render); !errors.Is(err, errBody) {
+		t.Errorf("more than fits: %v", err)
+	}
+}
+
+func TestBackoffGrowsAndEnds(t *testing.T) {
+	t.Parallel()
+	o := Options{}
+	o.setDefaults()
+	for attempts, most := range map[int]time.Duration{1: time.Second, 4: 8 * time.Second, 10: 512 * time.Second, 11: 10 * time.Minute, 99: 10 * time.Minute} {
+		for range 100 {
+			if got := o.backoff(attempts, 0); got <= 0 || got > most+time.Millisecond {
+				t.Errorf("after %d attempts: %v", attempts, got)
+			}
+		}
+	}
+	if got := o.backoff(1, 5*time.Minute); got != 5*time.Minute {
+		t.Errorf("the receiver's word: %v", got)
+	}
+	if got := o.backoff(1, time.Hour); got != 10*time.Minute {
+		t.Errorf("too long a word: %v", got)
+	}
+}

@@ -1,0 +1,68 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	secretPrefix = "whsec_"
+	leastSecret  = 24 // bytes; the standard's least
+	mostSecrets  = 10 // a request has a signature by each
+)
+
+// ParseSecrets reads secrets, one a line: whsec_ and base64, or anything else of at least 24
+// bytes as it is. Requests are signed with all of them, so that receivers can go from one to
+// the next. The error names lines and quotes nothing.
+func ParseSecrets(text []byte) (secrets [][]byte, err error) {
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		secret, err := parseSecret(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if secrets = append(secrets, secret); len(secrets) > mostSecrets {
+			return nil, fmt.Errorf("line %d: there are more than %d secrets", n, mostSecrets)
+		}
+	}
+	if len(secrets) == 0 {
+		return nil, errors.New("there is no secret")
+	}
+	return secrets, nil
+}
+
+func parseSecret(line string) ([]byte, error) {
+	secret := []byte(line)
+	if text, ok := strings.CutPrefix(line, secretPrefix); ok {
+		var err error
+		if secret, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "=")); err != nil {
+			return nil, errors.New("what follows whsec_ is not base64")
+		}
+	}
+	if len(secret) < leastSecret {
+		return nil, fmt.Errorf("the secret is too short; it must have at least %d bytes", leastSecret)
+	}
+	return secret, nil
+}
+
+// sign is the webhook-signature of a request: one by each secret, all of version 1.
+func sign(secrets [][]byte, id string, at time.Time, body []byte) string {
+	signatures := make([]string, len(secrets))
+	for i, secret := range secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
+		mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	return strings.Join(signatures, " ")
+}
