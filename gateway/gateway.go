@@ -30,7 +30,7 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads,
-// Shield, Approver, Describe, Services, Operators and Log are required.
+// Shield, Approver, Describe, Services, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config
 	Identifier Identifier
@@ -47,6 +47,7 @@ type Config struct {
 	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
 	Describe   Describe             // for people who are asked; nil: nothing is known
 	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
+	Leaving    func()               // told when calls are to finish, for what would else go on; nil: nobody
 	Operators  func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
 	Log        *slog.Logger         // nil: discard
 }
@@ -210,6 +211,9 @@ func (g *Gateway) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
 	g.deliberations.leave() // a person may take longer
+	if g.cfg.Leaving != nil {
+		g.cfg.Leaving()
+	}
 	if err := g.relay.Shutdown(ctx); err != nil {
 		g.cfg.Log.Warn("calls were cut off", "after", how.Timeout)
 	}

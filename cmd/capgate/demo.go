@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/policy/approvals"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -71,7 +73,9 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	if err != nil {
 		return err
 	}
-	p, err := build(&settings{cfg: cfg, manifests: map[string]*manifest.Manifest{demoManifest: m}}, std.err)
+	key := make([]byte, approvals.KeyBytes)
+	_, _ = rand.Read(key) // which does not fail
+	p, err := build(&settings{cfg: cfg, approvalKeys: [][]byte{key}, manifests: map[string]*manifest.Manifest{demoManifest: m}}, std.err)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func commands() []command {
 		{"register", "keep a backend known to a gateway", runRegister},
 		{"policy", "set, list, delete and explain rules on who may call what", runPolicy},
 		{"catalog", "show which tools there are, accept those that have changed", runCatalog},
+		{"approvals", "list and answer calls that a person has to approve", runApprovals},
 		{"version", "say which build this is", runVersion},
 	}
 }

@@ -32,6 +32,7 @@ type reloader struct {
 	loads   atomic.Pointer[loads]
 
 	started *config.Config // what needs a restart is as here
+	keys    [][]byte       // of approvals, too
 	current *settings      // in force
 	tried   prints         // of the newest files that were loaded, or were not as they are bad
 	seen    prints         // of what differed at the last look; nil: nothing
@@ -41,7 +42,7 @@ func newReloader(p *process, s *settings) *reloader {
 	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
-		started: s.cfg, current: s, tried: s.files,
+		started: s.cfg, keys: s.approvalKeys, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -118,6 +119,9 @@ func (r *reloader) load(because string) {
 		return
 	}
 	restart := needsRestart(r.started, cfg)
+	if cfg.Approvals == r.started.Approvals && !sameKeys(s.approvalKeys, r.keys) {
+		restart = append(restart, "approvals.key_file")
+	}
 	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
@@ -168,6 +172,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"redis", started.Redis != next.Redis},
 		{"replicas", started.Replicas != next.Replicas},
 		{"policies", started.Policies != next.Policies},
+		{"approvals", started.Approvals != next.Approvals},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -17,6 +18,8 @@ type settings struct {
 	server   *tls.Config                       // of the public port; nil: cleartext
 	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS
 	files    prints                            // of all these files
+
+	approvalKeys [][]byte // of approvals.key_file
 
 	manifests map[string]*manifest.Manifest // of the fleets that have one, by file
 }
@@ -58,6 +61,11 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	s.server = server
 	if s.store, err = storeConfig(cfg.Redis, files); err != nil {
 		problems = append(problems, err)
+	}
+	if file := cfg.Approvals.KeyFile; file != "" {
+		if s.approvalKeys, err = readKeys(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("approvals.key_file: %w", err))
+		}
 	}
 	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server

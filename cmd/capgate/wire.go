@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/approving"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
@@ -23,6 +24,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/policy/shield"
 	"github.com/capgate/capgate/router"
@@ -48,6 +50,8 @@ type process struct {
 	discovery *catalog.Discoverer
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
+	approvals *approvals.Keeper
+	approving *approving.Service
 	shields   *shield.Shields
 	limits    *router.Limits
 	gateway   *gateway.Gateway
@@ -92,7 +96,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.routing, p.firstLook = router.New(table), newFirstLook()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics)); err != nil {
+	if err = errors.Join(p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics)); err != nil {
 		return p, err
 	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
@@ -120,6 +124,9 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
 		Operators:  operators,
+		Approver:   p.approvals,
+		Services:   p.approving.Register,
+		Leaving:    p.approving.Leave,
 		Log:        p.log,
 	})
 	return err
@@ -174,6 +181,7 @@ func (p *process) run(ctx context.Context) error {
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	watchers.Go(func() { p.discovery.Run(ctx) })
+	watchers.Go(func() { p.approvals.Run(probing) })
 	watchers.Go(func() { p.keepRecent(probing) })
 	p.warm(ctx)
 	p.firstLook.wait(ctx)

@@ -51,6 +51,9 @@ func (c *conditional) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
+// Unwrap is for http.ResponseController.
+func (c *conditional) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
 // has compares weakly: the same text is the same answer.
 func (c *conditional) has(etag string) bool {
 	if etag == "" {

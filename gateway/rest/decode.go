@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -43,6 +46,21 @@ func decodeInvoke(data []byte, capability string, req *capgatepb.InvokeRequest) 
 	}
 	if id != "" && id != capability {
 		return errors.New("capability_id in the body is not the capability in the path")
+	}
+	return nil
+}
+
+// decodeMessage reads a message that holds nothing whose text matters. No body is an empty
+// message.
+func decodeMessage(data []byte, m proto.Message) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	if err := checkJSON(data); err != nil {
+		return err
+	}
+	if err := protojson.Unmarshal(data, m); err != nil {
+		return fmt.Errorf("the body is not what is wanted: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@
 //	marshaler.go grpc-gateway's view of decode, and message → JSON response
 //	server.go    the RPC behind the routes: one call to a capability
 //	problem.go   every error, as problem+json (RFC 9457)
+//	events.go    server-sent events of approvals; feed.go has those of callers
 //	allow.go     which methods a path has
 //
 // Arguments, configuration and results are never decoded and encoded again: their JSON

@@ -17,6 +17,12 @@ func (c inside) Invoke(ctx context.Context, method string, args, reply any, opts
 	return c.ClientConnInterface.Invoke(withMetadata(ctx, out), method, args, reply, opts...)
 }
 
+// NewStream implements grpc.ClientConnInterface.
+func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	out, _ := metadata.FromOutgoingContext(ctx)
+	return c.ClientConnInterface.NewStream(withMetadata(ctx, out), desc, method, opts...)
+}
+
 // withMetadata sends on the metadata that grpc-gateway made out of the request's
 // headers, less what it adds of its own accord.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {

@@ -50,11 +50,15 @@ func decode(b *body, v any) *refusal {
 	case err != nil:
 		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
 	}
-	req, ok := v.(*capgatepb.InvokeRequest)
-	if !ok {
+	switch v := v.(type) {
+	case *capgatepb.InvokeRequest:
+		err = decodeInvoke(data, b.capability, v)
+	case proto.Message:
+		err = decodeMessage(data, v)
+	default:
 		return &refusal{code: codes.Internal, detail: fmt.Sprintf("no JSON form of %T", v)}
 	}
-	if err := decodeInvoke(data, b.capability, req); err != nil {
+	if err != nil {
 		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
 	}
 	return nil

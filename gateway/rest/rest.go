@@ -56,7 +56,7 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux, capgatepb.NewCatalogClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
 	}
-	return h, nil
+	return h, h.routeApprovals(conn)
 }
 
 // ServeHTTP answers one request.

@@ -24,6 +24,7 @@ type Config struct {
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
 	Registration Registration // registration: what backends that register themselves may do
 	Policies     Policies     // policies: rules on who may call what
+	Approvals    Approvals    // approvals: calls that people are asked about
 	Shields      []Shield     // shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
 	Shield       string       // shield: name of the one for all fleets that name none; default none
 }
@@ -74,6 +75,14 @@ type Shield struct {
 	Timeout   time.Duration // timeout: of one question, 1ms to 30s; default 500ms
 	OnFailure call.Verdict  // on_failure: allow, ask or block, what becomes of a call while it does not answer; an answer that cannot be understood is never allow; default block
 	Cache     int           // cache: verdicts kept until they expire, 0 to 1000000; 0: none; default 10000
+}
+
+// Approvals are calls that people are asked about. It should be the same for all replicas.
+type Approvals struct {
+	TTL        time.Duration // ttl: how long there is to answer, and then to make the call, 1s to 24h; default 10m
+	SessionTTL time.Duration // session_ttl: how long an answer for a session holds, 1s to 720h; default 1h
+	KeyFile    string        // key_file: keys that encrypt arguments in Redis, AES-256, in base64 or hex, one a line: the first encrypts, all decrypt; default none, so that only a preview is kept whose secrets are masked
+	MaxPending int           // max_pending: approvals of a tenant that wait, for an answer or their call, 1 to 100000; default 10000
 }
 
 // DNS is how the names of dns:///… backends are looked up.
@@ -230,6 +239,7 @@ func Default() *Config {
 		DNS:          DNS{Resolve: 5 * time.Second},
 		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
+		Approvals:    Approvals{TTL: 10 * time.Minute, SessionTTL: time.Hour, MaxPending: 10_000},
 	}
 }
 

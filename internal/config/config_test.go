@@ -28,6 +28,7 @@ drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
+approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
 log: {level: debug, format: text}
 fleets:
   - capability: weather
@@ -76,7 +77,8 @@ fleets:
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
 		},
-		Policies: config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
+		Policies:  config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
+		Approvals: config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -164,7 +166,7 @@ func TestParseErrors(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, dns, domains, drain, fleets, `}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{

@@ -62,6 +62,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"dns":          p.dns,
 		"registration": p.registration,
 		"policies":     p.policies,
+		"approvals":    p.approvals,
 		"shields":      p.List(p.shield),
 		"shield":       p.shieldName(&c.Shield),
 	})

@@ -43,6 +43,7 @@ type Options struct {
 	Policy   policy.Options  // default Source: every fleet allows every tool
 
 	Approver gateway.Approver   // default nobody
+	Leaving  func()             // as gateway.Config's; default nobody
 	Services func(*grpc.Server) // of the public port, that the gateway does not have by itself; default none
 }
 
@@ -150,6 +151,7 @@ func (g *Gateway) build(o Options) error {
 		Decider:    decider,
 		Approver:   o.Approver,
 		Services:   o.Services,
+		Leaving:    o.Leaving,
 		Router:     routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, g.accessLog),

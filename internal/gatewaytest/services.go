@@ -17,7 +17,7 @@ import (
 // Services are an operators' port that has nothing but some services.
 type Services struct {
 	Conn *grpc.ClientConn
-	url  string
+	URL  string
 }
 
 // ServeOperators serves them until the test ends.
@@ -38,14 +38,14 @@ func ServeOperators(t testing.TB, all ...operators.Service) *Services {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return &Services{conn, web.URL}
+	return &Services{Conn: conn, URL: web.URL}
 }
 
 // Ask makes a request of JSON, and answers with status and body. header are names and
 // values in turn.
 func (s *Services) Ask(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ type Metrics struct {
 	shields   atomic.Pointer[func() []Shield]
 	affinity  *affinityCollector
 	policy    *policyCollector
+	approvals *approvalsCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -55,7 +56,7 @@ type Metrics struct {
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
-	m.affinity, m.policy = newAffinityCollector(), newPolicyCollector(m.cells)
+	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
 	m.unknown = newCapabilityMetrics("", m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
@@ -63,6 +64,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		reg.Register(newCollector(m)),
 		reg.Register(m.affinity),
 		reg.Register(m.policy),
+		reg.Register(m.approvals),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

@@ -126,6 +126,8 @@ const (
 	WasUsed     Kind = "used"
 	WasReleased Kind = "released"
 	WasExpired  Kind = "expired"
+	// Began tells of no approval but where the events that follow begin.
+	Began Kind = "began"
 	// WasMissed tells of no approval: events after the one where the reader was are gone.
 	WasMissed Kind = "missed"
 )

@@ -1,6 +1,7 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"strings"
@@ -14,8 +15,9 @@ const eventsPage = 100
 
 // Events hands all that happens to a tenant's approvals to f, in its order, until ctx ends
 // or f fails, and returns that error. It begins after the event with an id, with "" at
-// what is to come, and with "0" at the oldest that is kept, about 10,000. Where events
-// are gone that f should have had, it begins with one of kind WasMissed.
+// what is to come, and with "0" at the oldest that is kept, about 10,000. First of all it
+// says where, by an event of kind Began. Where events are gone that f should have had, one
+// of kind WasMissed comes next.
 //
 // While the store is away it waits. Other errors are ErrBusy, and a *call.Refusal for what
 // is no event's id.
@@ -28,10 +30,17 @@ func (k *Keeper) Events(ctx context.Context, tenant, after string, f func(Event)
 		return ErrBusy
 	}
 	defer remove()
-	for {
+	for began := false; ; {
+		begin := after
 		events, last, err := k.store.Events(ctx, tenant, after, eventsPage)
 		if err == nil {
 			after = last
+		}
+		if err == nil && !began {
+			began = true
+			if err := f(Event{ID: cmp.Or(begin, last), Kind: Began}); err != nil {
+				return err
+			}
 		}
 		for i := range events {
 			e := &events[i]

@@ -129,6 +129,9 @@ func TestEventsGoOn(t *testing.T) {
 		enough := errors.New("enough")
 		var got []string
 		err := k.Events(t.Context(), "acme", "1-0", func(e approvals.Event) error {
+			if e.Kind == approvals.Began {
+				return nil
+			}
 			if got = append(got, e.ID); len(got) == 2 {
 				return enough
 			}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os/user"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const approvalsUsage = `Usage: capgate approvals list [flags]
+       capgate approvals show ID [flags]
+       capgate approvals approve ID [flags]
+       capgate approvals deny ID [flags]
+       capgate approvals watch [flags]
+
+Calls that may only run with a person's consent, and that person's answers. A call that is
+approved runs once, when its caller makes it again with the approval's ID. watch prints a
+line for whatever happens until Ctrl-C, and connects again when the gateway was away.
+
+An answer holds for the call, or with --remember session for calls of the tool in the
+call's session, or with --remember always for those of its user and agent, as a rule.
+
+Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
+be reached.
+
+Flags:
+`
+
+// anyState is what list takes for no filter; without a word it lists what can be answered.
+const anyState = "all"
+
+// approvalsCommand is capgate approvals, as the command line describes it.
+type approvalsCommand struct {
+	filter                *capgatepb.ListApprovalsRequest
+	id                    string
+	by, comment, remember string
+	old                   bool
+	client                capgatepb.ApprovalsClient
+	out, err              io.Writer
+}
+
+func runApprovals(ctx context.Context, args []string, std stdio) int {
+	c := approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, out: std.out, err: std.err}
+	fs := flag.NewFlagSet("approvals", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // errors are printed below, once
+	admin := addAdmin(fs)
+	c.addFlags(fs)
+	rest, err := parseFlags(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(std.out, approvalsUsage)
+		fs.SetOutput(std.out)
+		fs.PrintDefaults()
+		return 0
+	}
+	run, wrong := c.verb(rest)
+	if err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	conn, err := dialOperators(*admin, "capgate-approvals")
+	if err != nil {
+		return wrongLine(fs, err, std)
+	}
+	defer func() { _ = conn.Close() }()
+	c.client = capgatepb.NewApprovalsClient(conn)
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(std.err, "capgate approvals: %s\n", describeStatus(err))
+		if away(err) {
+			return exitTransport
+		}
+		return exitRefused
+	}
+	return 0
+}
+
+// away says whether a later try may do.
+func away(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+}
+
+func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
+	f := c.filter
+	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default \"default\"")
+	fs.StringVar(&f.State, "state", "pending", "list those in this `state`: pending, approved, denied, expired, used, or all")
+	fs.StringVar(&f.User, "user", "", "list and watch the calls of the user with this `name`")
+	fs.StringVar(&f.Agent, "agent", "", "those of the agent with this `name`")
+	fs.StringVar(&f.Capability, "capability", "", "those of the capability with this `id`")
+	fs.StringVar(&f.Tool, "tool", "", "those of the tool with this `name`")
+	fs.StringVar(&c.comment, "comment", "", "`text` to be kept with the answer")
+	fs.StringVar(&c.remember, "remember", "call", "for which calls the answer `holds`: call, session or always")
+	fs.StringVar(&c.by, "by", login(), "`name` of who answers, to be kept with it; nobody checks it")
+	fs.BoolVar(&c.old, "old", false, "watch: begin with what happened before, as far as it is kept")
+}
+
+// login is the name by which the operating system knows who runs this.
+func login() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// verb takes the words of the command line.
+func (c *approvalsCommand) verb(words []string) (run func(context.Context) error, err error) {
+	const verbs = "list, show, approve, deny or watch"
+	if len(words) == 0 {
+		return nil, errors.New("want " + verbs)
+	}
+	verb, words := words[0], words[1:]
+	wants, run := map[string]int{"show": 1, "approve": 1, "deny": 1}[verb], map[string]func(context.Context) error{
+		"list": soon(c.list), "show": soon(c.show), "approve": soon(c.approve), "deny": soon(c.deny), "watch": c.watch,
+	}[verb]
+	switch {
+	case run == nil:
+		return nil, fmt.Errorf("%q is not known; want %s", verb, verbs)
+	case len(words) != wants:
+		return nil, fmt.Errorf("%s wants %s, not %d", verb, count(wants, "word"), len(words))
+	}
+	if wants > 0 {
+		c.id = words[0]
+	}
+	if c.filter.GetState() == anyState {
+		c.filter.State = ""
+	}
+	return run, nil
+}
+
+// soon bounds what a verb asks.
+func soon(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		return run(ctx)
+	}
+}
+
+// list prints every approval that the filter takes.
+func (c *approvalsCommand) list(ctx context.Context) error {
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tASKED\tEXPIRES")
+	c.filter.PageSize = 100
+	for {
+		page, err := c.client.ListApprovals(ctx, c.filter)
+		if err != nil {
+			return err
+		}
+		for _, a := range page.GetApprovals() {
+			fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()), word(a.GetCapability()), word(a.GetTool()),
+				when(a.GetCreateTime()), when(a.GetExpireTime())}, "\t"))
+		}
+		if c.filter.PageToken = page.GetNextPageToken(); c.filter.GetPageToken() == "" {
+			return table.Flush()
+		}
+	}
+}
+
+// show prints all that there is to judge by.
+func (c *approvalsCommand) show(ctx context.Context) error {
+	r, err := c.client.GetApproval(ctx, &capgatepb.GetApprovalRequest{Tenant: c.filter.GetTenant(), ApprovalId: c.id})
+	if err != nil {
+		return err
+	}
+	a := r.GetApproval()
+	fmt.Fprintf(c.out, "%s: %s\n\n", a.GetId(), a.GetState())
+	for _, line := range [][2]string{
+		{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"which says", a.GetDescription()},
+		{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())}, {"session", a.GetSession()},
+		{"asked by", a.GetLevel()}, {"because", a.GetWhy()}, {"request id", a.GetRequestId()},
+		{"asked", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(c.out, "%-11s %s\n", line[0], lines(line[1], 12))
+		}
+	}
+	args := "  cannot be shown: they are encrypted with a key that the gateway does not have"
+	if a.GetArguments() != "" {
+		args = "  " + lines(a.GetArguments(), 2)
+	}
+	fmt.Fprintf(c.out, "\narguments:\n%s\n", args)
+	return nil
+}
+
+func (c *approvalsCommand) approve(ctx context.Context) error {
+	r, err := c.client.Approve(ctx, &capgatepb.ApproveRequest{
+		Tenant: c.filter.GetTenant(), ApprovalId: c.id, By: c.by, Comment: c.comment, Remember: c.remember,
+	})
+	if err == nil {
+		a := r.GetApproval()
+		fmt.Fprintf(c.out, "approved until %s: %s%s\n", when(a.GetExpireTime()), callOf(a), holds(a))
+	}
+	return err
+}
+
+func (c *approvalsCommand) deny(ctx context.Context) error {
+	r, err := c.client.Deny(ctx, &capgatepb.DenyRequest{
+		Tenant: c.filter.GetTenant(), ApprovalId: c.id, By: c.by, Comment: c.comment, Remember: c.remember,
+	})
+	if err == nil {
+		fmt.Fprintf(c.out, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
+	}
+	return err
+}
+
+// callOf says in words what an approval is for.
+func callOf(a *capgatepb.Approval) string {
+	text := word(a.GetTool()) + " of " + word(a.GetCapability())
+	for _, who := range []struct{ what, name string }{{" by user ", a.GetUser()}, {" by agent ", a.GetAgent()}} {
+		if who.name != "" {
+			text += who.what + word(who.name)
+		}
+	}
+	return text
+}
+
+// holds says for what else an answer holds.
+func holds(a *capgatepb.Approval) string {
+	switch a.GetRemember() {
+	case "session":
+		return "; so are calls of the tool in its session"
+	case "always":
+		return "; so are all calls of the tool by this user and agent, by a rule"
+	}
+	return ""
+}
+
+func answerOf(a *capgatepb.Approval) string {
+	if a.GetAnswerTime() == nil {
+		return ""
+	}
+	text := when(a.GetAnswerTime()) + " by " + word(a.GetAnsweredBy()) + ", for the " + a.GetRemember()
+	if a.GetRemember() == "always" {
+		text = strings.TrimSuffix(text, "the always") + "good"
+	}
+	if a.GetComment() != "" {
+		text += ": " + a.GetComment()
+	}
+	return text
+}
+
+func when(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return "-"
+	}
+	return t.AsTime().Format(time.RFC3339)
+}
+
+// word is a name that a caller chose, on one line, so that it cannot do anything to a
+// terminal nor look like more than it is; "-" for none.
+func word(s string) string { return orDash(strings.Join(strings.Fields(visible(s)), " ")) }
+
+// lines is a text that others wrote, in which every further line is indented.
+func lines(s string, indent int) string {
+	return strings.ReplaceAll(visible(s), "\n", "\n"+strings.Repeat(" ", indent))
+}
+
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

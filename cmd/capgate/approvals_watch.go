@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// watchAgain is how long watch waits before it connects again.
+const watchAgain = time.Second
+
+// watch prints what happens until ctx ends. When the gateway goes away it goes on where
+// it was.
+func (c *approvalsCommand) watch(ctx context.Context) error {
+	req := &capgatepb.WatchApprovalsRequest{Tenant: c.filter.GetTenant()}
+	if c.old {
+		req.LastEventId = "0"
+	}
+	began, told := false, false // told: that the gateway is away
+	for {
+		err := c.follow(ctx, req, func() {
+			if told {
+				fmt.Fprintln(c.err, "capgate approvals: connected again")
+			}
+			began, told = true, false
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !away(err) || !began:
+			return err
+		case !told:
+			fmt.Fprintf(c.err, "capgate approvals: %s; connecting again\n", describeStatus(err))
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchAgain):
+		}
+	}
+}
+
+// follow prints what happens after an event, until the gateway ends it.
+func (c *approvalsCommand) follow(ctx context.Context, req *capgatepb.WatchApprovalsRequest, began func()) error {
+	stream, err := c.client.WatchApprovals(ctx, req)
+	if err != nil {
+		return err
+	}
+	for {
+		e, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if e.GetId() != "" {
+			req.LastEventId = e.GetId()
+		}
+		switch a := e.GetApproval(); {
+		case e.GetEvent() == "began":
+			began()
+		case a == nil: // missed
+			fmt.Fprintf(c.out, "%-8s  what happened before is forgotten; list shows what there is\n", e.GetEvent())
+		case c.wants(a):
+			fmt.Fprintf(c.out, "%-8s  %s  %s%s\n", e.GetEvent(), a.GetId(), callOf(a), answered(e))
+		}
+	}
+}
+
+func (c *approvalsCommand) wants(a *capgatepb.Approval) bool {
+	f := c.filter
+	for _, w := range [][2]string{
+		{f.GetUser(), a.GetUser()}, {f.GetAgent(), a.GetAgent()}, {f.GetCapability(), a.GetCapability()}, {f.GetTool(), a.GetTool()},
+	} {
+		if w[0] != "" && w[0] != w[1] {
+			return false
+		}
+	}
+	return true
+}
+
+// answered says who has answered, of an answer.
+func answered(e *capgatepb.WatchApprovalsResponse) string {
+	a := e.GetApproval()
+	if e.GetEvent() != "approved" && e.GetEvent() != "denied" || a.GetAnsweredBy() == "" {
+		return ""
+	}
+	text := "; says " + word(a.GetAnsweredBy())
+	if a.GetComment() != "" {
+		text += ": " + word(a.GetComment())
+	}
+	return text
+}

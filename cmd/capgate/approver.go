@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/approving"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// newApprovals makes what asks people, and where they answer.
+func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error) {
+	cfg := s.cfg.Approvals
+	o := approvals.Options{Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, Most: cfg.MaxPending}
+	if p.rules != nil {
+		o.Rules = toldRules{p.rules, p.decider}
+	}
+	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
+		return err
+	}
+	p.approving = approving.New(approving.Config{Keeper: p.approvals, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log})
+	metrics.WatchApprovals(func() observe.Approvals {
+		s := p.approvals.Stats()
+		return observe.Approvals{
+			Events: map[string]int64{
+				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used, "released": s.Released, "expired": s.Expired,
+			},
+			Refused: s.Refused, Waiting: s.Waiting,
+		}
+	})
+	return nil
+}
+
+// toldRules are rules of which this replica's decisions know at once.
+type toldRules struct {
+	approvals.Rules
+	decider *policy.Decider
+}
+
+func (r toldRules) Set(ctx context.Context, rule policy.Rule) error {
+	err := r.Rules.Set(ctx, rule)
+	r.decider.Changed(policy.Change{Tenant: rule.Tenant, Name: rule.Name}) // also where it is not known whether it was set
+	return err
+}
+
+// readKeys reads a file of keys for approvals, one a line. The error quotes none.
+func readKeys(file string, files prints) (keys [][]byte, err error) {
+	data, err := files.read(file)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		key := decodeKey(line)
+		if len(key) != approvals.KeyBytes {
+			return nil, fmt.Errorf("%s:%d: is no key; it must be %d bytes in base64 or hex, as openssl rand -base64 %[3]d prints them", file, n, approvals.KeyBytes)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("%s has no key", file)
+	}
+	return keys, nil
+}
+
+// decodeKey is nil for what is neither base64 nor hex.
+func decodeKey(text string) []byte {
+	if key, err := hex.DecodeString(text); err == nil && len(key) == approvals.KeyBytes {
+		return key
+	}
+	text = strings.TrimRight(text, "=")
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if key, err := enc.DecodeString(text); err == nil {
+			return key
+		}
+	}
+	return nil
+}
+
+func sameKeys(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReadKeys: keys in any spelling; what is none is told by its line and not shown.
+func TestReadKeys(t *testing.T) {
+	t.Parallel()
+	key := []byte("0123456789abcdef0123456789abcde\xff")
+	for name, test := range map[string]struct {
+		text string
+		keys int
+		err  string // the end of it
+	}{
+		"base64":      {base64.StdEncoding.EncodeToString(key) + "\n", 1, ""},
+		"no padding":  {base64.RawStdEncoding.EncodeToString(key), 1, ""},
+		"for URLs":    {base64.URLEncoding.EncodeToString(key), 1, ""},
+		"hex":         {hex.EncodeToString(key) + "\r\n\n", 1, ""},
+		"several":     {hex.EncodeToString(key) + "\n\n" + base64.StdEncoding.EncodeToString(key), 2, ""},
+		"too short":   {hex.EncodeToString(key) + "\n" + hex.EncodeToString(key[:31]), 0, ":2: is no key"},
+		"too long":    {base64.StdEncoding.EncodeToString(append(key, 1)), 0, ":1: is no key"},
+		"a word":      {"\n\nhunter2", 0, ":3: is no key"},
+		"nothing":     {" \n", 0, " has no key"},
+		"no UTF-8":    {"\xff\xfe", 0, ":1: is no key"},
+		"not there":   {"", 0, ": cannot be read"},
+		"several bad": {"hunter2\nhunter3", 0, ":1: is no key"},
+	} {
+		file, files := filepath.Join(t.TempDir(), "keys"), prints{}
+		if name != "not there" {
+			must(t, os.WriteFile(file, []byte(test.text), 0o600))
+		}
+		keys, err := readKeys(file, files)
+		if len(keys) != test.keys || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), file+test.err) {
+			t.Errorf("%s: %d keys, %v", name, len(keys), err)
+		}
+		for _, k := range keys {
+			if string(k) != string(key) {
+				t.Errorf("%s: another key", name)
+			}
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, read := files[file]; !read {
+			t.Errorf("%s: is not watched", name)
+		}
+	}
+}

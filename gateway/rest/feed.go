@@ -1,0 +1,48 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// routeApprovals adds what callers may ask of approvals.
+func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
+	client := capgatepb.NewApprovalsClient(inside{conn})
+	if err := capgatepb.RegisterApprovalsHandlerClient(context.Background(), h.mux, client); err != nil {
+		return fmt.Errorf("register the routes of capgate.v1.Approvals: %w", err)
+	}
+	events := NewEvents(feedOf(client), EventsConfig{HTTPStatus: h.status})
+	// What comes later goes before /v1/approvals/{id}.
+	return h.mux.HandlePath(http.MethodGet, EventsPath, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Approvals_WatchApprovals_FullMethodName)
+		if err != nil {
+			WriteProblem(w, r, err, h.status)
+			return
+		}
+		events.Serve(w, r.WithContext(ctx), params)
+	})
+}
+
+// feedOf is what a client is told.
+func feedOf(client capgatepb.ApprovalsClient) Feed {
+	return func(ctx context.Context, req *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error {
+		stream, err := client.WatchApprovals(ctx, req)
+		for err == nil {
+			var event *capgatepb.WatchApprovalsResponse
+			if event, err = stream.Recv(); err == nil {
+				err = tell(event)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		return err
+	}
+}
