@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // blockingShield blocks everything.
@@ -42,11 +46,26 @@ func TestReloadShields(t *testing.T) {
 	shield := "shield: main\nshields: [{name: main, address: '" + serveShield(t) + "'}]"
 	var files configMap
 	files.put(t, map[string]string{"capgate.yaml": configOf(shield, backend)})
-	_, _, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	_, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	client := dial(t, public)
+	invoke := func() string {
+		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		for _, detail := range status.Convert(err).Details() {
+			if info, ok := detail.(*errdetails.ErrorInfo); ok {
+				return info.GetReason()
+			}
+		}
+		return status.Code(err).String()
+	}
 	metrics := "http://" + admin + "/metrics"
 	waitPage(t, metrics, `capgate_shield_verdicts_total{cached="false",decision="block",shield="main"} 0`)
 	waitPage(t, metrics, `capgate_shield_failures_total{kind="absent",shield="main"} 0`)
 	waitPage(t, metrics, `capgate_shield_duration_seconds_count{shield="main"} 0`)
+
+	if got := invoke(); got != "SHIELD_BLOCKED" {
+		t.Error(got)
+	}
+	waitPage(t, metrics, `capgate_shield_verdicts_total{cached="false",decision="block",shield="main"} 1`)
 
 	files.put(t, map[string]string{"capgate.yaml": configOf("shield: other", backend)})
 	waitPage(t, "http://"+admin+"/readyz", `there is no shield`)
@@ -54,8 +73,19 @@ func TestReloadShields(t *testing.T) {
 
 	files.put(t, map[string]string{"capgate.yaml": configOf("shield: other\nshields: [{name: other, url: 'http://127.0.0.1:1/evaluate'}]", backend)})
 	waitPage(t, metrics, `shield="other"`)
+	if got := invoke(); got != "SHIELD_UNAVAILABLE" {
+		t.Error(got)
+	}
 
 	files.put(t, map[string]string{"capgate.yaml": configOf("shield: tls\nshields: [{name: tls, address: 'h:1', tls: {ca_file: "+files.file("nowhere.crt")+"}}]", backend)})
 	waitPage(t, "http://"+admin+"/readyz", `shield tls: tls.ca_file: `)
 	waitPage(t, metrics, `shield="other"`)
+
+	files.put(t, map[string]string{"capgate.yaml": configOf("", backend)})
+	for page := ""; strings.Contains(page, `shield="other"`) || page == ""; {
+		page = waitPage(t, metrics, "capgate_build_info")
+	}
+	if got := invoke(); got != "OK" {
+		t.Error(got)
+	}
 }

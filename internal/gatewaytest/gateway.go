@@ -44,6 +44,7 @@ type Options struct {
 
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
+	Shield   gateway.Shield     // default none
 	Services func(*grpc.Server) // of the public port, that the gateway does not have by itself; default none
 }
 
@@ -150,6 +151,7 @@ func (g *Gateway) build(o Options) error {
 		Identifier: gateway.Single{},
 		Decider:    decider,
 		Approver:   o.Approver,
+		Shield:     o.Shield,
 		Services:   o.Services,
 		Leaving:    o.Leaving,
 		Router:     routing,

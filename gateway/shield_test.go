@@ -1,0 +1,189 @@
+package gateway_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
+	"github.com/capgate/capgate/policy/shield"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// shielding is a Shield that says of a call what its arguments name.
+type shielding struct {
+	openparallaxv1.UnimplementedShieldServiceServer
+	*shield.Shields
+	stop func()
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.String())
+	s.mu.Unlock()
+	v := &openparallaxv1.Verdict{Reasoning: "it looks odd", ExpiresAt: time.Now().Add(time.Hour).Unix()}
+	for name, number := range openparallaxv1.VerdictDecision_value {
+		if strings.Contains(r.GetToolArgsJson(), name) {
+			v.Decision = openparallaxv1.VerdictDecision(number)
+		}
+	}
+	return &openparallaxv1.EvaluateResponse{Verdict: v}, nil
+}
+
+// Judge lets no goroutine of a connection that it makes pass for the gateway's.
+func (s *shielding) Judge(ctx context.Context, c *call.Call, args []byte) (shield.Answer, *call.Refusal) {
+	outside()
+	return s.Shields.Judge(ctx, c, args)
+}
+
+func (s *shielding) questions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// behindShield is a front whose fleet has a policy, and a Shield.
+func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shielding{Shields: shield.New(shield.Options{})}
+	server := grpc.NewServer()
+	openparallaxv1.RegisterShieldServiceServer(server, s)
+	go func() { _ = server.Serve(ln) }()
+	s.stop = server.Stop
+	t.Cleanup(s.stop)
+	t.Cleanup(s.Close)
+	config := shield.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
+	if err := s.Replace([]shield.Config{config}, map[string]string{"caps": "main"}); err != nil {
+		t.Fatal(err)
+	}
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, call.Doc)
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Author{"caps": {Fleet: fleet}})
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:   []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{f.backend.Addr}}},
+		Policy:   policy.Options{Source: tools, Patience: gatewaytest.Patience},
+		Approver: d, Shield: s,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, call.Doc)
+	return f, s
+}
+
+// TestTheStricterOfPolicyAndShield counts, and what is blocked reaches no backend.
+func TestTheStricterOfPolicyAndShield(t *testing.T) {
+	t.Parallel()
+	for _, own := range []call.Verdict{call.Allow, call.Ask} {
+		t.Run(own.String(), func(t *testing.T) {
+			t.Parallel()
+			d := openDesk(t)
+			f, s := behindShield(t, d, own)
+			invoke := func(says string, opts ...grpc.CallOption) error {
+				r := request(gatewaytest.Echo, `{"say":"`+says+`"}`)
+				r.ConfigJson = []byte(`{"password":"hunter2"}`)
+				_, err := f.client.Invoke(with(t.Context(), "x-user-id", "ann"), r, opts...)
+				return err
+			}
+			for range 2 { // the second time from memory
+				if err := invoke("ALLOW", grpc.UseCompressor(gzip.Name)); own == call.Allow && err != nil {
+					t.Error(err)
+				} else if own == call.Ask {
+					wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+				}
+				wants(t, invoke("ESCALATE"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+				err := invoke("BLOCK")
+				wants(t, err, codes.PermissionDenied, "SHIELD_BLOCKED")
+				if strings.Contains(err.Error(), "odd") {
+					t.Errorf("the caller is told what is for approvers: %v", err)
+				}
+			}
+			if n, want := len(f.capability.Seen()), map[call.Verdict]int{call.Allow: 2, call.Ask: 0}[own]; n != want {
+				t.Errorf("%d calls at the backend, want %d", n, want)
+			}
+			asked := s.questions()
+			if len(asked) != 3 || strings.Contains(strings.Join(asked, ""), "hunter2") || strings.Contains(strings.Join(asked, ""), "ann") {
+				t.Errorf("Shield was asked %q", asked)
+			}
+			if own == call.Allow {
+				if a := d.next(t, approvals.WasAsked); a.Why != "it looks odd" || a.Level != "shield" {
+					t.Errorf("a person is asked because %q, by %q", a.Why, a.Level)
+				}
+			}
+		})
+	}
+}
+
+// TestAnEscalatedCallRunsOnceApproved, although Shield says the same of it again.
+func TestAnEscalatedCallRunsOnceApproved(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	f, _ := behindShield(t, d, call.Allow)
+	req := request(gatewaytest.Echo, `{"say":"ESCALATE"}`)
+	_, err := f.client.Invoke(with(t.Context()), req)
+	id := wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED").GetMetadata()["approval"]
+	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client.Invoke(with(t.Context(), "x-approval-id", id), req); err != nil {
+		t.Error(err)
+	}
+	_, err = f.client.Invoke(with(t.Context(), "x-approval-id", id), req)
+	wants(t, err, codes.PermissionDenied, "APPROVAL_USED")
+}
+
+// TestShieldIsNotAsked about what is blocked anyway, and what it cannot judge does not run.
+func TestShieldIsNotAsked(t *testing.T) {
+	t.Parallel()
+	f, s := behindShield(t, openDesk(t), call.Block)
+	_, err := f.client.Invoke(with(t.Context()), request(gatewaytest.Echo, `{"say":"ALLOW"}`))
+	wants(t, err, codes.PermissionDenied, "TOOL_BLOCKED")
+	other, o := behindShield(t, openDesk(t), call.Allow)
+	err = other.conn.Invoke(t.Context(), "/test.Other/Do", request(gatewaytest.Echo, `{"say":"ALLOW"}`), request("", ""))
+	wants(t, err, codes.PermissionDenied, "SHIELD_BLOCKED")
+	for name, args := range map[string]string{"no JSON": "ALLOW", "twice": `{"say":"BLOCK","say":"ALLOW"}`} {
+		_, err = other.client.Invoke(with(t.Context()), request(gatewaytest.Echo, args))
+		if wants(t, err, codes.InvalidArgument, "ARGUMENTS_INVALID"); strings.Contains(status.Convert(err).Message(), "ALLOW") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(s.questions()) + len(o.questions()) + len(f.capability.Seen()) + len(other.capability.Seen()); n != 0 {
+		t.Errorf("%d questions and calls", n)
+	}
+}
+
+// TestShieldIsDown: calls are refused, and told when to come again.
+func TestShieldIsDown(t *testing.T) {
+	t.Parallel()
+	f, s := behindShield(t, openDesk(t), call.Allow)
+	s.stop()
+	_, err := f.client.Invoke(with(t.Context()), request(gatewaytest.Echo, `{"say":"ALLOW"}`))
+	wants(t, err, codes.Unavailable, "SHIELD_UNAVAILABLE")
+	retry := false
+	for _, detail := range status.Convert(err).Details() {
+		_, is := detail.(*errdetails.RetryInfo)
+		retry = retry || is
+	}
+	if !retry || len(f.capability.Seen()) != 0 {
+		t.Errorf("%v, %d calls at the backend", status.Convert(err).Details(), len(f.capability.Seen()))
+	}
+}
