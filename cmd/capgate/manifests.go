@@ -173,7 +173,7 @@ func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 // authorOf is what a fleet and its manifest say of its tools.
 func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Author {
 	return catalog.Author{
-		Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,
+		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,
 		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout, Credentials: credentialsOf(f, m),
 	}
 }

@@ -125,7 +125,8 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Redis:      redisState(p.store),
 		Operators:  operators,
 		Approver:   p.approvals,
-		Services:   p.approving.Register,
+		Describe:   p.describe,
+		Services:   p.forCallers,
 		Leaving:    p.approving.Leave,
 		Log:        p.log,
 	})

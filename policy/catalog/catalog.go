@@ -16,6 +16,7 @@ import (
 // Author is what a fleet and its manifest say of a capability's tools. It is immutable, and
 // two may be compared.
 type Author struct {
+	Class     call.Class
 	Manifest  *manifest.Manifest // nil: which tools there are is not known
 	Fleet     call.Verdict       // of tools of which nothing is recommended; Block says nothing, which blocks
 	Validate  bool               // arguments are to be checked against the tools' schemas
@@ -48,9 +49,10 @@ type Options struct {
 type Catalog struct {
 	opts  Options
 	now   atomic.Pointer[map[string]*capability]
-	wake  chan struct{} // Run has something to do
-	since Mark          // how much of the store is known; Run's, and Read's before it
-	away  bool          // the last round failed; the same
+	ids   atomic.Pointer[[]string] // of the same, sorted
+	wake  chan struct{}            // Run has something to do
+	since Mark                     // how much of the store is known; Run's, and Read's before it
+	away  bool                     // the last round failed; the same
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -66,6 +68,7 @@ func New(o Options) *Catalog {
 	}
 	c := &Catalog{opts: o, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
 	c.now.Store(&map[string]*capability{})
+	c.ids.Store(new([]string))
 	return c
 }
 
@@ -78,6 +81,17 @@ type capability struct {
 }
 
 func (c *Catalog) capability(id string) *capability { return (*c.now.Load())[id] }
+
+// Capabilities are the ids of all, sorted. The slice must not be changed.
+func (c *Catalog) Capabilities() []string { return *c.ids.Load() }
+
+// Class is a capability's.
+func (c *Catalog) Class(capability string) call.Class {
+	if of := c.capability(capability); of != nil {
+		return of.author.Class
+	}
+	return call.Tool
+}
 
 // Describe is what is known of a tool.
 func (c *Catalog) Describe(capability, tool string) (Tool, bool) {

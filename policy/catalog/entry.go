@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -53,6 +54,8 @@ func (c *Catalog) Replace(all map[string]Author) {
 		next[id] = e.build()
 	}
 	c.now.Store(&next)
+	ids := slices.Sorted(maps.Keys(next))
+	c.ids.Store(&ids)
 	c.mu.Unlock()
 	c.nudge()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -58,9 +57,6 @@ func (e *entry) source() Source {
 		return Manifest
 	}
 }
-
-// Capabilities are those with fleets, sorted.
-func (c *Catalog) Capabilities() []string { return slices.Sorted(maps.Keys(*c.now.Load())) }
 
 // author is what is said of a capability, with defaults.
 func (c *Catalog) author(id string) (a Author, there bool) {

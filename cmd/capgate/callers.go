@@ -1,0 +1,22 @@
+package main
+
+import (
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/internal/toolschema"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// forCallers registers what callers may ask of the gateway itself.
+func (p *process) forCallers(g *grpc.Server) {
+	capgatepb.RegisterCatalogServer(g, listing.New(p.tools, p.decider, gateway.GRPCStatus))
+	p.approving.Register(g)
+}
+
+// describe is what is known of a tool, for people who are asked about a call of it.
+func (p *process) describe(capability, tool string) (string, toolschema.Hash) {
+	t, _ := p.tools.Describe(capability, tool)
+	return t.Description, t.Hash
+}

@@ -1,0 +1,37 @@
+package listing
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// toolOf is what callers are told of a tool.
+func toolOf(t *usableTool) (*capgatepb.Tool, error) {
+	schema := new(structpb.Struct)
+	if t.Schema != nil {
+		if err := protojson.Unmarshal(t.Schema.JSON(), schema); err != nil {
+			return nil, fmt.Errorf("input_schema of %s: %w", t.Name, err)
+		}
+	}
+	return &capgatepb.Tool{
+		Name: t.Name, Description: t.Description, InputSchema: schema, Policy: t.verdict.String(), TerminalOnSuccess: t.TerminalOnSuccess,
+	}, nil
+}
+
+// tag fills in the etag of an answer that is else complete (RFC 9110 §8.8.3).
+func tag(answer proto.Message, etag *string) error {
+	text, err := (proto.MarshalOptions{Deterministic: true}).Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("etag: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	*etag = `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	return nil
+}

@@ -1,0 +1,217 @@
+package listing
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 50
+	maxPage     = 200
+	// asking is how many capabilities are looked at together.
+	asking = 16
+)
+
+// Tools is what is known of capabilities. It answers from memory.
+type Tools interface {
+	// Capabilities are the ids of all, sorted. They must not be changed.
+	Capabilities() []string
+	Class(capability string) call.Class
+	// Tools are those of a capability in their author's order; not known where nobody has
+	// said what they are.
+	Tools(capability string) (tools []catalog.Tool, known bool)
+}
+
+// Decider says what becomes of calls. It may wait until ctx ends.
+type Decider interface {
+	Ask(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
+}
+
+// Server is capgate.v1.Catalog.
+type Server struct {
+	capgatepb.UnimplementedCatalogServer
+	tools   Tools
+	decider Decider
+	status  func(*call.Refusal) *status.Status
+}
+
+// New makes it. toStatus is the gateway's table of gRPC codes for refusals.
+func New(tools Tools, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
+	return &Server{tools: tools, decider: decider, status: toStatus}
+}
+
+// ListCapabilities implements capgatepb.CatalogServer.
+func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabilitiesRequest) (*capgatepb.ListCapabilitiesResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	size := int(req.GetPageSize())
+	if size == 0 {
+		size = defaultPage
+	}
+	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
+	switch {
+	case size < 0 || size > maxPage:
+		return nil, s.invalid("page_size", "it must be 0 to 200")
+	case err != nil:
+		return nil, s.invalid("page_token", "it must be an answer's next_page_token")
+	}
+	resp := &capgatepb.ListCapabilitiesResponse{}
+	rest := s.tools.Capabilities()
+	at, found := slices.BinarySearch(rest, string(after))
+	if found {
+		at++
+	}
+	for rest = rest[at:]; len(rest) > 0; {
+		n := min(asking, len(rest))
+		usable, err := s.usable(ctx, caller, rest[:n])
+		if err != nil {
+			return nil, err
+		}
+		for i, c := range usable {
+			if c == nil {
+				continue
+			}
+			if len(resp.GetCapabilities()) == size {
+				last := resp.GetCapabilities()[size-1].GetId()
+				resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last))
+				return resp, tag(resp, &resp.Etag)
+			}
+			c.Id = rest[i]
+			resp.Capabilities = append(resp.Capabilities, c)
+		}
+		rest = rest[n:]
+	}
+	return resp, tag(resp, &resp.Etag)
+}
+
+// usable looks at some capabilities at once; nil are those of which the caller may use
+// nothing.
+func (s *Server) usable(ctx context.Context, caller tenant.Identity, ids []string) ([]*capgatepb.Capability, error) {
+	all := make([]*capgatepb.Capability, len(ids))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, id := range ids {
+		group.Go(func() (err error) {
+			all[i], _, err = s.look(ctx, caller, id)
+			return err
+		})
+	}
+	return all, group.Wait()
+}
+
+// GetCapability implements capgatepb.CatalogServer.
+func (s *Server) GetCapability(ctx context.Context, req *capgatepb.GetCapabilityRequest) (*capgatepb.GetCapabilityResponse, error) {
+	c, _, err := s.find(ctx, req.GetCapabilityId())
+	if err != nil {
+		return nil, err
+	}
+	resp := &capgatepb.GetCapabilityResponse{Capability: c}
+	return resp, tag(resp, &resp.Etag)
+}
+
+// ListTools implements capgatepb.CatalogServer.
+func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest) (*capgatepb.ListToolsResponse, error) {
+	_, tools, err := s.find(ctx, req.GetCapabilityId())
+	if err != nil {
+		return nil, err
+	}
+	resp := &capgatepb.ListToolsResponse{}
+	for _, t := range tools {
+		said, err := toolOf(&t)
+		if err != nil {
+			return nil, status.Error(codes.Internal, "the schema of a tool cannot be written as JSON")
+		}
+		resp.Tools = append(resp.Tools, said)
+	}
+	return resp, tag(resp, &resp.Etag)
+}
+
+// find looks at one capability for whoever asks.
+func (s *Server) find(ctx context.Context, id string) (*capgatepb.Capability, []usableTool, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there {
+		return nil, nil, s.refused(call.UnknownCapability(id))
+	}
+	c, tools, err := s.look(ctx, caller, id)
+	if err == nil && c == nil {
+		err = s.refused(call.UnknownCapability(id))
+	}
+	return c, tools, err
+}
+
+// usableTool is a tool that a caller may use, and how.
+type usableTool struct {
+	catalog.Tool
+	verdict call.Verdict
+}
+
+// look finds out what of a capability a caller may use; nil: nothing.
+func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool, error) {
+	tools, known := s.tools.Tools(id)
+	c := &capgatepb.Capability{Id: id, Class: s.tools.Class(id).String(), ToolsKnown: known}
+	if !known { // one that nobody has heard of stands for them
+		verdict, err := s.ask(ctx, caller, id, "")
+		if err != nil || verdict == call.Block {
+			return nil, nil, err
+		}
+		return c, nil, nil
+	}
+	var usable []usableTool
+	for _, t := range tools {
+		verdict, err := s.ask(ctx, caller, id, t.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if verdict != call.Block {
+			usable = append(usable, usableTool{t, verdict})
+			c.Tools = append(c.Tools, t.Name)
+		}
+	}
+	if len(usable) == 0 {
+		return nil, nil, nil
+	}
+	return c, usable, nil
+}
+
+func (s *Server) ask(ctx context.Context, caller tenant.Identity, capability, tool string) (call.Verdict, error) {
+	d, refusal := s.decider.Ask(ctx, &call.Call{
+		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability, Tool: tool,
+	})
+	if refusal != nil {
+		return call.Block, s.refused(refusal)
+	}
+	return d.Verdict, nil
+}
+
+// callerOf is who asks, as the gateway says.
+func callerOf(ctx context.Context) (tenant.Identity, error) {
+	in, _ := metadata.FromIncomingContext(ctx)
+	if v := in.Get(tenant.Metadata); len(v) == 1 {
+		if who, ok := tenant.ParseIdentity(v[0]); ok {
+			return who, nil
+		}
+	}
+	return tenant.Identity{}, status.Error(codes.Internal, "it is not known who asks")
+}
+
+func (s *Server) refused(r *call.Refusal) error { return s.status(r).Err() }
+
+func (s *Server) invalid(field, text string) error {
+	return s.refused(&call.Refusal{Kind: call.InvalidArgument, Reason: "LIST_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}})
+}

@@ -1,0 +1,236 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// tool is one that a manifest declares.
+func tool(t *testing.T, name string) manifest.Tool {
+	t.Helper()
+	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Tool{Name: name, Description: "Does " + name + ".", Schema: schema, TerminalOnSuccess: name == "last"}
+}
+
+// cataloged is a gateway that lists some capabilities.
+func cataloged(t *testing.T, rules policy.Store, tools map[string]catalog.Author) *gatewaytest.Gateway {
+	t.Helper()
+	known := catalog.New(catalog.Options{})
+	known.Replace(tools)
+	options := policy.Options{Store: rules, Source: known, Patience: gatewaytest.Patience}
+	decider, err := policy.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	return gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
+		Policy: options,
+		Services: func(g *grpc.Server) {
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+		},
+	})
+}
+
+// getJSON asks for a page of JSON. header are names and values in turn.
+func getJSON(t *testing.T, g *gatewaytest.Gateway, path string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(path), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	resp, err := g.HTTP1(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// TestCallersSeeWhatTheyMayUse: each its own, by gRPC and JSON, and nothing of the rest.
+func TestCallersSeeWhatTheyMayUse(t *testing.T) {
+	t.Parallel()
+	ann := on("a", "first")
+	ann.User = "ann"
+	bob := on("a", policy.Any)
+	bob.User = "bob"
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Block, on("a", "last"): call.Ask, on("b", policy.Any): call.Block}},
+		map[string]catalog.Author{
+			"a": {Class: call.Environment, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"), tool(t, "hidden")}}},
+			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
+			"c": {Fleet: call.Allow}, // whose tools nobody knows
+			"d": {Manifest: &manifest.Manifest{Dynamic: true}},
+		})
+	client := capgatepb.NewCatalogClient(g.Conn(t))
+	for user, want := range map[string]string{
+		"ann": `[{a environment true [last first]} {c tool false []}]`,
+		"bob": `[{c tool false []}]`,
+		"":    `[{a environment true [last]} {c tool false []}]`,
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", user)
+		resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range resp.GetCapabilities() {
+			got = append(got, fmt.Sprintf("{%s %s %v %v}", c.GetId(), c.GetClass(), c.GetToolsKnown(), c.GetTools()))
+		}
+		if text := fmt.Sprint(got); text != want {
+			t.Errorf("%q: %s, want %s", user, text, want)
+		}
+	}
+	for _, id := range []string{"a", "b", "d", "nope", ""} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "bob")
+		_, err := client.GetCapability(ctx, &capgatepb.GetCapabilityRequest{CapabilityId: id})
+		wants(t, err, codes.NotFound, "CAPABILITY_UNKNOWN")
+		_, err = client.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
+		if info := wants(t, err, codes.NotFound, "CAPABILITY_UNKNOWN"); info.GetMetadata()["capability"] != id {
+			t.Errorf("%q: %v", id, info)
+		}
+	}
+
+	resp, body := getJSON(t, g, "/v1/capabilities/a/tools", "x-user-id", "ann")
+	const schema = `{"properties":{"n":{"maximum":9,"type":"integer"}},"type":"object"}`
+	var list struct {
+		Tools []struct {
+			Name, Description, Policy string
+			Schema                    json.RawMessage `json:"input_schema"`
+			Terminal                  bool            `json:"terminal_on_success"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil || resp.StatusCode != http.StatusOK || len(list.Tools) != 2 {
+		t.Fatalf("%s %s", resp.Status, body)
+	}
+	if last := list.Tools[0]; last.Name != "last" || last.Policy != "ask" || !last.Terminal || last.Description != "Does last." || string(last.Schema) != schema {
+		t.Errorf("%+v", last)
+	}
+	if first := list.Tools[1]; first.Name != "first" || first.Policy != "allow" || first.Terminal {
+		t.Errorf("%+v", first)
+	}
+	if resp, body = getJSON(t, g, "/v1/capabilities/b"); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CAPABILITY_UNKNOWN") {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+}
+
+// TestNobodySaysWhoTheyAreToTheGatewaysServices: only the gateway does.
+func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
+	t.Parallel()
+	ann := on("a", policy.Any)
+	ann.User = "ann"
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow}}, map[string]catalog.Author{"a": {}})
+	client := capgatepb.NewCatalogClient(g.Conn(t))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-caller", "tenant=default&user=ann", "x-capgate-caller", "tenant=default&user=ann")
+	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil || len(resp.GetCapabilities()) != 0 {
+		t.Error(resp, err)
+	}
+	ctx = metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", "x-capgate-caller", "tenant=default")
+	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil || len(resp.GetCapabilities()) != 1 {
+		t.Error(resp, err)
+	}
+}
+
+// TestListsHaveETags, which change with the list and nothing else.
+func TestListsHaveETags(t *testing.T) {
+	t.Parallel()
+	rules := &ruled{rules: map[policy.Name]call.Verdict{on("a", "first"): call.Allow}}
+	g := cataloged(t, rules, map[string]catalog.Author{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
+	for _, path := range []string{"/v1/capabilities", "/v1/capabilities/a", "/v1/capabilities/a/tools"} {
+		resp, body := getJSON(t, g, path)
+		etag := resp.Header.Get("ETag")
+		if resp.StatusCode != http.StatusOK || len(etag) < 10 || !strings.Contains(body, "first") || resp.Header.Get("Cache-Control") != "private, no-cache" {
+			t.Fatalf("%s: %s %v %s", path, resp.Status, resp.Header, body)
+		}
+		for _, known := range []string{etag, "W/" + etag, `"x", ` + etag, "*"} {
+			if resp, body := getJSON(t, g, path, "If-None-Match", known); resp.StatusCode != http.StatusNotModified || body != "" || resp.Header.Get("ETag") != etag {
+				t.Errorf("%s, %s: %s %v %s", path, known, resp.Status, resp.Header, body)
+			}
+		}
+		if resp, again := getJSON(t, g, path, "If-None-Match", `"other"`); resp.StatusCode != http.StatusOK || again != body {
+			t.Errorf("%s: %s %s", path, resp.Status, again)
+		}
+		if resp, _ := getJSON(t, g, path, "If-None-Match", etag, "x-user-id", "somebody"); resp.StatusCode != http.StatusNotModified {
+			t.Errorf("%s: the same list for another user: %s", path, resp.Status)
+		}
+	}
+}
+
+// TestListsHavePages of what the caller may use.
+func TestListsHavePages(t *testing.T) {
+	t.Parallel()
+	tools, rules := map[string]catalog.Author{}, map[policy.Name]call.Verdict{}
+	var want []string
+	for i := range 100 {
+		id := fmt.Sprintf("c%03d", i)
+		tools[id] = catalog.Author{}
+		if i%3 == 0 {
+			rules[on(id, policy.Any)] = call.Allow
+			want = append(want, id)
+		}
+	}
+	g := cataloged(t, &ruled{rules: rules}, tools)
+	client := capgatepb.NewCatalogClient(g.Conn(t))
+	var got []string
+	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
+		resp, err := client.ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{PageSize: 5, PageToken: token})
+		if err != nil || len(resp.GetCapabilities()) > 5 || pages > 10 {
+			t.Fatal(resp, err)
+		}
+		for _, c := range resp.GetCapabilities() {
+			got = append(got, c.GetId())
+		}
+		token = resp.GetNextPageToken()
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, path := range []string{"?page_size=-1", "?page_size=201", "?page_token=!"} {
+		if resp, body := getJSON(t, g, "/v1/capabilities"+path); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "LIST_INVALID") {
+			t.Errorf("%s: %s %s", path, resp.Status, body)
+		}
+	}
+	if resp, body := getJSON(t, g, "/v1/capabilities?page_size=x"); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "INVALID_QUERY") {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+}
+
+// TestAListNeedsToBeKnown: without an answer nothing is listed, rather than a part.
+func TestAListNeedsToBeKnown(t *testing.T) {
+	t.Parallel()
+	g := cataloged(t, &ruled{err: context.DeadlineExceeded}, map[string]catalog.Author{"a": {Fleet: call.Allow}})
+	_, err := capgatepb.NewCatalogClient(g.Conn(t)).ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{})
+	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
+		t.Errorf("%v", err)
+	}
+}
