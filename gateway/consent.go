@@ -110,7 +110,11 @@ func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcom
 // await lets a call wait for the answer, if its caller wants that, or sends it away.
 func (d *deliberations) await(ctx context.Context, m *matter, o *outcome) {
 	if m.consent.wait > 0 && len(m.args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
-		d.use(ctx, m, o.asked.ID, o)
+		asked := o.asked
+		m.known, m.consent.id = false, asked.ID // as if it had come again: it may be blocked by now
+		m.schema, m.credentials = nil, nil      // but what it brings was looked at
+		*o = d.deliberate(ctx, m)
+		o.asked = asked
 		return
 	}
 	o.refusal = approvalRequired(&m.call, o)
