@@ -96,7 +96,7 @@ func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:   []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{f.backend.Addr}}},
-		Policy:   policy.Options{Store: rules, Source: tools, Patience: gatewaytest.Patience},
+		Policy:   policy.Options{Store: rules, Source: tools, Patience: gatewaytest.Patience, TTL: 1}, // each is asked for anew
 		Approver: d,
 	})
 	f.conn = f.gateway.Conn(t)
@@ -242,6 +242,7 @@ func TestACallWaitsForAPerson(t *testing.T) {
 	if err := <-left; status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
+	f.gateway.Log.Calls(t, 3) // the gateway knows that it left
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{}); err != nil {
 		t.Fatal(err) // nobody is there to use it
 	}
@@ -311,6 +312,28 @@ func TestWhatIsBlockedMeanwhileStaysBlocked(t *testing.T) {
 	rules.set(policy.Name{Capability: "caps", Tool: gatewaytest.Echo, User: "ann"}, call.Block)
 	_, err = f.client.Invoke(with(t.Context(), "x-approval-id", id, "x-user-id", "ann"), req)
 	wants(t, err, codes.PermissionDenied, "TOOL_BLOCKED")
+}
+
+// TestWhatIsBlockedDuringTheWaitStaysBlocked, and the approval is not used up.
+func TestWhatIsBlockedDuringTheWaitStaysBlocked(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	rules := &ruled{rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Ask}}
+	f := behindDesk(t, d, rules)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.client.Invoke(with(t.Context(), "x-approval-wait", "60"), request(gatewaytest.Echo, `{}`))
+		ended <- err
+	}()
+	id := d.next(t, approvals.WasAsked).ID
+	rules.set(on("caps", gatewaytest.Echo), call.Block)
+	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{}); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, <-ended, codes.PermissionDenied, "TOOL_BLOCKED")
+	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
+		t.Errorf("%v, %v", a.State, err)
+	}
 }
 
 // TestWhatCannotBeApproved is refused before anybody is asked.

@@ -98,8 +98,10 @@ func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
 	}
 }
 
+// use is not given up when the caller leaves: nobody would know then whether it is used, and
+// could give it back.
 func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcome) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	use, refusal := d.approver.Use(ctx, id, d.request(m))
 	if o.refusal = refusal; refusal == nil {

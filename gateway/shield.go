@@ -27,10 +27,11 @@ func (d *deliberations) judge(ctx context.Context, m *matter, o *outcome) {
 		return
 	}
 	said, refusal := d.shield.Judge(ctx, &m.call, m.args)
-	o.refusal = refusal
+	if o.refusal = refusal; refusal != nil && refusal.Kind == call.InvalidArgument {
+		return // it judged nothing
+	}
 	if said.Verdict < o.decision.Verdict {
 		o.decision.Verdict, o.decision.Level, o.decision.Cached = said.Verdict, call.ByShield, said.Cached
-		m.why = said.Reason
 	}
-	m.decision = o.decision
+	m.decision, m.why = o.decision, said.Reason
 }
