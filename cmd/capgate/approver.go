@@ -36,7 +36,7 @@ func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error
 			Refused: s.Refused, Waiting: s.Waiting,
 		}
 	})
-	return nil
+	return p.newWebhook(s, metrics)
 }
 
 // toldRules are rules of which this replica's decisions know at once.

@@ -54,6 +54,7 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)
+		operators.MountWebhooks(mux, p.store.Webhooks())
 	}, err
 }
 

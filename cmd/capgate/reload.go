@@ -155,6 +155,9 @@ func (r *reloader) apply(s *settings) error {
 		p.gateway.SetTLS(s.server)
 	}
 	p.gateway.SetDrain(drainOf(s.cfg))
+	if p.webhook != nil && s.webhook != nil && s.webhook != r.current.webhook {
+		_ = p.webhook.Set(*s.webhook) // the file's reader has checked it
+	}
 	p.level.Set(s.cfg.Log.Level)
 	r.current = s
 	return nil
@@ -173,6 +176,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"replicas", started.Replicas != next.Replicas},
 		{"policies", started.Policies != next.Policies},
 		{"approvals", started.Approvals != next.Approvals},
+		{"approvals.webhook", (started.Webhook.URL == "") != (next.Webhook.URL == "")},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {

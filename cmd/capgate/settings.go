@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // settings are a configuration that can be served: the file's, with what overrides it,
@@ -19,7 +20,8 @@ type settings struct {
 	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS
 	files    prints                            // of all these files
 
-	approvalKeys [][]byte // of approvals.key_file
+	approvalKeys [][]byte        // of approvals.key_file
+	webhook      *webhook.Config // of approvals.webhook; nil: there is none
 
 	manifests map[string]*manifest.Manifest // of the fleets that have one, by file
 }
@@ -66,6 +68,9 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 		if s.approvalKeys, err = readKeys(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("approvals.key_file: %w", err))
 		}
+	}
+	if s.webhook, err = readWebhook(&cfg.Webhook, files); err != nil {
+		problems = append(problems, err)
 	}
 	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server

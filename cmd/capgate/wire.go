@@ -25,6 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/policy/shield"
 	"github.com/capgate/capgate/router"
@@ -51,6 +52,7 @@ type process struct {
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
 	approvals *approvals.Keeper
+	webhook   *webhook.Deliverer // nil: nobody is told of approvals
 	approving *approving.Service
 	shields   *shield.Shields
 	limits    *router.Limits
@@ -183,6 +185,9 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.tools.Run(probing) })
 	watchers.Go(func() { p.discovery.Run(ctx) })
 	watchers.Go(func() { p.approvals.Run(probing) })
+	if p.webhook != nil {
+		watchers.Go(func() { p.webhook.Run(probing) })
+	}
 	watchers.Go(func() { p.keepRecent(probing) })
 	p.warm(ctx)
 	p.firstLook.wait(ctx)

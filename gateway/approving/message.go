@@ -4,11 +4,17 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
+
+// JSON is an approval as the services answer with it.
+func JSON(a *approvals.Approval) ([]byte, error) {
+	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(approvalOf(a))
+}
 
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	p := &capgatepb.Approval{

@@ -25,6 +25,7 @@ type Config struct {
 	Registration Registration // registration: what backends that register themselves may do
 	Policies     Policies     // policies: rules on who may call what
 	Approvals    Approvals    // approvals: calls that people are asked about
+	Webhook      Webhook      // approvals.webhook: a URL that is told what happens to approvals; default none
 	Shields      []Shield     // shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
 	Shield       string       // shield: name of the one for all fleets that name none; default none
 }
@@ -83,6 +84,16 @@ type Approvals struct {
 	SessionTTL time.Duration // session_ttl: how long an answer for a session holds, 1s to 720h; default 1h
 	KeyFile    string        // key_file: keys that encrypt arguments in Redis, AES-256, in base64 or hex, one a line: the first encrypts, all decrypt; default none, so that only a preview is kept whose secrets are masked
 	MaxPending int           // max_pending: approvals of a tenant that wait, for an answer or their call, 1 to 100000; default 10000
+}
+
+// Webhook is a URL that is told what happens to approvals. It is in the approvals block.
+type Webhook struct {
+	URL        string        // url: where a request goes for each event, http or https
+	SecretFile string        // secret_file: secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more as they are; all sign
+	Events     []string      // events: asked, approved, denied, used, released, expired; default [asked]
+	Timeout    time.Duration // timeout: of one request, 100ms to 1m; default 10s
+	Attempts   int           // attempts: requests for one event, at most, 1 to 100; default 10
+	Proxy      bool          // proxy: environment takes the proxy that HTTPS_PROXY and HTTP_PROXY name, none goes straight there; default none
 }
 
 // DNS is how the names of dns:///… backends are looked up.

@@ -12,6 +12,7 @@ func (p *parser) approvals(at strictyaml.Place) {
 		"ttl":         p.DurationUpTo(&a.TTL, time.Second, 24*time.Hour),
 		"session_ttl": p.DurationUpTo(&a.SessionTTL, time.Second, 720*time.Hour),
 		"key_file":    p.Text(&a.KeyFile, nil),
+		"webhook":     p.webhook,
 		"max_pending": p.Integer(&a.MaxPending, 1, 100_000),
 	})
 }

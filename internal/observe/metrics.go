@@ -47,6 +47,7 @@ type Metrics struct {
 	affinity  *affinityCollector
 	policy    *policyCollector
 	approvals *approvalsCollector
+	webhook   *webhookCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -57,6 +58,7 @@ type Metrics struct {
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
 	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
+	m.webhook = newWebhookCollector()
 	m.unknown = newCapabilityMetrics("", m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
@@ -65,6 +67,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		reg.Register(m.affinity),
 		reg.Register(m.policy),
 		reg.Register(m.approvals),
+		reg.Register(m.webhook),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

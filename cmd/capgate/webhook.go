@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/approving"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+// newWebhook makes what tells a URL of approvals, if there is one to tell.
+func (p *process) newWebhook(s *settings, metrics *observe.Metrics) (err error) {
+	if s.webhook == nil {
+		return nil
+	}
+	p.webhook, err = webhook.New(p.store.Webhooks(), p.approvals, approving.JSON, *s.webhook, webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
+	if err != nil {
+		return fmt.Errorf("approvals.webhook: %w", err)
+	}
+	metrics.WatchWebhook(func() observe.Webhook {
+		s := p.webhook.Stats()
+		return observe.Webhook{
+			Events:   map[string]int64{"delivered": s.Delivered, "dead": s.Dead, "late": s.Late, "dropped": s.Dropped},
+			Requests: map[string]int64{"failed": s.Failed, "retried": s.Retried},
+			Queued:   s.Queued, Letters: s.Sizes.Dead,
+		}
+	})
+	return nil
+}
+
+// readWebhook reads what signs requests; nil: nobody is told of approvals.
+func readWebhook(c *config.Webhook, files prints) (*webhook.Config, error) {
+	if c.URL == "" {
+		return nil, nil
+	}
+	text, err := files.read(c.SecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("approvals.webhook.secret_file: %w", err)
+	}
+	w := &webhook.Config{URL: c.URL, Timeout: c.Timeout, Attempts: c.Attempts}
+	if w.Secrets, err = webhook.ParseSecrets(text); err != nil {
+		return nil, fmt.Errorf("approvals.webhook.secret_file: %s: %w", c.SecretFile, err)
+	}
+	for _, event := range c.Events {
+		w.Kinds = append(w.Kinds, approvals.Kind(event))
+	}
+	if c.Proxy {
+		w.Proxy = http.ProxyFromEnvironment
+	}
+	return w, nil
+}

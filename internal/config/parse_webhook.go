@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/strictyaml"
+)
+
+func (p *parser) webhook(at strictyaml.Place) {
+	w := &p.config.Webhook
+	w.Timeout, w.Attempts = 10*time.Second, 10
+	proxy := ""
+	p.Mapping(at, map[string]strictyaml.Field{
+		"url":         p.Text(&w.URL, checkWebhookURL),
+		"secret_file": p.Text(&w.SecretFile, nil),
+		"events":      p.List(p.webhookEvent),
+		"timeout":     p.DurationUpTo(&w.Timeout, 100*time.Millisecond, time.Minute),
+		"attempts":    p.Integer(&w.Attempts, 1, 100),
+		"proxy":       p.Text(&proxy, checkProxy),
+	})
+	w.Proxy = proxy == "environment"
+	if !at.Has("url") {
+		p.Missing(at, "url", "needed: where what happens to approvals is told, as in https://hooks.example.com/approvals")
+	}
+	if !at.Has("secret_file") {
+		p.Missing(at, "secret_file", "needed: a file with what signs requests, so that their receiver knows whose they are")
+	}
+	if !at.Has("events") {
+		w.Events = []string{"asked"}
+	}
+}
+
+func (p *parser) webhookEvent(at strictyaml.Place) {
+	all := []string{"asked", "approved", "denied", "used", "released", "expired"}
+	w := &p.config.Webhook
+	var event string
+	p.Text(&event, func(v string) string {
+		switch {
+		case !slices.Contains(all, v):
+			return fmt.Sprintf("%q is no event; they are %s", v, strings.Join(all, ", "))
+		case slices.Contains(w.Events, v):
+			return v + " is there already"
+		}
+		return ""
+	})(at)
+	w.Events = append(w.Events, event)
+}
+
+func checkProxy(v string) string {
+	if v != "none" && v != "environment" {
+		return fmt.Sprintf("%q is not known; it must be none or environment", v)
+	}
+	return ""
+}
+
+// checkWebhookURL does not repeat a URL that may hold a secret.
+func checkWebhookURL(v string) string {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "is not a URL of HTTP; write it whole, as in https://hooks.example.com/approvals"
+	case u.User != nil || u.Fragment != "":
+		return "must have neither a user nor a fragment"
+	}
+	return ""
+}
