@@ -92,29 +92,64 @@ func readManifest(name string, files prints) (*manifest.Manifest, error) {
 	return manifest.Parse(name, data)
 }
 
-// readManifests reads the manifests of the fleets. One that did not change is the same as
-// before.
+// readManifests reads the manifests of the fleets, and those that lie where they are looked
+// for. One that did not change is the same as before.
 func (s *settings) readManifests(before *settings) (problems []error) {
+	s.manifests, s.found = map[string]*manifest.Manifest{}, map[string]string{}
+	for _, path := range s.cfg.Manifests {
+		names, err := s.files.list(path)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("manifests: %w", err))
+		}
+		for _, name := range names {
+			m, err := s.readManifest(name, before)
+			switch {
+			case err != nil:
+				problems = append(problems, err)
+			case s.found[m.ID] != "" && s.found[m.ID] != name:
+				problems = append(problems, fmt.Errorf("%s: id: %s is the id of %s already", name, m.ID, s.found[m.ID]))
+			default:
+				s.found[m.ID] = name
+			}
+		}
+	}
 	for i := range s.cfg.Fleets {
 		f := &s.cfg.Fleets[i]
-		if f.Manifest == "" {
-			continue
-		}
-		m, known := s.manifests[f.Manifest]
-		if !known {
-			var err error
-			if m, err = readManifest(f.Manifest, s.files); err != nil {
+		if f.Manifest != "" {
+			if _, err := s.readManifest(f.Manifest, before); err != nil {
 				problems = append(problems, err)
-				continue
 			}
-			if before != nil && before.manifests[f.Manifest] != nil && s.files.agree(before.files, f.Manifest) {
-				m = before.manifests[f.Manifest]
-			}
-			s.manifests[f.Manifest] = m
 		}
-		problems = append(problems, misfits(f, m)...)
+		if m := s.manifestOf(f); m != nil {
+			problems = append(problems, misfits(f, m)...)
+		}
 	}
 	return problems
+}
+
+// readManifest reads one, once.
+func (s *settings) readManifest(name string, before *settings) (*manifest.Manifest, error) {
+	if m := s.manifests[name]; m != nil {
+		return m, nil
+	}
+	m, err := readManifest(name, s.files)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && before.manifests[name] != nil && s.files.agree(before.files, name) {
+		m = before.manifests[name]
+	}
+	s.manifests[name] = m
+	return m, nil
+}
+
+// manifestOf is a fleet's: the one that it names, or the one that was found for it; nil if
+// there is neither.
+func (s *settings) manifestOf(f *config.Fleet) *manifest.Manifest {
+	if f.Manifest != "" {
+		return s.manifests[f.Manifest]
+	}
+	return s.manifests[s.found[f.Capability]]
 }
 
 // misfits are what a fleet's manifest and its settings say against each other.

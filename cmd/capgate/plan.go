@@ -60,9 +60,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
 	p.brought.begin()
 	for _, from := range fleetsFor(s.cfg, members) {
-		secure, m := s.backends[from.TLS], s.manifests[from.Manifest]
+		secure, m := s.backends[from.TLS], s.manifestOf(from)
 		dynamic := membersOf(members, from.Capability)
-		if from.Manifest == "" {
+		if m == nil {
 			m = p.brought.of(dynamic)
 		}
 		f := p.fleets[from.Capability]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,31 @@ func TestManifestsOfFleets(t *testing.T) {
 	if exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo); exit != 0 || !strings.HasPrefix(out, "ask, by manifest\n") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
+}
+
+// TestManifestsAreFoundInDirectories, also those that come while the gateway serves.
+func TestManifestsAreFoundInDirectories(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("first")
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other.yaml")
+	must(t, os.WriteFile(other, []byte(strings.Replace(manifestOf("allow"), "id: caps", "id: other", 1)), 0o600))
+	file := writeConfig(t, "manifests: ["+dir+"]\n"+strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "validate_arguments: true", 1))
+	_, public, _ := serve(t, nil, "--config", file)
+	client := dial(t, public)
+	until(t, client, "", gatewaytest.Echo, codes.PermissionDenied)
+
+	own := filepath.Join(dir, "caps")
+	must(t, os.Mkdir(own, 0o700))
+	must(t, os.WriteFile(filepath.Join(own, "manifest.yaml"), []byte(manifestOf("allow")), 0o600))
+	until(t, client, "", gatewaytest.Echo, codes.OK)
+
+	must(t, os.WriteFile(other, []byte(manifestOf("block")), 0o600)) // two of one id: nothing changes
+	exit, _, errs := runProgram(t, nil, "check", "--config", file)
+	if exit != 1 || !strings.Contains(errs, "id: caps is the id of "+filepath.Join(own, "manifest.yaml")+" already") {
+		t.Errorf("%d %s", exit, errs)
+	}
+	until(t, client, "", gatewaytest.Echo, codes.OK)
 }
 
 func manifestOf(policy string) string {

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 )
 
-// prints are what some files held, by their names: a hash of the bytes, or the zero
+// prints are what some files and directories held, by their names: a hash of the bytes, or the zero
 // print of a file that cannot be read. Names and times would not tell as well: in a
 // ConfigMap all names are links that lead elsewhere after a change.
 type prints map[string][sha256.Size]byte
@@ -28,11 +29,26 @@ func (p prints) read(name string) ([]byte, error) {
 	return data, nil
 }
 
+// directory ends the names of those whose print is of what is in them.
+const directory = "/"
+
+// list finds the manifests in a directory, and keeps a print of their names.
+func (p prints) list(path string) ([]string, error) {
+	path = strings.TrimSuffix(path, directory)
+	names, err := manifestsIn(path)
+	p[path+directory] = sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return names, err
+}
+
 // again are the prints of the same files now.
 func (p prints) again() prints {
 	now := prints{}
 	for name := range p {
-		_, _ = now.read(name)
+		if strings.HasSuffix(name, directory) {
+			_, _ = now.list(name)
+		} else {
+			_, _ = now.read(name)
+		}
 	}
 	return now
 }

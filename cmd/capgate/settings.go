@@ -23,7 +23,8 @@ type settings struct {
 	approvalKeys [][]byte        // of approvals.key_file
 	webhook      *webhook.Config // of approvals.webhook; nil: there is none
 
-	manifests map[string]*manifest.Manifest // of the fleets that have one, by file
+	manifests map[string]*manifest.Manifest // by file
+	found     map[string]string             // where cfg.Manifests says to look: id → file
 }
 
 // loadSettings reads a configuration file and all that it names.
@@ -54,7 +55,7 @@ func parseFile(file string, over overrides, files prints) (*config.Config, error
 // files. What did not change since before, which may be nil, is the same there and here.
 // The error has every problem.
 func withFiles(cfg *config.Config, files prints, before *settings) (*settings, error) {
-	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files, manifests: map[string]*manifest.Manifest{}}
+	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files}
 	var problems []error
 	server, err := serverTLS(cfg.TLS, files)
 	if err != nil {

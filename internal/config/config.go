@@ -21,6 +21,7 @@ type Config struct {
 	Drain        Drain        // drain: how the gateway stops
 	Log          Log          // log: what it writes to standard error
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
+	Manifests    []string     // manifests: files, and directories of capabilities, with the manifests of fleets that name none, by their ids; default none
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
 	Registration Registration // registration: what backends that register themselves may do
 	Policies     Policies     // policies: rules on who may call what

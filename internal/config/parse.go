@@ -59,6 +59,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"drain":        p.drain,
 		"log":          p.log,
 		"fleets":       p.List(p.fleet),
+		"manifests":    p.List(p.manifests),
 		"dns":          p.dns,
 		"registration": p.registration,
 		"policies":     p.policies,
@@ -71,12 +72,19 @@ func (p *parser) top(at strictyaml.Place) {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}
 	for _, w := range p.wanting {
-		if !c.Registration.Manifests {
-			p.Fail(w.at, "needs a manifest, which %s; or registration.manifests, so that backends bring it", w.does)
+		if !c.Registration.Manifests && len(c.Manifests) == 0 {
+			p.Fail(w.at, "needs a manifest, which %s; or manifests, where it is found; or registration.manifests, so that backends bring it", w.does)
 		}
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
 		p.Missing(at, "fleets", "at least one fleet is needed")
+	}
+}
+
+func (p *parser) manifests(at strictyaml.Place) {
+	var path string
+	if p.Text(&path, nil)(at); path != "" {
+		p.config.Manifests = append(p.config.Manifests, path)
 	}
 }
 
