@@ -61,6 +61,15 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 	c := callOf(entries - 7)
+	b.Run("change", func(b *testing.B) { // of another caller's rule: what it costs, and the next decision with it
+		other := policy.Name{User: "nobody", Capability: "weather", Tool: "get_current_weather"}
+		for b.Loop() {
+			d.Changed(policy.Change{Tenant: c.Tenant, Name: other})
+			if _, ok := d.Decide(&c); !ok {
+				b.Fatal("a change of another's rule is taken for ours")
+			}
+		}
+	})
 	b.Run("allocations", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

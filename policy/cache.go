@@ -5,24 +5,22 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
-	"sync"
 )
 
 // parts keeps processors that change the cache from waiting for each other's lock.
 const parts = 16
 
-// cache holds the rulings that were asked for last. An invalidation takes away what is in
-// the cache and what is on its way into it.
+// cache holds the rulings that were asked for last, each with the stamp that its key had
+// before it was asked for. With another stamp it is not known any more, and neither is
+// what was on its way into the cache.
 type cache struct {
 	seed  maphash.Seed
 	parts [parts]*part
-
-	mu      sync.RWMutex // put holds it for reading, so that it is before or after a change
-	changes uint64       // how often rules have changed
+	marks *marks
 }
 
 func newCache(size int) (*cache, error) {
-	c := &cache{seed: maphash.MakeSeed()}
+	c := &cache{seed: maphash.MakeSeed(), marks: newMarks(size)}
 	for i := range c.parts {
 		p, err := newPart(max(size/parts, 1))
 		if err != nil {
@@ -39,43 +37,53 @@ func (c *cache) get(k *Key) *entry {
 	var room [keyRoom]byte
 	text := k.append(room[:0])
 	hash := maphash.Bytes(c.seed, text)
-	return c.parts[hash%parts].get(hash, text)
+	e := c.parts[hash%parts].get(hash, text)
+	if e == nil || !c.holds(e, k) {
+		return nil
+	}
+	return e
 }
 
-// epoch is what put has to be told, taken before the store was asked.
-func (c *cache) epoch() uint64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.changes
+// holds says whether no rule that may be about an entry has changed. As a rule none has at
+// all since that was last looked at.
+func (c *cache) holds(e *entry, k *Key) bool {
+	changes := c.marks.changes.Load()
+	if e.checked.Load() == changes {
+		return true
+	}
+	if c.marks.stamp(k) != e.stamp {
+		return false
+	}
+	e.checked.Store(changes)
+	return true
 }
 
-// put keeps what was asked for in an epoch, unless rules have changed since, or the key is
-// longer than any that rules could name.
-func (c *cache) put(key string, r rulings, until int64, epoch uint64) {
+// stamp is what put has to be told, taken before the store was asked.
+func (c *cache) stamp(k *Key) uint64 { return c.marks.stamp(k) }
+
+// put keeps what was asked for, unless the key is longer than any that rules could name.
+func (c *cache) put(key string, r rulings, until int64, stamp uint64) {
 	if len(key) > longestKey {
 		return
 	}
 	e := newEntry(key)
-	e.hash, e.rulings, e.until = maphash.String(c.seed, key), r, until
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.changes == epoch {
-		c.parts[e.hash%parts].put(e)
-	}
+	e.hash, e.rulings, e.until, e.stamp = maphash.String(c.seed, key), r, until, stamp
+	e.checked.Store(never)
+	c.parts[e.hash%parts].put(e)
 }
 
-// forget takes away every ruling that a change may be about.
+// forget sees to it that no ruling that a change may be about is found again.
 func (c *cache) forget(change Change) {
-	c.mu.Lock()
-	c.changes++
-	c.mu.Unlock()
-	for _, p := range c.parts {
-		p.remove(change.about)
+	c.marks.change(change)
+	if change.Everything {
+		for _, p := range c.parts {
+			p.clear()
+		}
 	}
 }
 
-// recent are the keys of at most so many rulings that are not over, those that were asked
-// for last before others.
+// recent are the keys of at most so many rulings whose time is not over, those that were
+// asked for last before others.
 func (c *cache) recent(most int, now int64) []Key {
 	var entries []*entry
 	for _, p := range c.parts {

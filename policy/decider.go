@@ -143,9 +143,9 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 	}
 	asked := keyOf(c)
 	text := string(asked.append(nil)) // the call's words lie in a connection's buffer
-	epoch := d.cache.epoch()
+	stamp := d.cache.stamp(&asked)
 	// Who asks after a change does not get what was asked for before it.
-	answer := d.asking.DoChan(strconv.FormatUint(epoch, 10)+text, func() (any, error) { return d.find(text, epoch) })
+	answer := d.asking.DoChan(strconv.FormatUint(stamp, 10)+" "+text, func() (any, error) { return d.find(text, stamp) })
 	select {
 	case <-ctx.Done():
 		return Decision{}, refusedUnknown
@@ -173,7 +173,7 @@ var refusedUnknown = &call.Refusal{
 }
 
 // find asks the store, and keeps what it says.
-func (d *Decider) find(key string, epoch uint64) (rulings, error) {
+func (d *Decider) find(key string, stamp uint64) (rulings, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
 	defer cancel()
 	d.counted.misses.Add(1)
@@ -191,7 +191,7 @@ func (d *Decider) find(key string, epoch uint64) (rulings, error) {
 			r.candidate, r.shadow = rule(list, would), true
 		}
 	}
-	d.cache.put(key, r, d.end(), epoch)
+	d.cache.put(key, r, d.end(), stamp)
 	return r, nil
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"sync/atomic"
 	"unsafe"
 )
@@ -9,14 +10,21 @@ import (
 // behind it, at a place that is known before the entry is read: who looks for it waits for
 // both at once. So entries are made by newEntry alone, and never copied.
 type entry struct {
-	hash   uint64
-	until  int64  // nanoseconds of the decider's clock
+	hash  uint64
+	until int64  // nanoseconds of the decider's clock
+	stamp uint64 // of its key, before it was asked for
+	// checked is how many changes there were when the stamp was last looked at.
+	checked atomic.Uint64
+
 	length uint32 // of the key
 	rulings
 
 	hidden bool        // its bucket had no room; the part's lock guards it
 	used   atomic.Bool // since it was last looked at for eviction
 }
+
+// never is what is in checked before.
+const never = math.MaxUint64
 
 // These fill sizes of the allocator.
 type (

@@ -9,25 +9,29 @@ import (
 // Feed tells of changes of the rules. Every change has a version, one more than the last.
 type Feed interface {
 	// Follow calls told for each change until ctx ends, as soon as it is made. It may lose
-	// some, and says with connected when it may have; it may tell some twice, or in another order.
+	// some, and says with connected when it has; it may tell some twice, or in another order.
 	Follow(ctx context.Context, told func(version uint64, c Change), connected func())
 	// Version is the last change's, 0 where there never was one. It must end with ctx.
 	Version(ctx context.Context) (uint64, error)
 }
 
-// round is how often the version is asked for: so long at most is a lost change unknown.
-const round = time.Second
+// round is how often the version is asked for. A change that was not told by the second time
+// that the version has it is lost: what is made at the same time may be told in any order.
+const round = 500 * time.Millisecond
+
+// mostAhead is how many changes that were told early are remembered.
+const mostAhead = 10_000
 
 // Follow keeps the cache true to a feed until ctx ends. What the feed loses is noticed
 // within a second, by its version; then everything is asked for anew.
 func (d *Decider) Follow(ctx context.Context, feed Feed) {
 	f := &follower{decider: d, feed: feed}
-	wake := make(chan struct{}, 1)
+	connected := make(chan struct{}, 1)
 	var following sync.WaitGroup
 	following.Go(func() {
 		feed.Follow(ctx, f.told, func() {
 			select {
-			case wake <- struct{}{}:
+			case connected <- struct{}{}:
 			default:
 			}
 		})
@@ -35,13 +39,15 @@ func (d *Decider) Follow(ctx context.Context, feed Feed) {
 	defer following.Wait()
 	tick := time.NewTicker(round)
 	defer tick.Stop()
-	for {
-		f.look(ctx)
+	for patient := false; ; {
+		f.look(ctx, patient)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-wake:
+			patient = true
+		case <-connected: // what is missing will not be told
+			patient = false
 		}
 	}
 }
@@ -53,25 +59,41 @@ type follower struct {
 
 	mu      sync.Mutex
 	known   bool
-	version uint64 // of the last change that the cache was told of
-	since   int64  // when the rules were found to be lost, as Decider.now; 0: they are there
+	version uint64              // all changes up to it were told
+	ahead   map[uint64]struct{} // those that were told beyond it
+	due     uint64              // up to which they should have been told by now
+	asked   int64               // when that was the version, as Decider.now
+	since   int64               // when the rules were found to be lost, the same; 0: they are there
 }
 
 func (f *follower) told(version uint64, c Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.decider.Changed(c)
-	switch {
-	case !f.known || version <= f.version:
+	if !f.known || version <= f.version || len(f.ahead) == mostAhead { // of more one is taken for lost
 		return
-	case version > f.version+1:
-		f.decider.Changed(Change{Everything: true})
 	}
-	f.version = version
+	if f.ahead == nil {
+		f.ahead = map[uint64]struct{}{}
+	}
+	f.ahead[version] = struct{}{}
+	f.advance()
 }
 
-// look asks for the version, and catches up with it.
-func (f *follower) look(ctx context.Context) {
+// advance goes on as far as everything was told.
+func (f *follower) advance() {
+	for len(f.ahead) > 0 {
+		if _, told := f.ahead[f.version+1]; !told {
+			return
+		}
+		f.version++
+		delete(f.ahead, f.version)
+	}
+}
+
+// look asks for the version, and catches up with it. If it is patient, what is missing has
+// until the next look to be told.
+func (f *follower) look(ctx context.Context, patient bool) {
 	asked := f.decider.now()
 	ctx, cancel := context.WithTimeout(ctx, f.decider.opts.Patience)
 	defer cancel()
@@ -84,13 +106,18 @@ func (f *follower) look(ctx context.Context) {
 	if f.known && version == 0 && f.version > 0 && !f.givenUp(asked) {
 		return
 	}
-	if !f.known || version != f.version { // a failover may have taken the last change back
+	heard := asked
+	switch {
+	case f.known && version == f.version:
+	case f.known && version > f.version && patient && f.version >= f.due:
+		heard = f.asked
+	default: // something is lost, or a failover has taken the last change back
 		f.decider.Changed(Change{Everything: true})
-		f.known, f.version = true, version
+		f.known, f.version, f.ahead = true, version, nil
 	}
-	f.since = 0
+	f.due, f.asked, f.since = version, asked, 0
 	f.decider.lost.Store(false)
-	f.decider.hear(asked)
+	f.decider.hear(heard)
 }
 
 // givenUp says whether rules that are lost, as when Redis was restarted empty, are taken

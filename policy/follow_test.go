@@ -99,8 +99,14 @@ func TestAChangeIsFollowedAtOnce(t *testing.T) {
 func TestALostChangeIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, notice := range map[string]func(*feed){
-		"by the version":  func(*feed) { elapse(1001 * time.Millisecond) },
-		"by the next":     func(f *feed) { f.change(true, policy.Change{Tenant: "other", Name: tenantAllows}) },
+		"by the version": func(*feed) { elapse(1001 * time.Millisecond) },
+		"although others are told": func(f *feed) {
+			for range 10 {
+				f.change(true, policy.Change{Tenant: "other", Name: tenantAllows})
+				elapse(100 * time.Millisecond)
+			}
+			elapse(time.Millisecond)
+		},
 		"by reconnecting": func(f *feed) { f.connected(); synctest.Wait() },
 		"after an absence": func(f *feed) {
 			f.set(8, true)
@@ -108,7 +114,10 @@ func TestALostChangeIsNoticed(t *testing.T) {
 			f.set(8, false)
 			elapse(1001 * time.Millisecond)
 		},
-		"late, then by all": func(f *feed) { f.told(9, policy.Change{Tenant: "other", Name: tenantAllows}) },
+		"after one that is told early": func(f *feed) {
+			f.told(9, policy.Change{Tenant: "other", Name: tenantAllows})
+			elapse(1001 * time.Millisecond)
+		},
 	} {
 		following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
 			news.change(false, policy.Change{Tenant: "acme", Name: tenantAllows})
@@ -121,6 +130,28 @@ func TestALostChangeIsNoticed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestChangesInAnyOrder: those that are made at the same time are told in another order, and
+// when the version is asked for some are on their way. Nobody's else decisions are lost for it.
+func TestChangesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
+		elapse(time.Millisecond)
+		for version := uint64(9); version < 400; version += 2 {
+			news.set(version, false)
+			news.told(version, policy.Change{Tenant: "other", Name: tenantAllows})
+			elapse(20 * time.Millisecond)
+			news.told(version-1, policy.Change{Tenant: "other", Name: tenantAllows})
+			if !known(d) {
+				t.Fatalf("version %d is taken for lost", version-1)
+			}
+		}
+		elapse(2 * time.Second)
+		if age := d.Stats().Age; !known(d) || age > time.Second {
+			t.Errorf("known %v, stale by %v", known(d), age)
+		}
+	})
 }
 
 func TestSteadyStateKeepsTheCache(t *testing.T) {

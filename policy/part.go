@@ -122,15 +122,11 @@ func (p *part) unlink(e *entry) {
 	}
 }
 
-// remove takes away the entries with such keys.
-func (p *part) remove(such func(key string) bool) {
+// clear takes away all entries. Those that are put meanwhile may go, or stay.
+func (p *part) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range p.list.Values() {
-		if such(e.key()) {
-			p.list.Remove(e.hash)
-		}
-	}
+	p.list.Purge()
 }
 
 // recent are at most so many entries that are not over, the youngest.

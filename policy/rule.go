@@ -79,9 +79,3 @@ type leveled struct {
 	Name
 	level Level
 }
-
-// about says whether a rule of this name may be about a call.
-func (n Name) about(s Subject, capability, tool string) bool {
-	return (n.User == "" || n.User == s.User) && (n.Agent == "" || n.Agent == s.Agent) &&
-		(n.Capability == Any || n.Capability == capability) && (n.Tool == Any || n.Tool == tool)
-}

@@ -28,18 +28,6 @@ type Change struct {
 	Name
 }
 
-// about says whether what is decided for a key, as Key.append has it, may differ.
-func (c Change) about(key string) bool {
-	if c.Everything {
-		return true
-	}
-	if tenant, _ := cutWord(key); c.Tenant != "" && c.Tenant != tenant {
-		return false
-	}
-	k := parseKey(key)
-	return c.Name.about(k.Subject, k.Capability, k.Tool)
-}
-
 // MostRules is how many rules a tenant may have, and how many may be global.
 const MostRules = 2_000_000
 

@@ -71,9 +71,12 @@ func (d *Decider) Warm(ctx context.Context, recent Recent) (int, error) {
 	return n, err
 }
 
-// warm asks for many keys at once, and keeps what is said unless rules change meanwhile.
+// warm asks for many keys at once, and keeps what is said.
 func (d *Decider) warm(ctx context.Context, keys []Key) error {
-	epoch := d.cache.epoch()
+	stamps := make([]uint64, len(keys))
+	for i := range keys {
+		stamps[i] = d.cache.stamp(&keys[i])
+	}
 	if d.lost.Load() {
 		return errLost
 	}
@@ -92,7 +95,7 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 		if would != nil {
 			r.candidate, r.shadow = would[i], true
 		}
-		d.cache.put(string(keys[i].append(nil)), r, d.end(), epoch)
+		d.cache.put(string(keys[i].append(nil)), r, d.end(), stamps[i])
 	}
 	return nil
 }
