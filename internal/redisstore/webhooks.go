@@ -34,7 +34,7 @@ func (w *Webhooks) keys() []string {
 }
 
 // Follow implements webhook.Store.
-func (w *Webhooks) Follow(ctx context.Context, told func(tenant string), connected func()) {
+func (w *Webhooks) Follow(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func()) {
 	channel := w.channel("approvals")
 	w.subscribe(ctx, channel, func(message string) {
 		all, ok := parseWords(message, 4)
@@ -42,8 +42,13 @@ func (w *Webhooks) Follow(ctx context.Context, told func(tenant string), connect
 			w.malformed(channel)
 			return
 		}
-		told(all[0])
+		told(all[0], approvals.Kind(all[2]))
 	}, connected)
+}
+
+// Overdue implements webhook.Store.
+func (w *Webhooks) Overdue(ctx context.Context, tenant string, most int) ([]string, error) {
+	return w.run(ctx, overdueScript, []string{w.key(approvalTag(tenant), "open")}, most).StringSlice()
 }
 
 // Cursors implements webhook.Store.

@@ -311,3 +311,21 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 		}
 	})
 }
+
+// Nobody looks at the approval but who tells of it.
+func TestThatAnApprovalExpiredIsTold(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := newReceiver(t, always(http.StatusOK))
+		s := open()
+		a := ask(t, keeper(t, s, approvals.Options{TTL: time.Millisecond}), request(`{}`))
+		settle(t, "not overdue", func() bool {
+			ids, err := s.Webhooks().Overdue(t.Context(), a.Tenant, 10)
+			return err == nil && len(ids) == 1 && ids[0] == a.ID
+		})
+		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.WasExpired}}, webhook.Options{})
+		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
+		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" || r.all[0].body.Data.State != "expired" {
+			t.Errorf("told: %+v", r.all)
+		}
+	})
+}

@@ -131,6 +131,14 @@ add(id, string.match(text, '^[^:]*:[^:]*:[^:]*:[^:]*'))
 return 1
 `)
 
+// overdueScript finds approvals that are open although their time is over.
+//
+// KEYS: open. ARGV: most.
+var overdueScript = newScript(`
+local t = redis.call('TIME')
+return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', t[1] * 1000 + math.floor(t[2] / 1000), 'LIMIT', 0, ARGV[1])
+`)
+
 // webhookEventsScript reads a tenant's events. It answers with the cursor after them, and
 // the id, kind and approval of each.
 //

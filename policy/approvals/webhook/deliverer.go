@@ -123,7 +123,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer func() { d.endpoint.Load().close() }()
-	running.Go(func() { d.store.Follow(ctx, d.news.of, d.news.ofAll) })
+	running.Go(func() { d.store.Follow(ctx, d.heard, d.news.ofAll) })
 	work, free := make(chan Entry), make(chan struct{}, workers)
 	for range workers {
 		free <- struct{}{}

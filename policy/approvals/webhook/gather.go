@@ -4,13 +4,17 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/capgate/capgate/policy/approvals"
 )
 
 const (
 	// gatherPage is how many events are read at once.
 	gatherPage = 100
-	// gatherAll is after how many looks for news all tenants are looked at: notices get lost.
-	gatherAll = 15
+	// gatherAll is how often all tenants are looked at: notices get lost, and what expires
+	// gives none.
+	gatherAll = 30 * time.Second
 	// moreTenants bounds those that are remembered to have news. Beyond it all are looked at.
 	moreTenants = 1000
 )
@@ -22,7 +26,7 @@ type news struct {
 	mu      sync.Mutex
 	tenants map[string]struct{}
 	all     bool
-	looks   int // since all were looked at
+	last    time.Time // when all were looked at
 }
 
 func newNews(tenants []string) *news {
@@ -61,26 +65,31 @@ func (n *news) signal() {
 }
 
 // take answers with those that have news, and whether all others may have some, too.
-func (n *news) take() (tenants []string, all bool) {
+func (n *news) take(now time.Time) (tenants []string, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.looks++; n.looks >= gatherAll {
-		n.all = true
-	}
 	for t := range n.tenants {
 		tenants = append(tenants, t)
 	}
-	if all = n.all; all {
-		n.looks = 0
+	if all = n.all || now.Sub(n.last) >= gatherAll; all {
+		n.last = now
 	}
 	clear(n.tenants)
 	n.all = false
 	return tenants, all
 }
 
+// heard is told of every event as it happens. Of those that are not wanted the cursor moves
+// when there is another reason to look.
+func (d *Deliverer) heard(tenant string, kind approvals.Kind) {
+	if slices.Contains(d.endpoint.Load().Kinds, kind) {
+		d.news.of(tenant)
+	}
+}
+
 // gather brings new events into the outbox.
 func (d *Deliverer) gather(ctx context.Context) {
-	tenants, all := d.news.take()
+	tenants, all := d.news.take(d.opts.Now())
 	if len(tenants) == 0 && !all {
 		return
 	}
@@ -99,9 +108,20 @@ func (d *Deliverer) gather(ctx context.Context) {
 		}
 	}
 	for _, t := range tenants {
+		if all && slices.Contains(d.endpoint.Load().Kinds, approvals.WasExpired) {
+			d.expire(ctx, t)
+		}
 		if err := d.gatherFrom(ctx, t, cursors[t]); err != nil {
 			d.again([]string{t}, false)
 		}
+	}
+}
+
+// expire has a tenant's approvals that are over noted, so that there are events of it.
+func (d *Deliverer) expire(ctx context.Context, tenant string) {
+	ids, err := d.store.Overdue(ctx, tenant, gatherPage)
+	for i := 0; err == nil && i < len(ids); i++ {
+		_, err = d.approvals.Get(ctx, tenant, ids[i])
 	}
 }
 

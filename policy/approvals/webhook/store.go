@@ -40,9 +40,12 @@ var ErrMoved = errors.New("another replica was faster")
 
 // Store is what replicas share. Each method is one step; one that fails may have been taken.
 type Store interface {
-	// Follow tells of tenants that have new events, until ctx ends. It may lose some, and
-	// says with connected when it may have.
-	Follow(ctx context.Context, told func(tenant string), connected func())
+	// Follow tells of new events of tenants, until ctx ends. It may lose some, and says with
+	// connected when it may have.
+	Follow(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func())
+	// Overdue are approvals of a tenant whose time is over, which nobody has noted. To get one
+	// is to note it, and makes it an event.
+	Overdue(ctx context.Context, tenant string, most int) ([]string, error)
 	// Cursors are up to where these tenants' events are gathered; nil: all that have a cursor.
 	Cursors(ctx context.Context, tenants []string) (map[string]string, error)
 	// Read answers with events after a cursor, the oldest first, and the cursor after them. ""
