@@ -27,7 +27,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+	tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 		{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
 	}}}})
@@ -46,6 +46,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 				{gatewaytest.Echo, `{"n": 1, "n": 2}`, codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
 				{gatewaytest.Echo, strings.Repeat("[", 200), codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
 				{"blocked", `{"n": "secret"}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
+				{"other", `{"n": "secret"}`, codes.FailedPrecondition, "SCHEMA_UNKNOWN", ""},
 			} {
 				for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
 					_, unary := f.client.Invoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)
@@ -59,7 +60,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 					}
 				}
 			}
-			if r, ok := rules.(*ruled); ok && r.questions() != 4 { // the tenant's rules and the global ones, for each of two tools
+			if r, ok := rules.(*ruled); ok && r.questions() != 6 { // the tenant's rules and the global ones, for each of three tools
 				t.Errorf("%d questions to the store", r.questions())
 			}
 			if n := len(f.capability.Seen()); n != 4 {
@@ -68,6 +69,32 @@ func TestArgumentsAreChecked(t *testing.T) {
 			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","args":{"n":"secret"}}`)
 			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"pointer":"/n"`) || strings.Contains(body, "secret") {
 				t.Errorf("JSON: %s %s", resp.Status, body)
+			}
+		})
+	}
+}
+
+// TestArgumentsThatNobodyCanCheck: a fleet's tools are not known, because its backends have not
+// brought a manifest, or not said yet which tools there are.
+func TestArgumentsThatNobodyCanCheck(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]*manifest.Manifest{"no manifest": nil, "not discovered": {Dynamic: true, DiscoveryTool: "list_tools"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tools := catalog.New(catalog.Options{})
+			tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Fleet: call.Allow, Manifest: m}})
+			f := behindRules(t, nil, tools)
+			for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
+				_, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`), opts...)
+				if info := errorInfo(err); status.Code(err) != codes.FailedPrecondition || info.GetReason() != "SCHEMA_UNKNOWN" {
+					t.Errorf("%s: %v, %v", way, err, info)
+				}
+			}
+			if n := len(f.capability.Seen()); n != 0 {
+				t.Errorf("%d calls at the backend", n)
+			}
+			if ready, _, err := f.client.Healthcheck(to(t.Context(), "caps")); err != nil || !ready {
+				t.Errorf("what is no call of a tool: %v, %v", ready, err)
 			}
 		})
 	}

@@ -18,8 +18,9 @@ type Decider interface {
 	Ask(context.Context, *call.Call) (policy.Decision, *call.Refusal)
 	// Heeds says whether the tool of a call matters to what becomes of it.
 	Heeds(capability string) bool
-	// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
-	Schema(capability, tool string) *toolschema.Schema
+	// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil:
+	// then nobody knows.
+	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
 	// Credentials are those that calls may bring; nil: they may bring anything.
 	Credentials(capability string) *credentials.Names
 }
@@ -39,10 +40,11 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 	}
 	about := matter{
 		call: t.call, requestID: t.request, read: m.read,
-		args: m.args, schema: h.decider.Schema(t.call.Capability, t.call.Tool),
+		args:   m.args,
 		config: m.config, credentials: h.decider.Credentials(t.call.Capability),
 		shielded: h.deliberations.shielded(t.call.Capability),
 	}
+	about.schema, about.checked = h.decider.Schema(t.call.Capability, t.call.Tool)
 	about.decision, about.known = h.decider.Decide(&t.call)
 	if about.settled() {
 		h.judge(s, t, outcome{decision: about.decision, decided: true})

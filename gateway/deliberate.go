@@ -32,7 +32,8 @@ type matter struct {
 	requestID string
 	read      bool // the message was: without, nobody knows the arguments
 	args      []byte
-	schema    *toolschema.Schema // of args; nil: they may be anything
+	checked   bool               // args keep to the schema, or it does not run
+	schema    *toolschema.Schema // nil: then nobody knows it
 	shielded  bool               // a Shield judges it
 	decision  policy.Decision    // if known
 	known     bool
@@ -51,7 +52,7 @@ func (m *matter) isToolCall() bool {
 // settled says that nothing more has to be found out.
 func (m *matter) settled() bool {
 	return m.known && (m.decision.Verdict == call.Block ||
-		m.decision.Verdict == call.Allow && m.schema == nil && m.credentials == nil && !m.shielded)
+		m.decision.Verdict == call.Allow && !m.checked && m.credentials == nil && !m.shielded)
 }
 
 // own makes the matter's words and bytes its own: the call's are the transit's, which
@@ -76,17 +77,21 @@ func (m *matter) check() *call.Refusal {
 		clear(m.config)
 		m.config = nil
 	}()
-	if m.schema != nil {
+	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
+	switch {
+	case !m.checked && m.credentials == nil || !invokes:
+		return nil
+	case !m.read:
+		return refusedUnread
+	case m.checked && m.schema == nil:
+		return schemaUnknown(&m.call)
+	case m.checked:
 		if err := m.schema.Check(m.args); err != nil {
 			return invalidArguments(&m.call, err)
 		}
 	}
-	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
-	switch {
-	case m.credentials == nil || !invokes:
+	if m.credentials == nil {
 		return nil
-	case !m.read:
-		return refusedUnread
 	}
 	if err := m.credentials.Check(m.config); err != nil {
 		return invalidConfig(&m.call, err)

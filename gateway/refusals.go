@@ -88,6 +88,16 @@ func invalidArguments(c *call.Call, err error) *call.Refusal {
 	return r
 }
 
+// schemaUnknown is the end of a call whose arguments are to be checked against what nobody
+// has said, or not yet.
+func schemaUnknown(c *call.Call) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.FailedPrecondition, Reason: "SCHEMA_UNKNOWN",
+		Message:  "the arguments cannot be checked: it is not known that the capability has this tool, nor what it takes",
+		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
+	}
+}
+
 // invalidConfig is the end of a call whose config_json names what it may not. err repeats
 // nothing of it.
 func invalidConfig(c *call.Call, err error) *call.Refusal {

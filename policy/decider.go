@@ -51,10 +51,10 @@ func (o *Options) setDefaults() {
 // silence is a Source that says nothing.
 type silence struct{}
 
-func (silence) Tool(string, string) (call.Verdict, Level, bool) { return call.Block, Nobody, false }
-func (silence) Heeds(string) bool                               { return false }
-func (silence) Schema(string, string) *toolschema.Schema        { return nil }
-func (silence) Credentials(string) *credentials.Names           { return nil }
+func (silence) Tool(string, string) (call.Verdict, Level, bool)  { return call.Block, Nobody, false }
+func (silence) Heeds(string) bool                                { return false }
+func (silence) Schema(string, string) (*toolschema.Schema, bool) { return nil, false }
+func (silence) Credentials(string) *credentials.Names            { return nil }
 
 // Decider answers whether calls may run. It is safe for concurrent use.
 type Decider struct {
@@ -113,8 +113,9 @@ func (d *Decider) Heeds(capability string) bool {
 	return d.opts.Store != nil || d.opts.Source.Heeds(capability)
 }
 
-// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
-func (d *Decider) Schema(capability, tool string) *toolschema.Schema {
+// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil: then
+// nobody knows.
+func (d *Decider) Schema(capability, tool string) (s *toolschema.Schema, checked bool) {
 	return d.opts.Source.Schema(capability, tool)
 }
 

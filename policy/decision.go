@@ -26,8 +26,9 @@ type Source interface {
 	// Heeds says whether tool and arguments of a capability's calls have to be read: its tools
 	// differ in what is said of them, or a person may have to be asked.
 	Heeds(capability string) bool
-	// Schema is what the arguments of a tool have to keep to; nil: they may be anything.
-	Schema(capability, tool string) *toolschema.Schema
+	// Schema is what the arguments of a tool have to keep to, if those of the capability's calls
+	// are to be checked; nil: then nobody knows.
+	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
 	// Credentials are those that calls of a capability may bring; nil: they may bring anything.
 	Credentials(capability string) *credentials.Names
 }

@@ -106,7 +106,7 @@ type said struct {
 
 func (said) Heeds(string) bool { return true }
 
-func (said) Schema(string, string) *toolschema.Schema { return nil }
+func (said) Schema(string, string) (*toolschema.Schema, bool) { return nil, false }
 
 func (said) Credentials(string) *credentials.Names { return nil }
 

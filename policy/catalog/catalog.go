@@ -133,19 +133,19 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 func (c *Catalog) Heeds(capability string) bool {
 	of := c.capability(capability)
 	// A person is asked about arguments, too.
-	return of != nil && (len(of.tools) > 0 || of.author.Fleet == call.Ask || of.author.Credentials != nil)
+	return of != nil && (len(of.tools) > 0 || of.author.Fleet == call.Ask || of.author.Credentials != nil || of.author.Validate)
 }
 
 // Schema implements policy.Source.
-func (c *Catalog) Schema(capability, tool string) *toolschema.Schema {
+func (c *Catalog) Schema(capability, tool string) (s *toolschema.Schema, checked bool) {
 	of := c.capability(capability)
 	if of == nil || !of.author.Validate {
-		return nil
+		return nil, false
 	}
 	if t := of.index[tool]; t != nil {
-		return t.Schema
+		return t.Schema, true
 	}
-	return nil
+	return nil, true
 }
 
 // Credentials implements policy.Source.

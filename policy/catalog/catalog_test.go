@@ -48,7 +48,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		if verdict != test.verdict || level != test.level || drifted {
 			t.Errorf("%s %s: %v by %v, drifted %v", test.capability, test.tool, verdict, level, drifted)
 		}
-		if got := c.Schema(test.capability, test.tool); (got != nil) != test.schema {
+		if got, _ := c.Schema(test.capability, test.tool); (got != nil) != test.schema {
 			t.Errorf("%s %s: schema %v", test.capability, test.tool, got)
 		}
 		if got, ok := c.Describe(test.capability, test.tool); ok != test.there || ok && (got.Name != test.tool || got.Hash == toolschema.Hash{}) {
