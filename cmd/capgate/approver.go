@@ -19,7 +19,7 @@ import (
 // newApprovals makes what asks people, and where they answer.
 func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error) {
 	cfg := s.cfg.Approvals
-	o := approvals.Options{Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, Most: cfg.MaxPending}
+	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, Most: cfg.MaxPending}
 	if p.rules != nil {
 		o.Rules = toldRules{p.rules, p.decider}
 	}

@@ -20,3 +20,9 @@ func (p *process) describe(capability, tool string) (string, toolschema.Hash) {
 	t, _ := p.tools.Describe(capability, tool)
 	return t.Description, t.Hash
 }
+
+// current is what a tool is known by.
+func (p *process) current(capability, tool string) toolschema.Hash {
+	_, hash := p.describe(capability, tool)
+	return hash
+}

@@ -30,7 +30,7 @@ var forgetScript = newScript(`
 	return redis.call('SCARD', KEYS[3])`)
 
 // Forget deletes every rule, of whichever tenant, user and agent, that is about exactly this
-// tool of this capability. After an error some may be left, and it has to be called again.
+// tool of this capability, and every candidate. After an error some may be left, and it has to be called again.
 func (p *Policies) Forget(ctx context.Context, capability, tool string) error {
 	n := policy.Name{Capability: capability, Tool: tool}
 	var tenants []string
@@ -42,9 +42,11 @@ func (p *Policies) Forget(ctx context.Context, capability, tool string) error {
 		return err
 	}
 	for _, tenant := range tenants {
-		for left := 1; left > 0; {
-			if left, err = p.run(ctx, forgetScript, p.ruleKeys(tenant, n), forgetAtOnce).Int(); err != nil {
-				return err
+		for _, set := range []*Policies{p, p.Candidates()} {
+			for left := 1; left > 0; {
+				if left, err = p.run(ctx, forgetScript, set.ruleKeys(tenant, n), forgetAtOnce).Int(); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -28,6 +28,7 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 		for _, r := range append(gone, stay...) {
 			set(t, p, r)
 		}
+		set(t, p.Candidates(), gone[1])
 		before, err := p.Version(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -36,6 +37,9 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 			if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if found := find(t, p.Candidates(), gone[1].Tenant, gone[1].Name); found[0].Present {
+			t.Error("a candidate is there")
 		}
 		if after, err := p.Version(t.Context()); err != nil || after <= before {
 			t.Errorf("version %d after %d, %v", after, before, err)

@@ -79,7 +79,7 @@ func (k *Keeper) answer(ctx context.Context, tenant, id string, s State, answer 
 		return Approval{}, refusedUnknown(id)
 	}
 	if answer.Remember == Always {
-		if err := k.canBeRule(ctx, tenant, id); err != nil {
+		if err := k.canBeRule(ctx, tenant, id, s); err != nil {
 			return Approval{}, err
 		}
 	}
@@ -114,7 +114,7 @@ func ruleName(a *Approval) policy.Name {
 
 // canBeRule says why an answer cannot hold always. A rule of everybody, or of every tool,
 // is nothing that one call's approver was asked about.
-func (k *Keeper) canBeRule(ctx context.Context, tenant, id string) error {
+func (k *Keeper) canBeRule(ctx context.Context, tenant, id string, s State) error {
 	if k.opts.Rules == nil {
 		return refusedRemember("no answer can hold always: this gateway keeps no rules")
 	}
@@ -126,6 +126,8 @@ func (k *Keeper) canBeRule(ctx context.Context, tenant, id string) error {
 		return refusedRemember("no answer can hold always: the call names no user whom a rule could be of")
 	case n.Capability == policy.Any || n.Tool == policy.Any || n.Capability == "" || n.Tool == "":
 		return refusedRemember("no answer can hold always: a rule of this name would be of more than one tool")
+	case s == Approved && k.opts.Current != nil && k.opts.Current(a.Capability, a.Tool) != a.Schema:
+		return refusedRemember("no answer can hold always: the tool has changed, or is gone, since the call was made")
 	}
 	return nil
 }

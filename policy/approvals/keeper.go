@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -30,7 +31,9 @@ type Options struct {
 	Fresh      time.Duration // for how long they are, at most; default 30 s
 	Waiting    int           // calls that wait at once, and approvals waited for and readers of events; default 10,000
 
-	Now func() time.Time // default time.Now
+	// Current is what a tool is known by now, from memory. nil: that is not known.
+	Current func(capability, tool string) toolschema.Hash
+	Now     func() time.Time // default time.Now
 }
 
 func (o *Options) setDefaults() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -160,8 +161,16 @@ func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 			t.Errorf("%s: %v, %+v, %+v", name, err, got, set.set)
 		}
 	}
+	changed := newKeeper(t, &memory{}, approvals.Options{Rules: set, Current: func(string, string) toolschema.Hash { return toolschema.Hash{9} }})
+	a := ask(t, changed, request("{}"))
+	if _, err := changed.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); reason(err) != "APPROVAL_NOT_REMEMBERED" || len(set.set) > 0 {
+		t.Errorf("the tool is another one: %v, %+v", err, set.set)
+	}
+	if _, err := changed.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); err != nil || len(set.set) != 1 {
+		t.Errorf("the tool is another one, and denied: %v, %+v", err, set.set)
+	}
 	set.fail = errAway
-	a := ask(t, k, request("{}"))
+	a = ask(t, k, request("{}"))
 	got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
 	var failed *approvals.RuleError
 	if !errors.As(err, &failed) || !errors.Is(err, errAway) || got.State != approvals.Approved {
