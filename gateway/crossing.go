@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
 
@@ -20,6 +21,7 @@ type crossing struct {
 	target  *router.Backend // chosen, and claimed by the first until it ends
 	tries   int
 	session string // that it was chosen for
+	caller  tenant.Identity
 }
 
 // crossings are the calls that went to the translator. Such a call passes the gateway
@@ -60,19 +62,23 @@ func (c *crossings) claim(ticket string) (crossing, bool) {
 // ticket up.
 func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(ticket, c.secret) }
 
-// comeBack goes on with a call that the translator brings back. One whose first
-// passage has ended meanwhile has nobody to answer to.
-func (h *handler) comeBack(t *transit, ticket string) *call.Refusal {
-	if !h.crossings.comesBack(ticket) {
-		return nil
-	}
+// crossing is what the second passage of a call has to know, in strings that outlive the first.
+func (t *transit) crossing() crossing {
+	who := tenant.Identity{Tenant: t.call.Tenant, User: strings.Clone(t.call.User), Agent: strings.Clone(t.call.Agent)}
+	return crossing{t.target, t.tries, strings.Clone(t.call.Session), who}
+}
+
+// comeBack goes on with a call that the translator brings back. Its caller is known: the
+// credential did not cross. One whose first passage has ended meanwhile has nobody to
+// answer to.
+func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Refusal) {
 	x, open := h.crossings.claim(ticket)
 	if !open {
 		t.recorded = true
-		return refusedService
+		return tenant.Identity{}, refusedService
 	}
 	t.target, t.tries, t.call.Session, t.assigned = x.target, x.tries, x.session, true
-	return nil
+	return x.caller, nil
 }
 
 // records says whether a call that has ended is to be recorded here.

@@ -212,7 +212,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		return
 	}
 	if t.mode == dialect.Convert {
-		t.ticket = h.crossings.leave(t.ticket, crossing{t.target, t.tries, strings.Clone(t.call.Session)})
+		t.ticket = h.crossings.leave(t.ticket, t.crossing())
 		s.SetHeader(ticketHeader, t.ticket)
 		s.SetHeader(capabilityHeader, t.call.Capability)
 		s.Forward(h.services)

@@ -38,6 +38,7 @@ func commands() []command {
 		{"policy", "set, list, delete and explain rules on who may call what", runPolicy},
 		{"catalog", "show which tools there are, accept those that have changed", runCatalog},
 		{"approvals", "list and answer calls that a person has to approve", runApprovals},
+		{"keys", "make API keys for callers", runKeys},
 		{"version", "say which build this is", runVersion},
 	}
 }

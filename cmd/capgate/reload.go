@@ -148,6 +148,9 @@ func (r *reloader) apply(s *settings) error {
 		}
 		return err
 	}
+	if s != r.current {
+		p.keys.Replace(s.keys, s.pepper)
+	}
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
 	p.prober.Set(next.probes)
@@ -177,6 +180,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"policies", started.Policies != next.Policies},
 		{"approvals", started.Approvals != next.Approvals},
 		{"approvals.webhook", (started.Webhook.URL == "") != (next.Webhook.URL == "")},
+		{"tenants", started.Multi != next.Multi},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {

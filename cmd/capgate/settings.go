@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -22,6 +23,9 @@ type settings struct {
 
 	approvalKeys [][]byte        // of approvals.key_file
 	webhook      *webhook.Config // of approvals.webhook; nil: there is none
+
+	keys   []tenant.Key // of the tenants
+	pepper []byte       // of pepper_file; nil: none
 
 	manifests map[string]*manifest.Manifest // by file
 	found     map[string]string             // where cfg.Manifests says to look: id → file
@@ -76,6 +80,7 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server
 	}
+	problems = append(problems, s.readTenants()...)
 	problems = append(problems, s.readBackendTLS(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {

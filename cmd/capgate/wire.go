@@ -56,6 +56,7 @@ type process struct {
 	approving *approving.Service
 	shields   *shield.Shields
 	limits    *router.Limits
+	keys      *tenant.Keys
 	gateway   *gateway.Gateway
 	public    net.Listener
 	admin     net.Listener
@@ -114,7 +115,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	}
 	p.gateway, err = gateway.New(gateway.Config{
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
-		Identifier: gateway.Single{},
+		Identifier: p.identifier(s),
 		Decider:    p.decider,
 		Shield:     p.shields,
 		Router:     p.routing,
@@ -192,7 +193,7 @@ func (p *process) run(ctx context.Context) error {
 	p.warm(ctx)
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
-	p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
+	p.tellTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	stop()
 	watchers.Wait()

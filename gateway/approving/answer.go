@@ -51,6 +51,12 @@ func (s *server) answer(ctx context.Context, req answering,
 	if err != nil {
 		return a, err
 	}
+	if answer.Remember == approvals.Always && !v.rules {
+		return a, refusedAlways
+	}
+	if v.by != "" {
+		answer.By = v.by
+	}
 	if v.user != "" { // others' are not there for it
 		if a, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
 			return a, err

@@ -17,6 +17,8 @@ type viewer struct {
 	tenant  string
 	user    string // "": all users
 	answers bool
+	rules   bool   // an answer may hold always
+	by      string // who answers, as is known and not only said; "": nobody knows
 }
 
 func (v *viewer) sees(a *approvals.Approval) bool {
@@ -28,7 +30,7 @@ func ofOperators(_ context.Context, tenantName string) (viewer, error) {
 	if tenantName == "" {
 		tenantName = tenant.Default
 	}
-	return viewer{tenant: tenantName, answers: true}, nil
+	return viewer{tenant: tenantName, answers: true, rules: true}, nil
 }
 
 // ofCallers is who calls at the public port, as the gateway says.
@@ -45,18 +47,23 @@ func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 	if tenantName != "" && tenantName != who.Tenant {
 		return viewer{}, refusedUnknown
 	}
-	return viewer{tenant: who.Tenant, user: who.User, answers: mayAnswer(who)}, nil
+	v := viewer{tenant: who.Tenant, user: who.User, answers: mayAnswer(who), rules: who.Scopes.Any(tenant.Policy)}
+	if v.by = "key " + who.Key; who.User != "" {
+		v.by = shown(who.User) + ", by " + v.by
+	}
+	return v, nil
 }
 
-// mayAnswer says whether a caller may answer what others, or it itself, want approved.
-// Nobody may: callers have no credentials, so that whoever asks could say that it is its
-// own approver. A scope of a verified credential would be looked at here.
-func mayAnswer(tenant.Identity) bool { return false }
+// mayAnswer says whether a caller may answer what others, or it itself, want approved. Without
+// credentials nobody may: whoever asks could say that it is its own approver.
+func mayAnswer(who tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
 	errNobody = status.Error(codes.Internal, "it is not known who asks")
 
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "there is no such approval"}
 	refusedAnswer  = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
-		Message: "approvals are answered at the operators' port: here nobody can tell the person who answers from the agent that asks"}
+		Message: "approvals are answered at the operators' port, or with an API key that has the scope approve"}
+	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING", Metadata: map[string]string{"scope": tenant.Policy.String()},
+		Message: "an answer that holds always sets a rule: the API key has not the scope policy"}
 )

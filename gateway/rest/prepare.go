@@ -19,10 +19,12 @@ import (
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
 var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
-	"traceparent", "tracestate", "baggage"}
+	apiKey, "traceparent", "tracestate", "baggage"}
 
 const (
 	authorization  = "authorization"
+	apiKey         = "x-api-key"       // a key of the gateway's own; others' go nowhere
+	ownKey         = "cg_"             // how those begin
 	grpcTimeout    = "Grpc-Timeout"    // "1500m", as gRPC writes it
 	requestTimeout = "Request-Timeout" // "1.5" seconds, or "1500ms"
 )
@@ -66,7 +68,10 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		r = r.WithContext(ctx)
 		r.Header = r.Header.Clone()
-		r.Header.Del(grpcTimeout)                        // it is in ctx
+		r.Header.Del(grpcTimeout) // it is in ctx
+		if !strings.HasPrefix(r.Header.Get(apiKey), ownKey) {
+			r.Header.Del(apiKey)
+		}
 		r.Header.Del("Te")                               // or grpc-gateway would send trailers
 		r.Header.Set("Content-Type", "application/json") // whatever it was, it means that; grpc-gateway complains of none
 		if seconds := preferWait(r.Header); seconds != "" && r.Header.Get(approvalWait) == "" {

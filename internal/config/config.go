@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // Config is the whole file. Parse fills in the defaults.
@@ -29,6 +30,26 @@ type Config struct {
 	Webhook      Webhook      // approvals.webhook: a URL that is told what happens to approvals; default none
 	Shields      []Shield     // shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
 	Shield       string       // shield: name of the one for all fleets that name none; default none
+	Multi        bool         // the file has tenants, if none at all: tenants: []
+	Tenants      []Tenant     // tenants: who may call, each with its API keys; default one tenant, to whom every call belongs
+	PepperFile   string       // pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end of its line; default none, and hashes are SHA-256
+}
+
+// Tenant is who may call.
+type Tenant struct {
+	ID   string // id: letters, digits, hyphens, dots and underscores, at most 63; unique
+	Keys []Key  // keys: its API keys
+}
+
+// Key is an API key of a tenant, as capgate keys new makes one.
+type Key struct {
+	ID       string         // id: the key's public part, unique among all tenants
+	Hash     tenant.Hash    // hash: of its secret, sha256:HEX or hmac-sha256:HEX; or
+	HashFile string         // hash_file: file that holds the same
+	Scopes   tenant.Scopes  // scopes: what it is good for, of invoke, read, approve, policy and admin; default invoke and read
+	Asserts  tenant.Asserts // asserts: what its holder may say of itself by x-user-id and x-agent-id, of user and agent; default nothing
+	Name     string         // name: for people, at most 256 bytes; default none
+	Expires  time.Time      // expires: from when on it is refused, as in 2027-01-31T00:00:00Z; default never
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.

@@ -13,7 +13,7 @@ import (
 // it. The error is an Errors with every problem of the file.
 func Parse(name string, data []byte) (*Config, error) {
 	c := Default()
-	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}, shields: map[string]int{}}
+	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}, shields: map[string]int{}, tenantIDs: map[string]int{}, keyIDs: map[string]int{}}
 	if root, ok := p.Document(data, "a configuration", "at least one fleet is needed"); ok {
 		p.top(root)
 	}
@@ -31,6 +31,8 @@ type parser struct {
 	wanting      []wanting          // of the fleets that name no manifest
 	services     map[string]string  // gRPC service → path where it was given first
 	shields      map[string]int     // name → line
+	tenantIDs    map[string]int     // id → line
+	keyIDs       map[string]int     // the same, of all tenants' keys
 	shielded     []strictyaml.Place // that name a shield: which there are is known at the end
 }
 
@@ -66,6 +68,8 @@ func (p *parser) top(at strictyaml.Place) {
 		"approvals":    p.approvals,
 		"shields":      p.List(p.shield),
 		"shield":       p.shieldName(&c.Shield),
+		"tenants":      p.tenants,
+		"pepper_file":  p.Text(&c.PepperFile, nil),
 	})
 	p.applyShields()
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {

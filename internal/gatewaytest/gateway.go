@@ -42,6 +42,8 @@ type Options struct {
 	Affinity affinity.Config // default Wait: Patience
 	Policy   policy.Options  // default Source: every fleet allows every tool
 
+	Identifier gateway.Identifier // default gateway.Single
+
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
 	Shield   gateway.Shield     // default none
@@ -140,6 +142,9 @@ func (g *Gateway) build(o Options) error {
 	if o.Drain != nil {
 		drain = *o.Drain
 	}
+	if o.Identifier == nil {
+		o.Identifier = gateway.Single{}
+	}
 	o.Relay.Log = logger
 	if o.Affinity.Wait == 0 {
 		o.Affinity.Wait = Patience
@@ -148,7 +153,7 @@ func (g *Gateway) build(o Options) error {
 	g.gateway, err = gateway.New(gateway.Config{
 		Affinity:   g.affinity,
 		Relay:      o.Relay,
-		Identifier: gateway.Single{},
+		Identifier: o.Identifier,
 		Decider:    decider,
 		Approver:   o.Approver,
 		Shield:     o.Shield,

@@ -488,7 +488,8 @@ type ApproveRequest struct {
 	// As in ListApprovalsRequest.
 	Tenant     string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// Who answers; empty: "operator". Nobody checks it. At most 256 bytes.
+	// Who answers; empty: "operator". Nobody checks it. At most 256 bytes. On the public port it is not looked at: there
+	// the API key says who answers.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	// For the record. At most 1024 bytes.
 	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// readTenants reads the files of API keys. No error quotes what is in them.
+func (s *settings) readTenants() (problems []error) {
+	if file := s.cfg.PepperFile; file != "" {
+		data, err := s.files.read(file)
+		if s.pepper = bytes.TrimRight(data, "\r\n"); err == nil && len(s.pepper) < tenant.LeastPepper {
+			err = fmt.Errorf("%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.LeastPepper)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("pepper_file: %w", err))
+		}
+	}
+	for i := range s.cfg.Tenants {
+		t := &s.cfg.Tenants[i]
+		for j := range t.Keys {
+			k, err := s.readKey(t.ID, &t.Keys[j])
+			if err != nil {
+				problems = append(problems, fmt.Errorf("tenant %s, key %s: %w", t.ID, t.Keys[j].ID, err))
+				continue
+			}
+			s.keys = append(s.keys, k)
+		}
+	}
+	return problems
+}
+
+func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
+	hash := k.Hash
+	if k.HashFile != "" {
+		data, err := s.files.read(k.HashFile)
+		if err != nil {
+			return tenant.Key{}, fmt.Errorf("hash_file: %w", err)
+		}
+		var ok bool
+		if hash, ok = tenant.ParseHash(strings.TrimSpace(string(data))); !ok {
+			return tenant.Key{}, fmt.Errorf("hash_file: %s holds no hash, as capgate keys new prints it", k.HashFile)
+		}
+	}
+	if hash.Peppered() && s.cfg.PepperFile == "" {
+		return tenant.Key{}, fmt.Errorf("its hash is of a pepper too, and there is no pepper_file")
+	}
+	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts, Expires: k.Expires}, nil
+}
+
+// identifier says who calls. Only a restart turns credentials on or off.
+func (p *process) identifier(s *settings) gateway.Identifier {
+	p.keys = tenant.NewKeys(nil)
+	p.keys.Replace(s.keys, s.pepper)
+	if !s.cfg.Multi {
+		return gateway.Single{}
+	}
+	return gateway.Keyed{Keys: p.keys}
+}
+
+// tellTenancy logs who may call.
+func (p *process) tellTenancy(started *config.Config) {
+	if !started.Multi {
+		p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
+		return
+	}
+	keys := 0
+	for i := range started.Tenants {
+		keys += len(started.Tenants[i].Keys)
+	}
+	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// makeKey has capgate make a key; entry is its line for the configuration.
+func makeKey(t *testing.T, args ...string) (key, entry string) {
+	t.Helper()
+	exit, stdout, stderr := runProgram(t, nil, append([]string{"keys", "new"}, args...)...)
+	_, entry, ok := strings.Cut(stderr, "\n- ")
+	if key = strings.TrimSpace(stdout); exit != 0 || !ok || strings.Contains(stderr, key[20:]) {
+		t.Fatal(exit, stderr)
+	}
+	return key, strings.TrimSpace(entry)
+}
+
+// TestKeysOfTheFile: keys come, change and go with the file and those that it names, while
+// calls run, and what turns them on needs a restart.
+func TestKeysOfTheFile(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	pepper := filepath.Join(t.TempDir(), "pepper")
+	must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
+	plain, ofPlain := makeKey(t)
+	peppered, ofPeppered := makeKey(t, "--pepper-file", pepper)
+	var files configMap
+	put := func(text string) {
+		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "short": "short", "pepper": "0123456789abcdef0123456789abcdef\r\n", "hash": "hunter2"})
+	}
+	put("tenants: [{id: acme, keys: [" + ofPlain + "]}]")
+	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	client := dial(t, public)
+	invoke := func(key string) string {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
+		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		for _, detail := range status.Convert(err).Details() {
+			if info, ok := detail.(*errdetails.ErrorInfo); ok {
+				return info.GetReason()
+			}
+		}
+		return status.Code(err).String()
+	}
+	wait := func(key, reason string) {
+		t.Helper()
+		for got := ""; got != reason; { // a change of the file has no event of its own
+			if got = invoke(key); got != reason {
+				waitPage(t, "http://"+admin+"/readyz", "loaded_at")
+			}
+		}
+	}
+	p.stderr.wait(t, p, `"msg":"callers need an API key","tenants":1,"keys":1`)
+	wait(plain, "OK")
+	wait(peppered, "CREDENTIAL_INVALID")
+
+	put("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, keys: [" + ofPlain + ", " + ofPeppered + "]}]")
+	wait(peppered, "OK")
+	wait(plain, "OK")
+
+	for text, want := range map[string]string{
+		"tenants: [{id: acme, keys: [" + ofPeppered + "]}]":                                              "there is no pepper_file",
+		"pepper_file: " + files.file("short") + "\ntenants: []":                                          "fewer than 16 bytes",
+		"pepper_file: /nowhere\ntenants: []":                                                             "pepper_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") + "}]}]":   "holds no hash",
+		"tenants: [{id: acme, keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]":                     "hash_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, keys: [{id: abcdefghijklmnop, hash: " + plain[20:] + ", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
+	} {
+		put(text)
+		waitPage(t, "http://"+admin+"/readyz", want)
+	}
+	wait(plain, "OK")
+
+	put("tenants: []")
+	wait(plain, "CREDENTIAL_INVALID")
+	wait(peppered, "CREDENTIAL_INVALID")
+	put("")
+	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)
+	wait(plain, "CREDENTIAL_INVALID")
+	p.stop(t)
+	for _, secret := range []string{plain[20:], peppered[20:], "hunter2", "0123456789abcdef"} {
+		if strings.Contains(p.stderr.String(), secret) {
+			t.Errorf("the log has %s", secret)
+		}
+	}
+}
+
+func TestKeysProgram(t *testing.T) {
+	t.Parallel()
+	short := filepath.Join(t.TempDir(), "short")
+	must(t, os.WriteFile(short, []byte("short"), 0o600))
+	for name, test := range map[string]struct {
+		args []string
+		exit int
+		err  string
+	}{
+		"nothing":      {nil, 2, "want: new"},
+		"another word": {[]string{"old"}, 2, "want: new"},
+		"two":          {[]string{"new", "new"}, 2, "unexpected argument"},
+		"short pepper": {[]string{"new", "--pepper-file", short}, 1, "fewer than 16 bytes"},
+		"no pepper":    {[]string{"new", "--pepper-file", "/nowhere"}, 1, "/nowhere"},
+	} {
+		if exit, out, stderr := runProgram(t, nil, append([]string{"keys"}, test.args...)...); exit != test.exit || out != "" || !strings.Contains(stderr, test.err) {
+			t.Errorf("%s: %d, %q, %q", name, exit, out, stderr)
+		}
+	}
+}

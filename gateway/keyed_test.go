@@ -1,0 +1,333 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/approving"
+	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// keyring makes keys, and has them by the name that a test gives them.
+type keyring struct {
+	keys        []tenant.Key
+	credentials map[string]string
+}
+
+func (r *keyring) issue(name, of string, scopes tenant.Scopes, change func(*tenant.Key)) {
+	id, secret := tenant.NewCredential()
+	k := tenant.Key{ID: id, Tenant: of, Hash: tenant.HashOf(secret, nil), Scopes: scopes}
+	if change != nil {
+		change(&k)
+	}
+	if r.credentials == nil {
+		r.credentials = map[string]string{}
+	}
+	r.keys, r.credentials[name] = append(r.keys, k), tenant.Credential(id, secret)
+}
+
+// newKeyring has a key for each thing that a key may be.
+func newKeyring() *keyring {
+	r := &keyring{}
+	r.issue("acme", "acme", tenant.Invoke|tenant.Read, nil)
+	r.issue("globex", "globex", tenant.Invoke|tenant.Read, nil)
+	r.issue("orchestrator", "acme", tenant.Invoke|tenant.Read, func(k *tenant.Key) { k.Asserts = tenant.User | tenant.Agent })
+	r.issue("reader", "acme", tenant.Read, nil)
+	r.issue("caller", "acme", tenant.Invoke, nil)
+	r.issue("approver", "acme", tenant.Approve, nil)
+	r.issue("ruler", "acme", tenant.Approve|tenant.Policy, func(k *tenant.Key) { k.Asserts = tenant.User })
+	r.issue("expired", "acme", tenant.Invoke|tenant.Read, func(k *tenant.Key) { k.Expires = time.Now().Add(-time.Second) })
+	return r
+}
+
+func (r *keyring) identifier() gateway.Keyed {
+	keys := tenant.NewKeys(nil)
+	keys.Replace(r.keys, nil)
+	return gateway.Keyed{Keys: keys}
+}
+
+// bearer shows a key.
+func bearer(ctx context.Context, credential string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential)
+}
+
+// keyed is a front that asks for keys.
+func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
+	t.Helper()
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, backend)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Identifier: r.identifier(),
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, client)
+	return f
+}
+
+// TestKeysAreAskedFor: by gRPC and by JSON, in either metadata, and nobody passes without.
+func TestKeysAreAskedFor(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	f := keyed(t, ring, call.Doc, call.Doc)
+	good, garbled := ring.credentials["acme"], ring.credentials["acme"]+"x"
+	forged := tenant.Credential(good[3:19], strings.Repeat("a", 32))
+	for what, test := range map[string]struct {
+		header []string
+		code   codes.Code
+		reason string
+	}{
+		"nothing":               {nil, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"a bearer":              {[]string{"authorization", "Bearer " + good}, codes.OK, ""},
+		"a bearer by any name":  {[]string{"authorization", "bEARER " + good}, codes.OK, ""},
+		"a bare key":            {[]string{"x-api-key", good}, codes.OK, ""},
+		"both":                  {[]string{"x-api-key", good, "authorization", "Bearer " + good}, codes.OK, ""},
+		"two keys":              {[]string{"x-api-key", good, "authorization", "Bearer " + ring.credentials["globex"]}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"another scheme":        {[]string{"authorization", "Basic " + good}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"no scheme":             {[]string{"authorization", good}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"garbled":               {[]string{"authorization", "Bearer " + garbled}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"garbled and bare":      {[]string{"x-api-key", garbled}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"forged":                {[]string{"authorization", "Bearer " + forged}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"empty":                 {[]string{"authorization", ""}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"expired":               {[]string{"x-api-key", ring.credentials["expired"]}, codes.Unauthenticated, "CREDENTIAL_EXPIRED"},
+		"of another scope":      {[]string{"x-api-key", ring.credentials["reader"]}, codes.PermissionDenied, "SCOPE_MISSING"},
+		"says it is our caller": {[]string{tenant.Metadata, tenant.Identity{Tenant: "acme", Scopes: tenant.Invoke}.Text()}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"says it is ours":       {[]string{"x-capgate-ticket", "ours"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"says its tenant":       {[]string{"x-tenant-id", "acme"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+	} {
+		_, err := f.client.Invoke(metadata.AppendToOutgoingContext(t.Context(), test.header...), request(gatewaytest.Echo, `{}`))
+		if status.Code(err) != test.code || errorInfo(err).GetReason() != test.reason {
+			t.Errorf("%s: %v %v", what, err, errorInfo(err))
+		}
+		for _, protocol := range protocols {
+			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, test.header...)
+			if resp.StatusCode != gateway.HTTPStatus(test.code) || !strings.Contains(body, test.reason) {
+				t.Errorf("%s, %s: %d %s", what, protocol.name, resp.StatusCode, body)
+			}
+			if challenge := resp.Header.Get("WWW-Authenticate"); (challenge == "Bearer") != (test.code == codes.Unauthenticated) {
+				t.Errorf("%s, %s: WWW-Authenticate: %q", what, protocol.name, challenge)
+			}
+		}
+	}
+	for _, seen := range f.capability.Seen() {
+		if seen.Metadata.Get("authorization") != nil || seen.Metadata.Get("x-api-key") != nil {
+			t.Errorf("the backend saw %v", seen.Metadata)
+		}
+	}
+	if n := len(f.capability.Seen()); n != 4*3 {
+		t.Errorf("%d calls came through, want 12", n)
+	}
+}
+
+// TestWhatAKeyAsserts: who calls is the key's to say, and to whom it is told is the log. The
+// second passage of a translated upload is the same caller's.
+func TestWhatAKeyAsserts(t *testing.T) {
+	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
+		ring := newKeyring()
+		f := keyed(t, ring, client, backend)
+		said := []string{"x-tenant-id", "globex", "x-user-id", "ann", "x-agent-id", "bot"}
+		for _, test := range []struct{ key, user, agent string }{{"acme", "", ""}, {"orchestrator", "ann", "bot"}} {
+			ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), ring.credentials[test.key]), said...)
+			if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.client.Upload(ctx, gatewaytest.File{Data: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, line := range f.gateway.Log.Calls(t, 4) {
+			user, agent := "", ""
+			if i >= 2 {
+				user, agent = "ann", "bot"
+			}
+			if line.Text("tenant") != "acme" || line.Text("user") != user || line.Text("agent") != agent {
+				t.Errorf("%d: %v", i, line)
+			}
+		}
+		for _, seen := range f.capability.Seen() {
+			for _, name := range append([]string{"authorization", "x-capgate-ticket", tenant.Metadata}, said[0], said[2], said[4]) {
+				if got := seen.Metadata.Get(name); got != nil {
+					t.Errorf("%s: the backend saw %s: %q", seen.Path, name, got)
+				}
+			}
+		}
+	})
+}
+
+// TestTheGatewayNeedsNoKey: neither what it asks for itself nor what load balancers and
+// tools ask it.
+func TestTheGatewayNeedsNoKey(t *testing.T) {
+	t.Parallel()
+	f := keyed(t, newKeyring(), call.Doc, call.Live)
+	if _, err := f.gateway.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := healthpb.NewHealthClient(f.conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Error(err)
+	}
+	stream, err := reflectionpb.NewServerReflectionClient(f.conn).ServerReflectionInfo(t.Context())
+	if err == nil {
+		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	}
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if _, _, err := f.client.Healthcheck(to(t.Context(), "caps")); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a capability's health: %v", err)
+	}
+}
+
+// services are a front with what callers ask the gateway itself.
+func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytest.Gateway {
+	t.Helper()
+	known := catalog.New(catalog.Options{})
+	known.Replace(map[string]catalog.Author{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
+	decider, err := policy.New(policy.Options{Source: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := approving.New(approving.Config{Keeper: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
+	return gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Identifier: ring.identifier(),
+		Leaving:    answers.Leave,
+		Services: func(g *grpc.Server) {
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+			answers.Register(g)
+		},
+	})
+}
+
+// TestScopesOfServices: who may list, and who may answer, each by gRPC and by JSON.
+func TestScopesOfServices(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	keeper := openDesk(t).Keeper
+	asked := func(of string) string {
+		outside()
+		a, _, refusal := keeper.Ask(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return a.ID
+	}
+	ours, theirs := asked("acme"), asked("globex")
+	g := services(t, ring, keeper)
+	ask := func(method, path, key, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, g.URL(path), strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", ring.credentials[key])
+		req.Header.Set("X-User-Id", "ann")
+		resp, err := g.HTTP1(t).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	for _, step := range []struct {
+		method, path, key, body string
+		status                  int
+		want                    string
+	}{
+		{"GET", "/v1/capabilities", "", "", 401, "CREDENTIAL_MISSING"},
+		{"GET", "/v1/capabilities", "caller", "", 403, `"scope":"read"`},
+		{"GET", "/v1/capabilities", "approver", "", 403, "SCOPE_MISSING"},
+		{"GET", "/v1/capabilities", "reader", "", 200, `"caps"`},
+		{"GET", "/v1/approvals", "", "", 401, "CREDENTIAL_MISSING"},
+		{"GET", "/v1/approvals/events", "", "", 401, "CREDENTIAL_MISSING"},
+		{"GET", "/v1/approvals", "caller", "", 403, "SCOPE_MISSING"},
+		{"GET", "/v1/approvals/" + ours, "reader", "", 200, ours},
+		{"GET", "/v1/approvals/" + ours, "globex", "", 404, "APPROVAL_UNKNOWN"},
+		{"GET", "/v1/approvals?tenant=acme", "globex", "", 404, "APPROVAL_UNKNOWN"},
+		{"GET", "/v1/approvals/" + theirs, "approver", "", 404, "APPROVAL_UNKNOWN"},
+		{"POST", "/v1/approvals/" + ours + "/approve", "reader", "{}", 403, "APPROVER_REQUIRED"},
+		{"POST", "/v1/approvals/" + theirs + "/approve", "approver", "{}", 404, "APPROVAL_UNKNOWN"},
+		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"remember":"always"}`, 403, `"scope":"policy"`},
+		{"POST", "/v1/approvals/" + ours + "/approve", "ruler", `{"remember":"always"}`, 400, "APPROVAL_NOT_REMEMBERED"},
+		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"by":"mallory"}`, 200, `"answered_by":"key ` + ring.credentials["approver"][3:19] + `"`},
+	} {
+		if code, body := ask(step.method, step.path, step.key, step.body); code != step.status || !strings.Contains(strings.ReplaceAll(body, `": `, `":`), step.want) {
+			t.Errorf("%s %s as %s: %d %s", step.method, step.path, step.key, code, body)
+		}
+	}
+	client := capgatepb.NewApprovalsClient(g.Conn(t))
+	ctx := metadata.AppendToOutgoingContext(bearer(t.Context(), ring.credentials["ruler"]), "x-user-id", "bob")
+	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.NotFound, "APPROVAL_UNKNOWN") // ann's
+	wants(t, errOf(client.ListApprovals(bearer(t.Context(), ring.credentials["caller"]), &capgatepb.ListApprovalsRequest{})), codes.PermissionDenied, "SCOPE_MISSING")
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// TestSecretsOfKeysStayInside: no log, metric, error or answer has one.
+func TestSecretsOfKeysStayInside(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	f := keyed(t, ring, call.Doc, call.Live)
+	var told strings.Builder
+	canary := strings.Repeat("canary77", 4)
+	shown := append(slices.Collect(func(yield func(string) bool) {
+		for _, c := range ring.credentials {
+			if !yield(c) {
+				return
+			}
+		}
+	}), tenant.Credential(ring.keys[0].ID, canary), "cg_"+canary)
+	for _, credential := range shown {
+		for _, header := range [][2]string{{"authorization", "Bearer " + credential}, {"x-api-key", credential}, {"authorization", credential}, {"authorization", "Basic " + credential}} {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), header[0], header[1])
+			_, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
+			told.WriteString(status.Convert(err).Proto().String())
+			_, err = f.client.Upload(to(ctx, "caps"), gatewaytest.File{Data: []byte("x")})
+			told.WriteString(status.Convert(err).Proto().String())
+			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, header[0], header[1])
+			told.WriteString(body)
+			_ = resp.Header.Write(&told)
+		}
+	}
+	f.gateway.Log.Calls(t, 3*4*len(shown))
+	told.WriteString(f.gateway.Log.String())
+	_, page := f.gateway.Admin(t, "/metrics")
+	told.WriteString(page)
+	for _, seen := range f.capability.Seen() {
+		for name, values := range seen.Metadata {
+			told.WriteString(name + strings.Join(values, " "))
+		}
+	}
+	for _, credential := range shown {
+		if secret := credential[len(credential)-32:]; strings.Contains(told.String(), secret) {
+			t.Errorf("the secret of %s is told", credential)
+		}
+	}
+}

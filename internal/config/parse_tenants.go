@@ -1,0 +1,105 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+func (p *parser) tenants(at strictyaml.Place) {
+	p.config.Multi = true
+	p.List(p.tenant)(at)
+}
+
+func (p *parser) tenant(at strictyaml.Place) {
+	var t Tenant
+	p.Mapping(at, map[string]strictyaml.Field{
+		"id":   p.Text(&t.ID, checkTenant),
+		"keys": p.List(p.key(&t)),
+	})
+	p.once(at, "id", t.ID, p.tenantIDs, "needed: how policies and logs call this tenant")
+	p.config.Tenants = append(p.config.Tenants, t)
+}
+
+// once sees to it that an id is there, and nowhere else.
+func (p *parser) once(at strictyaml.Place, name, id string, lines map[string]int, missing string) {
+	switch {
+	case id == "":
+		p.Missing(at, name, missing)
+	case lines[id] > 0:
+		p.Fail(at.Child(name), "%s is there already, in line %d", id, lines[id])
+	default:
+		lines[id] = at.Child(name).Node.Line
+	}
+}
+
+// key reads one key. Nothing of a wrong id or hash is repeated: somebody may have written
+// the key itself.
+func (p *parser) key(of *Tenant) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		var hash, expires string
+		var k Key
+		p.Mapping(at, map[string]strictyaml.Field{
+			"id": p.Text(&k.ID, checkKeyID),
+			"hash": p.Text(&hash, func(v string) (wrong string) {
+				var ok bool
+				if k.Hash, ok = tenant.ParseHash(v); !ok {
+					return "is not a hash; it must be sha256: or hmac-sha256: and 64 hexadecimal digits, as capgate keys new prints it"
+				}
+				return ""
+			}),
+			"hash_file": p.Text(&k.HashFile, nil),
+			"scopes": p.List(p.word(func(name string) string {
+				scope, ok := tenant.ParseScope(name)
+				k.Scopes |= scope
+				return unless(ok, "%q is not a scope; it must be "+tenant.AllScopes, name)
+			})),
+			"asserts": p.List(p.word(func(name string) string {
+				what, ok := tenant.ParseAssert(name)
+				k.Asserts |= what
+				return unless(ok, "%q cannot be asserted; it must be user or agent", name)
+			})),
+			"name": p.Text(&k.Name, func(v string) string { return unless(len(v) <= 256, "has more than 256 bytes") }),
+			"expires": p.Text(&expires, func(v string) (wrong string) {
+				var err error
+				k.Expires, err = time.Parse(time.RFC3339, v)
+				return unless(err == nil, "%q is not a time; write it with its zone, as in 2027-01-31T00:00:00Z", v)
+			}),
+		})
+		if !at.Has("scopes") {
+			k.Scopes = tenant.Invoke | tenant.Read
+		}
+		switch {
+		case at.Has("hash") && at.Has("hash_file"):
+			p.Fail(at.Child("hash_file"), "there is a hash too; give one of the two")
+		case !at.Has("hash") && !at.Has("hash_file"):
+			p.Missing(at, "hash", "needed: of the key's secret; or hash_file")
+		}
+		p.once(at, "id", k.ID, p.keyIDs, "needed: the key's public part; capgate keys new makes one")
+		of.Keys = append(of.Keys, k)
+	}
+}
+
+// word reads an item of a list that take is told of, which says what is wrong with it.
+func (p *parser) word(take func(string) string) strictyaml.Field {
+	var word string
+	return p.Text(&word, take)
+}
+
+func unless(ok bool, format string, args ...any) string {
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func checkTenant(v string) string {
+	return unless(call.IsZone(v), "%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores", v)
+}
+
+func checkKeyID(v string) string {
+	return unless(tenant.IsKeyID(v), "is not the id of a key; it has 16 characters, as capgate keys new prints it")
+}

@@ -1,0 +1,85 @@
+package config_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+const aHash = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7"
+
+func TestParseTenants(t *testing.T) {
+	t.Parallel()
+	const fleet = "fleets: [{capability: a, backends: []}]\n"
+	got, err := config.Parse("f", []byte(fleet+`
+pepper_file: /pepper
+tenants:
+  - id: acme
+    keys:
+      - {id: abcdefghijklmnop, hash: "`+aHash+`", scopes: [approve, policy], asserts: [user, agent], name: Ann's, expires: 2027-01-31T00:00:00+01:00}
+      - {id: bbcdefghijklmnop, hash_file: /hash}
+  - id: globex
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, _ := tenant.ParseHash(aHash)
+	want := []config.Tenant{
+		{ID: "acme", Keys: []config.Key{
+			{
+				ID: "abcdefghijklmnop", Hash: hash, Scopes: tenant.Approve | tenant.Policy, Asserts: tenant.User | tenant.Agent,
+				Name: "Ann's", Expires: got.Tenants[0].Keys[0].Expires,
+			},
+			{ID: "bbcdefghijklmnop", HashFile: "/hash", Scopes: tenant.Invoke | tenant.Read},
+		}},
+		{ID: "globex"},
+	}
+	if !reflect.DeepEqual(got.Tenants, want) || !got.Multi || got.PepperFile != "/pepper" {
+		t.Errorf("got  %+v\nwant %+v", got.Tenants, want)
+	}
+	if at := got.Tenants[0].Keys[0].Expires; !at.Equal(time.Date(2027, 1, 30, 23, 0, 0, 0, time.UTC)) {
+		t.Error(at)
+	}
+	for text, multi := range map[string]bool{"tenants: []": true, "": false} {
+		if got, err = config.Parse("f", []byte(fleet+text)); err != nil || got.Multi != multi {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+func TestParseTenantsErrors(t *testing.T) {
+	t.Parallel()
+	const fleet, secret = "fleets: [{capability: a, backends: []}]\n", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"
+	key := func(more string) string {
+		return fleet + "tenants: [{id: acme, keys: [{" + more + "}]}]\n"
+	}
+	for name, test := range map[string]struct{ file, want string }{
+		"no id":           {fleet + "tenants: [{keys: []}]\n", "f:2: tenants[0].id: needed"},
+		"a bad id":        {fleet + "tenants: [{id: 'a b'}]\n", "tenants[0].id: \"a b\" is not a tenant"},
+		"twice":           {fleet + "tenants:\n- {id: a}\n- {id: a}\n", "f:4: tenants[1].id: a is there already, in line 3"},
+		"a mapping":       {fleet + "tenants: {acme: []}\n", "f:2: tenants: must be a list"},
+		"key without id":  {key("hash: '" + aHash + "'"), "tenants[0].keys[0].id: needed"},
+		"a whole key":     {key("id: " + secret + ", hash: '" + aHash + "'"), "tenants[0].keys[0].id: is not the id of a key"},
+		"a secret":        {key("id: abcdefghijklmnop, hash: " + secret), "tenants[0].keys[0].hash: is not a hash"},
+		"no hash":         {key("id: abcdefghijklmnop"), "tenants[0].keys[0].hash: needed"},
+		"two hashes":      {key("id: abcdefghijklmnop, hash_file: f, hash: '" + aHash + "'"), "hash_file: there is a hash too"},
+		"a bad scope":     {key("id: abcdefghijklmnop, hash_file: f, scopes: [invoke, root]"), `scopes[1]: "root" is not a scope; it must be invoke, read, approve, policy or admin`},
+		"a bad assertion": {key("id: abcdefghijklmnop, hash_file: f, asserts: [tenant]"), `asserts[0]: "tenant" cannot be asserted`},
+		"a bad time":      {key("id: abcdefghijklmnop, hash_file: f, expires: 2027-01-31"), `expires: "2027-01-31" is not a time`},
+		"a long name":     {key("id: abcdefghijklmnop, hash_file: f, name: " + strings.Repeat("a", 257)), "name: has more than 256 bytes"},
+		"one id for two": {fleet + "tenants:\n- {id: a, keys: [{id: abcdefghijklmnop, hash_file: f}]}\n- {id: b, keys: [{id: abcdefghijklmnop, hash_file: f}]}\n",
+			"f:4: tenants[1].keys[0].id: abcdefghijklmnop is there already, in line 3"},
+	} {
+		_, err := config.Parse("f", []byte(test.file))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", name, err, test.want)
+		}
+		if err != nil && strings.Contains(err.Error(), secret[20:]) {
+			t.Errorf("%s: the error tells a secret: %v", name, err)
+		}
+	}
+}

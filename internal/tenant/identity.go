@@ -1,0 +1,28 @@
+package tenant
+
+import "github.com/capgate/capgate/internal/call"
+
+// Default is the tenant of a gateway that has no other.
+const Default = "default"
+
+// maxName is the longest name of a user or an agent, in bytes.
+const maxName = 256
+
+// Identity is who calls.
+type Identity struct {
+	Tenant string
+	User   string // on whose behalf; "" where nobody said
+	Agent  string // by which agent; "" where nobody said
+	Key    string // id of the key that was shown; "" where there are none
+	Scopes Scopes // what the caller may do
+}
+
+func checkNames(user, agent string) *call.Refusal {
+	if len(user) > maxName || len(agent) > maxName {
+		return refusedName
+	}
+	return nil
+}
+
+var refusedName = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_INVALID",
+	Message: "x-user-id and x-agent-id may have 256 bytes each"}

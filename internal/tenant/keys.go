@@ -1,0 +1,121 @@
+package tenant
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Key is what is known of an API key.
+type Key struct {
+	ID      string
+	Tenant  string
+	Name    string // for people
+	Hash    Hash   // of its secret
+	Scopes  Scopes
+	Asserts Asserts
+	Expires time.Time // zero: never
+}
+
+// Claim is what a caller says of itself, "" where it says nothing.
+type Claim struct{ Credential, User, Agent string }
+
+// Keys are the API keys of all tenants. It answers from memory.
+type Keys struct {
+	now   func() time.Time
+	known atomic.Pointer[table]
+}
+
+// table is never changed.
+type table struct {
+	pepper []byte
+	keys   map[string]*known // by id
+}
+
+// known is a key, and a print of the credential that was last shown to be it, so that the
+// next call with it costs no second hash. That print never leaves the process.
+type known struct {
+	Key
+	shown atomic.Pointer[[sha256.Size]byte]
+}
+
+// NewKeys makes Keys without any key. now is the clock; nil: the system's.
+func NewKeys(now func() time.Time) *Keys {
+	if now == nil {
+		now = time.Now
+	}
+	k := &Keys{now: now}
+	k.known.Store(&table{})
+	return k
+}
+
+// Replace puts other keys in force: a key that is not among them is refused from now on.
+// pepper is what the secrets are hashed under; empty: nothing.
+func (k *Keys) Replace(keys []Key, pepper []byte) {
+	next := &table{pepper: pepper, keys: make(map[string]*known, len(keys))}
+	for i := range keys {
+		next.keys[keys[i].ID] = &known{Key: keys[i]}
+	}
+	k.known.Store(next)
+}
+
+// Identify finds out who calls. Tenant and Key of the answer are Keys' own words, User and
+// Agent the claim's. That an id is unknown may be told from the time that it takes, and
+// that a secret is wrong may not: ids are public.
+func (k *Keys) Identify(c Claim) (Identity, *call.Refusal) {
+	id, secret, ok := ParseCredential(c.Credential)
+	if !ok {
+		return Identity{}, refusedCredential
+	}
+	t := k.known.Load()
+	key := t.keys[id]
+	if key == nil || !key.matches(c.Credential, secret, t.pepper) {
+		return Identity{}, refusedCredential
+	}
+	who := Identity{Tenant: key.Tenant, Key: key.ID, Scopes: key.Scopes}
+	if !key.Expires.IsZero() && !k.now().Before(key.Expires) {
+		return who, refusedExpired
+	}
+	if key.Asserts&User != 0 {
+		who.User = c.User
+	}
+	if key.Asserts&Agent != 0 {
+		who.Agent = c.Agent
+	}
+	if refusal := checkNames(who.User, who.Agent); refusal != nil {
+		return Identity{Tenant: who.Tenant, Key: who.Key}, refusal
+	}
+	return who, nil
+}
+
+// matches compares in constant time only.
+func (k *known) matches(credential, secret string, pepper []byte) bool {
+	var text [credentialLen]byte
+	copy(text[:], credential)
+	print := sha256.Sum256(text[:])
+	if shown := k.shown.Load(); shown != nil && subtle.ConstantTimeCompare(print[:], shown[:]) == 1 {
+		return true
+	}
+	return k.compare(secret, pepper, print)
+}
+
+// compare is apart from matches so that only it has to allocate.
+func (k *known) compare(secret string, pepper []byte, print [sha256.Size]byte) bool {
+	if !k.Hash.Matches(strings.Clone(secret), pepper) {
+		return false
+	}
+	k.shown.Store(&print)
+	return true
+}
+
+// The refusals of a credential. None says whether it is the id or the secret that is wrong.
+var (
+	refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the API key is unknown, revoked or wrong"}
+	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
+		Message: "the API key has expired"}
+)

@@ -1,0 +1,67 @@
+package tenant
+
+import "strings"
+
+// Scopes are what a caller may do.
+type Scopes uint8
+
+// The scopes. No other service than those of the public port looks at them so far: the
+// operators' port authenticates nobody.
+const (
+	Invoke  Scopes = 1 << iota // call capabilities
+	Read                       // list capabilities, tools and the tenant's approvals
+	Approve                    // see and answer the tenant's approvals
+	Policy                     // let an answer hold always, which sets a rule
+	Admin                      // nothing yet
+)
+
+// AllScopes are the names that a configuration may use.
+const AllScopes = "invoke, read, approve, policy or admin"
+
+var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin"}
+
+// ParseScope reads one scope's name.
+func ParseScope(name string) (Scopes, bool) {
+	for i, n := range scopeNames {
+		if n == name {
+			return 1 << i, true
+		}
+	}
+	return 0, false
+}
+
+// Any says whether the two have a scope in common.
+func (s Scopes) Any(of Scopes) bool { return s&of != 0 }
+
+// Names are the scopes' names.
+func (s Scopes) Names() (names []string) {
+	for i, n := range scopeNames {
+		if s&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func (s Scopes) String() string { return strings.Join(s.Names(), ",") }
+
+// Asserts are what the holder of a key may say of itself.
+type Asserts uint8
+
+// What there is to say.
+const (
+	User  Asserts = 1 << iota // x-user-id: on whose behalf it calls
+	Agent                     // x-agent-id: by which agent
+)
+
+var assertNames = [...]string{"user", "agent"}
+
+// ParseAssert reads one name of what may be said.
+func ParseAssert(name string) (Asserts, bool) {
+	for i, n := range assertNames {
+		if n == name {
+			return 1 << i, true
+		}
+	}
+	return 0, false
+}
