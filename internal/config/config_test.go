@@ -228,9 +228,9 @@ func TestParseErrors(t *testing.T) {
 			`f:10: fleets[0].discovery.interval: `, `f:10: fleets[0].discovery.timeout: `, `f:11: fleets[0].drift_guard: "no" is not possible`,
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`, `f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`, `f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
-			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; or registration.manifests`,
+			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`, `f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`, `f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; or manifests, where it is found; or registration.manifests, so that backends bring it`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`, `f:8: fleets[0].tls: cert_file and key_file belong`}},
-		"enforcing": {fleet[:len(fleet)-3] + ", enforce_credentials: true}]\n", []string{`f:1: fleets[0].enforce_credentials: needs a manifest, which declares the credentials; or registration.manifests`}},
+		"enforcing": {fleet[:len(fleet)-3] + ", enforce_credentials: true}]\n", []string{`f:1: fleets[0].enforce_credentials: needs a manifest, which declares the credentials; or manifests, where it is found; or registration.manifests, so that backends bring it`}},
 		"insecure":  {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n", []string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
 		"dialect":   {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n", []string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
 	} {
