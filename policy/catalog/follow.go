@@ -50,13 +50,23 @@ func (c *Catalog) round(ctx context.Context) {
 			c.settle(ctx, id)
 		}
 	}
-	if away := err != nil && ctx.Err() == nil; away != c.away {
+	if away := err != nil && ctx.Err() == nil; away != c.away && c.hasTools() {
 		if c.away = away; away {
 			c.opts.Log.Warn("the catalog of tools cannot be read: what is known of tools stays, and manifests are taken as they are", "error", err)
 		} else {
 			c.opts.Log.Info("the catalog of tools is read again")
 		}
 	}
+}
+
+// hasTools says whether the tools of any capability are known, or could be.
+func (c *Catalog) hasTools() bool {
+	for _, of := range *c.now.Load() {
+		if of.author.Manifest != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Catalog) read(ctx context.Context) error {
