@@ -275,10 +275,10 @@ func TestDecisionsAreRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, line := range f.gateway.Log.Calls(t, 2) {
-		for key, want := range map[string]string{"policy": "allow", "policy_level": "tenant", "user": "ann", "agent": "bot"} {
+	for i, line := range f.gateway.Log.Calls(t, 2) {
+		for key, want := range map[string]any{"policy": "allow", "policy_level": "tenant", "policy_cached": i == 1, "user": "ann", "agent": "bot"} {
 			if got := line[key]; got != want {
-				t.Errorf("%s is %v, want %s", key, got, want)
+				t.Errorf("%s is %v, want %v", key, got, want)
 			}
 		}
 	}

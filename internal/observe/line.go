@@ -41,6 +41,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 		if rec.Decision.Differs {
 			b = w.word(b, `,"policy_candidate":`, rec.Decision.Candidate.String())
 		}
+		b = strconv.AppendBool(w.key(b, `,"policy_cached":`), rec.Decision.Cached)
 		b = w.str(b, `,"approval":`, rec.Decision.Approval)
 	}
 	b = w.str(b, `,"reason":`, rec.Reason)
