@@ -2,48 +2,88 @@ package main
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
 )
 
 // brought are the manifests that backends bring, of which each capability has at most one in
-// force.
+// force. A tool that only another one has is not gone: while backends are replaced the one
+// that most bring changes, perhaps more than once.
 type brought struct {
 	text func(registry.Sum) string // "" for one that is not known
 	log  *slog.Logger
 
-	now, next map[registry.Sum]*manifest.Manifest // in force, and in the plan that is being made
+	now, next map[registry.Sum]*manifest.Manifest // brought, and in the plan that is being made
+	force     map[string]registry.Sum             // by capability, the one that was last in force
 }
 
 // begin begins a plan, and end ends it.
 func (b *brought) begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
 
-func (b *brought) end() { b.now, b.next = b.next, nil }
+func (b *brought) end() {
+	b.now, b.next = b.next, nil
+	maps.DeleteFunc(b.force, func(_ string, sum registry.Sum) bool { return b.now[sum] == nil })
+}
 
-// of is the manifest that counts for the members of one capability, or nil. One that was in
-// force is the same as before.
-func (b *brought) of(members []registry.Member) *manifest.Manifest {
-	sum := favourite(members)
+// of is the manifest that counts for the members of one capability, or nil, and the tools that
+// only others have which members bring, one a line. A manifest that was there is the same as
+// before.
+func (b *brought) of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
+	votes := votesOf(members)
+	sum := favourite(votes)
 	if sum == (registry.Sum{}) {
-		return nil
+		return nil, ""
 	}
+	capability := members[0].Capability
+	if m = b.parsed(sum, capability); m == nil {
+		return nil, ""
+	}
+	if b.force[capability] != sum {
+		if b.force == nil {
+			b.force = map[string]registry.Sum{}
+		}
+		b.force[capability] = sum
+		b.log.Info("manifest in force that backends brought", "capability", capability, "sha256", sum.String())
+	}
+	own := map[string]bool{}
+	for i := range m.Tools {
+		own[m.Tools[i].Name] = true
+	}
+	others := map[string]bool{}
+	for other := range votes {
+		if o := b.parsed(other, capability); other != sum && o != nil {
+			for i := range o.Tools {
+				if name := o.Tools[i].Name; !own[name] {
+					others[name] = true
+				}
+			}
+		}
+	}
+	return m, strings.Join(slices.Sorted(maps.Keys(others)), "\n")
+}
+
+// parsed is nil for a manifest that was just withdrawn: the registry takes none that is bad.
+func (b *brought) parsed(sum registry.Sum, capability string) *manifest.Manifest {
 	m := b.now[sum]
 	if m == nil {
-		capability := members[0].Capability
+		m = b.next[sum]
+	}
+	if m == nil {
 		var err error
 		if m, err = manifest.Parse("manifest of "+capability, []byte(b.text(sum))); err != nil {
-			return nil // it was just withdrawn: the registry took no other
+			return nil
 		}
-		b.log.Info("manifest in force that backends brought", "capability", capability, "sha256", sum.String())
 	}
 	b.next[sum] = m
 	return m
 }
 
-// favourite is the manifest that most members bring, and of several the one with the least sum,
-// so that all replicas agree. It is zero if nobody brings one.
-func favourite(members []registry.Member) (best registry.Sum) {
+// votesOf is how many members bring each manifest.
+func votesOf(members []registry.Member) map[registry.Sum]int {
 	var votes map[registry.Sum]int
 	for i := range members {
 		if sum := members[i].Manifest; sum != (registry.Sum{}) {
@@ -53,6 +93,12 @@ func favourite(members []registry.Member) (best registry.Sum) {
 			votes[sum]++
 		}
 	}
+	return votes
+}
+
+// favourite is the manifest that most members bring, and of several the one with the least sum,
+// so that all replicas agree. It is zero if nobody brings one.
+func favourite(votes map[registry.Sum]int) (best registry.Sum) {
 	for sum, n := range votes {
 		if most := votes[best]; n > most || n == most && sum.Compare(best) < 0 {
 			best = sum

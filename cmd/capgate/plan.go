@@ -61,13 +61,14 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	p.brought.begin()
 	for _, from := range fleetsFor(s.cfg, members) {
 		secure, m := s.backends[from.TLS], s.manifestOf(from)
-		dynamic := membersOf(members, from.Capability)
+		dynamic, elsewhere := membersOf(members, from.Capability), ""
 		if m == nil {
-			m = p.brought.of(dynamic)
+			m, elsewhere = p.brought.of(dynamic)
 		}
 		f := p.fleets[from.Capability]
 		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) || f.from != from && !reflect.DeepEqual(f.from, from) {
 			f = newPlannedFleet(from, m, dynamic, secure)
+			f.author.Elsewhere = elsewhere
 		}
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)

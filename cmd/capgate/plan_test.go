@@ -100,6 +100,41 @@ func TestPlanTakesManifests(t *testing.T) {
 	}
 }
 
+// While backends are replaced two manifests are brought: the tools of both are there for the catalog.
+func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
+	t.Parallel()
+	texts := map[registry.Sum]string{}
+	bring := func(addr string, tools ...string) registry.Member {
+		text := "id: caps\nimage: i\ntools:\n"
+		for _, tool := range tools {
+			text += fmt.Sprintf("  - {name: %s, description: d, input_schema: {}}\n", tool)
+		}
+		m := registry.NewManifest(text)
+		texts[m.Sum] = m.Text
+		return registry.Member{Capability: "caps", Addr: addr, Manifest: m.Sum}
+	}
+	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] }, log: slog.New(slog.DiscardHandler)}}
+	before, also, after := bring("a:1", "x", "y", "w"), bring("b:1", "x", "y", "w"), bring("c:1", "x", "z")
+	for _, test := range []struct {
+		members   []registry.Member
+		elsewhere string
+	}{
+		{[]registry.Member{before, also}, ""},
+		{[]registry.Member{before, also, after}, "z"},
+		{[]registry.Member{before, after, {Capability: "caps", Addr: "d:1", Manifest: after.Manifest}}, "w\ny"},
+		{[]registry.Member{after}, ""},
+		{nil, ""},
+	} {
+		s := settingsOf(0, 0)
+		if got := p.plan(s, test.members).tools["caps"].Elsewhere; got != test.elsewhere {
+			t.Errorf("%+v: %q", test.members, got)
+		}
+	}
+	if len(p.brought.force) != 0 {
+		t.Error("remembered although nobody brings any")
+	}
+}
+
 // Of many nudges one is left to be answered.
 func TestNudge(t *testing.T) {
 	t.Parallel()

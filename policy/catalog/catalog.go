@@ -23,6 +23,7 @@ type Author struct {
 	Unguarded bool               // a tool that has changed is taken as it was
 	Interval  time.Duration      // from one discovery to the next; default 5 min
 	Timeout   time.Duration      // of one question to the discovery tool; default 10 s
+	Elsewhere string             // tools that other manifests of live backends have, one a line: they are not gone
 
 	Credentials *credentials.Names // that calls may bring; nil: they may bring anything
 }

@@ -196,6 +196,42 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 	}
 }
 
+// TestAToolThatIsElsewhereIsNotGone: while backends are replaced it keeps its rules, and what was
+// accepted of it, until none of them has it.
+func TestAToolThatIsElsewhereIsNotGone(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	replace := func(elsewhere string, tools ...manifest.Tool) {
+		all := static(tools...)
+		of := all["weather"]
+		of.Elsewhere = elsewhere
+		c.Replace(map[string]catalog.Author{"weather": of})
+		c.Read(t.Context())
+	}
+	replace("", tool(t, "x", "one", "n"), tool(t, "y", "one", "n"))
+	after := []manifest.Tool{tool(t, "x", "one", "n"), tool(t, "z", "one", "n")}
+	both := static(after...)["weather"]
+	both.Elsewhere = "y"
+	c.Replace(map[string]catalog.Author{"weather": both})
+	c.Read(t.Context())
+	want(t, c, "upgraded", "x", "z")
+	replace("z", tool(t, "x", "one", "n"), tool(t, "y", "another", "n"))
+	want(t, c, "and back: it has drifted, not come anew", "x", "y!")
+	c.Replace(map[string]catalog.Author{"weather": both})
+	c.Read(t.Context())
+	if got := store.lost(); len(got) > 0 {
+		t.Errorf("lost %q", got)
+	}
+	both.Elsewhere = ""
+	c.Replace(map[string]catalog.Author{"weather": both})
+	want(t, c, "at once", "x", "z")
+	c.Read(t.Context())
+	if got := store.lost(); !slices.Equal(got, []string{"weather y"}) {
+		t.Errorf("nobody has it any more; lost %q", got)
+	}
+}
+
 // TestWithoutTheStore: manifests are taken as they are, and looked at later.
 func TestWithoutTheStore(t *testing.T) {
 	t.Parallel()

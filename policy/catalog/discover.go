@@ -170,7 +170,7 @@ func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *findin
 		}
 		e.accepted = known
 	}
-	gone, kept := e.gone(found.tools), accepts(e.accepted, found.tools)
+	gone, kept := e.gone(found.tools), e.accepts(found.tools)
 	before := e.tools
 	c.mu.Unlock()
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -43,9 +44,11 @@ func (c *Catalog) Replace(all map[string]Author) {
 			c.entries[id] = e
 			e.take(c.opts.Store != nil)
 		case e.said != said:
-			former := e.said.Manifest
-			if e.said = said; former != said.Manifest {
+			former := e.said
+			if e.said = said; former.Manifest != said.Manifest {
 				e.take(c.opts.Store != nil)
+			} else if former.Elsewhere != said.Elsewhere && said.static() {
+				e.unsettled = c.opts.Store != nil // what was kept may be gone
 			}
 		default:
 			next[id] = before[id]
@@ -70,7 +73,7 @@ func (e *entry) take(shared bool) {
 		e.seen = false // what was discovered is in the store, perhaps
 	default:
 		e.unsettled, e.sum = shared, ""
-		if next := toolsOf(e.said.Manifest.Tools); !shared || !e.known || len(missing(e.tools, next)) == 0 {
+		if next := toolsOf(e.said.Manifest.Tools); !shared || !e.known || len(e.missing(next)) == 0 {
 			e.known, e.tools = true, next
 		}
 	}
@@ -125,17 +128,37 @@ func (c *Catalog) publish(ids ...string) {
 }
 
 // accepts is what a set of tools makes of the accepted hashes.
-func accepts(before map[string]toolschema.Hash, tools []Tool) map[string]toolschema.Hash {
+func (e *entry) accepts(tools []Tool) map[string]toolschema.Hash {
 	next := make(map[string]toolschema.Hash, len(tools))
+	for name := range e.elsewhere() {
+		if hash, ok := e.accepted[name]; ok {
+			next[name] = hash
+		}
+	}
 	for i := range tools {
 		t := &tools[i]
-		if hash, ok := before[t.Name]; ok {
+		if hash, ok := e.accepted[t.Name]; ok {
 			next[t.Name] = hash
 		} else {
 			next[t.Name] = t.Hash
 		}
 	}
 	return next
+}
+
+// elsewhere has the names of Author.Elsewhere.
+func (e *entry) elsewhere() map[string]bool {
+	names := map[string]bool{}
+	for name := range strings.SplitSeq(e.said.Elsewhere, "\n") {
+		names[name] = true
+	}
+	return names
+}
+
+// missing are the tools in force that are gone with next.
+func (e *entry) missing(next []Tool) []string {
+	elsewhere := e.elsewhere()
+	return slices.DeleteFunc(missing(e.tools, next), func(name string) bool { return elsewhere[name] })
 }
 
 func (c *Catalog) nudge() {

@@ -31,7 +31,7 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 	var gone []string
 	if said.static() {
 		next = toolsOf(said.Manifest.Tools)
-		gone, kept = e.gone(next), accepts(e.accepted, next)
+		gone, kept = e.gone(next), e.accepts(next)
 	}
 	c.mu.Unlock()
 
@@ -39,7 +39,7 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[id] != e || e.said.Manifest != said.Manifest {
+	if c.entries[id] != e || e.said.Manifest != said.Manifest || e.said.Elsewhere != said.Elsewhere {
 		return // there is another one to settle
 	}
 	if err != nil {
@@ -59,8 +59,7 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 // gone are the tools that are not in next, of those in force and of those that the store
 // knows. The caller holds mu.
 func (e *entry) gone(next []Tool) []string {
-	names := missing(e.tools, next)
-	there := make(map[string]bool, len(next)+len(names))
+	names, there := e.missing(next), e.elsewhere()
 	for i := range next {
 		there[next[i].Name] = true
 	}
