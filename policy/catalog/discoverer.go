@@ -17,6 +17,9 @@ const (
 	// firstRetry is when a failed discovery is tried again; each time it takes twice as long,
 	// up to the interval.
 	firstRetry = 5 * time.Second
+	// youngEnough is how old a discovery may be to do for a replica that has just started: when
+	// many start one after the other, a few of them ask.
+	youngEnough = 30 * time.Second
 	// busyWait is when to look again at what another replica is about to find out.
 	busyWait = 5 * time.Second
 )
@@ -45,6 +48,7 @@ type fleet struct {
 	seen    bool // it is known whether it is healthy
 	healthy bool
 	since   time.Time // a discovery that began before it does not count; zero: any does
+	first   bool      // nothing was discovered, nor found to be, since this replica first saw it healthy
 	due     time.Time
 	busy    bool
 	failed  int // discoveries in a row
@@ -65,6 +69,7 @@ func (d *Discoverer) Healthy(capability string, healthy bool) {
 		if f.seen { // it comes back, perhaps as another one
 			f.since = time.Now()
 		}
+		f.first = !f.seen
 	}
 	f.seen, f.healthy = true, healthy
 	select {
@@ -132,7 +137,7 @@ func (d *Discoverer) start(ctx context.Context) {
 func (d *Discoverer) turn(ctx context.Context, id string) {
 	d.mu.Lock()
 	f := d.fleet(id)
-	before, failed := f.since, f.failed
+	before, failed, first := f.since, f.failed, f.first
 	d.mu.Unlock()
 
 	author, there := d.catalog.author(id)
@@ -142,12 +147,16 @@ func (d *Discoverer) turn(ctx context.Context, id string) {
 		within = time.Since(since) + slack
 	case failed > 0:
 		within = 0
+	case first:
+		within = min(within, youngEnough)
 	}
 	if there {
 		result := d.discover(ctx, id, &author, within)
 		switch {
 		case result.busy:
 			wait = min(result.wait, busyWait)
+		case result.late && since.IsZero() && first:
+			wait, first = 0, false // it was not long ago, so that now the interval counts
 		case result.late && since.IsZero():
 			wait, failed = result.wait, 0
 		case result.late:
@@ -156,7 +165,7 @@ func (d *Discoverer) turn(ctx context.Context, id string) {
 			wait = min(wait, firstRetry<<min(failed, 16))
 			failed++
 		default:
-			since, failed = time.Time{}, 0
+			since, failed, first = time.Time{}, 0, false
 		}
 	}
 
@@ -167,5 +176,5 @@ func (d *Discoverer) turn(ctx context.Context, id string) {
 		return // it came back meanwhile
 	}
 	// Replicas that wait for the same do not come at the same moment.
-	f.since, f.failed, f.due = since, failed, time.Now().Add(wait+rand.N(wait/20+1))
+	f.since, f.failed, f.first, f.due = since, failed, first, time.Now().Add(wait+rand.N(wait/20+1))
 }

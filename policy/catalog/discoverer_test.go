@@ -1,0 +1,66 @@
+package catalog_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// TestAReplicaStarts: it asks for tools unless somebody has just done so. The backends may be
+// others than when all replicas were stopped.
+func TestAReplicaStarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{}
+		var asked atomic.Int64
+		author := catalog.Author{
+			Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"}, Interval: time.Hour, Timeout: time.Second,
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		start := func() *catalog.Discoverer {
+			c := catalog.New(catalog.Options{Store: store, Rules: store})
+			c.Replace(map[string]catalog.Author{"weather": author})
+			c.Read(ctx)
+			d := catalog.NewDiscoverer(c, func(context.Context, catalog.Question) ([]byte, error) {
+				asked.Add(1)
+				return []byte(`[]`), nil
+			})
+			running.Go(func() { c.Run(ctx) })
+			running.Go(func() { d.Run(ctx) })
+			d.Healthy("weather", true)
+			<-time.After(5 * time.Second)
+			return d
+		}
+		for i, step := range []struct {
+			after time.Duration
+			asked int64
+		}{{0, 1}, {0, 1}, {0, 1}, {time.Minute, 2}, {0, 2}} {
+			<-time.After(step.after)
+			if start(); asked.Load() != step.asked {
+				t.Errorf("replica %d: asked %d times, want %d", i, asked.Load(), step.asked)
+			}
+		}
+		<-time.After(65 * time.Minute)
+		if asked.Load() != 3 {
+			t.Errorf("after an interval: asked %d times", asked.Load())
+		}
+		d := start()
+		before := asked.Load()
+		<-time.After(time.Minute)
+		d.Healthy("weather", false)
+		d.Healthy("weather", true)
+		<-time.After(time.Second)
+		if asked.Load() != before+1 {
+			t.Errorf("it became healthy again: asked %d times more", asked.Load()-before)
+		}
+		cancel()
+		running.Wait()
+	})
+}
