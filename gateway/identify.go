@@ -9,8 +9,8 @@ import (
 )
 
 // Identifier says who calls. It must not block: it runs on a connection's reader. User and
-// Agent may be parts of the stream's headers, Tenant may not. What was a credential it
-// drops from the stream.
+// Agent may be parts of the stream's headers, Tenant and Key may not. What was a credential
+// it drops from the stream.
 type Identifier interface {
 	Identify(*relay.Stream) (tenant.Identity, *call.Refusal)
 }
@@ -39,7 +39,7 @@ func (i Single) Identify(s *relay.Stream) (tenant.Identity, *call.Refusal) {
 // by the caller.
 func (h *handler) identify(s *relay.Stream, t *transit) *call.Refusal {
 	who, refusal := h.callerOf(s, t)
-	t.call.Tenant, t.call.User, t.call.Agent = who.Tenant, t.keep(who.User), t.keep(who.Agent)
+	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
 	for _, name := range [...]string{tenantHeader, userHeader, agentHeader, tenant.Metadata, approvalHeader, waitHeader} {
 		if _, ok := s.Header(name); ok {
 			s.DropHeader(name)

@@ -158,11 +158,11 @@ func TestWhatAKeyAsserts(t *testing.T) {
 			}
 		}
 		for i, line := range f.gateway.Log.Calls(t, 4) {
-			user, agent := "", ""
+			key, user, agent := ring.credentials["acme"], "", ""
 			if i >= 2 {
-				user, agent = "ann", "bot"
+				key, user, agent = ring.credentials["orchestrator"], "ann", "bot"
 			}
-			if line.Text("tenant") != "acme" || line.Text("user") != user || line.Text("agent") != agent {
+			if line.Text("tenant") != "acme" || line.Text("key") != key[3:19] || line.Text("user") != user || line.Text("agent") != agent {
 				t.Errorf("%d: %v", i, line)
 			}
 		}

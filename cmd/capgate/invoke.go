@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -19,8 +20,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/internal/tenant"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -51,6 +54,7 @@ type invocation struct {
 	addr    string
 	timeout time.Duration
 	creds   credentials.TransportCredentials
+	key     string // API key; "": none is shown
 }
 
 // toolError is a failure that the tool itself told.
@@ -96,6 +100,8 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	useTLS := fs.Bool("tls", false, "connect with TLS")
 	caFile := fs.String("tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
 
+	keyFile := fs.String("key-file", "", "`file` with the API key to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
+
 	positional, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(help)
@@ -122,8 +128,30 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 			return nil, err
 		}
 	}
+	if inv.key, err = readKey(*keyFile); err != nil {
+		return nil, err
+	}
 	inv.creds, err = transportCredentials(*useTLS, *caFile)
 	return inv, err
+}
+
+// readKey reads the API key that is to be shown, and never puts it into an error.
+func readKey(file string) (string, error) {
+	source, key := "CAPGATE_KEY", os.Getenv("CAPGATE_KEY")
+	if file != "" {
+		data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
+		if err != nil {
+			return "", fmt.Errorf("--key-file: %w", err)
+		}
+		source, key = "--key-file: "+file, strings.TrimSpace(string(data))
+		if key == "" {
+			return "", fmt.Errorf("%s holds nothing", source)
+		}
+	}
+	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok {
+		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it", source)
+	}
+	return key, nil
 }
 
 // readArgs answers with the tool's arguments: those given, if any, or from stdin.
@@ -194,6 +222,9 @@ func (inv *invocation) run(ctx context.Context, stdout io.Writer) error {
 		return fmt.Errorf("--addr: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
+	if inv.key != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+inv.key)
+	}
 	client := docpb.NewCapabilityClient(conn)
 	if inv.stream {
 		return inv.printStream(ctx, client, stdout)

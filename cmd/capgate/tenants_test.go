@@ -63,6 +63,7 @@ func TestKeysOfTheFile(t *testing.T) {
 	p.stderr.wait(t, p, `"msg":"callers need an API key","tenants":1,"keys":1`)
 	wait(plain, "OK")
 	wait(peppered, "CREDENTIAL_INVALID")
+	invokeByKey(t, public, plain)
 
 	put("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, keys: [" + ofPlain + ", " + ofPeppered + "]}]")
 	wait(peppered, "OK")
@@ -91,6 +92,34 @@ func TestKeysOfTheFile(t *testing.T) {
 	for _, secret := range []string{plain[20:], peppered[20:], "hunter2", "0123456789abcdef"} {
 		if strings.Contains(p.stderr.String(), secret) {
 			t.Errorf("the log has %s", secret)
+		}
+	}
+}
+
+// invokeByKey has capgate invoke show a key.
+func invokeByKey(t *testing.T, public, key string) {
+	t.Helper()
+	good, bad := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "bad")
+	must(t, os.WriteFile(good, []byte(key+"\n"), 0o600))
+	must(t, os.WriteFile(bad, []byte(key+key), 0o600))
+	for name, test := range map[string]struct {
+		env, args []string
+		exit      int
+		err       string
+	}{
+		"none":           {nil, nil, exitTransport, "CREDENTIAL_MISSING"},
+		"of a file":      {nil, []string{"--key-file", good}, 0, ""},
+		"streamed":       {nil, []string{"--key-file", good, "--stream"}, 0, ""},
+		"of the shell":   {[]string{"CAPGATE_KEY=" + key}, nil, 0, ""},
+		"file first":     {[]string{"CAPGATE_KEY=hunter2"}, []string{"--key-file", good}, 0, ""},
+		"none in a file": {nil, []string{"--key-file", bad}, exitUsage, "holds no API key"},
+		"none in shell":  {[]string{"CAPGATE_KEY=" + key + key}, nil, exitUsage, "CAPGATE_KEY holds no API key"},
+		"an empty file":  {[]string{"CAPGATE_KEY=" + key}, []string{"--key-file", os.DevNull}, exitUsage, "holds nothing"},
+		"no file":        {nil, []string{"--key-file", "/nowhere"}, exitUsage, "/nowhere"},
+	} {
+		exit, _, stderr := runProgram(t, test.env, append([]string{"invoke", "--addr", public, "caps", gatewaytest.Echo}, test.args...)...)
+		if exit != test.exit || !strings.Contains(stderr, test.err) || strings.Contains(stderr, key[20:]) {
+			t.Errorf("%s: %d, %q", name, exit, stderr)
 		}
 	}
 }

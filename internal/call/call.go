@@ -75,6 +75,7 @@ type Call struct {
 	Tenant     string  // who calls; "default" when single-tenant
 	User       string  // on whose behalf, "" where the caller did not say
 	Agent      string  // by which agent, "" where the caller did not say
+	Key        string  // id of the API key that was shown, "" where there are none
 	Path       string  // gRPC path as it was sent, "/package.Service/Method"
 	Service    string  // "package.Service", the middle of Path
 	Method     Method  // which RPC Path names

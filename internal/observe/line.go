@@ -56,6 +56,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 		b = w.millis(b, `,"first_byte_ms":`, rec.FirstByte)
 	}
 	b = w.str(b, `,"tenant":`, c.Tenant)
+	b = w.str(b, `,"key":`, c.Key)
 	b = w.str(b, `,"user":`, c.User)
 	b = w.str(b, `,"agent":`, c.Agent)
 	b = w.str(b, `,"request_id":`, rec.RequestID)

@@ -30,26 +30,16 @@ func random(chars int) string {
 // Credential is the API key of an id and a secret, as callers show it.
 func Credential(id, secret string) string { return Prefix + id + "_" + secret }
 
-// ParseCredential takes an API key apart. ok says no more than that it looks like one.
+// ParseCredential takes an API key apart. ok says no more than that it is built like one.
 func ParseCredential(text string) (id, secret string, ok bool) {
 	if len(text) != credentialLen || text[:len(Prefix)] != Prefix || text[len(Prefix)+idLen] != '_' {
 		return "", "", false
 	}
-	id, secret = text[len(Prefix):len(Prefix)+idLen], text[len(Prefix)+idLen+1:]
-	return id, secret, IsKeyID(id) && inAlphabet(secret)
+	return text[len(Prefix) : len(Prefix)+idLen], text[len(Prefix)+idLen+1:], true
 }
 
 // IsKeyID says whether a key may have this id.
-func IsKeyID(id string) bool { return len(id) == idLen && inAlphabet(id) }
-
-func inAlphabet(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
-			return false
-		}
-	}
-	return true
-}
+func IsKeyID(id string) bool { return len(id) == idLen && strings.Trim(id, alphabet) == "" }
 
 // Bearer is the credential in the value of an authorization header; "" if it is of
 // another scheme (RFC 6750 §2.1, RFC 9110 §11.1).
