@@ -113,8 +113,8 @@ func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcom
 func (d *deliberations) await(ctx context.Context, m *matter, o *outcome) {
 	if m.consent.wait > 0 && len(m.args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
 		asked := o.asked
-		m.known, m.consent.id = false, asked.ID // as if it had come again: it may be blocked by now
-		m.schema, m.credentials = nil, nil      // but what it brings was looked at
+		m.known, m.consent.id = false, asked.ID              // as if it had come again: it may be blocked by now
+		m.checked, m.schema, m.credentials = false, nil, nil // but what it brings was looked at
 		*o = d.deliberate(ctx, m)
 		o.asked = asked
 		return
