@@ -2,15 +2,11 @@ package gateway_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -18,16 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/approving"
-	"github.com/capgate/capgate/gateway/listing"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/policy"
-	"github.com/capgate/capgate/policy/approvals"
-	"github.com/capgate/capgate/policy/catalog"
-	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // keyring makes keys, and has them by the name that a test gives them.
@@ -201,94 +190,6 @@ func TestTheGatewayNeedsNoKey(t *testing.T) {
 		t.Errorf("a capability's health: %v", err)
 	}
 }
-
-// services are a front with what callers ask the gateway itself.
-func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytest.Gateway {
-	t.Helper()
-	known := catalog.New(catalog.Options{})
-	known.Replace(map[string]catalog.Author{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
-	decider, err := policy.New(policy.Options{Source: known})
-	if err != nil {
-		t.Fatal(err)
-	}
-	answers := approving.New(approving.Config{Keeper: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
-	return gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Identifier: ring.identifier(),
-		Leaving:    answers.Leave,
-		Services: func(g *grpc.Server) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
-			answers.Register(g)
-		},
-	})
-}
-
-// TestScopesOfServices: who may list, and who may answer, each by gRPC and by JSON.
-func TestScopesOfServices(t *testing.T) {
-	t.Parallel()
-	ring := newKeyring()
-	keeper := openDesk(t).Keeper
-	asked := func(of string) string {
-		outside()
-		a, _, refusal := keeper.Ask(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
-		if refusal != nil {
-			t.Fatal(refusal)
-		}
-		return a.ID
-	}
-	ours, theirs := asked("acme"), asked("globex")
-	g := services(t, ring, keeper)
-	ask := func(method, path, key, body string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), method, g.URL(path), strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-Api-Key", ring.credentials[key])
-		req.Header.Set("X-User-Id", "ann")
-		resp, err := g.HTTP1(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
-	}
-	for _, step := range []struct {
-		method, path, key, body string
-		status                  int
-		want                    string
-	}{
-		{"GET", "/v1/capabilities", "", "", 401, "CREDENTIAL_MISSING"},
-		{"GET", "/v1/capabilities", "caller", "", 403, `"scope":"read"`},
-		{"GET", "/v1/capabilities", "approver", "", 403, "SCOPE_MISSING"},
-		{"GET", "/v1/capabilities", "reader", "", 200, `"caps"`},
-		{"GET", "/v1/approvals", "", "", 401, "CREDENTIAL_MISSING"},
-		{"GET", "/v1/approvals/events", "", "", 401, "CREDENTIAL_MISSING"},
-		{"GET", "/v1/approvals", "caller", "", 403, "SCOPE_MISSING"},
-		{"GET", "/v1/approvals/" + ours, "reader", "", 200, ours},
-		{"GET", "/v1/approvals/" + ours, "globex", "", 404, "APPROVAL_UNKNOWN"},
-		{"GET", "/v1/approvals?tenant=acme", "globex", "", 404, "APPROVAL_UNKNOWN"},
-		{"GET", "/v1/approvals/" + theirs, "approver", "", 404, "APPROVAL_UNKNOWN"},
-		{"POST", "/v1/approvals/" + ours + "/approve", "reader", "{}", 403, "APPROVER_REQUIRED"},
-		{"POST", "/v1/approvals/" + theirs + "/approve", "approver", "{}", 404, "APPROVAL_UNKNOWN"},
-		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"remember":"always"}`, 403, `"scope":"policy"`},
-		{"POST", "/v1/approvals/" + ours + "/approve", "ruler", `{"remember":"always"}`, 400, "APPROVAL_NOT_REMEMBERED"},
-		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"by":"mallory"}`, 200, `"answered_by":"key ` + ring.credentials["approver"][3:19] + `"`},
-	} {
-		if code, body := ask(step.method, step.path, step.key, step.body); code != step.status || !strings.Contains(strings.ReplaceAll(body, `": `, `":`), step.want) {
-			t.Errorf("%s %s as %s: %d %s", step.method, step.path, step.key, code, body)
-		}
-	}
-	client := capgatepb.NewApprovalsClient(g.Conn(t))
-	ctx := metadata.AppendToOutgoingContext(bearer(t.Context(), ring.credentials["ruler"]), "x-user-id", "bob")
-	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.NotFound, "APPROVAL_UNKNOWN") // ann's
-	wants(t, errOf(client.ListApprovals(bearer(t.Context(), ring.credentials["caller"]), &capgatepb.ListApprovalsRequest{})), codes.PermissionDenied, "SCOPE_MISSING")
-}
-
-func errOf[T any](_ T, err error) error { return err }
 
 // TestSecretsOfKeysStayInside: no log, metric, error or answer has one.
 func TestSecretsOfKeysStayInside(t *testing.T) {
