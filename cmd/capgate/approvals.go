@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,8 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -54,43 +52,15 @@ type approvalsCommand struct {
 func runApprovals(ctx context.Context, args []string, std stdio) int {
 	c := approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, out: std.out, err: std.err}
 	fs := flag.NewFlagSet("approvals", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are printed below, once
-	admin := addAdmin(fs)
 	c.addFlags(fs)
-	rest, err := parseFlags(fs, args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(std.out, approvalsUsage)
-		fs.SetOutput(std.out)
-		fs.PrintDefaults()
-		return 0
+	all := verbs{
+		flags: fs, usage: approvalsUsage,
+		all: []verb{
+			{"list", 0, soon(c.list)}, {"show", 1, soon(c.show)}, {"approve", 1, soon(c.approve)}, {"deny", 1, soon(c.deny)}, {"watch", 0, c.watch},
+		},
+		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewApprovalsClient(conn) },
 	}
-	run, wrong := c.verb(rest)
-	if err == nil {
-		err = wrong
-	}
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	conn, err := dialOperators(*admin, "capgate-approvals")
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	defer func() { _ = conn.Close() }()
-	c.client = capgatepb.NewApprovalsClient(conn)
-	if err := run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate approvals: %s\n", describeStatus(err))
-		if away(err) {
-			return exitTransport
-		}
-		return exitRefused
-	}
-	return 0
-}
-
-// away says whether a later try may do.
-func away(err error) bool {
-	code := status.Code(err)
-	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+	return all.run(ctx, args, std)
 }
 
 func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
@@ -115,38 +85,14 @@ func login() string {
 	return ""
 }
 
-// verb takes the words of the command line.
-func (c *approvalsCommand) verb(words []string) (run func(context.Context) error, err error) {
-	const verbs = "list, show, approve, deny or watch"
-	if len(words) == 0 {
-		return nil, errors.New("want " + verbs)
-	}
-	verb, words := words[0], words[1:]
-	wants, run := map[string]int{"show": 1, "approve": 1, "deny": 1}[verb], map[string]func(context.Context) error{
-		"list": soon(c.list), "show": soon(c.show), "approve": soon(c.approve), "deny": soon(c.deny), "watch": c.watch,
-	}[verb]
-	switch {
-	case run == nil:
-		return nil, fmt.Errorf("%q is not known; want %s", verb, verbs)
-	case len(words) != wants:
-		return nil, fmt.Errorf("%s wants %s, not %d", verb, count(wants, "word"), len(words))
-	}
-	if wants > 0 {
+func (c *approvalsCommand) take(_ string, words []string) error {
+	if len(words) > 0 {
 		c.id = words[0]
 	}
 	if c.filter.GetState() == anyState {
 		c.filter.State = ""
 	}
-	return run, nil
-}
-
-// soon bounds what a verb asks.
-func soon(run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, askTime)
-		defer cancel()
-		return run(ctx)
-	}
+	return nil
 }
 
 // list prints every approval that the filter takes.

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -33,8 +31,8 @@ line, 3 if the gateway could not be reached.
 Flags:
 `
 
-// catalogTime bounds what one command asks: two calls of a discovery tool of 2 min each.
-const catalogTime = 5 * time.Minute
+// discoverTime bounds discover: two calls of a discovery tool of 2 min each.
+const discoverTime = 5 * time.Minute
 
 // catalogCommand is capgate catalog.
 type catalogCommand struct {
@@ -45,50 +43,16 @@ type catalogCommand struct {
 
 func runCatalog(ctx context.Context, args []string, std stdio) int {
 	c := catalogCommand{out: std.out}
-	fs := flag.NewFlagSet("catalog", flag.ContinueOnError)
-	admin := addAdmin(fs)
-	words, code, ok := parseLine(fs, args, 4, catalogUsage, std)
-	if !ok {
-		return code
+	all := verbs{
+		flags: flag.NewFlagSet("catalog", flag.ContinueOnError), usage: catalogUsage,
+		all: []verb{{"list", 0, soon(c.list)}, {"show", 1, soon(c.show)}, {"accept", 3, soon(c.accept)}, {"discover", 1, within(discoverTime, c.discover)}},
+		take: func(_ string, words []string) error {
+			c.words = words
+			return nil
+		},
+		dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewCatalogAdminClient(conn) },
 	}
-	run, err := c.verb(words)
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	conn, err := dialOperators(*admin, "capgate-catalog")
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	defer func() { _ = conn.Close() }()
-	c.client = capgatepb.NewCatalogAdminClient(conn)
-	ctx, cancel := context.WithTimeout(ctx, catalogTime)
-	defer cancel()
-	if err := run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate catalog: %s\n", describeStatus(err))
-		if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
-			return exitTransport
-		}
-		return exitRefused
-	}
-	return 0
-}
-
-// verb takes the words of the command line.
-func (c *catalogCommand) verb(words []string) (run func(context.Context) error, err error) {
-	if len(words) == 0 {
-		return nil, errors.New("want list, show, accept or discover")
-	}
-	wants, run := map[string]int{"list": 0, "show": 1, "accept": 3, "discover": 1}[words[0]], map[string]func(context.Context) error{
-		"list": c.list, "show": c.show, "accept": c.accept, "discover": c.discover,
-	}[words[0]]
-	c.words = words[1:]
-	switch {
-	case run == nil:
-		return nil, fmt.Errorf("%q is not known; want list, show, accept or discover", words[0])
-	case len(c.words) != wants:
-		return nil, fmt.Errorf("%s wants %s, not %d", words[0], count(wants, "word"), len(c.words))
-	}
-	return run, nil
+	return all.run(ctx, args, std)
 }
 
 func (c *catalogCommand) list(ctx context.Context) error {

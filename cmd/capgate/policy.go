@@ -10,8 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -36,9 +35,6 @@ be reached.
 Flags:
 `
 
-// policyTime bounds what one command asks.
-const policyTime = 15 * time.Second
-
 // policyCommand is capgate policy, as the command line describes it.
 type policyCommand struct {
 	rule   capgatepb.Policy
@@ -49,68 +45,29 @@ type policyCommand struct {
 func runPolicy(ctx context.Context, args []string, std stdio) int {
 	c := policyCommand{out: std.out}
 	fs := flag.NewFlagSet("policy", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are printed below, once
-	admin := addAdmin(fs)
 	fs.StringVar(&c.rule.User, "user", "", "`name` of the user that the rule, or the call, is of")
 	fs.StringVar(&c.rule.Agent, "agent", "", "`name` of the agent, the same")
 	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; default \"default\"")
 	fs.BoolVar(&c.rule.Global, "global", false, "a rule for all tenants")
 	fs.BoolVar(&c.rule.Candidate, "candidate", false, "of the candidate rules, which decide on nothing")
-	rest, err := parseFlags(fs, args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(std.out, policyUsage)
-		fs.SetOutput(std.out)
-		fs.PrintDefaults()
-		return 0
+	all := verbs{
+		flags: fs, usage: policyUsage,
+		all:  []verb{{"list", 0, soon(c.list)}, {"set", 3, soon(c.set)}, {"rm", 2, soon(c.remove)}, {"explain", 2, soon(c.explain)}},
+		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewPoliciesClient(conn) },
 	}
-	run, wrong := c.verb(rest)
-	if err == nil {
-		err = wrong
-	}
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	conn, err := dialOperators(*admin, "capgate-policy")
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	defer func() { _ = conn.Close() }()
-	c.client = capgatepb.NewPoliciesClient(conn)
-	ctx, cancel := context.WithTimeout(ctx, policyTime)
-	defer cancel()
-	if err := run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate policy: %s\n", describeStatus(err))
-		if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
-			return exitTransport
-		}
-		return exitRefused
-	}
-	return 0
+	return all.run(ctx, args, std)
 }
 
-// verb takes the words of the command line.
-func (c *policyCommand) verb(words []string) (run func(context.Context) error, err error) {
-	if len(words) == 0 {
-		return nil, errors.New("want list, set, rm or explain")
-	}
-	verb, words := words[0], words[1:]
-	wants, run := map[string]int{"list": 0, "set": 3, "rm": 2, "explain": 2}, map[string]func(context.Context) error{
-		"list": c.list, "set": c.set, "rm": c.remove, "explain": c.explain,
-	}[verb]
-	switch {
-	case run == nil:
-		return nil, fmt.Errorf("%q is not known; want list, set, rm or explain", verb)
-	case len(words) != wants[verb]:
-		return nil, fmt.Errorf("%s wants %s, not %d", verb, count(wants[verb], "word"), len(words))
-	case verb == "explain" && c.rule.Global:
-		return nil, errors.New("explain is about a call, and a call is of one tenant")
+func (c *policyCommand) take(verb string, words []string) error {
+	if verb == "explain" && c.rule.GetGlobal() {
+		return errors.New("explain is about a call, and a call is of one tenant")
 	}
 	for i, to := range []*string{&c.rule.Capability, &c.rule.Tool, &c.rule.Policy} {
 		if i < len(words) {
 			*to = words[i]
 		}
 	}
-	return run, nil
+	return nil
 }
 
 func (c *policyCommand) set(ctx context.Context) error {

@@ -2,7 +2,6 @@ package approving
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/policy/approvals"
@@ -108,7 +108,7 @@ func (s *server) ListApprovals(ctx context.Context, req *capgatepb.ListApprovals
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(next))
+	resp.NextPageToken = paging.Token(next)
 	for i := range page {
 		if v.sees(&page[i]) {
 			resp.Approvals = append(resp.Approvals, approvalOf(&page[i]))
@@ -126,17 +126,11 @@ func query(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, size int, a
 			return f, 0, "", invalid("state", "it must be pending, approved, denied, expired or used")
 		}
 	}
-	if size = int(req.GetPageSize()); size == 0 {
-		size = defaultPage
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "APPROVAL_INVALID")
+	if refusal != nil {
+		return f, 0, "", refusal
 	}
-	if size < 0 || size > maxPage {
-		return f, 0, "", invalid("page_size", "it must be 0 to 100")
-	}
-	token, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
-	if err != nil {
-		return f, 0, "", invalid("page_token", "it must be an answer's next_page_token")
-	}
-	return f, size, string(token), nil
+	return f, size, after, nil
 }
 
 // GetApproval implements capgatepb.ApprovalsServer.

@@ -2,10 +2,8 @@ package cataloguing
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -14,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
@@ -52,26 +51,19 @@ type server struct {
 
 // ListCatalog implements capgatepb.CatalogAdminServer.
 func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogRequest) (*capgatepb.ListCatalogResponse, error) {
-	size := int(req.GetPageSize())
-	if size == 0 {
-		size = defaultPage
-	}
-	if size < 0 || size > maxPage {
-		return nil, s.refused(invalid("page_size", "it must be 0 to 1000"))
-	}
-	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
-	if err != nil {
-		return nil, s.refused(invalid("page_token", "it must be an answer's next_page_token"))
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "CATALOG_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
 	}
 	all := s.catalog.Capabilities()
-	from, found := slices.BinarySearchFunc(all, string(after), strings.Compare)
+	from, found := slices.BinarySearch(all, after)
 	if found {
 		from++
 	}
 	resp := &capgatepb.ListCatalogResponse{}
 	for i, id := range all[from:] {
 		if i == size {
-			resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(all[from+i-1]))
+			resp.NextPageToken = paging.Token(all[from+i-1])
 			break
 		}
 		if listing, there := s.catalog.Look(id); there {

@@ -2,7 +2,6 @@ package listing
 
 import (
 	"context"
-	"encoding/base64"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -10,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
@@ -58,20 +58,13 @@ func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabi
 	if err != nil {
 		return nil, err
 	}
-	size := int(req.GetPageSize())
-	if size == 0 {
-		size = defaultPage
-	}
-	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
-	switch {
-	case size < 0 || size > maxPage:
-		return nil, s.invalid("page_size", "it must be 0 to 200")
-	case err != nil:
-		return nil, s.invalid("page_token", "it must be an answer's next_page_token")
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "LIST_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListCapabilitiesResponse{}
 	rest := s.tools.Capabilities()
-	at, found := slices.BinarySearch(rest, string(after))
+	at, found := slices.BinarySearch(rest, after)
 	if found {
 		at++
 	}
@@ -86,8 +79,7 @@ func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabi
 				continue
 			}
 			if len(resp.GetCapabilities()) == size {
-				last := resp.GetCapabilities()[size-1].GetId()
-				resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last))
+				resp.NextPageToken = paging.Token(resp.GetCapabilities()[size-1].GetId())
 				return resp, tag(resp, &resp.Etag)
 			}
 			c.Id = rest[i]
@@ -211,7 +203,3 @@ func callerOf(ctx context.Context) (tenant.Identity, error) {
 }
 
 func (s *Server) refused(r *call.Refusal) error { return s.status(r).Err() }
-
-func (s *Server) invalid(field, text string) error {
-	return s.refused(&call.Refusal{Kind: call.InvalidArgument, Reason: "LIST_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}})
-}

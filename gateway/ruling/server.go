@@ -2,7 +2,6 @@ package ruling
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
@@ -126,22 +126,15 @@ func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRe
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	size := int(req.GetPageSize())
-	if size == 0 {
-		size = defaultPage
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "POLICY_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
 	}
-	if size < 0 || size > maxPage {
-		return nil, s.refused(invalid("page_size", "it must be 0 to 1000"))
-	}
-	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
-	if err != nil {
-		return nil, s.refused(invalid("page_token", "it must be an answer's next_page_token"))
-	}
-	rules, next, err := set.List(ctx, of, string(after), size)
+	rules, next, err := set.List(ctx, of, after, size)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	resp := &capgatepb.ListPoliciesResponse{NextPageToken: base64.RawURLEncoding.EncodeToString([]byte(next))}
+	resp := &capgatepb.ListPoliciesResponse{NextPageToken: paging.Token(next)}
 	for i := range rules {
 		resp.Policies = append(resp.Policies, policyOf(&rules[i], req.GetCandidate()))
 	}
