@@ -184,7 +184,8 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.followRules(probing) })
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
-	watchers.Go(func() { p.discovery.Run(ctx) })
+	asking, cease := context.WithCancel(ctx) // not while calls finish
+	watchers.Go(func() { p.discovery.Run(asking) })
 	watchers.Go(func() { p.approvals.Run(probing) })
 	if p.webhook != nil {
 		watchers.Go(func() { p.webhook.Run(probing) })
@@ -195,6 +196,7 @@ func (p *process) run(ctx context.Context) error {
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.tellTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
+	cease()
 	stop()
 	watchers.Wait()
 	p.log.Info("stopped")

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// TestAPortThatFailsEndsTheProcess, with the reason, so that somebody starts it again.
+func TestAPortThatFailsEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	p, err := build(&settings{cfg: cfg}, io.Discard)
+	must(t, err)
+	must(t, p.public.Close())
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(context.Background()) }()
+	gatewaytest.Wait(t, ended, "the process to end")
+}
