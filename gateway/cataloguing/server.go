@@ -101,7 +101,7 @@ func (s *server) DiscoverTools(ctx context.Context, req *capgatepb.DiscoverTools
 		return nil, err
 	}
 	var refusal *call.Refusal
-	if err := s.discoverer.Discover(ctx, req.GetCapability()); errors.As(err, &refusal) || ctx.Err() != nil {
+	if err := s.discoverer.Discover(ctx, req.GetCapability()); err != nil && (errors.As(err, &refusal) || ctx.Err() != nil) {
 		return nil, s.refused(err)
 	}
 	entry, err := s.show(req.GetCapability())

@@ -111,7 +111,7 @@ func (d *Discoverer) start(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id := range d.fleets {
-		if _, there := d.catalog.author(id); !there {
+		if d.catalog.capability(id) == nil { // its tools may come to be asked for
 			delete(d.fleets, id)
 		}
 	}

@@ -64,3 +64,29 @@ func TestAReplicaStarts(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// TestAManifestBecomesDynamic: the fleet is healthy already, and nobody says so again.
+func TestAManifestBecomesDynamic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		c := catalog.New(catalog.Options{})
+		c.Replace(map[string]catalog.Author{"weather": {}})
+		d := catalog.NewDiscoverer(c, func(context.Context, catalog.Question) ([]byte, error) {
+			asked.Add(1)
+			return []byte(`[]`), nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { d.Run(ctx) })
+		d.Healthy("weather", true)
+		<-time.After(5 * time.Second)
+		c.Replace(map[string]catalog.Author{"weather": {Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"}}})
+		<-time.After(5 * time.Second)
+		if asked.Load() != 1 {
+			t.Errorf("asked %d times", asked.Load())
+		}
+		cancel()
+		running.Wait()
+	})
+}
