@@ -156,14 +156,14 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 		d.held.Add(-held)
 		return refusedDeliberating
 	}
-	about = about.own()
+	own := about.own() // another variable: one that the goroutine has would be on the heap for every call
 	parked := s.Park()
 	d.running.Go(func() {
-		o := d.deliberate(ctx, about)
+		o := d.deliberate(ctx, own)
 		d.held.Add(-held)
 		<-d.slots
 		if o.asked != nil {
-			d.await(ctx, about, &o)
+			d.await(ctx, own, &o)
 		}
 		if !parked.Resume(func(s *relay.Stream) { next(s, o) }) {
 			d.release(o.use)
