@@ -151,6 +151,7 @@ if now >= r.expires then
   age(r)
 else
   redis.call('ZADD', open, r.expires, id)
+  if redis.call('PTTL', open) < 0 then redis.call('PEXPIRE', open, r.expires - now + keep) end
   redis.call('SET', named('call', r.call), id, 'NX', 'PX', r.expires - now)
   tell('released', id)
 end

@@ -15,7 +15,8 @@ const (
 	// gatherAll is how often all tenants are looked at: notices get lost, and what expires
 	// gives none.
 	gatherAll = 30 * time.Second
-	// moreTenants bounds those that are remembered to have news. Beyond it all are looked at.
+	// moreTenants bounds those that are remembered to have news. Beyond it all that
+	// the store knows are looked at.
 	moreTenants = 1000
 )
 
@@ -130,8 +131,8 @@ func (d *Deliverer) again(tenants []string, all bool) {
 	d.news.mu.Lock()
 	defer d.news.mu.Unlock()
 	d.news.all = d.news.all || all || len(d.news.tenants)+len(tenants) > moreTenants
-	if !d.news.all {
-		for _, t := range tenants {
+	for _, t := range tenants { // also if all are looked at: the store does not know one that is new
+		if len(d.news.tenants) < moreTenants {
 			d.news.tenants[t] = struct{}{}
 		}
 	}
