@@ -66,7 +66,7 @@ func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
 	r.mu.Lock()
 	d, known := r.documents[g.Manifest.Sum]
 	r.mu.Unlock()
-	if !known {
+	if !known || d.capability == "" { // what the store has could not be read, what is brought perhaps can
 		var refusal *call.Refusal
 		if d.capability, refusal = r.manifest(g.Manifest.Text); refusal != nil {
 			return refusal

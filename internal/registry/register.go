@@ -60,7 +60,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 		r.log.Info("registered", "capability", g.Capability, "addr", g.Addr, "addresses", len(g.Pinned), "session", g.Session != "", "manifest", g.Manifest.Sum != Sum{}, "ttl", g.TTL)
 	}
 	if m := &g.Manifest; m.Sum != (Sum{}) {
-		if _, here := r.documents[m.Sum]; !here {
+		if r.documents[m.Sum].capability == "" {
 			r.documents[m.Sum] = document{g.Capability, m.Text}
 		}
 		m.Text = ""
