@@ -41,7 +41,8 @@ const (
 //
 // On the operators' port all of it is for all tenants. On the public port a caller sees what its own
 // tenant's calls are asked about, and where it says which user it is (x-user-id), only those of that
-// user: the others are not there for it. It cannot answer: PERMISSION_DENIED (APPROVER_REQUIRED), for
+// user: the others are not there for it. It answers with an API key that has the scope approve, and with
+// remember "always" also the scope policy (SCOPE_MISSING); else PERMISSION_DENIED (APPROVER_REQUIRED), for
 // nobody could tell the person who answers from the agent that asks.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT
@@ -148,7 +149,8 @@ type Approvals_WatchApprovalsClient = grpc.ServerStreamingClient[WatchApprovalsR
 //
 // On the operators' port all of it is for all tenants. On the public port a caller sees what its own
 // tenant's calls are asked about, and where it says which user it is (x-user-id), only those of that
-// user: the others are not there for it. It cannot answer: PERMISSION_DENIED (APPROVER_REQUIRED), for
+// user: the others are not there for it. It answers with an API key that has the scope approve, and with
+// remember "always" also the scope policy (SCOPE_MISSING); else PERMISSION_DENIED (APPROVER_REQUIRED), for
 // nobody could tell the person who answers from the agent that asks.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT
