@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -31,11 +29,8 @@ func runKeys(_ context.Context, args []string, std stdio) int {
 	}
 	var pepper []byte
 	if *file != "" {
-		data, err := os.ReadFile(*file)
-		if pepper = bytes.TrimRight(data, "\r\n"); err == nil && len(pepper) < tenant.LeastPepper {
-			err = fmt.Errorf("%s has fewer than %d bytes", *file, tenant.LeastPepper)
-		}
-		if err != nil {
+		var err error
+		if pepper, err = readPepper(*file, prints{}); err != nil {
 			fmt.Fprintf(std.err, "capgate keys: %v\n", err)
 			return 1
 		}

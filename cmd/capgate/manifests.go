@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -121,7 +122,7 @@ func (s *settings) readManifests(before *settings) (problems []error) {
 			}
 		}
 		if m := s.manifestOf(f); m != nil {
-			problems = append(problems, misfits(f, m)...)
+			problems = append(problems, misfits(f, s.manifestFile(f), m)...)
 		}
 	}
 	return problems
@@ -146,25 +147,26 @@ func (s *settings) readManifest(name string, before *settings) (*manifest.Manife
 // manifestOf is a fleet's: the one that it names, or the one that was found for it; nil if
 // there is neither.
 func (s *settings) manifestOf(f *config.Fleet) *manifest.Manifest {
-	if f.Manifest != "" {
-		return s.manifests[f.Manifest]
-	}
-	return s.manifests[s.found[f.Capability]]
+	return s.manifests[s.manifestFile(f)]
+}
+
+func (s *settings) manifestFile(f *config.Fleet) string {
+	return cmp.Or(f.Manifest, s.found[f.Capability])
 }
 
 // misfits are what a fleet's manifest and its settings say against each other.
-func misfits(f *config.Fleet, m *manifest.Manifest) (problems []error) {
+func misfits(f *config.Fleet, file string, m *manifest.Manifest) (problems []error) {
 	wrong := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("fleet "+f.Capability+": "+format, args...))
 	}
 	if m.ID != f.Capability {
-		wrong("manifest: %s is of the capability %s", f.Manifest, m.ID)
+		wrong("manifest: %s is of the capability %s", file, m.ID)
 	}
 	if f.Validate && !m.Dynamic && len(m.Tools) == 0 {
-		wrong("validate_arguments: %s has no tools, whose schemas arguments could be checked against; leave it out", f.Manifest)
+		wrong("validate_arguments: %s has no tools, whose schemas arguments could be checked against; leave it out", file)
 	}
 	if f.Own.Discovery && !m.Dynamic {
-		wrong("discovery: %s does not say tool_source: dynamic, so its tools are not asked for; leave it out", f.Manifest)
+		wrong("discovery: %s does not say tool_source: dynamic, so its tools are not asked for; leave it out", file)
 	}
 	return problems
 }

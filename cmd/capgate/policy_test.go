@@ -211,6 +211,12 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 		t.Errorf("%d %s", exit, errs)
 	}
 	until(t, client, "", gatewaytest.Echo, codes.OK)
+
+	must(t, os.WriteFile(other, []byte("id: caps\nimage: i\ntools: []\n"), 0o600))
+	must(t, os.RemoveAll(own))
+	if _, _, errs := runProgram(t, nil, "check", "--config", file); !strings.Contains(errs, other) {
+		t.Errorf("no file is named: %s", errs)
+	}
 }
 
 func manifestOf(policy string) string {

@@ -13,11 +13,8 @@ import (
 // readTenants reads the files of API keys. No error quotes what is in them.
 func (s *settings) readTenants() (problems []error) {
 	if file := s.cfg.PepperFile; file != "" {
-		data, err := s.files.read(file)
-		if s.pepper = bytes.TrimRight(data, "\r\n"); err == nil && len(s.pepper) < tenant.LeastPepper {
-			err = fmt.Errorf("%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.LeastPepper)
-		}
-		if err != nil {
+		var err error
+		if s.pepper, err = readPepper(file, s.files); err != nil {
 			problems = append(problems, fmt.Errorf("pepper_file: %w", err))
 		}
 	}
@@ -74,4 +71,14 @@ func (p *process) tellTenancy(started *config.Config) {
 		keys += len(started.Tenants[i].Keys)
 	}
 	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys)
+}
+
+// readPepper reads what hashes of keys are made with: a file without the end of its line.
+func readPepper(file string, files prints) ([]byte, error) {
+	data, err := files.read(file)
+	pepper := bytes.TrimRight(data, "\r\n")
+	if err == nil && len(pepper) < tenant.LeastPepper {
+		err = fmt.Errorf("%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.LeastPepper)
+	}
+	return pepper, err
 }

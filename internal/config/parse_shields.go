@@ -101,7 +101,7 @@ func checkShieldURL(v string) string {
 	case u.User != nil || u.Fragment != "":
 		return "must have neither a user nor a fragment"
 	case u.Path == "" || u.Path == "/":
-		return fmt.Sprintf("%q lacks the path; it is /evaluate at Shield's own server", v)
+		return "lacks the path; it is /evaluate at Shield's own server"
 	}
 	return ""
 }

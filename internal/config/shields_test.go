@@ -66,7 +66,7 @@ func TestParseShieldsErrors(t *testing.T) {
 			`f:6: shields[0].on_failure: "close" is not a policy`, `f:7: shields[0].cache: "-1" is not possible`, `f:8: shields[0].token: unknown field`}},
 		"too short": {fleet + "shields: [{name: main, address: 'h:1', timeout: 1us}]\n", []string{`f:2: shields[0].timeout: 1µs is too short`}},
 		"urls": {fleet + "shields:\n- {name: main, url: 'http://u:secret@h/evaluate'}\n- {name: b, url: 'http://h'}\n- {name: c, url: 'ftp://h/evaluate'}\n- {name: d, url: 'http://h/evaluate', tls: {}}\n- {name: e, url: 'http://u:secret@%zz/'}\n", []string{
-			`f:3: shields[0].url: must have neither a user nor`, `f:4: shields[1].url: "http://h" lacks the path`, `f:5: shields[2].url: is not a URL of HTTP`,
+			`f:3: shields[0].url: must have neither a user nor`, `f:4: shields[1].url: lacks the path`, `f:5: shields[2].url: is not a URL of HTTP`,
 			`f:6: shields[3].tls: the url is not https`, `f:7: shields[4].url: is not a URL of HTTP`}},
 		"tls": {fleet + "shields: [{name: main, address: 'h:1', tls: {cert_file: c}}]\n", []string{`f:2: shields[0].tls: cert_file and key_file belong together`}},
 	} {

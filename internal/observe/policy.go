@@ -45,7 +45,10 @@ type policyCollector struct {
 
 // decisionCell holds what one goroutine counted: by level, verdict, and whether memory
 // knew. It fills whole cache lines.
-type decisionCell [call.NumLevels][numVerdicts][2]atomic.Int64
+type decisionCell struct {
+	counts [call.NumLevels][numVerdicts][2]atomic.Int64
+	_      [(64 - call.NumLevels*numVerdicts*16%64) % 64]byte
+}
 
 const numVerdicts = int(call.Allow) + 1
 
@@ -73,7 +76,7 @@ func (c *policyCollector) count(shard uint32, d Decision) {
 	if d.Cached {
 		cached = 1
 	}
-	c.made[int(shard)&(len(c.made)-1)][d.Level][d.Verdict][cached].Add(1)
+	c.made[int(shard)&(len(c.made)-1)].counts[d.Level][d.Verdict][cached].Add(1)
 }
 
 // Describe implements prometheus.Collector.
@@ -114,7 +117,7 @@ func (c *policyCollector) Collect(ch chan<- prometheus.Metric) {
 func (c *policyCollector) collectDecisions(ch chan<- prometheus.Metric, level call.Level, verdict call.Verdict, cached int, word string) {
 	var n int64
 	for i := range c.made {
-		n += c.made[i][level][verdict][cached].Load()
+		n += c.made[i].counts[level][verdict][cached].Load()
 	}
 	if n > 0 {
 		ch <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(n), verdict.String(), level.String(), word)
