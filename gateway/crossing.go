@@ -64,7 +64,7 @@ func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(tic
 
 // crossing is what the second passage of a call has to know, in strings that outlive the first.
 func (t *transit) crossing() crossing {
-	who := tenant.Identity{Tenant: t.call.Tenant, Key: t.call.Key, User: strings.Clone(t.call.User), Agent: strings.Clone(t.call.Agent)}
+	who := tenant.Identity{Tenant: t.call.Tenant, Key: t.call.Key, Scopes: tenant.Invoke, User: strings.Clone(t.call.User), Agent: strings.Clone(t.call.Agent), Settings: t.settings}
 	return crossing{t.target, t.tries, strings.Clone(t.call.Session), who}
 }
 

@@ -29,11 +29,11 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Affinity, BackendTLS, Redis, Drain, Loads,
+// Config is what a Gateway is made of. All but Identifier, Affinity, BackendTLS, Redis, Drain, Loads,
 // Shield, Approver, Describe, Services, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config
-	Identifier Identifier
+	Identifier Identifier // of callers by their credentials; nil: there are none, and every call is of tenant.Single
 	Decider    Decider
 	Router     *router.Router
 	Metrics    *observe.Metrics
@@ -68,6 +68,7 @@ type Gateway struct {
 	directory     *directory
 	draining      atomic.Bool
 	howToDrain    atomic.Pointer[Drain]
+	callers       *callers
 	inflater      *inflater
 	deliberations *deliberations
 	crossings     *crossings
@@ -88,7 +89,7 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, served: make(chan struct{})}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
-		identifier:    cfg.Identifier,
+		callers:       newCallers(cfg.Identifier),
 		decider:       cfg.Decider,
 		router:        cfg.Router,
 		recorder:      cfg.Recorder,
@@ -99,7 +100,7 @@ func New(cfg Config) (*Gateway, error) {
 		affinity:      cfg.Affinity,
 		log:           cfg.Log,
 	}
-	g.inflater, g.deliberations, g.crossings = h.inflater, h.deliberations, h.crossings
+	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
 	g.relay = relay.New(cfg.Relay, h, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) }))
 	var err error
@@ -187,6 +188,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 // Close ends everything at once. Run does it; only a Gateway that is never run needs it.
 func (g *Gateway) Close() {
 	g.relay.Close()
+	g.callers.close()
 	g.inflater.close()
 	g.deliberations.close()
 	g.services.Stop()

@@ -25,7 +25,7 @@ const (
 // handler is the way of a call. The relay calls it with a shard locked, so nothing
 // in it blocks.
 type handler struct {
-	identifier    Identifier
+	callers       *callers
 	decider       Decider
 	deliberations *deliberations
 	router        *router.Router
@@ -39,10 +39,12 @@ type handler struct {
 	transits      transitPool
 }
 
-// Headers begins a call. Where the first message matters, the way goes on in Message.
-func (h *handler) Headers(s *relay.Stream) {
-	t := h.transits.get(s)
-	refusal := h.identify(s, t)
+// Headers begins a call. The way goes on in identified, at once for a caller who is known.
+func (h *handler) Headers(s *relay.Stream) { h.identify(s, h.transits.get(s)) }
+
+// identified goes on once it is known who calls. Where the first message matters, the way
+// goes on in Message.
+func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	if refusal == nil && s.Contradicts(capabilityHeader) {
 		refusal = refusedTwoKeys
 	}

@@ -8,37 +8,56 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Identifier says who calls. It must not block: it runs on a connection's reader. User and
-// Agent may be parts of the stream's headers, Tenant and Key may not. What was a credential
-// it drops from the stream.
-type Identifier interface {
-	Identify(*relay.Stream) (tenant.Identity, *call.Refusal)
-}
-
-// Metadata in which a caller says who it is. Whatever becomes of it, it goes no further.
-const (
-	tenantHeader = "x-tenant-id"
-	userHeader   = "x-user-id"
-	agentHeader  = "x-agent-id"
-)
-
-// Single identifies callers by tenant.Single.
-type Single struct{ tenancy tenant.Single }
-
-// Identify implements Identifier.
-func (i Single) Identify(s *relay.Stream) (tenant.Identity, *call.Refusal) {
-	if s.Contradicts(userHeader) || s.Contradicts(agentHeader) {
-		return tenant.Identity{Tenant: tenant.Default}, refusedTwoIdentities
+// identify finds out who calls, and goes on in identified: at once where that is known.
+func (h *handler) identify(s *relay.Stream, t *transit) {
+	if who, refusal, inside := h.fromInside(s, t); inside {
+		h.admit(s, t, who, refusal)
+		return
 	}
-	user, _ := s.Header(userHeader)
-	agent, _ := s.Header(agentHeader)
-	return i.tenancy.Identify(user, agent)
+	claim, refusal := claimOf(s, h.callers.credentials)
+	var who tenant.Identity
+	switch {
+	case t.own && isOpen(t.call.Path):
+		who, refusal = tenant.Identity{Tenant: tenant.Default, Scopes: tenant.Read}, nil
+	case refusal == nil:
+		var known bool
+		if who, known, refusal = h.callers.Identify(claim); known {
+			break
+		}
+		refusal = h.callers.ask(s, claim, func(s *relay.Stream, who tenant.Identity, refusal *call.Refusal) {
+			h.admit(s, transitOf(s), who, refusal)
+		})
+		if refusal == nil {
+			return
+		}
+	}
+	h.admit(s, t, who, refusal)
 }
 
-// identify finds out who calls and whether they may, and sees to it that nobody is told so
-// by the caller.
-func (h *handler) identify(s *relay.Stream, t *transit) *call.Refusal {
-	who, refusal := h.callerOf(s, t)
+// fromInside knows the gateway's own calls, and those that the translator brings back.
+func (h *handler) fromInside(s *relay.Stream, t *transit) (who tenant.Identity, refusal *call.Refusal, inside bool) {
+	ticket, ok := s.Header(ticketHeader)
+	if !ok {
+		return tenant.Identity{}, nil, false
+	}
+	s.DropHeader(ticketHeader)
+	if t.ours = ticket == h.crossings.ours; t.ours {
+		return tenant.Identity{Tenant: tenant.Default, Scopes: tenant.Invoke}, nil, true
+	}
+	if h.crossings.comesBack(ticket) {
+		who, refusal = h.comeBack(t, ticket)
+		return who, refusal, true
+	}
+	return tenant.Identity{}, nil, false
+}
+
+// admit goes on with a call whose caller is known, if it may make it, and sees to it that
+// nobody is told by the caller who it is.
+func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusal *call.Refusal) {
+	if refusal == nil {
+		refusal = t.scoped(who.Scopes)
+	}
+	t.settings = who.Settings
 	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
 	for _, name := range [...]string{tenantHeader, userHeader, agentHeader, tenant.Metadata, approvalHeader, waitHeader} {
 		if _, ok := s.Header(name); ok {
@@ -48,29 +67,7 @@ func (h *handler) identify(s *relay.Stream, t *transit) *call.Refusal {
 	if t.own && refusal == nil {
 		s.SetHeader(tenant.Metadata, who.Text())
 	}
-	return refusal
-}
-
-// callerOf asks for credentials where they are needed. The gateway's own calls, and those
-// that the translator brings back, come from the gateway.
-func (h *handler) callerOf(s *relay.Stream, t *transit) (tenant.Identity, *call.Refusal) {
-	if ticket, ok := s.Header(ticketHeader); ok {
-		s.DropHeader(ticketHeader)
-		if t.ours = ticket == h.crossings.ours; t.ours {
-			return tenant.Identity{Tenant: tenant.Default}, nil
-		}
-		if h.crossings.comesBack(ticket) {
-			return h.comeBack(t, ticket)
-		}
-	}
-	who, refusal := h.identifier.Identify(s)
-	if t.own && isOpen(t.call.Path) {
-		return tenant.Identity{Tenant: tenant.Default}, nil
-	}
-	if refusal == nil {
-		refusal = t.scoped(who.Scopes)
-	}
-	return who, refusal
+	h.identified(s, t, refusal)
 }
 
 // isOpen tells the own services that need no credential. Load balancers have none, and

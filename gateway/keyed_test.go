@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 // keyring makes keys, and has them by the name that a test gives them.
 type keyring struct {
 	keys        []tenant.Key
+	strangers   bool // its callers are not in memory
 	credentials map[string]string
 }
 
@@ -51,10 +53,20 @@ func newKeyring() *keyring {
 	return r
 }
 
-func (r *keyring) identifier() gateway.Keyed {
+func (r *keyring) identifier() gateway.Identifier {
 	keys := tenant.NewKeys(nil)
-	keys.Replace(r.keys, nil)
-	return gateway.Keyed{Keys: keys}
+	keys.Replace(r.keys, nil, nil)
+	if r.strangers {
+		return strangers{keys}
+	}
+	return keys
+}
+
+// strangers knows nobody before it was asked.
+type strangers struct{ *tenant.Keys }
+
+func (strangers) Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+	return tenant.Identity{}, false, nil
 }
 
 // bearer shows a key.
@@ -79,7 +91,18 @@ func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
 // TestKeysAreAskedFor: by gRPC and by JSON, in either metadata, and nobody passes without.
 func TestKeysAreAskedFor(t *testing.T) {
 	t.Parallel()
+	for _, strangers := range []bool{false, true} {
+		t.Run("strangers "+strconv.FormatBool(strangers), func(t *testing.T) {
+			t.Parallel()
+			testKeysAreAskedFor(t, strangers)
+		})
+	}
+}
+
+func testKeysAreAskedFor(t *testing.T, strangers bool) {
+	t.Helper()
 	ring := newKeyring()
+	ring.strangers = strangers
 	f := keyed(t, ring, call.Doc, call.Doc)
 	good, garbled := ring.credentials["acme"], ring.credentials["acme"]+"x"
 	forged := tenant.Credential(good[3:19], strings.Repeat("a", 32))

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
@@ -21,6 +22,7 @@ import (
 // call's stream, belongs to it from Headers to Done, and is used again after that.
 type transit struct {
 	call     call.Call
+	settings *tenant.Settings // of the call's tenant; nil: there are none
 	fleet    *router.Fleet
 	target   *router.Backend
 	claim    router.Claim   // on target

@@ -104,7 +104,7 @@ func (m *measurement) memory() (err error) {
 		return err
 	}
 	if m.gateway, err = gateway.New(gateway.Config{
-		Identifier: gateway.Single{}, Decider: decider, Router: m.routing, Metrics: metrics, Recorder: observe.NewRecorder(metrics, nil),
+		Decider: decider, Router: m.routing, Metrics: metrics, Recorder: observe.NewRecorder(metrics, nil),
 	}); err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (r *reloader) apply(s *settings) error {
 		return err
 	}
 	if s != r.current {
-		p.keys.Replace(s.keys, s.pepper)
+		p.keys.Replace(s.keys, s.tenants(), s.pepper)
 	}
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)

@@ -50,14 +50,24 @@ func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
 	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts, Expires: k.Expires}, nil
 }
 
-// identifier says who calls. Only a restart turns credentials on or off.
+// identifier says who calls; nil: nobody is asked. Only a restart turns credentials on or off.
 func (p *process) identifier(s *settings) gateway.Identifier {
 	p.keys = tenant.NewKeys(nil)
-	p.keys.Replace(s.keys, s.pepper)
+	p.keys.Replace(s.keys, s.tenants(), s.pepper)
 	if !s.cfg.Multi {
-		return gateway.Single{}
+		return nil
 	}
-	return gateway.Keyed{Keys: p.keys}
+	return p.keys
+}
+
+// tenants are the settings of the tenants in the file, by id.
+func (s *settings) tenants() map[string]*tenant.Settings {
+	all := make(map[string]*tenant.Settings, len(s.cfg.Tenants))
+	for i := range s.cfg.Tenants {
+		t := &s.cfg.Tenants[i]
+		all[t.ID] = &tenant.Settings{ID: t.ID}
+	}
+	return all
 }
 
 // tellTenancy logs who may call.

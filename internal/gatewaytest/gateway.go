@@ -42,7 +42,7 @@ type Options struct {
 	Affinity affinity.Config // default Wait: Patience
 	Policy   policy.Options  // default Source: every fleet allows every tool
 
-	Identifier gateway.Identifier // default gateway.Single
+	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
@@ -141,9 +141,6 @@ func (g *Gateway) build(o Options) error {
 	drain := gateway.Drain{Timeout: Patience}
 	if o.Drain != nil {
 		drain = *o.Drain
-	}
-	if o.Identifier == nil {
-		o.Identifier = gateway.Single{}
 	}
 	o.Relay.Log = logger
 	if o.Affinity.Wait == 0 {

@@ -60,7 +60,7 @@ func TestIdentitiesTravel(t *testing.T) {
 	t.Parallel()
 	for _, want := range []tenant.Identity{
 		{Tenant: "acme"},
-		{"acme", "ann & bob=1;", "böt\x00\xff", "k", tenant.Invoke | tenant.Approve},
+		{Tenant: "acme", User: "ann & bob=1;", Agent: "böt\x00\xff", Key: "k", Scopes: tenant.Invoke | tenant.Approve},
 	} {
 		if got, ok := tenant.ParseIdentity(want.Text()); !ok || got != want {
 			t.Errorf("%+v, %v; want %+v", got, ok, want)

@@ -15,7 +15,12 @@ type Identity struct {
 	Agent  string // by which agent; "" where nobody said
 	Key    string // id of the key that was shown; "" where there are none
 	Scopes Scopes // what the caller may do
+
+	Settings *Settings // of the tenant; nil in a gateway without tenants, and where Text was on the way
 }
+
+// Claim is what a caller says of itself, "" where it says nothing.
+type Claim struct{ Credential, User, Agent string }
 
 func checkNames(user, agent string) *call.Refusal {
 	if len(user) > maxName || len(agent) > maxName {

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"strings"
@@ -21,9 +22,6 @@ type Key struct {
 	Expires time.Time // zero: never
 }
 
-// Claim is what a caller says of itself, "" where it says nothing.
-type Claim struct{ Credential, User, Agent string }
-
 // Keys are the API keys of all tenants. It answers from memory.
 type Keys struct {
 	now   func() time.Time
@@ -40,7 +38,8 @@ type table struct {
 // next call with it costs no second hash. That print never leaves the process.
 type known struct {
 	Key
-	shown atomic.Pointer[[sha256.Size]byte]
+	settings *Settings
+	shown    atomic.Pointer[[sha256.Size]byte]
 }
 
 // NewKeys makes Keys without any key. now is the clock; nil: the system's.
@@ -54,11 +53,12 @@ func NewKeys(now func() time.Time) *Keys {
 }
 
 // Replace puts other keys in force: a key that is not among them is refused from now on.
-// pepper is what the secrets are hashed under; empty: nothing.
-func (k *Keys) Replace(keys []Key, pepper []byte) {
+// of has the settings of their tenants, by id. pepper is what the secrets are hashed under;
+// empty: nothing.
+func (k *Keys) Replace(keys []Key, of map[string]*Settings, pepper []byte) {
 	next := &table{pepper: pepper, keys: make(map[string]*known, len(keys))}
 	for i := range keys {
-		next.keys[keys[i].ID] = &known{Key: keys[i]}
+		next.keys[keys[i].ID] = &known{Key: keys[i], settings: of[keys[i].Tenant]}
 	}
 	k.known.Store(next)
 }
@@ -66,7 +66,15 @@ func (k *Keys) Replace(keys []Key, pepper []byte) {
 // Identify finds out who calls. Tenant and Key of the answer are Keys' own words, User and
 // Agent the claim's. That an id is unknown may be told from the time that it takes, and
 // that a secret is wrong may not: ids are public.
-func (k *Keys) Identify(c Claim) (Identity, *call.Refusal) {
+func (k *Keys) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+	who, refusal = k.identify(c)
+	return who, true, refusal
+}
+
+// Ask does the same: nothing has to be asked.
+func (k *Keys) Ask(_ context.Context, c Claim) (Identity, *call.Refusal) { return k.identify(c) }
+
+func (k *Keys) identify(c Claim) (Identity, *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
 		return Identity{}, refusedCredential
@@ -76,7 +84,7 @@ func (k *Keys) Identify(c Claim) (Identity, *call.Refusal) {
 	if key == nil || !key.matches(c.Credential, secret, t.pepper) {
 		return Identity{}, refusedCredential
 	}
-	who := Identity{Tenant: key.Tenant, Key: key.ID, Scopes: key.Scopes}
+	who := Identity{Tenant: key.Tenant, Key: key.ID, Scopes: key.Scopes, Settings: key.settings}
 	if !key.Expires.IsZero() && !k.now().Before(key.Expires) {
 		return who, refusedExpired
 	}

@@ -23,7 +23,7 @@ func issue(of string, pepper []byte, change func(*tenant.Key)) (tenant.Key, stri
 
 func keysOf(pepper []byte, keys ...tenant.Key) *tenant.Keys {
 	k := tenant.NewKeys(func() time.Time { return epoch })
-	k.Replace(keys, pepper)
+	k.Replace(keys, nil, pepper)
 	return k
 }
 
@@ -56,15 +56,15 @@ func TestIdentify(t *testing.T) {
 			}{
 				"asserts nothing":   {tenant.Claim{ofPlain, "ann", "bot"}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
 				"a long name":       {tenant.Claim{ofPlain, long, ""}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"asserts both":      {tenant.Claim{ofBoth, "ann", "bot"}, tenant.Identity{"globex", "ann", "bot", both.ID, tenant.Read | tenant.Admin}, ""},
-				"asserts the agent": {tenant.Claim{ofAgent, "ann", "bot"}, tenant.Identity{"globex", "", "bot", agent.ID, tenant.Invoke}, ""},
+				"asserts both":      {tenant.Claim{ofBoth, "ann", "bot"}, tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID, Scopes: tenant.Read | tenant.Admin}, ""},
+				"asserts the agent": {tenant.Claim{ofAgent, "ann", "bot"}, tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke}, ""},
 				"asserts too much":  {tenant.Claim{ofBoth, long, ""}, tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
 				"expired":           {tenant.Claim{ofLate, "", ""}, tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
 				"expires soon":      {tenant.Claim{ofSoon, "", ""}, tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},
 				"no pepper":         {tenant.Claim{ofOld, "", ""}, tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
 			} {
 				for range 2 { // first by its hash, then as it was shown
-					if got, refusal := keys.Identify(test.claim); got != test.want || reasonOf(refusal) != test.reason {
+					if got, _, refusal := keys.Identify(test.claim); got != test.want || reasonOf(refusal) != test.reason {
 						t.Errorf("%s: %+v, %v", what, got, refusal)
 					}
 				}
@@ -95,13 +95,13 @@ func TestForgedKeys(t *testing.T) {
 	}
 	for round := range 2 {
 		for _, f := range forged {
-			if who, refusal := keys.Identify(tenant.Claim{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" || who != (tenant.Identity{}) {
+			if who, _, refusal := keys.Identify(tenant.Claim{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" || who != (tenant.Identity{}) {
 				t.Errorf("round %d: %q: %+v, %v", round, f, who, refusal)
 			} else if strings.Contains(refusal.Message, secret) {
 				t.Errorf("the refusal tells the secret")
 			}
 		}
-		if who, refusal := keys.Identify(tenant.Claim{Credential: good}); refusal != nil || who.Tenant != "acme" {
+		if who, _, refusal := keys.Identify(tenant.Claim{Credential: good}); refusal != nil || who.Tenant != "acme" {
 			t.Errorf("the real one: %+v, %v", who, refusal)
 		}
 	}
@@ -116,7 +116,7 @@ func TestReplacedKeys(t *testing.T) {
 	keys := keysOf(pepper, key)
 	check := func(what, reason string) {
 		t.Helper()
-		if _, refusal := keys.Identify(tenant.Claim{Credential: good}); reasonOf(refusal) != reason {
+		if _, _, refusal := keys.Identify(tenant.Claim{Credential: good}); reasonOf(refusal) != reason {
 			t.Errorf("%s: %v", what, refusal)
 		}
 	}
@@ -134,7 +134,7 @@ func TestReplacedKeys(t *testing.T) {
 		{"no pepper", "CREDENTIAL_INVALID", []tenant.Key{key}, nil},
 		{"revoked", "CREDENTIAL_INVALID", nil, pepper},
 	} {
-		keys.Replace(step.keys, step.pepper)
+		keys.Replace(step.keys, nil, step.pepper)
 		check(step.what, step.reason)
 	}
 }
@@ -145,7 +145,7 @@ func TestAKnownKeyCostsNothing(t *testing.T) {
 		key, good := issue("acme", pepper, func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = epoch.Add(time.Hour) })
 		keys := keysOf(pepper, key)
 		for _, credential := range []string{good, "garbled"} {
-			if n := testing.AllocsPerRun(100, func() { _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"}) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { _, _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"}) }); n != 0 {
 				t.Errorf("%s: %v allocations for %.3s", name, n, credential)
 			}
 		}
@@ -166,7 +166,7 @@ func BenchmarkIdentify(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"})
+				_, _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"})
 			}
 		})
 	}

@@ -1,15 +1,25 @@
 package tenant
 
-import "github.com/capgate/capgate/internal/call"
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/call"
+)
 
 // Single is the tenancy of a gateway without credentials. Every caller is of one tenant,
 // and is believed on whose behalf it calls: there is nobody it could be kept from.
 type Single struct{}
 
-// Identify takes what the caller says of user and agent, "" where it says nothing.
-func (Single) Identify(user, agent string) (Identity, *call.Refusal) {
-	if refusal := checkNames(user, agent); refusal != nil {
-		return Identity{Tenant: Default}, refusal
+// Identify takes what the caller says of user and agent.
+func (Single) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+	if refusal := checkNames(c.User, c.Agent); refusal != nil {
+		return Identity{Tenant: Default}, true, refusal
 	}
-	return Identity{Tenant: Default, User: user, Agent: agent, Scopes: Invoke | Read}, nil
+	return Identity{Tenant: Default, User: c.User, Agent: c.Agent, Scopes: Invoke | Read}, true, nil
+}
+
+// Ask does the same.
+func (s Single) Ask(_ context.Context, c Claim) (Identity, *call.Refusal) {
+	who, _, refusal := s.Identify(c)
+	return who, refusal
 }

@@ -6,28 +6,31 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Metadata in which a caller shows its API key: as a bearer token, or bare.
+// Metadata in which a caller shows its credential: as a bearer token, or an API key bare.
 const (
 	authorizationHeader = "authorization"
 	apiKeyHeader        = "x-api-key"
 )
 
-// Keyed identifies callers by the API keys that they show. Neither metadata that may hold
-// one goes any further, whatever it holds.
-type Keyed struct{ Keys *tenant.Keys }
+// Metadata in which a caller says who it is. Whatever becomes of it, it goes no further.
+const (
+	tenantHeader = "x-tenant-id"
+	userHeader   = "x-user-id"
+	agentHeader  = "x-agent-id"
+)
 
-// Identify implements Identifier.
-func (i Keyed) Identify(s *relay.Stream) (tenant.Identity, *call.Refusal) {
-	credential, refusal := credentialOf(s)
+// claimOf is what a call says of its caller, in parts of its headers. Where there are credentials,
+// they are taken out of the call, whatever they are: no backend is to see them.
+func claimOf(s *relay.Stream, credentials bool) (claim tenant.Claim, refusal *call.Refusal) {
+	if credentials {
+		claim.Credential, refusal = credentialOf(s)
+	}
 	if refusal == nil && (s.Contradicts(userHeader) || s.Contradicts(agentHeader)) {
 		refusal = refusedTwoIdentities
 	}
-	if refusal != nil {
-		return tenant.Identity{}, refusal
-	}
-	user, _ := s.Header(userHeader)
-	agent, _ := s.Header(agentHeader)
-	return i.Keys.Identify(tenant.Claim{Credential: credential, User: user, Agent: agent})
+	claim.User, _ = s.Header(userHeader)
+	claim.Agent, _ = s.Header(agentHeader)
+	return claim, refusal
 }
 
 // credentialOf takes the one credential of a call out of it.

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// maxStrangers is how many calls wait at once until it is known who makes them.
+const maxStrangers = 10_000
+
+// Identifier says who calls.
+type Identifier interface {
+	// Identify answers from memory, and must not block: it runs on a connection's reader. The
+	// claim's strings are parts of the call's headers; User and Agent of the answer may be
+	// parts of them, Tenant and Key may not. Where it does not know, Ask does.
+	Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal)
+	// Ask may wait, until ctx ends. The claim's strings are its own.
+	Ask(context.Context, tenant.Claim) (tenant.Identity, *call.Refusal)
+}
+
+// callers finds out who calls: at once where memory knows, else beside the relay.
+type callers struct {
+	Identifier
+	credentials bool // callers need them
+	slots       chan struct{}
+	running     sync.WaitGroup
+	closing     context.Context
+	stop        context.CancelFunc
+}
+
+func newCallers(by Identifier) *callers {
+	c := &callers{Identifier: by, credentials: by != nil, slots: make(chan struct{}, maxStrangers)}
+	if by == nil {
+		c.Identifier = tenant.Single{}
+	}
+	c.closing, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// ask finds out who makes a claim and then calls next with the stream, unless that has ended.
+func (c *callers) ask(s *relay.Stream, claim tenant.Claim, next func(*relay.Stream, tenant.Identity, *call.Refusal)) *call.Refusal {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return refusedStrangers
+	}
+	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent)}
+	parked := s.Park()
+	c.running.Go(func() {
+		ctx, cancel := context.WithTimeout(c.closing, patience)
+		defer cancel()
+		who, refusal := c.Ask(ctx, own)
+		<-c.slots
+		parked.Resume(func(s *relay.Stream) { next(s, who, refusal) })
+	})
+	return nil
+}
+
+// close waits for those that are at work.
+func (c *callers) close() {
+	c.stop()
+	c.running.Wait()
+}
+
+var refusedStrangers = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED",
+	Message: "too many calls wait until it is known who makes them; try again later"}
