@@ -93,6 +93,7 @@ func New(cfg Config) (*Gateway, error) {
 		decider:       cfg.Decider,
 		router:        cfg.Router,
 		recorder:      cfg.Recorder,
+		metrics:       cfg.Metrics,
 		statuses:      newStatuses(),
 		inflater:      newInflater(maxMessage),
 		deliberations: newDeliberations(&cfg),

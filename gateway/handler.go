@@ -30,6 +30,7 @@ type handler struct {
 	deliberations *deliberations
 	router        *router.Router
 	recorder      *observe.Recorder
+	metrics       *observe.Metrics
 	services      *relay.Upstream // the gateway's own gRPC services
 	log           *slog.Logger
 	statuses      *statuses
@@ -222,7 +223,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 	}
 	if !t.begun {
 		t.begun = true
-		h.recorder.Begin(t.metrics, uint32(s.Shard()))
+		h.recorder.Begin(t.metrics, t.tenant, uint32(s.Shard()))
 	}
 	t.bound(s)
 	path := t.call.Path

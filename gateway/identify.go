@@ -59,6 +59,9 @@ func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusa
 	}
 	t.settings = who.Settings
 	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
+	if !t.own && !t.ours {
+		t.tenant = h.metrics.Tenant(who.Tenant)
+	}
 	for _, name := range [...]string{tenantHeader, userHeader, agentHeader, tenant.Metadata, approvalHeader, waitHeader} {
 		if _, ok := s.Header(name); ok {
 			s.DropHeader(name)

@@ -255,3 +255,42 @@ func TestSecretsOfKeysStayInside(t *testing.T) {
 		}
 	}
 }
+
+// TestTenantsAreCountedApart: also of calls that are translated and made over JSON, and nobody
+// whose credential is refused.
+func TestTenantsAreCountedApart(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	f := keyed(t, ring, call.Doc, call.Live)
+	acme, globex := bearer(t.Context(), ring.credentials["acme"]), bearer(t.Context(), ring.credentials["globex"])
+	if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client.Upload(to(globex, "caps"), gatewaytest.File{Name: "a"}); err != nil { // translated
+		t.Fatal(err)
+	}
+	if _, err := f.client.Invoke(bearer(t.Context(), tenant.Credential("mzxw6ytboi4tcmrt", strings.Repeat("a", 32))), request(gatewaytest.Echo, `{}`)); err == nil {
+		t.Fatal("a key that nobody issued is taken")
+	}
+	if _, err := f.client.Invoke(bearer(t.Context(), ring.credentials["reader"]), request(gatewaytest.Echo, `{}`)); err == nil {
+		t.Fatal("a key without the scope is taken")
+	}
+	f.gateway.Log.Calls(t, 4)
+	samples := f.gateway.Metrics(t)
+	for series, want := range map[string]float64{
+		`capgate_tenant_calls_total{code="OK",tenant="acme"}`:                1,
+		`capgate_tenant_calls_total{code="OK",tenant="globex"}`:              1,
+		`capgate_tenant_calls_total{code="PERMISSION_DENIED",tenant="acme"}`: 1,
+		`capgate_tenant_calls_in_flight{tenant="acme"}`:                      0,
+		`capgate_tenant_calls_in_flight{tenant="globex"}`:                    0,
+	} {
+		if got, there := samples[series]; !there || got != want {
+			t.Errorf("%s is %v (%t), want %v", series, got, there, want)
+		}
+	}
+	for series := range samples {
+		if strings.HasPrefix(series, "capgate_tenant_calls_total") && strings.Contains(series, "UNAUTHENTICATED") {
+			t.Errorf("whom nobody knows is a tenant: %s", series)
+		}
+	}
+}

@@ -47,7 +47,8 @@ type transit struct {
 	lost     bool                       // one had it that may have, before the try that is made now
 	mentions *dialect.Mentions          // sees the response; nil until it is needed
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
-	begun    bool                       // counted as in flight there
+	tenant   *observe.TenantMetrics     // of who calls; nil for the gateway itself, and where that is not known
+	begun    bool                       // counted as in flight at both
 	ticket   string                     // went to the translator with it; see crossings
 	recorded bool                       // came back from there, but its ticket was claimed
 	assigned bool                       // came back from there, and target is where it goes
@@ -164,7 +165,7 @@ func (t *transit) done(o router.Outcome) {
 // recordOf is what is to be recorded of a call that ended with r.
 func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 	rec := observe.Record{
-		Call: &t.call, Capability: t.metrics, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
+		Call: &t.call, Capability: t.metrics, Tenant: t.tenant, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
 		Code: r.Code, Reason: t.reason, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}

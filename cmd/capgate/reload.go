@@ -182,6 +182,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"approvals.webhook", (started.Webhook.URL == "") != (next.Webhook.URL == "")},
 		{"tenants", started.Multi != next.Multi},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
+		{"metrics", started.Metrics != next.Metrics},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {
 		if f.differs {

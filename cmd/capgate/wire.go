@@ -77,7 +77,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		return p, err
 	}
 	p.accessLog = observe.NewAccessLog(w, observe.AccessLogConfig{Level: p.level, Text: cfg.Log.Format == "text"})
-	metrics, err := p.newMetrics()
+	metrics, err := p.newMetrics(cfg.Metrics)
 	if err != nil {
 		return p, err
 	}
@@ -151,9 +151,9 @@ func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.
 	}})
 }
 
-func (p *process) newMetrics() (*observe.Metrics, error) {
+func (p *process) newMetrics(cfg config.Metrics) (*observe.Metrics, error) {
 	v, c, _ := buildInfo()
-	m, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: v, Revision: c, Log: p.accessLog})
+	m, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: v, Revision: c, Log: p.accessLog, Tenants: cfg.Tenants})
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

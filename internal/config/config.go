@@ -21,6 +21,7 @@ type Config struct {
 	TLS          ServerTLS    // tls: of the public port; default cleartext
 	Drain        Drain        // drain: how the gateway stops
 	Log          Log          // log: what it writes to standard error
+	Metrics      Metrics      // metrics: what is counted
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
 	Manifests    []string     // manifests: files, and directories of capabilities, with the manifests of fleets that name none, by their ids; default none
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
@@ -147,6 +148,11 @@ type Log struct {
 	Format string     // format: text or json; default json
 }
 
+// Metrics is what is counted.
+type Metrics struct {
+	Tenants int // tenants: how many tenants, the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
+}
+
 // Fleet is one capability and the backends that serve it.
 type Fleet struct {
 	Capability string        // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
@@ -269,6 +275,7 @@ func Default() *Config {
 		Replicas:     Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
 		Drain:        Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
 		Log:          Log{Level: slog.LevelInfo, Format: "json"},
+		Metrics:      Metrics{Tenants: 100},
 		DNS:          DNS{Resolve: 5 * time.Second},
 		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},

@@ -30,6 +30,7 @@ registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
 approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
 log: {level: debug, format: text}
+metrics: {tenants: 7}
 fleets:
   - capability: weather
     services: [grpc.testing.TestService, a.b_c.D2]
@@ -72,6 +73,7 @@ fleets:
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
 		Drain:    config.Drain{Timeout: time.Minute},
 		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics:  config.Metrics{Tenants: 7},
 		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
@@ -182,6 +184,8 @@ func TestParseErrors(t *testing.T) {
 			`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`, `f:3: redis.timeout: 1m0s is too long`,
 			`f:2: redis: cert_file and key_file belong together`, `f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
 			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
+		"metrics": {"metrics: {tenants: 10001, tenant: 3}\n" + fleet, []string{
+			`f:1: metrics.tenants: "10001" is not possible; it must be a whole number from 0 to 10000`, `f:1: metrics.tenant: unknown field`}},
 		"replicas": {"replicas: {id: 'a b', heartbeat: 1ms, stale: 2h, Id: x}\n" + fleet, []string{
 			`f:1: replicas.id: a replica's id has no spaces`, `f:1: replicas.heartbeat: 1ms is too short; it must be at least 200ms`,
 			`f:1: replicas.stale: 2h0m0s is too long; it must be at most 1h0m0s`, `f:1: replicas.Id: unknown field`}},

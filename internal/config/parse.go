@@ -60,6 +60,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"tls":          p.serverTLS,
 		"drain":        p.drain,
 		"log":          p.log,
+		"metrics":      p.metrics,
 		"fleets":       p.List(p.fleet),
 		"manifests":    p.List(p.manifests),
 		"dns":          p.dns,
@@ -144,4 +145,8 @@ func (p *parser) log(at strictyaml.Place) {
 			return ""
 		}),
 	})
+}
+
+func (p *parser) metrics(at strictyaml.Place) {
+	p.Mapping(at, map[string]strictyaml.Field{"tenants": p.Integer(&p.config.Metrics.Tenants, 0, 10_000)})
 }

@@ -134,7 +134,7 @@ func (g *Gateway) build(o Options) error {
 		g.watch.tell(s)
 	}})
 	g.accessLog = observe.NewAccessLog(g.Log, observe.AccessLogConfig{Interval: time.Millisecond})
-	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: "test", Log: g.accessLog})
+	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: "test", Log: g.accessLog, Tenants: 100})
 	if err != nil {
 		return err
 	}

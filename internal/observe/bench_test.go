@@ -34,10 +34,10 @@ func BenchmarkRecord(b *testing.B) {
 					b.Logf("%d lines dropped", log.Dropped())
 				})
 			}
-			m := newMetrics(b, observe.MetricsConfig{Log: log})
+			m := newMetrics(b, observe.MetricsConfig{Log: log, Tenants: 1})
 			r := observe.NewRecorder(m, log)
 			rec := sample()
-			rec.Capability = m.Capability("weather")
+			rec.Capability, rec.Tenant = m.Capability("weather"), m.Tenant("acme")
 			b.Run("one", func(b *testing.B) {
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -53,7 +53,7 @@ func BenchmarkRecord(b *testing.B) {
 				b.ReportAllocs()
 				b.RunParallel(func(pb *testing.PB) {
 					rec := sample()
-					rec.Capability, rec.Shard = m.Capability("weather"), shard.Add(1)
+					rec.Capability, rec.Tenant, rec.Shard = m.Capability("weather"), m.Tenant("acme"), shard.Add(1)
 					for i := 0; pb.Next(); i++ {
 						begin(r, rec)
 						r.Record(rec)

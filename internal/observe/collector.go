@@ -22,6 +22,7 @@ type collector struct {
 	calls, inFlight, duration, bytes   *prometheus.Desc
 	refusals, failures, differences    *prometheus.Desc
 	upstreams, droppedLines, buildInfo *prometheus.Desc
+	tenants                            tenantDescs
 	fleets                             fleetDescs
 	config                             configDescs
 	redis                              redisDescs
@@ -49,6 +50,7 @@ func newCollector(m *Metrics) *collector {
 		upstreams:    desc("upstream_connections", "Open connections to backends."),
 		droppedLines: desc("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed."),
 		buildInfo:    desc("build_info", "Always 1.", "version", "revision", "goversion"),
+		tenants:      newTenantDescs(),
 		fleets:       newFleetDescs(),
 		config:       newConfigDescs(),
 		redis:        newRedisDescs(),
@@ -61,7 +63,7 @@ func newCollector(m *Metrics) *collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
+	for _, d := range append(slices.Concat(c.tenants.all(), c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -72,6 +74,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, h := range c.metrics.capabilities() {
 		c.collectCapability(ch, h)
 	}
+	c.tenants.collect(ch, c.metrics.tenants)
 	c.collectReasons(ch, c.refusals, &c.metrics.refusals)
 	c.collectReasons(ch, c.failures, &c.metrics.failures)
 	if count := c.metrics.upstreams.Load(); count != nil {

@@ -26,6 +26,7 @@ type MetricsConfig struct {
 	Version  string     // label of capgate_build_info
 	Revision string     // label of capgate_build_info: the commit
 	Log      *AccessLog // whose dropped lines are counted; may be nil
+	Tenants  int        // how many tenants get a label of their own; all others share one
 }
 
 // Metrics are the gateway's counters.
@@ -34,6 +35,7 @@ type Metrics struct {
 	cfg       MetricsConfig
 	cells     int                // of every row; a power of two
 	unknown   *CapabilityMetrics // calls without a known capability; not in byName
+	tenants   *tenants
 	refusals  reasonCounter
 	failures  reasonCounter
 	upstreams atomic.Pointer[func() int]
@@ -59,7 +61,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
 	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
 	m.webhook = newWebhookCollector()
-	m.unknown = newCapabilityMetrics("", m.cells)
+	m.unknown, m.tenants = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
 		reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
@@ -131,6 +133,7 @@ func (m *Metrics) handle(rec *Record) *CapabilityMetrics {
 // count adds a finished call.
 func (m *Metrics) count(rec *Record) {
 	m.handle(rec).count(rec)
+	rec.Tenant.count(rec)
 	m.policy.count(rec.Shard, rec.Decision)
 	if rec.Reason != "" {
 		m.refusals.add(rec.Reason)

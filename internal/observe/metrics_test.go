@@ -203,10 +203,10 @@ func TestRegisteringTwiceFails(t *testing.T) {
 
 func TestRecordDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun counts what every goroutine allocates
 	log := observe.NewAccessLog(io.Discard, observe.AccessLogConfig{})
-	m := newMetrics(t, observe.MetricsConfig{Log: log})
+	m := newMetrics(t, observe.MetricsConfig{Log: log, Tenants: 1})
 	r := observe.NewRecorder(m, log)
 	rec := sample()
-	rec.Capability = m.Capability("weather")
+	rec.Capability, rec.Tenant = m.Capability("weather"), m.Tenant("acme")
 	if n := testing.AllocsPerRun(2000, func() { begin(r, rec); r.Record(rec) }); n != 0 {
 		t.Errorf("%v allocations a call", n)
 	}
@@ -218,5 +218,5 @@ func TestRecordDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun cou
 // begin counts rec's call as in flight, as the gateway does.
 func begin(r *observe.Recorder, rec *observe.Record) {
 	rec.Begun = true
-	r.Begin(rec.Capability, rec.Shard)
+	r.Begin(rec.Capability, rec.Tenant, rec.Shard)
 }

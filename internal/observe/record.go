@@ -26,6 +26,7 @@ func (o Outcome) String() string { return outcomeNames[o] }
 type Record struct {
 	Call       *call.Call         // never nil
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
+	Tenant     *TenantMetrics     // from Metrics.Tenant; nil when nobody knows who calls
 	Backend    string             // address; "" when the call was forwarded nowhere
 	Shard      uint32             // any number that differs between goroutines that record at the same time; spreads counters
 	Code       uint32             // google.rpc.Code that ended the call
@@ -40,7 +41,7 @@ type Record struct {
 	FirstByte  time.Duration // since Started; 0 never
 	Ended      time.Duration // since Started
 	RequestID  string        // "" when there is none
-	Begun      bool          // Begin counted the call as in flight at Capability
+	Begun      bool          // Begin counted the call as in flight at Capability and Tenant
 }
 
 // Recorder is the step "record".
@@ -55,16 +56,20 @@ func NewRecorder(m *Metrics, log *AccessLog) *Recorder {
 	return &Recorder{metrics: m, log: log}
 }
 
-// Begin counts a call of a capability, which must not be nil, as in flight until it
-// is recorded with Begun. Calls that are refused before their capability is known need
-// no Begin. shard is Record.Shard.
-func (r *Recorder) Begin(c *CapabilityMetrics, shard uint32) { c.addInFlight(shard, 1) }
+// Begin counts a call of a capability, which must not be nil, by a tenant, which may be, as
+// in flight until it is recorded with Begun. Calls that are refused before their capability
+// is known need no Begin. shard is Record.Shard.
+func (r *Recorder) Begin(c *CapabilityMetrics, t *TenantMetrics, shard uint32) {
+	c.addInFlight(shard, 1)
+	t.addInFlight(shard, 1)
+}
 
 // Record counts the finished call and writes its line. It does not block or keep rec,
 // and may be called from any goroutine, once for each call.
 func (r *Recorder) Record(rec *Record) {
 	if rec.Begun {
 		rec.Capability.addInFlight(rec.Shard, -1)
+		rec.Tenant.addInFlight(rec.Shard, -1)
 	}
 	r.metrics.count(rec)
 	if r.log != nil {

@@ -1,0 +1,176 @@
+package observe
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// otherTenant is the label of all tenants that have none of their own.
+const otherTenant = "other"
+
+// TenantMetrics is the handle of one tenant's series, or of those of all tenants that
+// have no label of their own. The methods of nil do nothing.
+type TenantMetrics struct {
+	id    string // "" for all others
+	label string
+	row   []tenantCell
+}
+
+// tenantCell holds what one goroutine counted. It fills whole cache lines.
+type tenantCell struct {
+	inFlight atomic.Int64
+	bytesIn  atomic.Int64
+	bytesOut atomic.Int64
+	codes    [numCodes]atomic.Int64
+	_        [32]byte
+}
+
+// Label is the value of the label tenant, "" for nil. There are not more of them than
+// MetricsConfig.Tenants, and one.
+func (t *TenantMetrics) Label() string {
+	if t == nil {
+		return ""
+	}
+	return t.label
+}
+
+func (t *TenantMetrics) cell(shard uint32) *tenantCell { return &t.row[int(shard)&(len(t.row)-1)] }
+
+func (t *TenantMetrics) addInFlight(shard uint32, n int64) {
+	if t != nil {
+		t.cell(shard).inFlight.Add(n)
+	}
+}
+
+// count adds a finished call.
+func (t *TenantMetrics) count(rec *Record) {
+	if t == nil {
+		return
+	}
+	c := t.cell(rec.Shard)
+	c.codes[clampCode(rec.Code)].Add(1)
+	c.bytesIn.Add(rec.BytesIn)
+	c.bytesOut.Add(rec.BytesOut)
+}
+
+// tenants finds handles by id without a lock: a hash table that only grows, to a size that
+// is known beforehand.
+type tenants struct {
+	seed  maphash.Seed
+	slots []atomic.Pointer[TenantMetrics] // a power of two of them, at least half of which stay empty
+	other *TenantMetrics
+	cells int
+	free  atomic.Int64 // labels left
+
+	mu sync.Mutex // held for adding one
+}
+
+func newTenants(labels, cells int) *tenants {
+	labels = max(labels, 0)
+	all := &tenants{
+		seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[TenantMetrics], 2<<bits.Len(uint(labels))), cells: cells,
+		other: &TenantMetrics{label: otherTenant, row: make([]tenantCell, cells)},
+	}
+	all.free.Store(int64(labels))
+	return all
+}
+
+// Tenant returns the handle of a tenant, always the same one for the same id: the first
+// ones have a label of their own, all others share one. It does not block but for adding
+// one of the first and, for a tenant that was there before, does not allocate. The tenant
+// "", of calls that nobody identified, has none: nil.
+func (m *Metrics) Tenant(id string) *TenantMetrics {
+	if id == "" {
+		return nil
+	}
+	t, _ := m.tenants.find(id)
+	if t == nil {
+		t = m.tenants.add(id)
+	}
+	return t
+}
+
+// find returns a tenant's handle, or nil and where it would be.
+func (all *tenants) find(id string) (*TenantMetrics, int) {
+	mask := len(all.slots) - 1
+	for at := int(maphash.String(all.seed, id)) & mask; ; at = (at + 1) & mask {
+		if t := all.slots[at].Load(); t == nil || t.id == id {
+			return t, at
+		}
+	}
+}
+
+// add gives a tenant a label of its own, if there is one left and it can be one.
+func (all *tenants) add(id string) *TenantMetrics {
+	if all.free.Load() == 0 || id == otherTenant || !utf8.ValidString(id) {
+		return all.other
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	t, at := all.find(id)
+	switch {
+	case t != nil:
+		return t
+	case all.free.Load() == 0:
+		return all.other
+	}
+	all.free.Add(-1)
+	t = &TenantMetrics{id: strings.Clone(id), row: make([]tenantCell, all.cells)}
+	t.label = t.id
+	all.slots[at].Store(t)
+	return t
+}
+
+type tenantDescs struct{ calls, inFlight, bytes *prometheus.Desc }
+
+func newTenantDescs() tenantDescs {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("capgate_tenant_"+name, help+" Tenants without a label of their own are other.", labels, nil)
+	}
+	return tenantDescs{
+		calls:    desc("calls_total", "Finished calls of a tenant.", "tenant", "code"),
+		inFlight: desc("calls_in_flight", "Calls of a tenant that were routed and have not finished.", "tenant"),
+		bytes:    desc("bytes_total", "Message bytes of a tenant's finished calls; in is from the client.", "tenant", "direction"),
+	}
+}
+
+func (d *tenantDescs) all() []*prometheus.Desc {
+	return []*prometheus.Desc{d.calls, d.inFlight, d.bytes}
+}
+
+// collect tells of every tenant that has called.
+func (d *tenantDescs) collect(ch chan<- prometheus.Metric, all *tenants) {
+	for i := range all.slots {
+		if t := all.slots[i].Load(); t != nil {
+			d.collectOne(ch, t)
+		}
+	}
+	d.collectOne(ch, all.other)
+}
+
+func (d *tenantDescs) collectOne(ch chan<- prometheus.Metric, t *TenantMetrics) {
+	var sum tenantCell
+	for i := range t.row {
+		c := &t.row[i]
+		sum.inFlight.Add(c.inFlight.Load())
+		sum.bytesIn.Add(c.bytesIn.Load())
+		sum.bytesOut.Add(c.bytesOut.Load())
+		for code := range c.codes {
+			sum.codes[code].Add(c.codes[code].Load())
+		}
+	}
+	for code := range sum.codes {
+		if n := sum.codes[code].Load(); n > 0 {
+			ch <- prometheus.MustNewConstMetric(d.calls, prometheus.CounterValue, float64(n), t.label, codeNames[code])
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(d.inFlight, prometheus.GaugeValue, float64(sum.inFlight.Load()), t.label)
+	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesIn.Load()), t.label, "in")
+	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesOut.Load()), t.label, "out")
+}

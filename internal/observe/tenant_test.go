@@ -1,0 +1,105 @@
+package observe_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/internal/observe"
+)
+
+func TestTenantsAreCounted(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, observe.MetricsConfig{Tenants: 2})
+	r := observe.NewRecorder(m, nil)
+	for shard, id := range []string{"acme", "globex", "acme", "initech", "", "hooli", "other", "\xff"} {
+		rec := sample()
+		rec.Capability, rec.Tenant, rec.Shard = m.Capability("weather"), m.Tenant(id), uint32(shard)
+		begin(r, rec)
+		r.Record(rec)
+	}
+	open := sample()
+	open.Capability, open.Tenant = m.Capability("weather"), m.Tenant("globex")
+	begin(r, open)
+	broken := sample()
+	broken.Tenant, broken.Code = m.Tenant("acme"), 4711
+	r.Record(broken)
+	got := scrape(t, m)
+	for series, want := range map[string]string{
+		`capgate_tenant_calls_total{code="OK",tenant="acme"}`:                                   "2",
+		`capgate_tenant_calls_total{code="UNKNOWN",tenant="acme"}`:                              "1",
+		`capgate_tenant_calls_total{code="OK",tenant="globex"}`:                                 "1",
+		`capgate_tenant_calls_total{code="OK",tenant="other"}`:                                  "4",
+		`capgate_tenant_calls_in_flight{tenant="acme"}`:                                         "0",
+		`capgate_tenant_calls_in_flight{tenant="globex"}`:                                       "1",
+		`capgate_tenant_calls_in_flight{tenant="other"}`:                                        "0",
+		`capgate_tenant_bytes_total{direction="in",tenant="acme"}`:                              "3087",
+		`capgate_tenant_bytes_total{direction="out",tenant="globex"}`:                           "517",
+		`capgate_calls_total{capability="weather",code="OK",method="Invoke",outcome="success"}`: "8",
+	} {
+		if got[series] != want {
+			t.Errorf("%s = %q, want %s", series, got[series], want)
+		}
+	}
+	for series := range got {
+		if strings.Contains(series, "initech") || strings.Contains(series, `tenant=""`) {
+			t.Errorf("there is %s", series)
+		}
+	}
+}
+
+// TestATenantKeepsItsHandle: also when many come at the same time, and more than there are
+// labels for.
+func TestATenantKeepsItsHandle(t *testing.T) {
+	t.Parallel()
+	const labels, ids = 100, 150
+	m := newMetrics(t, observe.MetricsConfig{Tenants: labels})
+	if m.Tenant("") != nil || m.Tenant("").Label() != "" {
+		t.Error("nobody has a handle")
+	}
+	var mu sync.Mutex
+	seen := map[string]*observe.TenantMetrics{}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for _, i := range rand.Perm(ids) {
+				id := fmt.Sprintf("t%d", i)
+				h := m.Tenant(id)
+				mu.Lock()
+				if before := seen[id]; before != nil && before != h {
+					t.Errorf("%s has two handles", id)
+				}
+				seen[id] = h
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	own := 0
+	for id, h := range seen {
+		switch h.Label() {
+		case id:
+			own++
+		case "other":
+		default:
+			t.Errorf("%s is called %s", id, h.Label())
+		}
+	}
+	if own != labels {
+		t.Errorf("%d tenants have a label of their own, want %d", own, labels)
+	}
+	if h := newMetrics(t, observe.MetricsConfig{}).Tenant("acme"); h.Label() != "other" {
+		t.Errorf("without labels a tenant is called %s", h.Label())
+	}
+}
+
+func TestFindingATenantDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun counts what every goroutine allocates
+	m := newMetrics(t, observe.MetricsConfig{Tenants: 1})
+	for _, id := range []string{"acme", "globex"} {
+		if n := testing.AllocsPerRun(1000, func() { m.Tenant(id) }); n != 0 {
+			t.Errorf("%s: %v allocations a call", id, n)
+		}
+	}
+}
