@@ -2,23 +2,12 @@ package observe
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
 )
 
 // numMethods is the number of call.Method values that have series of their own.
 const numMethods = int(call.DownloadOutputArtifact) + 1
-
-// bucketBounds are the upper bounds of the latency histogram: from half a
-// millisecond, below which scheduling is all there is to see, to five minutes,
-// beyond which a call is a session.
-var bucketBounds = [...]time.Duration{
-	500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
-	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
-	time.Minute, 2 * time.Minute, 5 * time.Minute,
-}
 
 // CapabilityMetrics is the handle of one capability's series. Resolve it once,
 // when a routing table is built, and hand it to every Record: counting through it
@@ -28,10 +17,11 @@ var bucketBounds = [...]time.Duration{
 // the same time, so that they do not fight over a cache line; a scrape sums the
 // row. A method and code that never occurred cost a nil pointer.
 type CapabilityMetrics struct {
-	name     string
-	inFlight []paddedInt
-	methods  [numMethods]atomic.Pointer[methodSeries]
-	shadow   atomic.Pointer[[]differences] // a row, made when candidate rules first differ
+	name      string
+	inFlight  []paddedInt
+	methods   [numMethods]atomic.Pointer[methodSeries]
+	exemplars [numCodes]atomic.Pointer[exemplars] // nil: no such call was traced
+	shadow    atomic.Pointer[[]differences]       // a row, made when candidate rules first differ
 }
 
 type methodSeries [numCodes]atomic.Pointer[series]
@@ -44,8 +34,7 @@ type cell struct {
 	outcomes [numOutcomes]atomic.Int64
 	bytesIn  atomic.Int64
 	bytesOut atomic.Int64
-	nanos    atomic.Int64
-	buckets  [len(bucketBounds) + 1]atomic.Int64 // not cumulative; the last is +Inf
+	took     latencies
 	_        [48]byte
 }
 
@@ -65,13 +54,16 @@ func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
 
 // count adds a finished call.
 func (c *CapabilityMetrics) count(rec *Record) {
-	row := c.series(rec.Call.Method, clampCode(rec.Code))
+	code, bucket := clampCode(rec.Code), bucketOf(rec.Ended)
+	row := c.series(rec.Call.Method, code)
 	cell := &row[int(rec.Shard)&(len(row)-1)]
 	cell.outcomes[min(rec.Outcome, numOutcomes-1)].Add(1)
 	cell.bytesIn.Add(rec.BytesIn)
 	cell.bytesOut.Add(rec.BytesOut)
-	cell.nanos.Add(int64(rec.Ended))
-	cell.buckets[bucketOf(rec.Ended)].Add(1)
+	cell.took.count(rec.Ended, bucket)
+	if rec.Traced {
+		c.keep(rec, code, bucket)
+	}
 	if rec.Decision.Differs {
 		c.differ(rec)
 	}
@@ -94,14 +86,4 @@ func (c *CapabilityMetrics) series(method call.Method, code uint32) series {
 		row = codes[code].Load()
 	}
 	return *row
-}
-
-// bucketOf walks the bounds from below: most calls end in the first few.
-func bucketOf(d time.Duration) int {
-	for i, bound := range &bucketBounds {
-		if d <= bound {
-			return i
-		}
-	}
-	return len(bucketBounds)
 }

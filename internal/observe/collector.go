@@ -3,7 +3,6 @@ package observe
 import (
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -123,12 +122,6 @@ func (c *collector) collectReasons(ch chan<- prometheus.Metric, desc *prometheus
 	}
 }
 
-// latency is a histogram summed over cells and methods.
-type latency struct {
-	nanos   int64
-	buckets [len(bucketBounds) + 1]int64
-}
-
 func (c *collector) collectCapability(ch chan<- prometheus.Metric, h *CapabilityMetrics) {
 	var inFlight int64
 	for i := range h.inFlight {
@@ -145,65 +138,41 @@ func (c *collector) collectCapability(ch chan<- prometheus.Metric, h *Capability
 		}
 		for code := range codes {
 			if row := codes[code].Load(); row != nil {
-				var sum cell
-				sum.addRow(*row)
-				c.collectCalls(ch, h.name, call.Method(method), code, &sum)
-				byCode[code].add(&sum)
-				bytesIn += sum.bytesIn.Load()
-				bytesOut += sum.bytesOut.Load()
+				in, out := c.collectCalls(ch, *row, h.name, call.Method(method).String(), codeNames[code])
+				bytesIn += in
+				bytesOut += out
+				for i := range *row {
+					byCode[code].add(&(*row)[i].took)
+				}
 			}
 		}
 	}
 	for code := range byCode {
-		c.collectLatency(ch, h.name, code, &byCode[code])
+		if l := &byCode[code]; l.count() > 0 {
+			l.exemplars = h.exemplars[code].Load().list()
+			ch <- l.metric(c.duration, c.metrics.since, h.name, codeNames[code])
+		}
 	}
 	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(bytesIn), h.name, "in")
 	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(bytesOut), h.name, "out")
 	h.collectDifferences(ch, c.differences)
 }
 
-func (c *collector) collectCalls(ch chan<- prometheus.Metric, name string, method call.Method, code int, sum *cell) {
-	for outcome := range sum.outcomes {
-		if n := sum.outcomes[outcome].Load(); n > 0 {
-			ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(n),
-				name, method.String(), codeNames[code], outcomeNames[outcome])
-		}
-	}
-}
-
-func (c *collector) collectLatency(ch chan<- prometheus.Metric, name string, code int, sum *latency) {
-	var count uint64
-	buckets := make(map[float64]uint64, len(bucketBounds))
-	for i, bound := range &bucketBounds {
-		count += uint64(sum.buckets[i])
-		buckets[bound.Seconds()] = count
-	}
-	count += uint64(sum.buckets[len(bucketBounds)])
-	if count > 0 {
-		seconds := time.Duration(sum.nanos).Seconds()
-		ch <- prometheus.MustNewConstHistogram(c.duration, count, seconds, buckets, name, codeNames[code])
-	}
-}
-
-// addRow adds up what the goroutines of a row counted.
-func (c *cell) addRow(row series) {
+// collectCalls tells of the calls of one method that ended with one code, and answers how
+// many bytes they were.
+func (c *collector) collectCalls(ch chan<- prometheus.Metric, row series, labels ...string) (in, out int64) {
+	var outcomes [numOutcomes]int64
 	for i := range row {
-		from := &row[i]
-		for o := range from.outcomes {
-			c.outcomes[o].Add(from.outcomes[o].Load())
+		for o := range outcomes {
+			outcomes[o] += row[i].outcomes[o].Load()
 		}
-		for b := range from.buckets {
-			c.buckets[b].Add(from.buckets[b].Load())
+		in += row[i].bytesIn.Load()
+		out += row[i].bytesOut.Load()
+	}
+	for o, n := range outcomes {
+		if n > 0 {
+			ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(n), append(labels, outcomeNames[o])...)
 		}
-		c.bytesIn.Add(from.bytesIn.Load())
-		c.bytesOut.Add(from.bytesOut.Load())
-		c.nanos.Add(from.nanos.Load())
 	}
-}
-
-func (l *latency) add(c *cell) {
-	l.nanos += c.nanos.Load()
-	for b := range c.buckets {
-		l.buckets[b] += c.buckets[b].Load()
-	}
+	return in, out
 }

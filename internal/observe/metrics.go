@@ -11,14 +11,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxCells bounds the cells of a row: 256 bytes each for every capability, method
-// and code that occurs.
+// maxCells bounds the cells of a row: 512 bytes each for every capability, method
+// and code that occurs, and 64 for each power of two in which its latencies are.
 const maxCells = 8
 
 // MetricsConfig describes the process that is measured.
@@ -34,6 +35,7 @@ type Metrics struct {
 	registry  *prometheus.Registry
 	cfg       MetricsConfig
 	cells     int                // of every row; a power of two
+	since     time.Time          // when everything was 0
 	unknown   *CapabilityMetrics // calls without a known capability; not in byName
 	tenants   *tenants
 	refusals  reasonCounter
@@ -58,7 +60,7 @@ type Metrics struct {
 // NewMetrics registers the gateway's metrics, and those of the Go runtime and of
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
-	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), byName: make(map[string]*CapabilityMetrics)}
+	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics)}
 	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
 	m.webhook = newWebhookCollector()
 	m.unknown, m.tenants = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells)
@@ -117,9 +119,10 @@ func (m *Metrics) WatchUpstreams(count func() int) {
 	m.upstreams.Store(&count)
 }
 
-// Handler serves the registry in the Prometheus text formats.
+// Handler serves the registry: in Prometheus' protobuf format to who asks for it, which alone has native
+// histograms, in OpenMetrics' text, which has exemplars too, or in Prometheus' text.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 // handle returns where a record is counted.

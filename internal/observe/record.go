@@ -41,6 +41,8 @@ type Record struct {
 	FirstByte  time.Duration // since Started; 0 never
 	Ended      time.Duration // since Started
 	RequestID  string        // "" when there is none
+	Trace      TraceID       // zero when there is none
+	Traced     bool          // spans of it go to the collector
 	Begun      bool          // Begin counted the call as in flight at Capability and Tenant
 }
 
