@@ -45,9 +45,10 @@ lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/openparallax --path proto/selu
 
 .PHONY: generate
-generate: regenerate ## Go code from the protos
+generate: regenerate ## Go code from the protos, and Grafana's dashboards
 	find proto -name '*.pb*.go' -delete
 	cp -r bin/.generated/proto .
+	go run ./deploy/grafana
 
 .PHONY: check-generated
 check-generated: regenerate ## fail if the committed Go code is not what the protos say

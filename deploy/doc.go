@@ -1,0 +1,12 @@
+// Package deploy is what it takes to run capgate: configurations and dashboards of other
+// programs, which README.md describes. The Go in it is the tests, which run those programs
+// with what is here.
+//
+//	process_test.go     a program that ends with the tests
+//	gateways_test.go    real gateways with backends, tenants and a Redis, under load
+//	prometheus_test.go  a real Prometheus that scrapes them, with the rules of prometheus/
+//	queries_test.go     every query of every panel, rule and alert
+//	rules_test.go       promtool: alerts fire, and end
+//
+// The tests need what tools/setup installs; none is skipped.
+package deploy

@@ -1,0 +1,188 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// gateways are two real ones with one Redis, and tenants that call them. Their
+// configuration has everything that there are metrics of.
+type gateways struct {
+	public, admin []string // addresses
+	keys          []string // of tenants
+	clients       []docpb.CapabilityClient
+}
+
+// gatewaysConfig has %[1]s: Redis, %[2]s: tenants, %[3]s: the directory of files, %[4]s: a
+// URL that refuses webhooks, %[5]s: a shield, %[6]s to %[8]s: backends, the last of which
+// is not there.
+const gatewaysConfig = `
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: '%[1]s', timeout: 5s}
+replicas: {heartbeat: 500ms, reconcile: 1s}
+policies: {shadow: true, ttl: 1s}
+approvals: {webhook: {url: '%[4]s', secret_file: '%[3]s/secret'}}
+shields: [{name: main, address: '%[5]s', timeout: 5s, cache: 0}]
+registration: {capabilities: ["gen-*"], policy: allow}
+tenants:
+%[2]s
+fleets:
+  - {capability: caps, policy: allow, max_concurrent: 100, affinity: session, backends: ['%[6]s', '%[7]s']}
+  - {capability: people, policy: ask, backends: ['%[6]s']}
+  - {capability: shielded, policy: allow, shield: main, backends: ['%[6]s']}
+  - {capability: asked, manifest: '%[3]s/asked.yaml', discovery: {interval: 1s}, policy: allow, backends: ['%[7]s']}
+  - {capability: gone, policy: allow, backends: ['%[8]s']}
+`
+
+// startGateways runs them, and returns when their metrics have every series.
+func startGateways(t *testing.T) *gateways {
+	t.Helper()
+	g := &gateways{}
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "asked.yaml"), []byte("id: asked\nimage: x\ntool_source: dynamic\n"), 0o600))
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
+	t.Cleanup(refuses.Close)
+	one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
+	two.Lists = func() ([]byte, string, error) {
+		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "", nil
+	}
+	file := filepath.Join(dir, "capgate.yaml")
+	must(t, os.WriteFile(file, fmt.Appendf(nil, gatewaysConfig, redistest.Start(t).URL(), g.tenants(t, "acme", "globex"), dir, refuses.URL, serveShield(t),
+		one.Serve(t, call.Doc).Addr, two.Serve(t, call.Live).Addr, gatewaytest.Unreachable(t)), 0o600))
+	for range 2 {
+		log := start(t, capgate, "serve", "--config", file).wait(t, `"msg":"serving"`)
+		g.public, g.admin = append(g.public, attribute(log, "listen")), append(g.admin, attribute(log, "admin"))
+	}
+	for _, addr := range g.public {
+		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		g.clients = append(g.clients, docpb.NewCapabilityClient(conn))
+	}
+	command(t, capgate, "policy", "set", "caps", gatewaytest.Echo, "ask", "--candidate", "--tenant", "acme", "--admin", g.admin[0])
+	return g
+}
+
+// tenants makes them, with a key each, and what the configuration says of them.
+func (g *gateways) tenants(t *testing.T, ids ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, id := range ids {
+		key, entry := command(t, capgate, "keys", "new")
+		_, entry, _ = strings.Cut(entry, "\n- ")
+		g.keys = append(g.keys, strings.TrimSpace(key))
+		fmt.Fprintf(&text, "  - {id: %s, keys: [%s]}\n", id, strings.TrimSpace(entry))
+	}
+	return text.String()
+}
+
+// attribute is a value in a log of JSON lines.
+func attribute(text, key string) string {
+	_, rest, _ := strings.Cut(text, `"`+key+`":"`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// allowingShield allows everything.
+type allowingShield struct {
+	openparallaxv1.UnimplementedShieldServiceServer
+}
+
+func (allowingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+	return &openparallaxv1.EvaluateResponse{Verdict: &openparallaxv1.Verdict{
+		Decision: openparallaxv1.VerdictDecision_ALLOW, ExpiresAt: time.Now().Add(time.Hour).Unix(),
+	}}, nil
+}
+
+func serveShield(t *testing.T) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	g := grpc.NewServer()
+	openparallaxv1.RegisterShieldServiceServer(g, allowingShield{})
+	go func() { _ = g.Serve(ln) }()
+	t.Cleanup(g.Stop)
+	return ln.Addr().String()
+}
+
+// load calls until the test ends, every gateway as every tenant: what goes well, and
+// everything that does not.
+func (g *gateways) load(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	for _, client := range g.clients {
+		for _, key := range g.keys {
+			running.Go(func() {
+				pace := time.NewTicker(20 * time.Millisecond)
+				defer pace.Stop()
+				for ; ctx.Err() == nil; <-pace.C {
+					g.calls(ctx, client, key)
+				}
+			})
+		}
+	}
+}
+
+// calls makes one of each kind. What becomes of them is for the metrics to say.
+func (g *gateways) calls(ctx context.Context, client docpb.CapabilityClient, key string) {
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+	invoke := func(ctx context.Context, capability, tool, session string) {
+		_, _ = client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, SessionId: session, ArgsJson: []byte("{}")})
+	}
+	for _, capability := range []string{"caps", "people", "shielded", "asked", "gone", "nobody"} {
+		invoke(ctx, capability, gatewaytest.Echo, "")
+	}
+	for _, tool := range []string{gatewaytest.Fail, gatewaytest.Break, "no such tool"} {
+		invoke(ctx, "caps", tool, "a session")
+	}
+	invoke(metadata.NewOutgoingContext(ctx, nil), "caps", gatewaytest.Echo, "") // without a key
+	brief, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	invoke(brief, "caps", gatewaytest.Block, "")
+	for _, tool := range []string{gatewaytest.Echo, gatewaytest.Cut} {
+		stream, err := client.StreamInvoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
+		for err == nil {
+			_, err = stream.Recv()
+		}
+	}
+}
+
+// ready waits until a call goes through.
+func (g *gateways) ready(t *testing.T) {
+	t.Helper()
+	for _, client := range g.clients {
+		eventually(t, "a call", func() error {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.keys[0])
+			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+			if status.Code(err) != codes.OK {
+				return err
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+// ofReplica selects the replicas that were chosen.
+const ofReplica = `{instance=~"$instance"}`
+
+// process is a metric of the Go runtime or of the process, of gateways alone.
+func process(metric string) string {
+	return metric + ofReplica + ` and on (instance, job) capgate_build_info`
+}
+
+func gateway() dashboard {
+	return dashboard{
+		name: "gateway", title: "The gateway itself", about: "Replicas as processes, and what they share.",
+		variables: []variable{{"instance", "capgate_build_info"}},
+		rows: []row{
+			{"Replicas", []panel{
+				chart("Versions", "short", "Replicas of each.", query{"count by (version, revision, goversion) (capgate_build_info" + ofReplica + ")", legends("version, revision, goversion")}),
+				chart("Calls", "reqps", "", per("instance", "capgate_calls_total"+ofReplica)),
+				chart("Connections to backends", "short", "", gauge("instance", "capgate_upstream_connections"+ofReplica)),
+				chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.", per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
+			}},
+			{"Redis", []panel{
+				chart("Redis answers", "short", "0: it is away.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
+				stacks("Commands", "cps", "By what they are for.", per("for", "capgate_redis_commands_total"+ofReplica)),
+				chart("Errors", "cps", "Failed or not sent; malformed: values that nobody understands.",
+					query{"sum by (instance) (rate(capgate_redis_errors_total" + ofReplica + "[$__rate_interval]))", "{{instance}} errors"},
+					query{"sum by (instance) (rate(capgate_redis_malformed_total" + ofReplica + "[$__rate_interval]))", "{{instance}} malformed"}),
+			}},
+			{"Configuration", []panel{
+				chart("In force", "short", "0: the newest is bad, and what was before it is in force.", query{"capgate_config_last_reload_successful" + ofReplica, "{{instance}}"}),
+				chart("Age", "s", "Since that in force was loaded.", query{"time() - capgate_config_last_reload_success_timestamp_seconds" + ofReplica, "{{instance}}"}),
+				chart("Bad reloads", "short", "In the last hour.", query{"increase(capgate_config_reload_failures_total" + ofReplica + "[1h])", "{{instance}}"}),
+			}},
+			{"Process", []panel{
+				chart("Processors", "short", "In use.", query{"rate(process_cpu_seconds_total" + ofReplica + "[$__rate_interval]) and on (instance, job) capgate_build_info", "{{instance}}"}),
+				chart("Memory", "bytes", "Resident, and of it the heap.",
+					query{process("process_resident_memory_bytes"), "{{instance}} resident"}, query{process("go_memstats_heap_inuse_bytes"), "{{instance}} heap"}),
+				chart("Goroutines", "short", "", query{process("go_goroutines"), "{{instance}}"}),
+				chart("Files", "percentunit", "Open, connections included, of those that the process may open.",
+					query{"process_open_fds" + ofReplica + " / process_max_fds and on (instance, job) capgate_build_info", "{{instance}}"}),
+				chart("Garbage collection", "percentunit", "Share of time that the program stood still.",
+					query{"rate(go_gc_duration_seconds_sum" + ofReplica + "[$__rate_interval]) and on (instance, job) capgate_build_info", "{{instance}}"}),
+				chart("Running for", "s", "", query{"time() - process_start_time_seconds" + ofReplica + " and on (instance, job) capgate_build_info", "{{instance}}"}),
+			}},
+		},
+	}
+}

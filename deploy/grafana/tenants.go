@@ -1,0 +1,30 @@
+package main
+
+// ofTenant selects the tenants that were chosen.
+const ofTenant = `{tenant=~"$tenant"}`
+
+func tenants() dashboard {
+	return dashboard{
+		name: "tenants", title: "Tenants and limits", about: "Who calls how much, and what holds them back.",
+		variables: []variable{{"tenant", "capgate_tenant_calls_in_flight"}, {"capability", "capgate_fleet_places"}},
+		rows: []row{
+			{"Tenants", []panel{
+				stacks("Calls", "reqps", "Tenants beyond the first metrics.tenants are other.", per("tenant", "capgate_tenant_calls_total"+ofTenant)),
+				stacks("Calls by code", "reqps", "", per("tenant, code", "capgate_tenant_calls_total"+ofTenant)),
+				chart("Broken calls", "percentunit", "Share of calls that the gateway or a backend is to blame for, within 5 minutes.",
+					query{"tenant:capgate_tenant_calls_broken:ratio_rate5m" + ofTenant, "{{tenant}}"}),
+				chart("In flight", "short", "Calls that were routed and have not finished.", gauge("tenant", "capgate_tenant_calls_in_flight"+ofTenant)),
+				chart("Bytes", "Bps", "Of messages; in is from callers.", per("tenant, direction", "capgate_tenant_bytes_total"+ofTenant)),
+				chart("Error budget spent", "percentunit", "Of the last three days' objective; 1: all of it.",
+					query{"tenant:capgate_tenant_calls_broken:ratio_rate3d" + ofTenant + " / on () group_left () capgate:objective:broken_calls", "{{tenant}}"}),
+			}},
+			{"Limits of fleets", []panel{
+				stacks("Places", "short", "Calls that may be at a fleet's backends at once, used and free.", gauge("capability, state", "capgate_fleet_places"+ofFleet)),
+				chart("Waiting", "short", "Calls that wait for a place.", gauge("capability", "capgate_fleet_waiting"+ofFleet)),
+				chart("Had to wait, and refused", "reqps", "Refused: too many waited already, or one waited for too long.",
+					query{"sum by (capability) (rate(capgate_limit_waits_total" + ofFleet + "[$__rate_interval]))", "{{capability}} waited"},
+					query{"sum by (capability) (rate(capgate_limit_refused_total" + ofFleet + "[$__rate_interval]))", "{{capability}} refused"}),
+			}},
+		},
+	}
+}

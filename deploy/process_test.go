@@ -1,0 +1,160 @@
+package deploy
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what should come soon.
+const patience = 30 * time.Second
+
+// capgate is the program, as the Makefile builds it.
+var capgate string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "capgate")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	capgate = filepath.Join(dir, "capgate")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", capgate, "../cmd/capgate")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build capgate: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// process is a program that ends with the test, and with the tests' process.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when it has ended
+
+	mu   sync.Mutex
+	text bytes.Buffer  // what it wrote
+	grew chan struct{} // closed, and replaced, by every Write
+}
+
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{name: filepath.Base(name), cmd: exec.Command(name, args...), exited: make(chan struct{}), grew: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.Dir = t.TempDir()
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("%s: %v (tools/setup installs what is needed)", name, err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // killed, or seen by whoever waits for what it writes
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it may have ended
+		<-p.exited
+		if t.Failed() {
+			t.Logf("%s wrote, at last:\n%s", p.name, p.tail())
+		}
+	})
+	return p
+}
+
+// Write implements io.Writer.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.grew)
+	p.grew = make(chan struct{})
+	return p.text.Write(b)
+}
+
+func (p *process) read() (string, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String(), p.grew
+}
+
+// tail is what is worth reading of what it wrote; calls are not.
+func (p *process) tail() string {
+	text, _ := p.read()
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(line, `"msg":"call"`) })
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}
+
+// wait waits for a piece of text in what the program writes, and returns all so far.
+func (p *process) wait(t *testing.T, part string) string {
+	t.Helper()
+	timeout := time.After(patience)
+	for ended := false; ; {
+		text, grew := p.read()
+		if strings.Contains(text, part) {
+			return text
+		}
+		if ended {
+			t.Fatalf("%s ended without %q", p.name, part)
+		}
+		select {
+		case <-grew:
+		case <-p.exited:
+			ended = true
+		case <-timeout:
+			t.Fatalf("waited %v for %q of %s", patience, part, p.name)
+		}
+	}
+}
+
+// command runs a program to its end, which must be a good one.
+func command(t *testing.T, name string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually asks again and again until the answer is good; the last reason why not is
+// what the test fails with.
+func eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	timeout := time.After(patience)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-timeout:
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+	}
+}

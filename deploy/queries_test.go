@@ -1,0 +1,190 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestQueries executes every query of every panel, rule and alert, against a Prometheus
+// that scrapes gateways under load.
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	g := startGateways(t)
+	g.ready(t)
+	g.load(t)
+	p := startPrometheus(t, g.admin)
+	boards := readDashboards(t)
+	t.Run("panels", func(t *testing.T) { p.checkPanels(t, boards) })
+	t.Run("rules", p.checkRules)
+	t.Run("metrics", func(t *testing.T) { p.checkMetrics(t, boards) })
+}
+
+// board is what is looked at of a dashboard.
+type board struct {
+	Title, UID string
+	Templating struct {
+		List []struct{ Name, Type, Query string }
+	}
+	Panels []struct {
+		ID      int
+		Title   string
+		Type    string
+		GridPos struct{ X, Y, W, H int }
+		Targets []struct{ Expr, LegendFormat string }
+	}
+}
+
+func readDashboards(t *testing.T) (all []board) {
+	t.Helper()
+	files, err := filepath.Glob("grafana/dashboards/*.json")
+	must(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		var b board
+		must(t, json.Unmarshal(text, &b))
+		all = append(all, b)
+	}
+	if len(all) != 5 {
+		t.Fatalf("%d dashboards", len(all))
+	}
+	return all
+}
+
+// grafana puts in what Grafana would: every variable is "All".
+var grafana = strings.NewReplacer("$__rate_interval", "5s", "$capability", ".*", "$tenant", ".*", "$instance", ".*")
+
+func (p *prometheus) checkPanels(t *testing.T, boards []board) {
+	n := 0
+	for _, b := range boards {
+		for _, v := range b.Templating.List {
+			if v.Type != "query" {
+				continue
+			}
+			label := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query)
+			if label == nil {
+				t.Errorf("%s: %s: %q is not understood here", b.Title, v.Name, v.Query)
+				continue
+			}
+			eventually(t, b.Title+": "+v.Query, func() error {
+				values, err := p.values(label[2], label[1])
+				if err == nil && len(values) == 0 {
+					err = fmt.Errorf("no values")
+				}
+				return err
+			})
+		}
+		for _, panel := range b.Panels {
+			for _, target := range panel.Targets {
+				n++
+				expr := grafana.Replace(target.Expr)
+				if strings.Contains(expr, "$") {
+					t.Errorf("%s: %s: an unknown variable in %s", b.Title, panel.Title, expr)
+					continue
+				}
+				eventually(t, fmt.Sprintf("%s: %s: %s", b.Title, panel.Title, expr), func() error { return p.returnsData(expr) })
+			}
+		}
+	}
+	t.Logf("%d queries of panels", n)
+}
+
+// checkRules finds every rule evaluated, and data in what each compares: an alert that
+// has nothing to compare would never fire.
+func (p *prometheus) checkRules(t *testing.T) {
+	var all []rule
+	eventually(t, "rules", func() (err error) {
+		all, err = p.rules()
+		for _, r := range all {
+			if err == nil && r.Health != "ok" {
+				err = fmt.Errorf("%s: %s %s", r.Name, r.Health, r.LastError)
+			}
+		}
+		if err == nil && len(all) == 0 {
+			err = fmt.Errorf("there are none")
+		}
+		return err
+	})
+	for _, r := range all {
+		expr := r.Name
+		if r.Type == "alerting" {
+			expr = compared(r.Query)
+		}
+		eventually(t, r.Type+" "+r.Name+": "+expr, func() error { return p.returnsData(expr) })
+	}
+	t.Logf("%d rules", len(all))
+}
+
+// labels are the matchers of a selector.
+var labels = regexp.MustCompile(`\{[^}]*\}`)
+
+// compared is an alert's expression with the value of each comparison instead of nothing
+// where it is false.
+func compared(expr string) string {
+	var text strings.Builder
+	last := 0
+	comparison := regexp.MustCompile(`(==|!=|>=|<=|>|<)`)
+	outside := func(part string) { text.WriteString(comparison.ReplaceAllString(part, "$1 bool")) }
+	for _, at := range labels.FindAllStringIndex(expr, -1) {
+		outside(expr[last:at[0]])
+		text.WriteString(expr[at[0]:at[1]])
+		last = at[1]
+	}
+	outside(expr[last:])
+	return text.String()
+}
+
+// checkMetrics: every metric of the gateway is on a dashboard, by itself or by a recorded
+// rule, and nothing there asks for a metric that does not exist.
+func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
+	shown := map[string]bool{}
+	show := func(expr string) {
+		for _, name := range metrics(expr) {
+			shown[name] = true
+		}
+	}
+	var panels strings.Builder
+	for _, b := range boards {
+		for _, panel := range b.Panels {
+			for _, target := range panel.Targets {
+				show(target.Expr)
+				panels.WriteString(target.Expr + "\n")
+			}
+		}
+	}
+	rules, err := p.rules()
+	must(t, err)
+	asked := map[string]bool{}
+	for _, r := range rules {
+		if strings.Contains(panels.String(), r.Name) {
+			show(r.Query)
+		}
+		for _, name := range metrics(r.Query) {
+			asked[name] = true
+		}
+	}
+	names, err := p.values("__name__", "")
+	must(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "capgate_") && !shown[name] && !slices.ContainsFunc([]string{"_bucket", "_sum", "_count"}, func(end string) bool {
+			family, of := strings.CutSuffix(name, end)
+			return of && shown[family+"_bucket"]
+		}) {
+			t.Errorf("%s is on no dashboard", name)
+		}
+	}
+	for name := range shown {
+		asked[name] = true
+	}
+	for name := range asked {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is asked for and does not exist", name)
+		}
+	}
+}
