@@ -103,6 +103,9 @@ func statusOf(r *call.Refusal) relay.Status { return marshal(protoOf(r)) }
 
 func protoOf(r *call.Refusal) *spb.Status {
 	details := []proto.Message{&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain, Metadata: validMetadata(r.Metadata)}}
+	if r.Quota != "" {
+		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: validUTF8(r.Quota), Description: validUTF8(r.Message)}}})
+	}
 	if r.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
 	}

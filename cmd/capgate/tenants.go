@@ -65,7 +65,11 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 	all := make(map[string]*tenant.Settings, len(s.cfg.Tenants))
 	for i := range s.cfg.Tenants {
 		t := &s.cfg.Tenants[i]
-		all[t.ID] = &tenant.Settings{ID: t.ID}
+		limits := s.cfg.Limits
+		if t.Limits != nil {
+			limits = *t.Limits
+		}
+		all[t.ID] = &tenant.Settings{ID: t.ID, Limits: limits}
 	}
 	return all
 }

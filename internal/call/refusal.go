@@ -33,6 +33,7 @@ type Refusal struct {
 	Message    string            // for a person; never holds arguments, config or credentials
 	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
 	RetryAfter time.Duration     // > 0: the caller may try again after it
+	Quota      string            // google.rpc.QuotaFailure's subject, whose limit it is, as in tenant:acme; "" where it is of no limit
 }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }

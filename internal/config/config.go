@@ -34,12 +34,16 @@ type Config struct {
 	Multi        bool         // the file has tenants, if none at all: tenants: []
 	Tenants      []Tenant     // tenants: who may call, each with its API keys; default one tenant, to whom every call belongs
 	PepperFile   string       // pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end of its line; default none, and hashes are SHA-256
+
+	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
 }
 
 // Tenant is who may call.
 type Tenant struct {
 	ID   string // id: letters, digits, hyphens, dots and underscores, at most 63; unique
 	Keys []Key  // keys: its API keys
+
+	Limits *tenant.Limits // limits: how much its callers may do, on all replicas together; {}: anything; default the file's limits
 }
 
 // Key is an API key of a tenant, as capgate keys new makes one.

@@ -71,6 +71,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"shield":       p.shieldName(&c.Shield),
 		"tenants":      p.tenants,
 		"pepper_file":  p.Text(&c.PepperFile, nil),
+		"limits":       p.limits(&c.Limits),
 	})
 	p.applyShields()
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {

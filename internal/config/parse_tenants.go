@@ -19,6 +19,10 @@ func (p *parser) tenant(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"id":   p.Text(&t.ID, checkTenant),
 		"keys": p.List(p.key(&t)),
+		"limits": func(at strictyaml.Place) {
+			t.Limits = new(tenant.Limits)
+			p.limits(t.Limits)(at)
+		},
 	})
 	p.once(at, "id", t.ID, p.tenantIDs, "needed: how policies and logs call this tenant")
 	p.config.Tenants = append(p.config.Tenants, t)

@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// TestQuotaFailure: whoever is refused by a limit is told which, whose, and when to come again.
+func TestQuotaFailure(t *testing.T) {
+	t.Parallel()
+	st := GRPCStatus(tenant.Exceeded("acme", tenant.CallsPerSecond, 100, time.Second))
+	var quota *errdetails.QuotaFailure
+	var retry *errdetails.RetryInfo
+	var info *errdetails.ErrorInfo
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.QuotaFailure:
+			quota = d
+		case *errdetails.RetryInfo:
+			retry = d
+		case *errdetails.ErrorInfo:
+			info = d
+		}
+	}
+	if quota == nil || len(quota.GetViolations()) != 1 || quota.GetViolations()[0].GetSubject() != "tenant:acme" {
+		t.Errorf("quota %v", quota)
+	}
+	if retry.GetRetryDelay().AsDuration() != time.Second || info.GetReason() != "RATE_LIMITED" || info.GetMetadata()["limit"] != "calls_per_second" || info.GetMetadata()["max"] != "100" {
+		t.Errorf("%v, %v", retry, info)
+	}
+}

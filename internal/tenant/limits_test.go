@@ -1,0 +1,62 @@
+package tenant_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+func TestLimitsOfNothing(t *testing.T) {
+	t.Parallel()
+	var l tenant.Limits
+	if l.Counted() || l.Check() != nil {
+		t.Error("the zero value limits something")
+	}
+	for _, text := range []string{"", "{", "[]", `{"x":1}`, `{"calls_per_second":-1}`, `{"calls_per_second":1e10}`, `{"messages":-1}`, `{} {}`, `{"burst":1}`} {
+		if got, err := tenant.ParseLimits([]byte(text)); err == nil {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"0": 0, "4096": 4096, "1B": 1, "10MiB": 10 << 20, "1.5kB": 1500, "2 GB": 2e9, "1TiB": 1 << 40} {
+		if got, ok := tenant.ParseSize(text); !ok || got != want {
+			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, wrong := range []string{"", "MiB", "-1", "1.5", "NaN", "Inf", "1e300", "1 2", "5mib", "2000TiB"} {
+		if got, ok := tenant.ParseSize(wrong); ok {
+			t.Errorf("%q is %d", wrong, got)
+		}
+	}
+}
+
+// FuzzLimits: what is read as limits is sound, and reads the same when it was written.
+func FuzzLimits(f *testing.F) {
+	f.Add([]byte(`{"calls_per_second":100,"burst":200,"concurrent":50,"per_day":1,"each":[{"per":"user","calls_per_second":5},{"capability":"weather","tool":"*","per_month":7}],"shadow":true}`))
+	f.Add([]byte(`{"bytes_per_second":10485760,"artifact_size":1,"messages":3}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, err := tenant.ParseLimits(text)
+		if err != nil {
+			return
+		}
+		if err := l.Check(); err != nil {
+			t.Fatal(err)
+		}
+		out, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := tenant.ParseLimits(out)
+		if len(l.Each) == 0 {
+			l.Each = again.Each // an empty list is left out
+		}
+		if err != nil || !reflect.DeepEqual(l, again) {
+			t.Errorf("%+v became %+v, %v", l, again, err)
+		}
+	})
+}
