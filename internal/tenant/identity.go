@@ -22,6 +22,21 @@ type Identity struct {
 // Claim is what a caller says of itself, "" where it says nothing.
 type Claim struct{ Credential, User, Agent string }
 
+// Say is the identity of somebody who says more of itself, as far as its credential may. A
+// refusal comes with no more than its tenant and key.
+func (i Identity) Say(c Claim, may Asserts) (Identity, *call.Refusal) {
+	if may&User != 0 && c.User != "" {
+		i.User = c.User
+	}
+	if may&Agent != 0 && c.Agent != "" {
+		i.Agent = c.Agent
+	}
+	if refusal := checkNames(i.User, i.Agent); refusal != nil {
+		return Identity{Tenant: i.Tenant, Key: i.Key}, refusal
+	}
+	return i, nil
+}
+
 func checkNames(user, agent string) *call.Refusal {
 	if len(user) > maxName || len(agent) > maxName {
 		return refusedName

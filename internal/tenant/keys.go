@@ -88,16 +88,7 @@ func (k *Keys) identify(c Claim) (Identity, *call.Refusal) {
 	if !key.Expires.IsZero() && !k.now().Before(key.Expires) {
 		return who, refusedExpired
 	}
-	if key.Asserts&User != 0 {
-		who.User = c.User
-	}
-	if key.Asserts&Agent != 0 {
-		who.Agent = c.Agent
-	}
-	if refusal := checkNames(who.User, who.Agent); refusal != nil {
-		return Identity{Tenant: who.Tenant, Key: who.Key}, refusal
-	}
-	return who, nil
+	return who.Say(c, key.Asserts)
 }
 
 // matches compares in constant time only.

@@ -1,0 +1,242 @@
+package issuertest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Patience is how long a test waits for what should come at once.
+const Patience = 30 * time.Second
+
+// Issuer is an issuer that runs.
+type Issuer struct {
+	URL    string
+	CAFile string         // who vouches for it, PEM
+	Roots  *x509.CertPool // the same
+
+	dir    string
+	addr   string
+	client *http.Client
+	cmd    *exec.Cmd
+}
+
+// Start runs an issuer until the test ends.
+func Start(t testing.TB) *Issuer {
+	t.Helper()
+	i := &Issuer{dir: t.TempDir(), addr: "127.0.0.1:0", Roots: x509.NewCertPool()}
+	i.CAFile = filepath.Join(i.dir, "cert")
+	writeCertificate(t, i.dir)
+	text, err := os.ReadFile(i.CAFile)
+	if err != nil || !i.Roots.AppendCertsFromPEM(text) {
+		t.Fatal(err)
+	}
+	i.client = &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}, DisableKeepAlives: true}}
+	i.Resume(t)
+	t.Cleanup(func() { i.Stop(t) })
+	return i
+}
+
+// Stop ends the process: nothing answers any more.
+func (i *Issuer) Stop(t testing.TB) {
+	t.Helper()
+	if i.cmd == nil {
+		return
+	}
+	_ = i.cmd.Process.Kill() // it may have ended
+	_ = i.cmd.Wait()
+	i.cmd = nil
+}
+
+// Resume starts the process again after Stop, at the same address and with its keys.
+func (i *Issuer) Resume(t testing.TB) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.cmd = exec.Command(self, asIssuer, i.dir, i.addr)
+	i.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the tests, however they end
+	i.cmd.Stderr = os.Stderr
+	out, err := i.cmd.StdoutPipe()
+	if err == nil {
+		err = i.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the issuer did not start: %v", err)
+	}
+	i.addr = line[:len(line)-1]
+	i.URL = "https://" + i.addr
+}
+
+// Rotate has the issuer sign with other keys from now on. keep: those from before are still
+// published.
+func (i *Issuer) Rotate(t testing.TB, keep bool) {
+	t.Helper()
+	i.post(t, "/test/rotate?keep="+strconv.FormatBool(keep), "")
+}
+
+// Behave has it answer otherwise: "" well; "500", "redirect", "garbage", "huge", "silence",
+// "other issuer", "cleartext keys", "no keys".
+func (i *Issuer) Behave(t testing.TB, how string) {
+	t.Helper()
+	i.post(t, "/test/behave?as="+url.QueryEscape(how), "")
+}
+
+// Requests is how often its keys were asked for.
+func (i *Issuer) Requests(t testing.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/requests", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Keys are those that it publishes, however it behaves: a JWK Set.
+func (i *Issuer) Keys(t testing.TB) (set jose.JSONWebKeySet) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(i.do(t, http.MethodGet, "/test/keys", "")), &set); err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// Claims are those of a token that is good for an hour, with some of them changed. A nil
+// takes one away.
+func (i *Issuer) Claims(change map[string]any) map[string]any {
+	now := time.Now()
+	claims := map[string]any{
+		"iss": i.URL, "aud": "capgate", "sub": "ann", "tenant_id": "acme", "scope": "invoke read",
+		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": rand.Text(),
+	}
+	maps.Copy(claims, change)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	return claims
+}
+
+// Token is a token of Claims(change), signed with the issuer's current key for ES256.
+func (i *Issuer) Token(t testing.TB, change map[string]any) string {
+	t.Helper()
+	return i.TokenBy(t, "ES256", change)
+}
+
+// TokenBy is the same with the key of another algorithm, of RS256, ES256 and EdDSA.
+func (i *Issuer) TokenBy(t testing.TB, alg string, change map[string]any) string {
+	t.Helper()
+	return i.Sign(t, alg, map[string]any{"alg": alg, "kid": i.KID(t, alg), "typ": "at+jwt"}, i.Claims(change))
+}
+
+// KID is the id of the current key for an algorithm.
+func (i *Issuer) KID(t testing.TB, alg string) string {
+	t.Helper()
+	return i.Key(t, alg).KeyID
+}
+
+// Key is the current public key for an algorithm.
+func (i *Issuer) Key(t testing.TB, alg string) jose.JSONWebKey {
+	t.Helper()
+	for _, k := range i.Keys(t).Keys {
+		if k.Algorithm == alg {
+			return k
+		}
+	}
+	t.Fatalf("no key for %s", alg)
+	return jose.JSONWebKey{}
+}
+
+// Sign has the current key for an algorithm sign any header and any claims: values for
+// encoding/json, or text as it is.
+func (i *Issuer) Sign(t testing.TB, alg string, header, claims any) string {
+	t.Helper()
+	return i.post(t, "/test/sign/"+alg, Part(t, header)+"."+Part(t, claims))
+}
+
+// Part is a part of a token: base64url of what encoding/json says, or of text as it is.
+func Part(t testing.TB, v any) string {
+	t.Helper()
+	text, isText := v.(string)
+	if !isText {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(data)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func (i *Issuer) post(t testing.TB, path, body string) string {
+	t.Helper()
+	return i.do(t, http.MethodPost, path, body)
+}
+
+func (i *Issuer) do(t testing.TB, method, path, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, i.URL+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := i.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %s, %v", path, resp.StatusCode, text, err)
+	}
+	return string(text)
+}
+
+// writeCertificate makes a certificate for 127.0.0.1 that vouches for itself.
+func writeCertificate(t testing.TB, dir string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: cert}, "key": {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

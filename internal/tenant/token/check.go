@@ -1,0 +1,170 @@
+package token
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+var errExpired = errors.New("it has expired")
+
+// check says who calls by a token whose signature is good, and until when.
+func (i *issuer) check(claims object, now time.Time) (who tenant.Identity, expires time.Time, err error) {
+	if iss, _ := claims.text("iss"); iss != i.URL {
+		return who, expires, errors.New("iss is another one")
+	}
+	if err = i.checkAudience(claims); err != nil {
+		return who, expires, err
+	}
+	if !i.IDTokens {
+		if err = checkKind(claims); err != nil {
+			return who, expires, err
+		}
+	}
+	for _, r := range i.Required {
+		if !claims.has(r) {
+			return who, expires, errors.New(r.Claim + " is not what is required")
+		}
+	}
+	if expires, err = i.checkTimes(claims, now); err != nil {
+		return who, expires, err
+	}
+	who, err = i.identity(claims)
+	return who, expires, err
+}
+
+func (i *issuer) checkAudience(claims object) error {
+	audiences, err := claims.texts("aud")
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(i.Audiences, a) }) {
+		return errors.New("aud is missing, or for somebody else")
+	}
+	return nil
+}
+
+// checkTimes says when a token ends, the leeway included.
+func (i *issuer) checkTimes(claims object, now time.Time) (time.Time, error) {
+	expires, err := claims.time("exp")
+	notBefore, err2 := claims.time("nbf")
+	issued, err3 := claims.time("iat")
+	if err = errors.Join(err, err2, err3); err != nil {
+		return time.Time{}, err
+	}
+	from := issued
+	if from.IsZero() {
+		from = now
+	}
+	switch latest := now.Add(i.Leeway); {
+	case expires.IsZero():
+		return time.Time{}, errors.New("exp is missing")
+	case !now.Before(expires.Add(i.Leeway)):
+		return time.Time{}, errExpired
+	case latest.Before(notBefore):
+		return time.Time{}, errors.New("nbf is in the future")
+	case latest.Before(issued):
+		return time.Time{}, errors.New("iat is in the future")
+	case i.MaxLifetime > 0 && expires.Sub(from) > i.MaxLifetime:
+		return time.Time{}, errors.New("it lives longer than max_lifetime")
+	}
+	return expires.Add(i.Leeway), nil
+}
+
+// checkKind refuses tokens that say that they are for somebody else than a resource: the ID
+// token of a login (at_hash and c_hash in OpenID Connect Core §3.3.2.11; typ of Keycloak,
+// token_use of Cognito), a logout (events, RFC 8417), a refresh.
+func checkKind(claims object) error {
+	for _, name := range [...]string{"at_hash", "c_hash", "events"} {
+		if _, has := claims[name]; has {
+			return errors.New(name + " says that it is no access token")
+		}
+	}
+	for _, name := range [...]string{"typ", "token_use"} {
+		kind, _ := claims[name].(string)
+		switch strings.ToLower(kind) {
+		case "id", "refresh", "offline", "logout":
+			return errors.New(name + " says that it is no access token")
+		}
+	}
+	return nil
+}
+
+// has says whether a claim is what is required, or a list that has that.
+func (o object) has(r Required) bool {
+	v, _ := o.at(r.Claim)
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
+	}
+	return slices.ContainsFunc(list, func(item any) bool {
+		switch item := item.(type) {
+		case string:
+			return item == r.Value
+		case bool:
+			return r.Value == "true" && item || r.Value == "false" && !item
+		case json.Number:
+			return item.String() == r.Value
+		}
+		return false
+	})
+}
+
+// identity is who the claims say.
+func (i *issuer) identity(claims object) (who tenant.Identity, err error) {
+	who = tenant.Identity{Tenant: i.Claims.FixedTenant, Key: i.Name, Scopes: i.Claims.FixedScopes}
+	if i.Claims.Tenant != "" {
+		if who.Tenant, err = claims.text(i.Claims.Tenant); err != nil {
+			return who, err
+		}
+	}
+	if !call.IsZone(who.Tenant) {
+		return who, errors.New("the tenant is no name of one")
+	}
+	if who.User, err = claims.name(i.Claims.User); err != nil {
+		return who, err
+	}
+	if _, has := claims.at(i.Claims.Agent); has && i.Claims.Agent != "" {
+		if who.Agent, err = claims.name(i.Claims.Agent); err != nil {
+			return who, err
+		}
+	}
+	if i.Claims.Scopes != "" {
+		who.Scopes, err = i.scopes(claims)
+	}
+	return who, err
+}
+
+func (i *issuer) scopes(claims object) (scopes tenant.Scopes, err error) {
+	v, _ := claims.at(i.Claims.Scopes)
+	if text, ok := v.(string); ok {
+		for word := range strings.FieldsSeq(text) {
+			scopes |= i.Claims.Words[word]
+		}
+		return scopes, nil
+	}
+	words, err := claims.texts(i.Claims.Scopes)
+	for _, word := range words {
+		scopes |= i.Claims.Words[word]
+	}
+	return scopes, err
+}
+
+// maxName is the longest name of a user or an agent, in bytes.
+const maxName = 256
+
+// name is a claim that names somebody. Two that look alike in a log must not be two.
+func (o object) name(path string) (string, error) {
+	name, err := o.text(path)
+	if err == nil && (len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) })) {
+		err = errors.New(path + " is too long for a name, or has what cannot be read")
+	}
+	return name, err
+}

@@ -1,0 +1,143 @@
+package token
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+const (
+	fetchTimeout = 5 * time.Second // of all requests of a fetch together
+	maxAnswer    = 1 << 20         // bytes of one answer
+)
+
+// fetcher asks one issuer for its keys. It follows no redirect and uses no proxy.
+type fetcher struct {
+	issuer   string
+	jwks     string // "": discovery names it
+	insecure bool
+	client   *http.Client
+}
+
+func newFetcher(i *Issuer) *fetcher {
+	transport := &http.Transport{
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: i.Source.Roots},
+		MaxResponseHeaderBytes: 64 << 10,
+		IdleConnTimeout:        30 * time.Second,
+		ForceAttemptHTTP2:      true,
+	}
+	return &fetcher{issuer: i.URL, jwks: i.JWKS, insecure: i.Source.Insecure, client: &http.Client{
+		Transport:     bounded{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// fetch asks for the keys.
+func (f *fetcher) fetch(ctx context.Context) ([]*key, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	from := f.jwks
+	if from == "" {
+		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, f.client), f.issuer)
+		if err != nil {
+			return nil, fmt.Errorf("discovery: %w", err)
+		}
+		var said struct {
+			JWKS string `json:"jwks_uri"`
+		}
+		if err = provider.Claims(&said); err != nil {
+			return nil, fmt.Errorf("discovery: %w", err)
+		}
+		if err = CheckURL(said.JWKS, f.insecure); err != nil {
+			return nil, fmt.Errorf("discovery: jwks_uri %w", err)
+		}
+		from = said.JWKS
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	return parseKeys(data)
+}
+
+// CheckURL says whether keys may be asked for at a URL. Who can change cleartext on its way
+// can sign tokens.
+func CheckURL(text string, insecure bool) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("is not a URL of HTTP; write it whole, as in https://login.example.com")
+	case u.User != nil || u.Fragment != "":
+		return errors.New("must have neither a user nor a fragment")
+	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
+		return errors.New("is cleartext HTTP; use https, or insecure: true for tests")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// bounded refuses answers that are not 200, and long ones. Nothing of what they say gets
+// into an error.
+type bounded struct{ next *http.Transport }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("it answers with the status %d", resp.StatusCode)
+	}
+	resp.Body = &body{ReadCloser: resp.Body, left: maxAnswer}
+	return resp, nil
+}
+
+// body ends with an error where it is too long.
+type body struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errors.New("the answer is longer than 1 MiB")
+	}
+	return n, err
+}
+
+// dialError is what to say of a failure: the parts of net's errors that are no noise.
+func dialError(err error) string {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op
+	}
+	const most = 300
+	text := err.Error()
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return text
+}

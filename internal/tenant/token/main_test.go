@@ -1,0 +1,115 @@
+package token_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+func TestMain(m *testing.M) {
+	issuertest.Main()
+	os.Exit(m.Run())
+}
+
+// tenants are those of a file.
+type tenants map[string]*tenant.Settings
+
+func (t tenants) Known(id string) (*tenant.Settings, bool) { return t[id], true }
+
+func (t tenants) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
+	return t[id], nil
+}
+
+var two = tenants{"acme": {ID: "acme"}, "globex": {ID: "globex"}}
+
+// clock is the system's, and some more.
+type clock struct {
+	mu   sync.Mutex
+	more time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.more)
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.more += d
+}
+
+// configOf is what an issuer is for most tests.
+func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
+	c := token.Issuer{
+		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"}, Leeway: time.Minute,
+		Claims: token.Claims{Tenant: "tenant_id", User: "sub", FixedScopes: tenant.Invoke},
+		Source: token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},
+	}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// start runs a Verifier until the test ends.
+func start(t testing.TB, clock *clock, issuers ...token.Issuer) *token.Verifier {
+	t.Helper()
+	o := token.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	if clock != nil {
+		o.Now = clock.now
+	}
+	v, err := token.New(two, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Replace(issuers)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return v
+}
+
+// ask verifies a token as the gateway does: by memory, or else beside the relay.
+func ask(t testing.TB, v *token.Verifier, raw string) (who tenant.Identity, reason string) {
+	t.Helper()
+	return claim(t, v, tenant.Claim{Credential: raw})
+}
+
+func claim(t testing.TB, v *token.Verifier, c tenant.Claim) (who tenant.Identity, reason string) {
+	t.Helper()
+	who, known, refusal := v.Identify(c)
+	if !known {
+		ctx, cancel := context.WithTimeout(context.Background(), issuertest.Patience)
+		defer cancel()
+		who, refusal = v.Ask(ctx, c)
+	}
+	if refusal != nil {
+		return who, refusal.Reason
+	}
+	return who, ""
+}
+
+// want checks what becomes of a token.
+func want(t testing.TB, v *token.Verifier, what, raw, reason string) {
+	t.Helper()
+	if who, got := ask(t, v, raw); got != reason {
+		t.Errorf("%s: %q, want %q (%+v)", what, got, reason, who)
+	}
+}

@@ -1,0 +1,97 @@
+package token
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxToken is the longest token, in bytes.
+const maxToken = 8 << 10
+
+// maxKID is the longest id of a key, in bytes.
+const maxKID = 512
+
+// Looks says whether a credential is built like a token. It says no more than that.
+func Looks(credential string) bool { return strings.Count(credential, ".") == 2 }
+
+// unverified is what a token says of itself. Nothing of it is true yet.
+type unverified struct {
+	alg, kid, typ string
+	issuer        string
+}
+
+// parse reads a token as far as is needed to find who may have signed it.
+func parse(raw string) (u unverified, err error) {
+	parts := strings.Split(raw, ".")
+	if len(raw) > maxToken || len(parts) != 3 {
+		return u, errors.New("it is too long, or not of three parts")
+	}
+	header, err := decodePart(parts[0])
+	if err != nil {
+		return u, fmt.Errorf("header: %w", err)
+	}
+	claims, err := decodePart(parts[1])
+	if err != nil {
+		return u, fmt.Errorf("claims: %w", err)
+	}
+	if _, err = decode64(parts[2]); err != nil || parts[2] == "" {
+		return u, errors.New("signature: is not base64url")
+	}
+	if err = u.readHeader(header); err != nil {
+		return u, fmt.Errorf("header: %w", err)
+	}
+	if u.issuer, err = claims.text("iss"); err != nil {
+		return u, err
+	}
+	return u, nil
+}
+
+// readHeader refuses what changes how a token is to be read (RFC 7515 §4.1.11, RFC 7797,
+// RFC 7516), and what is a token of another kind (RFC 8725 §3.11).
+func (u *unverified) readHeader(header object) (err error) {
+	for _, name := range [...]string{"crit", "b64", "enc", "zip", "cty"} {
+		if _, has := header[name]; has {
+			return errors.New(name + " is not understood")
+		}
+	}
+	if u.alg, err = header.text("alg"); err != nil {
+		return err
+	}
+	if _, has := header["kid"]; has {
+		if u.kid, err = header.text("kid"); err != nil || len(u.kid) > maxKID {
+			return errors.New("kid is not the id of a key")
+		}
+	}
+	if _, has := header["typ"]; has {
+		if u.typ, err = header.text("typ"); err != nil {
+			return err
+		}
+	}
+	switch strings.TrimPrefix(strings.ToLower(u.typ), "application/") {
+	case "", "jwt", "at+jwt":
+		return nil
+	}
+	return errors.New("typ is that of another kind of token")
+}
+
+func decodePart(part string) (object, error) {
+	data, err := decode64(part)
+	if err != nil {
+		return nil, err
+	}
+	return decodeObject(data)
+}
+
+// decode64 takes exactly one text for the same bytes, as RawURLEncoding does not.
+func decode64(part string) ([]byte, error) {
+	if strings.ContainsAny(part, "\r\n") {
+		return nil, errors.New("is not base64url")
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(part)
+	if err != nil {
+		return nil, errors.New("is not base64url")
+	}
+	return data, nil
+}

@@ -1,0 +1,225 @@
+package token_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// TestRotation: a new key is fetched when somebody shows it; one that stays goes on, and
+// tokens of one that is withdrawn are refused though they are in memory.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, nil))
+	first := i.Token(t, nil)
+	want(t, v, "the first key's", first, "")
+	i.Rotate(t, true)
+	second := i.Token(t, nil)
+	want(t, v, "the second key's", second, "")
+	want(t, v, "the first key's, which stays", first, "")
+	i.Rotate(t, false)
+	third := i.Token(t, nil)
+	want(t, v, "the third key's", third, "")
+	want(t, v, "the first key's, which is gone", first, "CREDENTIAL_INVALID")
+	want(t, v, "the second key's, which is gone", second, "CREDENTIAL_INVALID")
+	want(t, v, "the third key's again", third, "")
+}
+
+// TestRefresh: without anybody who shows a new key, one that is withdrawn counts no more.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Source.Refresh = 10 * time.Millisecond }))
+	raw := i.Token(t, nil)
+	want(t, v, "before", raw, "")
+	i.Rotate(t, false)
+	until(t, func() bool { _, reason := ask(t, v, raw); return reason == "CREDENTIAL_INVALID" })
+	want(t, v, "the new key's", i.Token(t, nil), "")
+}
+
+// TestUnknownKeysCostLittle: a flood of them is a few fetches, and known keys go on.
+func TestUnknownKeysCostLittle(t *testing.T) {
+	t.Parallel()
+	i, clock := issuertest.Start(t), &clock{}
+	v := start(t, clock, configOf(i, nil))
+	good := i.Token(t, nil)
+	want(t, v, "known", good, "")
+	forged := make([]string, 300)
+	for n := range forged {
+		forged[n] = i.Sign(t, "ES256", map[string]any{"alg": "ES256", "kid": "k" + strings.Repeat("x", n)}, i.Claims(nil))
+	}
+	flood := func() {
+		var all sync.WaitGroup
+		for part := range 10 {
+			all.Go(func() {
+				for n := part; n < len(forged); n += 10 {
+					want(t, v, "unknown", forged[n], "CREDENTIAL_INVALID")
+				}
+			})
+		}
+		all.Wait()
+	}
+	flood()
+	if n := i.Requests(t); n < 2 || n > 4 {
+		t.Errorf("300 unknown keys cost %d fetches, want 3 at most besides the first", n-1)
+	}
+	want(t, v, "known still", good, "")
+	before := i.Requests(t)
+	clock.add(10 * time.Second)
+	flood()
+	if n := i.Requests(t) - before; n > 2 { // the clock runs on meanwhile
+		t.Errorf("10 s later 300 unknown keys cost %d fetches", n)
+	}
+	clock.add(10 * time.Second)
+	i.Rotate(t, true)
+	want(t, v, "a real one afterwards", i.Token(t, nil), "")
+	if s := v.Stats()[0]; s.Limited == 0 || s.Fetched < 3 || s.Failed != 0 || !s.Up || s.Issuer != "corp" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestOutage: what is known goes on while the issuer is away, for a stated time, and all is
+// well when it is back.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	i, clock := issuertest.Start(t), &clock{}
+	v := start(t, clock, configOf(i, func(c *token.Issuer) { c.Source.Refresh, c.Source.MaxStale = 10*time.Millisecond, 6*time.Hour }))
+	long := map[string]any{"exp": time.Now().Add(100 * time.Hour).Unix()}
+	seen, unseen, later := i.Token(t, long), i.Token(t, long), i.Token(t, long)
+	want(t, v, "before", seen, "")
+	i.Stop(t)
+	until(t, func() bool { return !v.Stats()[0].Up })
+	want(t, v, "seen", seen, "")
+	want(t, v, "not seen before", unseen, "")
+	clock.add(6*time.Hour + time.Minute)
+	want(t, v, "seen, late", seen, "")
+	want(t, v, "the keys are too old", later, "IDENTITY_UNAVAILABLE")
+	i.Resume(t)
+	until(t, func() bool { _, reason := ask(t, v, later); return reason == "" })
+	if s := v.Stats()[0]; !s.Up || s.Failed == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestNeverReached: the start waits for nobody, and nobody is let in.
+func TestNeverReached(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	raw := i.Token(t, nil)
+	i.Stop(t)
+	v := start(t, nil, configOf(i, nil))
+	want(t, v, "away", raw, "IDENTITY_UNAVAILABLE")
+	i.Resume(t)
+	until(t, func() bool { _, reason := ask(t, v, raw); return reason == "" })
+}
+
+// TestWrongAnswers: an issuer that is not well is as one that is away, and whoever vouches for
+// it must be known.
+func TestWrongAnswers(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"500", "redirect", "garbage", "huge", "silence", "other issuer", "cleartext keys", "no keys"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			i := issuertest.Start(t)
+			i.Behave(t, how)
+			v := start(t, nil, configOf(i, nil))
+			want(t, v, how, i.Token(t, nil), "IDENTITY_UNAVAILABLE")
+			i.Behave(t, "")
+			until(t, func() bool { _, reason := ask(t, v, i.Token(t, nil)); return reason == "" })
+		})
+	}
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Source.Roots = nil }))
+	want(t, v, "a strange certificate", i.Token(t, nil), "IDENTITY_UNAVAILABLE")
+}
+
+// TestTheEnd: nobody waits for a Verifier that has ended.
+func TestTheEnd(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v, err := token.New(two, token.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Replace([]token.Issuer{configOf(i, nil)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.Run(ctx)
+	want(t, v, "ended", i.Token(t, nil), "IDENTITY_UNAVAILABLE")
+}
+
+// TestAKnownTokenCostsNothing: no allocation for a token that was seen, nor for what is none.
+func TestAKnownTokenCostsNothing(t *testing.T) {
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Claims.Asserts = tenant.User }))
+	raw := i.Token(t, nil)
+	want(t, v, "first", raw, "")
+	for _, credential := range []string{raw, "garbled", strings.Repeat(".", 9000)} {
+		if n := testing.AllocsPerRun(100, func() { _, _, _ = v.Identify(tenant.Claim{Credential: credential, User: "bob"}) }); n != 0 {
+			t.Errorf("%v allocations for %.10s", n, credential)
+		}
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	i := issuertest.Start(b)
+	v := start(b, nil, configOf(i, nil))
+	raw := i.TokenBy(b, "RS256", nil)
+	want(b, v, "first", raw, "")
+	b.Run("known", func(b *testing.B) {
+		b.SetBytes(int64(len(raw)))
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _, _ = v.Identify(tenant.Claim{Credential: raw})
+		}
+	})
+	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
+		forged := i.TokenBy(b, alg, nil)
+		forged = forged[:len(forged)-8] + "AAAAAAAA"[:7] + "A"
+		b.Run("forged "+alg, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = v.Ask(b.Context(), tenant.Claim{Credential: forged})
+			}
+		})
+	}
+}
+
+// FuzzToken: whatever is sent is refused, or is a token that the issuer signed.
+func FuzzToken(f *testing.F) {
+	i := issuertest.Start(f)
+	v := start(f, nil, configOf(i, nil))
+	good := i.Token(f, nil)
+	want(f, v, "good", good, "")
+	for _, raw := range i.Hostile(f, "https://127.0.0.1:1") {
+		f.Add(raw)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, raw string) {
+		who, reason := ask(t, v, raw)
+		if (reason == "") != (raw == good) || reason != "" && who.Scopes != 0 {
+			t.Errorf("%q: %+v, %q", raw, who, reason)
+		}
+	})
+}
+
+// until waits for what comes by itself, and has no event of its own.
+func until(t testing.TB, done func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.After(issuertest.Patience); !done(); {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatal("it never came")
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package token_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+func TestGoodTokens(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, nil))
+	now := time.Now()
+	for name, change := range map[string]map[string]any{
+		"plain": nil, "aud among others": {"aud": []string{"other", "capgate"}}, "no iat": {"iat": nil}, "fractions": {"exp": float64(now.Unix()) + 3600.5},
+		"expired within the leeway": {"exp": now.Add(-30 * time.Second).Unix()}, "nbf within the leeway": {"nbf": now.Add(30 * time.Second).Unix()},
+		"iat within the leeway": {"iat": now.Add(30 * time.Second).Unix()}, "exp as 1e10": {"exp": json.RawMessage("1e10")},
+		"a nonce": {"nonce": "n"}, "typ of Keycloak": {"typ": "Bearer"},
+	} {
+		for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
+			raw := i.TokenBy(t, alg, change)
+			for range 2 { // first beside the relay, then from memory
+				if who, reason := ask(t, v, raw); reason != "" || who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: two["acme"]}) {
+					t.Errorf("%s, %s: %+v, %s", name, alg, who, reason)
+				}
+			}
+		}
+	}
+	kid := i.KID(t, "ES256")
+	for name, header := range map[string]map[string]any{
+		"no kid": {"alg": "ES256"}, "typ JWT": {"alg": "ES256", "typ": "JWT", "kid": kid}, "typ in full": {"alg": "ES256", "typ": "application/at+jwt", "kid": kid},
+		"names a key, which nobody looks at": {"alg": "ES256", "kid": kid, "jku": "https://127.0.0.1:1/"},
+	} {
+		want(t, v, name, i.Sign(t, "ES256", header, i.Claims(nil)), "")
+	}
+	if n := i.Requests(t); n != 1 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+}
+
+// TestHostileTokens: none is accepted, before a good one was seen and after, and nobody asks an
+// attacker for keys.
+func TestHostileTokens(t *testing.T) {
+	t.Parallel()
+	i, attacker := issuertest.Start(t), issuertest.Start(t)
+	v := start(t, nil, configOf(i, nil))
+	forms := i.Hostile(t, attacker.URL)
+	for range 2 {
+		for name, raw := range forms {
+			reason := "CREDENTIAL_INVALID"
+			if name == "expired" {
+				reason = "CREDENTIAL_EXPIRED"
+			}
+			want(t, v, name, raw, reason)
+		}
+		want(t, v, "a good one", i.Token(t, nil), "")
+	}
+	want(t, v, "another issuer's", attacker.Token(t, nil), "CREDENTIAL_INVALID")
+	want(t, v, "in the name of the issuer", attacker.Token(t, map[string]any{"iss": i.URL}), "CREDENTIAL_INVALID")
+	if n := attacker.Requests(t); n != 0 {
+		t.Errorf("the attacker was asked %d times", n)
+	}
+	if n := i.Requests(t); n > 1+3 {
+		t.Errorf("the issuer was asked %d times", n)
+	}
+	t.Logf("%d forms", len(forms))
+}
+
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	mapped := func(c *token.Issuer) {
+		c.Claims = token.Claims{FixedTenant: "globex", User: "https://example.com/user", Agent: "act.sub", Scopes: "realm_access.roles",
+			Words: map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read, "boss": tenant.Approve | tenant.Policy}, Asserts: tenant.User}
+		c.Required = []token.Required{{Claim: "email_verified", Value: "true"}, {Claim: "groups", Value: "agents"}, {Claim: "level", Value: "3"}}
+		c.MaxLifetime = 2 * time.Hour
+	}
+	v := start(t, nil, configOf(i, mapped))
+	base := map[string]any{
+		"https://example.com/user": "ann", "act": map[string]any{"sub": "bot"}, "realm_access": map[string]any{"roles": []string{"caller", "may read", "x"}},
+		"email_verified": true, "groups": []string{"people", "agents"}, "level": 3, "tenant_id": "acme",
+	}
+	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp", Scopes: tenant.Invoke | tenant.Read, Settings: two["globex"]}
+	with := func(f func(*tenant.Identity)) tenant.Identity {
+		who := good
+		f(&who)
+		return who
+	}
+	now := time.Now()
+	for name, test := range map[string]struct {
+		change map[string]any
+		says   tenant.Claim
+		want   tenant.Identity
+		reason string
+	}{
+		"all":                 {nil, tenant.Claim{}, good, ""},
+		"says its user":       {nil, tenant.Claim{User: "bob", Agent: "eve"}, with(func(w *tenant.Identity) { w.User = "bob" }), ""},
+		"says too much":       {nil, tenant.Claim{User: strings.Repeat("a", 257)}, tenant.Identity{Tenant: "globex", Key: "corp"}, "IDENTITY_INVALID"},
+		"no agent":            {map[string]any{"act": nil}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Agent = "" }), ""},
+		"agent is a number":   {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"roles in one text":   {map[string]any{"realm_access": map[string]any{"roles": "caller boss"}}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy }), ""},
+		"a role is two words": {map[string]any{"realm_access": map[string]any{"roles": []string{"caller boss"}}}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
+		"no roles":            {map[string]any{"realm_access": nil}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
+		"roles are numbers":   {map[string]any{"realm_access": map[string]any{"roles": []int{1}}}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"not verified":        {map[string]any{"email_verified": false}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"verified, in words":  {map[string]any{"email_verified": "true"}, tenant.Claim{}, good, ""},
+		"not of the group":    {map[string]any{"groups": []string{"people"}}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"no group":            {map[string]any{"groups": nil}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"another level":       {map[string]any{"level": 33}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"lives too long":      {map[string]any{"exp": now.Add(3 * time.Hour).Unix()}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"lives on, no iat":    {map[string]any{"exp": now.Add(3 * time.Hour).Unix(), "iat": nil}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+	} {
+		claims := map[string]any{}
+		for _, of := range []map[string]any{base, test.change} {
+			for k, v := range of {
+				claims[k] = v
+			}
+		}
+		test.says.Credential = i.Token(t, claims)
+		for range 2 {
+			if who, reason := claim(t, v, test.says); who != test.want || reason != test.reason {
+				t.Errorf("%s: %+v, %q", name, who, reason)
+			}
+		}
+	}
+}
+
+// TestIDTokens: they are taken where the configuration wants them.
+func TestIDTokens(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.IDTokens = true }))
+	want(t, v, "an ID token", i.Token(t, map[string]any{"at_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng", "typ": "ID"}), "")
+}
+
+// TestExpiry: a token that was good ends with its time, the leeway included, though it is in memory.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	i, clock := issuertest.Start(t), &clock{}
+	v := start(t, clock, configOf(i, nil))
+	raw := i.Token(t, map[string]any{"exp": time.Now().Add(10 * time.Minute).Unix()})
+	for _, step := range []struct {
+		more   time.Duration
+		reason string
+	}{{0, ""}, {10 * time.Minute, ""}, {time.Minute, "CREDENTIAL_EXPIRED"}, {time.Hour, "CREDENTIAL_EXPIRED"}} {
+		clock.add(step.more)
+		want(t, v, step.more.String(), raw, step.reason)
+	}
+}
+
+// TestSeveralIssuers: iss says which, and no other's key or rule counts.
+func TestSeveralIssuers(t *testing.T) {
+	t.Parallel()
+	a, b := issuertest.Start(t), issuertest.Start(t)
+	ofB := configOf(b, func(c *token.Issuer) {
+		c.Name, c.Audiences, c.JWKS, c.Claims.FixedTenant, c.Claims.Tenant = "partner", []string{"partners"}, b.URL+"/keys", "globex", ""
+	})
+	v := start(t, nil, configOf(a, nil), ofB)
+	want(t, v, "a", a.Token(t, nil), "")
+	who, reason := ask(t, v, b.Token(t, map[string]any{"aud": "partners"}))
+	if reason != "" || who.Tenant != "globex" || who.Key != "partner" {
+		t.Errorf("%+v, %s", who, reason)
+	}
+	want(t, v, "b for a's audience", b.Token(t, nil), "CREDENTIAL_INVALID")
+	want(t, v, "b says that it is a", b.Token(t, map[string]any{"iss": a.URL}), "CREDENTIAL_INVALID")
+	want(t, v, "a says that it is b", a.Token(t, map[string]any{"iss": b.URL, "aud": "partners"}), "CREDENTIAL_INVALID")
+
+	raw, rawB := a.Token(t, nil), b.Token(t, map[string]any{"aud": "partners"})
+	want(t, v, "a again", raw, "")
+	want(t, v, "b again", rawB, "")
+	fetched := a.Requests(t)
+	v.Replace([]token.Issuer{configOf(a, nil), ofB})
+	if _, known, _ := v.Identify(tenant.Claim{Credential: raw}); !known {
+		t.Error("the same configuration made somebody forgotten")
+	}
+	v.Replace([]token.Issuer{configOf(a, func(c *token.Issuer) { c.Audiences = []string{"else"} })})
+	want(t, v, "another audience", raw, "CREDENTIAL_INVALID")
+	want(t, v, "an issuer that is gone", rawB, "CREDENTIAL_INVALID")
+	v.Replace([]token.Issuer{ofB})
+	want(t, v, "the other way round", raw, "CREDENTIAL_INVALID")
+	want(t, v, "an issuer that is back", rawB, "")
+	if n := a.Requests(t); n != fetched {
+		t.Errorf("another audience had keys fetched %d times", n-fetched)
+	}
+}
