@@ -12,11 +12,10 @@ const (
 	apiKeyHeader        = "x-api-key"
 )
 
-// Metadata in which a caller says who it is. Whatever becomes of it, it goes no further.
+// Metadata in which a caller says who it is. It goes no further: see edge.Hidden.
 const (
-	tenantHeader = "x-tenant-id"
-	userHeader   = "x-user-id"
-	agentHeader  = "x-agent-id"
+	userHeader  = "x-user-id"
+	agentHeader = "x-agent-id"
 )
 
 // claimOf is what a call says of its caller, in parts of its headers. Where there are credentials,

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/observe"
@@ -29,11 +30,12 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Identifier, Affinity, BackendTLS, Redis, Drain, Loads,
+// Config is what a Gateway is made of. All but Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads,
 // Shield, Approver, Describe, Services, Leaving, Operators and Log are required.
 type Config struct {
-	Relay      relay.Config
-	Identifier Identifier // of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
+	Edge       *edge.Edge   // who is believed about where calls come from; nil: nobody
+	Identifier Identifier   // of callers by their credentials; nil: there are none, and every call is of tenant.Single
 	Decider    Decider
 	Router     *router.Router
 	Metrics    *observe.Metrics
@@ -83,12 +85,16 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.BackendTLS == nil {
 		cfg.BackendTLS = func(string) *tls.Config { return nil }
 	}
+	if cfg.Edge == nil {
+		cfg.Edge = edge.New(edge.Config{})
+	}
 	if cfg.Affinity == nil {
 		cfg.Affinity = affinity.New(affinity.Config{}, nil)
 	}
 	g := &Gateway{cfg: cfg, served: make(chan struct{})}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
+		edge:          cfg.Edge,
 		callers:       newCallers(cfg.Identifier),
 		decider:       cfg.Decider,
 		router:        cfg.Router,
@@ -103,7 +109,8 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
-	g.relay = relay.New(cfg.Relay, h, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) }))
+	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
+	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) })))
 	var err error
 	g.inside, err = grpc.NewClient("passthrough:///capgate.internal",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return g.relay.Dial(ctx) }),

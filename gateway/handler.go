@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
@@ -25,6 +26,7 @@ const (
 // handler is the way of a call. The relay calls it with a shard locked, so nothing
 // in it blocks.
 type handler struct {
+	edge          *edge.Edge
 	callers       *callers
 	decider       Decider
 	deliberations *deliberations
@@ -41,7 +43,11 @@ type handler struct {
 }
 
 // Headers begins a call. The way goes on in identified, at once for a caller who is known.
-func (h *handler) Headers(s *relay.Stream) { h.identify(s, h.transits.get(s)) }
+func (h *handler) Headers(s *relay.Stream) {
+	t := h.transits.get(s)
+	h.come(s, t)
+	h.identify(s, t)
+}
 
 // identified goes on once it is known who calls. Where the first message matters, the way
 // goes on in Message.
@@ -218,6 +224,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		t.ticket = h.crossings.leave(t.ticket, t.crossing())
 		s.SetHeader(ticketHeader, t.ticket)
 		s.SetHeader(capabilityHeader, t.call.Capability)
+		s.SetHeader(originHeader, t.origin.text())
 		s.Forward(h.services)
 		return
 	}
@@ -225,6 +232,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		t.begun = true
 		h.recorder.Begin(t.metrics, t.tenant, uint32(s.Shard()))
 	}
+	t.origin.tell(s)
 	t.bound(s)
 	path := t.call.Path
 	if d := t.target.Dialect(); t.call.Method != call.Other && d != call.Auto && d != t.call.Dialect {

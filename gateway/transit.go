@@ -54,6 +54,7 @@ type transit struct {
 	assigned bool                       // came back from there, and target is where it goes
 	reason   string                     // why the gateway refused
 	request  string                     // x-request-id
+	origin   origin                     // where it comes from
 	words    []byte                     // what strings of call and request point into
 }
 
@@ -165,7 +166,7 @@ func (t *transit) done(o router.Outcome) {
 // recordOf is what is to be recorded of a call that ended with r.
 func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 	rec := observe.Record{
-		Call: &t.call, Capability: t.metrics, Tenant: t.tenant, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
+		Call: &t.call, Client: t.origin.client, Capability: t.metrics, Tenant: t.tenant, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
 		Code: r.Code, Reason: t.reason, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/approving"
+	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
@@ -57,6 +58,7 @@ type process struct {
 	shields   *shield.Shields
 	limits    *router.Limits
 	keys      *tenant.Keys
+	edge      *edge.Edge
 	gateway   *gateway.Gateway
 	public    net.Listener
 	admin     net.Listener
@@ -113,7 +115,10 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	if err != nil {
 		return err
 	}
+	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
+	metrics.WatchProxyProtocol(p.edge.Refused)
 	p.gateway, err = gateway.New(gateway.Config{
+		Edge:       p.edge,
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: p.identifier(s),
 		Decider:    p.decider,

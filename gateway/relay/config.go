@@ -3,6 +3,7 @@ package relay
 import (
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"runtime"
 	"time"
 )
@@ -11,6 +12,19 @@ import (
 type Config struct {
 	TLS *tls.Config  // set: the listener speaks TLS, h2 or http/1.1 by ALPN (see SetTLS); nil: cleartext
 	Log *slog.Logger // nil: discard
+
+	// Origin says whose a new connection is. It is asked first of all, on the connection's own
+	// goroutine, may read what comes before anything else, and has SetupTimeout; an error ends
+	// the connection. nil: it is the socket's other end.
+	Origin func(net.Conn) (net.Addr, error)
+	// Meet is what Peer.Value is to be, asked once for each client connection when it is set up.
+	Meet func(*Peer) any
+	// Hidden tells the request headers that no upstream gets unless the Handler sets them. It
+	// must depend on the name alone. The http.Handler gets them all. nil: none.
+	Hidden func(name string) bool
+	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard
+	// locked. It may set and drop headers, and do nothing else.
+	Web func(*Stream)
 
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog

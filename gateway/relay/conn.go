@@ -42,7 +42,7 @@ type conn struct {
 	sh   *shard
 	link link
 	pool *pool // nil: we are the server
-	peer peer  // who the client is; only when we are the server
+	peer *Peer // whose it is; never nil, and only told when we are the server
 
 	partial []byte // the beginning of a frame (or of the preface)
 	greeted bool   // the preface is complete; always true for a client
@@ -96,7 +96,7 @@ type bodyFrame struct {
 
 func newConn(sh *shard, p *pool, l link) *conn {
 	c := &conn{
-		sh: sh, link: l, pool: p,
+		sh: sh, link: l, pool: p, peer: &Peer{},
 		greeted:        p != nil,
 		dec:            hpack.NewDecoder(sh.interner, 4096),
 		enc:            hpack.NewEncoder(),

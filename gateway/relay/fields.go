@@ -27,9 +27,19 @@ const (
 	tagPseudo uint32 = 1 << 8
 	tagBad    uint32 = 1 << 9  // malformed in any message (RFC 9113 §8.2)
 	tagGRPC   uint32 = 1 << 10 // content-type application/grpc, alone or with a +subtype
+	tagHidden uint32 = 1 << 11 // Config.Hidden says so
 )
 
-// classify is the hpack.Interner's: it must not keep its arguments.
+// classify is the hpack.Interner's.
+func (r *Relay) classify(name, value string) uint32 {
+	tag := classify(name, value)
+	if tag == nameOther && r.cfg.Hidden != nil && r.cfg.Hidden(name) {
+		tag |= tagHidden
+	}
+	return tag
+}
+
+// classify must not keep its arguments.
 func classify(name, value string) uint32 {
 	if !validName(name) || !validValue(value) {
 		return tagBad

@@ -278,8 +278,8 @@ func TestEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	w.h.onHeaders(func(s *relay.Stream) {
-		if s.Path() != "/t.T/Nothing" || s.Authority() == "" || s.RemoteAddr() == nil {
-			t.Errorf("%q %q %v", s.Path(), s.Authority(), s.RemoteAddr())
+		if s.Path() != "/t.T/Nothing" || s.Authority() == "" || s.Peer().Addr == nil {
+			t.Errorf("%q %q %v", s.Path(), s.Authority(), s.Peer().Addr)
 		}
 		if v, ok := s.Header("x-a"); !ok || v != "1" {
 			t.Errorf("x-a is %q", v)

@@ -139,7 +139,7 @@ func (p *pool) dial() {
 			p.sh.leave()
 			return
 		}
-		p.sh.serve(nc, p, nil, peer{})
+		p.sh.serve(nc, p, nil, nil)
 	})
 }
 

@@ -111,7 +111,7 @@ func (r *Relay) Serve(ln net.Listener) error {
 // Dial is a client connection inside the process; HTTP/2 is spoken on it in clear.
 func (r *Relay) Dial(context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
-	if !r.spawn(func() { r.shard().serve(ours, nil, nil, peer{addr: ours.RemoteAddr(), internal: true}) }) {
+	if !r.spawn(func() { r.shard().serve(ours, nil, nil, r.meet(&Peer{Addr: ours.RemoteAddr(), Internal: true})) }) {
 		return nil, ErrClosed
 	}
 	return theirs, nil
@@ -132,38 +132,46 @@ func (r *Relay) shard() *shard {
 	return r.shards[int(r.next.Add(1))%len(r.shards)]
 }
 
-// peer is who a client connection belongs to.
-type peer struct {
-	addr     net.Addr
-	tls      *tls.ConnectionState
-	internal bool // made by Dial
-}
-
 // greet finds out what a new connection speaks and serves it. Its slot is given back
 // when an HTTP/2 connection has ended, or by the web server for its own (web.go).
 func (r *Relay) greet(nc net.Conn) {
-	p := peer{addr: nc.RemoteAddr()}
+	p := &Peer{}
 	var first []byte
 	var err error
+	if p.Addr, err = r.origin(nc); err != nil {
+		r.unset(nc, err)
+		return
+	}
 	if secure := r.tls.Load(); secure != nil {
-		tc := tls.Server(nc, secure)
+		c := &carrier{Conn: nc}
+		tc := tls.Server(c, secure)
 		if err = r.handshake(tc); err == nil {
 			state := tc.ConnectionState()
-			if nc, p.tls = tc, &state; state.NegotiatedProtocol != "h2" {
+			p.TLS = &state
+			c.peer = r.meet(p)
+			if nc = tc; state.NegotiatedProtocol != "h2" {
 				r.webLn.give(tc)
 				return
 			}
 		}
-	} else if first, err = r.sniff(nc); err == nil && string(first) != preface {
-		r.webLn.give(&sniffed{Conn: nc, first: first})
-		return
+	} else if first, err = r.sniff(nc); err == nil {
+		if r.meet(p); string(first) != preface {
+			r.webLn.give(&carrier{Conn: nc, peer: p, first: first})
+			return
+		}
 	}
 	if err != nil {
-		r.cfg.Log.Debug("connection setup", "remote", p.addr, "error", err)
-		_ = nc.Close()
-	} else {
-		r.shard().serve(nc, nil, first, p)
+		r.unset(nc, err)
+		return
 	}
+	r.shard().serve(nc, nil, first, p)
+	<-r.slots
+}
+
+// unset ends a connection that could not be set up.
+func (r *Relay) unset(nc net.Conn, err error) {
+	r.cfg.Log.Debug("connection setup", "remote", nc.RemoteAddr(), "error", err)
+	_ = nc.Close()
 	<-r.slots
 }
 
@@ -191,8 +199,8 @@ func (r *Relay) sniff(nc net.Conn) ([]byte, error) {
 }
 
 // serve runs an HTTP/2 connection until it ends: a client's, or, with a pool, one to
-// an upstream. first are bytes that were read already.
-func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who peer) {
+// an upstream, where who is nil. first are bytes that were read already.
+func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 	raw, isRaw := nc.(*net.TCPConn)
 	var l link
 	var run func()
@@ -215,7 +223,9 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who peer) {
 	}
 	sh.enter()
 	c := newConn(sh, p, l)
-	*own, c.peer = c, who
+	if *own = c; who != nil {
+		c.peer = who
+	}
 	if sh.relay.ctx.Err() != nil {
 		c.lost(ErrClosed)
 	} else if len(first) > 0 {

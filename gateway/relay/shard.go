@@ -50,7 +50,7 @@ func newShard(r *Relay, index int) *shard {
 		buf:      make([]byte, frameHeaderLen+readBuffer),
 		conns:    map[*conn]struct{}{},
 		pools:    map[*Upstream]*pool{},
-		interner: hpack.NewInterner(classify),
+		interner: hpack.NewInterner(r.classify),
 		scratch:  new(hpack.List),
 	}
 	sh.consts = newConstFields(sh.interner)

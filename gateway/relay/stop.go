@@ -12,7 +12,7 @@ func (r *Relay) Shutdown(ctx context.Context) error {
 	r.stopListening()
 	// First who needs others: clients need the web handler, which may need
 	// connections from inside the process.
-	err := r.drain(ctx, func(c *conn) bool { return !c.peer.internal })
+	err := r.drain(ctx, func(c *conn) bool { return !c.peer.Internal })
 	if err == nil {
 		err = r.webSrv.Shutdown(ctx)
 	}

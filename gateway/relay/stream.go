@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"net"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
@@ -15,7 +14,7 @@ type Stream struct {
 	Value any
 
 	sh       *shard
-	remote   net.Addr
+	peer     *Peer
 	down, up half // the client's side and the upstream's
 	phase    phase
 	gen      uint32 // counts the calls that this Stream has served, for Parked
@@ -107,6 +106,21 @@ func (s *Stream) Header(name string) (string, bool) {
 	return "", false
 }
 
+// AppendHeader appends all values of a request header to b, as one list (RFC 9110 §5.3);
+// name is in lower case.
+func (s *Stream) AppendHeader(b []byte, name string) []byte {
+	found := false
+	for i := 0; s.head != nil && i < len(s.head.Fields); i++ {
+		if f := &s.head.Fields[i]; f.Name == name {
+			if found {
+				b = append(b, ',')
+			}
+			b, found = append(b, f.Value...), true
+		}
+	}
+	return b
+}
+
 // Contradicts tells whether a request header comes more than once, with different values.
 func (s *Stream) Contradicts(name string) bool {
 	first, found := "", false
@@ -140,8 +154,8 @@ func (s *Stream) edit(e edit) {
 // SetPath sends the upstream another :path.
 func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
 
-// RemoteAddr is the client's address.
-func (s *Stream) RemoteAddr() net.Addr { return s.remote }
+// Peer is whose connection the stream came by. It is not to be changed.
+func (s *Stream) Peer() *Peer { return s.peer }
 
 // Shard numbers the lock under which the Handler is called for this stream, from 0.
 func (s *Stream) Shard() int { return s.sh.index }
@@ -238,7 +252,7 @@ func (s *Stream) expire() {
 	case s.phase == reading:
 		c := s.down.conn
 		s.fail(MessageTimeout)
-		if !c.peer.internal {
+		if !c.peer.Internal {
 			c.drain()
 		}
 	}
@@ -250,7 +264,7 @@ func (s *Stream) open(c *conn, id uint32, head *hpack.List, end bool) {
 	s.head, s.replay, s.headSize = head, true, head.Size()
 	c.heads += s.headSize
 	s.sh.buffered += int64(s.headSize)
-	s.began, s.remote = time.Duration(s.sh.now), c.peer.addr
+	s.began, s.peer = time.Duration(s.sh.now), c.peer
 	s.down.attach(c, id)
 	s.down.gotEnd, s.up.queueEnd = end, end
 }
@@ -283,6 +297,9 @@ func (h *half) detach() {
 // begin hands the stream to whoever decides it.
 func (s *Stream) begin() {
 	if !s.grpc {
+		if seen := s.sh.relay.cfg.Web; seen != nil {
+			seen(s)
+		}
 		s.Forward(s.sh.relay.web)
 		return
 	}

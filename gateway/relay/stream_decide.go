@@ -39,6 +39,9 @@ func (s *Stream) writeRequest(c *conn) {
 	w := c.beginBlock()
 	for i := range s.head.Fields {
 		f := &s.head.Fields[i]
+		if f.Tag&tagHidden != 0 && s.grpc {
+			continue
+		}
 		switch f.Tag & nameMask {
 		case nameScheme:
 			w.field(s.upstream.scheme(&s.sh.consts))

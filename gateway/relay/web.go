@@ -27,6 +27,7 @@ func (r *Relay) startWeb(h http.Handler) {
 		IdleTimeout:       r.cfg.IdleTimeout,
 		MaxHeaderBytes:    r.cfg.MaxHeaderList,
 		ConnState:         r.webConnState,
+		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(r.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	r.wg.Go(func() { _ = r.webSrv.Serve(r.webLn) })
@@ -55,7 +56,7 @@ func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {
 		return
 	}
 	switch nc.(type) {
-	case *sniffed, *tls.Conn:
+	case *carrier, *tls.Conn:
 		<-r.slots
 	}
 }
@@ -95,18 +96,3 @@ func (h *handoff) Close() error {
 }
 
 func (h *handoff) Addr() net.Addr { return &net.UnixAddr{Name: "handoff", Net: "unix"} }
-
-// sniffed gives back the bytes that were read to tell the protocol.
-type sniffed struct {
-	net.Conn
-	first []byte
-}
-
-func (s *sniffed) Read(p []byte) (int, error) {
-	if len(s.first) > 0 {
-		n := copy(p, s.first)
-		s.first = s.first[n:]
-		return n, nil
-	}
-	return s.Conn.Read(p)
-}

@@ -19,9 +19,10 @@ import (
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
 var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
-	apiKey, "traceparent", "tracestate", "baggage"}
+	origin, apiKey, "traceparent", "tracestate", "baggage"}
 
 const (
+	origin         = "x-capgate-origin" // the gateway's own, in place of what a caller sent
 	authorization  = "authorization"
 	apiKey         = "x-api-key"       // a key of the gateway's own; others' go nowhere
 	ownKey         = "cg_"             // how those begin

@@ -19,6 +19,7 @@ type Config struct {
 	Domains      []string     // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
 	Zone         string       // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
 	TLS          ServerTLS    // tls: of the public port; default cleartext
+	Proxies      Proxies      // trusted_proxies, proxy_protocol: what stands before the public port
 	Drain        Drain        // drain: how the gateway stops
 	Log          Log          // log: what it writes to standard error
 	Metrics      Metrics      // metrics: what is counted
@@ -62,6 +63,15 @@ type ServerTLS struct {
 	CertFile     string // cert_file: certificate chain, PEM; with key_file
 	KeyFile      string // key_file: its private key, PEM
 	ClientCAFile string // client_ca_file: clients must show a certificate from one of these authorities, PEM; default none asked for
+}
+
+// Proxies are the load balancers and proxies before the public port, which say who a call comes
+// from. Nobody else is believed. ProxyProtocol is a field of the file's own.
+type Proxies struct {
+	From          []netip.Prefix // from: their own addresses, IP addresses or prefixes; default none
+	Hops          int            // hops: how many of them a call may have come through at most, 1 to 16; default 16
+	Header        string         // header: in which they say who a request comes from, x-forwarded-for or forwarded; default x-forwarded-for
+	ProxyProtocol string         // proxy_protocol: what each connection from these addresses begins with, off, v1 or v2; default off
 }
 
 // Redis is where replicas share what they know. The file has the URL alone, or a mapping
@@ -277,6 +287,7 @@ func Default() *Config {
 		Admin:        "127.0.0.1:8081",
 		Redis:        Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
 		Replicas:     Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
+		Proxies:      Proxies{Hops: 16, Header: "x-forwarded-for", ProxyProtocol: "off"},
 		Drain:        Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
 		Log:          Log{Level: slog.LevelInfo, Format: "json"},
 		Metrics:      Metrics{Tenants: 100},

@@ -24,6 +24,8 @@ replicas: {id: gw-1, heartbeat: 1s, reconcile: 5s, stale: 1m}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
+trusted_proxies: {from: [10.0.0.0/8, "2001:db8::1"], hops: 2, header: forwarded}
+proxy_protocol: v2
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
@@ -71,10 +73,13 @@ fleets:
 		Domains:  []string{"caps.example.com", "internal"},
 		Zone:     "eu-west-1a",
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
-		Drain:    config.Drain{Timeout: time.Minute},
-		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics:  config.Metrics{Tenants: 7},
-		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		Proxies: config.Proxies{
+			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, Hops: 2, Header: "forwarded", ProxyProtocol: "v2",
+		},
+		Drain:   config.Drain{Timeout: time.Minute},
+		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics: config.Metrics{Tenants: 7},
+		DNS:     config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
@@ -228,6 +233,11 @@ func TestParseErrors(t *testing.T) {
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`, `f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`, `f:3: registration.capabilities[0]: "a[" is not a pattern`, `f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
 			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`, `f:7: registration.manifests: "maybe" is not possible`}},
+		"proxies": {"trusted_proxies:\n  from: [10.0.0.1/8]\n  hops: 0\n  header: x-real-ip\nproxy_protocol: v3\n" + fleet, []string{
+			`f:2: trusted_proxies.from[0]: 10.0.0.1/8 has bits set`, `f:3: trusted_proxies.hops: "0" is not possible`,
+			`f:4: trusted_proxies.header: "x-real-ip" is not possible; it must be one of x-forwarded-for, forwarded`, `f:5: proxy_protocol: "v3" is not possible; it must be one of off, v1, v2`}},
+		"proxies, nobody": {"trusted_proxies: {hops: 1}\nproxy_protocol: v2\n" + fleet, []string{
+			`f:1: trusted_proxies.from: needed: the proxies' addresses`, `f:2: proxy_protocol: needs trusted_proxies.from`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  validate_arguments: true\n  discovery: {interval: 1ms, timeout: 3m}\n  drift_guard: no\n", []string{
 			`f:10: fleets[0].discovery.interval: `, `f:10: fleets[0].discovery.timeout: `, `f:11: fleets[0].drift_guard: "no" is not possible`,
 			`f:4: fleets[0].dialect: legacy is not supported yet`, `f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`, `f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,

@@ -72,10 +72,16 @@ func (p *parser) top(at strictyaml.Place) {
 		"tenants":      p.tenants,
 		"pepper_file":  p.Text(&c.PepperFile, nil),
 		"limits":       p.limits(&c.Limits),
+
+		"trusted_proxies": p.proxies,
+		"proxy_protocol":  p.Text(&c.Proxies.ProxyProtocol, oneOf("off", "v1", "v2")),
 	})
 	p.applyShields()
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
+	}
+	if c.Proxies.ProxyProtocol != "off" && len(c.Proxies.From) == 0 {
+		p.Fail(at.Child("proxy_protocol"), "needs trusted_proxies.from: whose connections begin with it")
 	}
 	for _, w := range p.wanting {
 		if !c.Registration.Manifests && len(c.Manifests) == 0 {

@@ -34,7 +34,7 @@ func (p *parser) dns(at strictyaml.Place) {
 func (p *parser) registration(at strictyaml.Place) {
 	r := &p.config.Registration
 	p.Mapping(at, map[string]strictyaml.Field{
-		"allow":              p.List(p.allowed),
+		"allow":              p.List(p.prefix(&r.Allow)),
 		"capabilities":       p.List(p.pattern),
 		"policy":             p.verdict(&r.Policy),
 		"manifests":          p.Boolean(&r.Manifests),
@@ -42,27 +42,6 @@ func (p *parser) registration(at strictyaml.Place) {
 		"max":                p.Integer(&r.Max, 0, 100_000),
 		"max_per_capability": p.Integer(&r.MaxPerCapability, 0, 100_000),
 	})
-}
-
-func (p *parser) allowed(at strictyaml.Place) {
-	var text string
-	p.Text(&text, func(v string) string {
-		prefix, err := netip.ParsePrefix(v)
-		if err != nil {
-			var addr netip.Addr
-			if addr, err = netip.ParseAddr(v); err == nil && addr.Zone() == "" && !addr.Is4In6() {
-				prefix, err = addr.Prefix(addr.BitLen())
-			}
-		}
-		if err != nil || !prefix.IsValid() {
-			return fmt.Sprintf("%q is neither an IP address nor a prefix; write 127.0.0.1 or 127.0.0.0/8", v)
-		}
-		if prefix != prefix.Masked() {
-			return fmt.Sprintf("%s has bits set behind its length; write %s", v, prefix.Masked())
-		}
-		p.config.Registration.Allow = append(p.config.Registration.Allow, prefix)
-		return ""
-	})(at)
 }
 
 func (p *parser) pattern(at strictyaml.Place) {

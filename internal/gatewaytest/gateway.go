@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -42,6 +43,7 @@ type Options struct {
 	Affinity affinity.Config // default Wait: Patience
 	Policy   policy.Options  // default Source: every fleet allows every tool
 
+	Edge       *edge.Edge         // default nobody is believed
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 
 	Approver gateway.Approver   // default nobody
@@ -150,6 +152,7 @@ func (g *Gateway) build(o Options) error {
 	g.gateway, err = gateway.New(gateway.Config{
 		Affinity:   g.affinity,
 		Relay:      o.Relay,
+		Edge:       o.Edge,
 		Identifier: o.Identifier,
 		Decider:    decider,
 		Approver:   o.Approver,

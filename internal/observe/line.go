@@ -55,6 +55,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	if rec.FirstByte > 0 {
 		b = w.millis(b, `,"first_byte_ms":`, rec.FirstByte)
 	}
+	b = w.str(b, `,"client":`, rec.Client)
 	b = w.str(b, `,"tenant":`, c.Tenant)
 	b = w.str(b, `,"key":`, c.Key)
 	b = w.str(b, `,"user":`, c.User)

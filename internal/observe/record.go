@@ -27,6 +27,7 @@ type Record struct {
 	Call       *call.Call         // never nil
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
 	Tenant     *TenantMetrics     // from Metrics.Tenant; nil when nobody knows who calls
+	Client     string             // IP address that the call comes from; "" when it is not known
 	Backend    string             // address; "" when the call was forwarded nowhere
 	Shard      uint32             // any number that differs between goroutines that record at the same time; spreads counters
 	Code       uint32             // google.rpc.Code that ended the call

@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// originHeader tells the gateway itself whose a call is that comes from inside the process: from
+// the JSON API, or from the translator. It is believed of nobody else.
+const originHeader = "x-capgate-origin"
+
+// visitor is what is remembered of a client's connection.
+type visitor struct {
+	addr netip.Addr
+	text string // of addr; "" if that is not valid
+}
+
+// meet is relay.Config.Meet.
+func meet(p *relay.Peer) any {
+	v := &visitor{addr: edge.AddrOf(p.Addr)}
+	if v.addr.IsValid() {
+		v.text = v.addr.String()
+	}
+	return v
+}
+
+// origin is where a call comes from.
+type origin struct {
+	client string // IP address; "" where it is not known
+	told   bool   // by a trusted proxy, which also says what the client asked it for:
+	proto  string
+	host   string
+	port   string
+}
+
+// request is what originOf asks of one.
+type request interface {
+	Header(name string) (string, bool)
+	AppendHeader(b []byte, name string) []byte
+}
+
+// originOf finds out where a request comes from: who is not in origin.client, if that is
+// another than who connected. scratch is used for nothing else meanwhile.
+func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o origin, client netip.Addr) {
+	v := p.Value.(*visitor)
+	o.client = v.text
+	if !h.edge.Trusts(v.addr) {
+		return o, netip.Addr{}
+	}
+	o.told = true
+	o.proto, _ = r.Header(edge.XForwardedProto)
+	o.host, _ = r.Header(edge.XForwardedHost)
+	o.port, _ = r.Header(edge.XForwardedPort)
+	if client = h.edge.Client(v.addr, view(r.AppendHeader(scratch, h.edge.Header()))); client == v.addr {
+		return o, netip.Addr{}
+	}
+	return o, client
+}
+
+// come learns where a call comes from. What else a trusted proxy said are parts of the headers.
+func (h *handler) come(s *relay.Stream, t *transit) {
+	p := s.Peer()
+	if p.Internal {
+		if text, ok := s.Header(originHeader); ok {
+			t.origin = parseOrigin(text)
+		}
+		return
+	}
+	o, client := h.originOf(p, s, t.words[len(t.words):])
+	if client.IsValid() {
+		var text [maxAddr]byte
+		o.client = t.keep(view(client.AppendTo(text[:0])))
+	}
+	t.origin = o
+}
+
+// maxAddr is the longest IP address.
+const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
+
+// tell lets a backend know what a trusted proxy said. It is the last word on these headers:
+// what callers say of them stays here.
+func (o *origin) tell(s *relay.Stream) {
+	if !o.told {
+		return
+	}
+	for _, h := range [...]struct{ name, value string }{
+		{edge.XForwardedFor, o.client}, {edge.XForwardedProto, o.proto}, {edge.XForwardedHost, o.host}, {edge.XForwardedPort, o.port},
+	} {
+		if h.value != "" {
+			s.SetHeader(h.name, h.value)
+		}
+	}
+}
+
+// web sees to it that the JSON API knows where a request by HTTP/2 comes from.
+func (h *handler) web(s *relay.Stream) {
+	o, client := h.originOf(s.Peer(), s, nil)
+	s.SetHeader(originHeader, o.of(client).text())
+}
+
+// front does the same for HTTP/1.1.
+func (h *handler) front(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := relay.PeerOf(r.Context()); p != nil {
+			o, client := h.originOf(p, webHeaders(r.Header), nil)
+			r.Header.Set(originHeader, o.of(client).text())
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type webHeaders http.Header
+
+func (w webHeaders) Header(name string) (string, bool) {
+	v := http.Header(w).Values(name)
+	if len(v) == 0 {
+		return "", false
+	}
+	return v[0], true
+}
+
+func (w webHeaders) AppendHeader(b []byte, name string) []byte {
+	return append(b, strings.Join(http.Header(w).Values(name), ",")...)
+}
+
+func (o origin) of(client netip.Addr) *origin {
+	if client.IsValid() {
+		o.client = client.String()
+	}
+	return &o
+}
+
+// text is an origin as a value of originHeader.
+func (o *origin) text() string {
+	v := url.Values{"client": {o.client}}
+	if o.told {
+		v["proto"], v["host"], v["port"] = []string{o.proto}, []string{o.host}, []string{o.port}
+	}
+	return v.Encode()
+}
+
+func parseOrigin(text string) origin {
+	v, err := url.ParseQuery(text)
+	if err != nil {
+		return origin{}
+	}
+	return origin{client: v.Get("client"), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/internal/strictyaml"
+)
+
+func (p *parser) proxies(at strictyaml.Place) {
+	c := &p.config.Proxies
+	p.Mapping(at, map[string]strictyaml.Field{
+		"from":   p.List(p.prefix(&c.From)),
+		"hops":   p.Integer(&c.Hops, 1, 16),
+		"header": p.Text(&c.Header, oneOf("x-forwarded-for", "forwarded")),
+	})
+	if len(c.From) == 0 {
+		p.Missing(at, "from", "needed: the proxies' addresses, as in [10.0.0.0/8]")
+	}
+}
+
+// prefix reads an IP address or a prefix into a list.
+func (p *parser) prefix(to *[]netip.Prefix) strictyaml.Field {
+	var text string
+	return p.Text(&text, func(v string) string {
+		prefix, err := netip.ParsePrefix(v)
+		if err != nil {
+			var addr netip.Addr
+			if addr, err = netip.ParseAddr(v); err == nil && addr.Zone() == "" && !addr.Is4In6() {
+				prefix, err = addr.Prefix(addr.BitLen())
+			}
+		}
+		if err != nil || !prefix.IsValid() {
+			return fmt.Sprintf("%q is neither an IP address nor a prefix; write 127.0.0.1 or 127.0.0.0/8", v)
+		}
+		if prefix != prefix.Masked() {
+			return fmt.Sprintf("%s has bits set behind its length; write %s", v, prefix.Masked())
+		}
+		*to = append(*to, prefix)
+		return ""
+	})
+}
+
+// oneOf takes these words alone.
+func oneOf(words ...string) func(string) string {
+	return func(v string) string {
+		return unless(slices.Contains(words, v), "%q is not possible; it must be one of %s", v, strings.Join(words, ", "))
+	}
+}
