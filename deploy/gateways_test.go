@@ -94,7 +94,7 @@ func (g *gateways) tenants(t *testing.T, ids ...string) string {
 		key, entry := command(t, capgate, "keys", "new")
 		_, entry, _ = strings.Cut(entry, "\n- ")
 		g.keys = append(g.keys, strings.TrimSpace(key))
-		fmt.Fprintf(&text, "  - {id: %s, keys: [%s]}\n", id, strings.TrimSpace(entry))
+		fmt.Fprintf(&text, "  - {id: %s, capabilities: ['*'], keys: [%s]}\n", id, strings.TrimSpace(entry))
 	}
 	return text.String()
 }

@@ -77,7 +77,7 @@ func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 		h.refuse(s, t, refusedNoMessage)
 	case t.call.Method == call.Healthcheck:
 		h.pass(s, t, first{}) // its message says nothing
-	case msg.Compressed && h.named(t.keyOf(s, "")):
+	case msg.Compressed && h.named(t, t.keyOf(s, "")):
 		h.pass(s, t, first{}) // its message need not be unpacked
 	case msg.Compressed:
 		if refusal := h.inflater.start(s, msg.Data, h.plainMessage); refusal != nil {
@@ -170,12 +170,12 @@ func (h *handler) met(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	h.forward(s, t)
 }
 
-// resolve finds the fleet that the call means.
+// resolve finds the fleet that the call means, if it is there for the caller.
 func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refusal *call.Refusal) {
 	if t.own {
 		return nil
 	}
-	if t.fleet, refusal = h.router.Table().Resolve(t.keyOf(s, capability)); refusal != nil {
+	if t.fleet, refusal = h.router.Table().Resolve(t.keyOf(s, capability), t.settings); refusal != nil {
 		return refusal
 	}
 	t.call.Capability = t.fleet.Capability

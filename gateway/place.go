@@ -20,12 +20,12 @@ const maxSession = 512
 
 // named says that the first message of a call has nothing to go by: its capability is named
 // elsewhere, its fleet does not care for sessions or artifacts, nor policy for its tool.
-func (h *handler) named(k router.Key) bool {
+func (h *handler) named(t *transit, k router.Key) bool {
 	table := h.router.Table()
 	if !table.Names(k) {
 		return false
 	}
-	f, refusal := table.Resolve(k)
+	f, refusal := table.Resolve(k, t.settings)
 	return refusal != nil || !f.Heeds() && !f.Tracks() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
 }
 

@@ -127,7 +127,8 @@ func explain(f relay.Failure) relay.Status {
 func newStatus(code codes.Code, message string, details ...proto.Message) *spb.Status {
 	s := &spb.Status{Code: int32(code), Message: validUTF8(message)}
 	for _, d := range details {
-		if packed, err := anypb.New(d); err == nil {
+		packed := new(anypb.Any)
+		if anypb.MarshalFrom(packed, d, proto.MarshalOptions{Deterministic: true}) == nil { // two that say the same have the same bytes
 			s.Details = append(s.Details, packed)
 		}
 	}

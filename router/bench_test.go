@@ -55,7 +55,7 @@ func BenchmarkResolveAndRoute(b *testing.B) {
 			for b.Loop() {
 				i++
 				id := calls[i%len(calls)]
-				f, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080", Service: "selu.capability.v1.Capability"})
+				f, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080", Service: "selu.capability.v1.Capability"}, all{})
 				if refusal != nil {
 					b.Fatal(refusal)
 				}
@@ -78,7 +78,7 @@ func TestResolveAndRouteAllocateNothing(t *testing.T) {
 	}
 	allocs := testing.AllocsPerRun(100, func() {
 		for _, k := range keys {
-			f, _ := table.Resolve(k)
+			f, _ := table.Resolve(k, all{})
 			first, claim, _ := f.Route(nil)
 			claim.Done(ok)
 			_, claim, _ = f.Route(first)

@@ -20,11 +20,15 @@ type Key struct {
 // the longest capability id.
 const maxLabel = 63
 
-// Resolve finds the fleet that a key names. Metadata, message and the first label
+// Viewer says which capabilities there are for a caller. It must not block.
+type Viewer interface{ Sees(capability string) bool }
+
+// Resolve finds the fleet that a key names, among those that there are for the caller: the
+// answer for any other is that for one that does not exist. Metadata, message and the first label
 // of an authority within one of the table's domains each name a capability; those
 // that are there must agree. Only when none is there does the service's fleet take
 // the call: a caller that names a capability means it, whatever the service.
-func (t *Table) Resolve(k Key) (*Fleet, *call.Refusal) {
+func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 	name := k.Metadata
 	if name == "" {
 		name = k.Message
@@ -33,18 +37,18 @@ func (t *Table) Resolve(k Key) (*Fleet, *call.Refusal) {
 	}
 	label := t.label(k.Authority)
 	if label == "" && name == "" {
-		if f := t.services[k.Service]; f != nil {
+		if f := t.services[k.Service]; f != nil && by.Sees(f.Capability) {
 			return f, nil
 		}
 		return nil, t.ambiguous
 	}
 	if name == "" {
-		return t.byLabel(label)
+		return t.byLabel(label, by)
 	}
 	if label != "" && !strings.EqualFold(label, name) {
 		return nil, t.conflict(k)
 	}
-	if f := t.index.find(name); f != nil {
+	if f := t.index.find(name); f != nil && by.Sees(f.Capability) {
 		return f, nil
 	}
 	return nil, call.UnknownCapability(name)
@@ -79,7 +83,7 @@ func (t *Table) label(authority string) string {
 
 // byLabel looks a capability up by a label in any case. The lower-case copy stays
 // on the stack.
-func (t *Table) byLabel(label string) (*Fleet, *call.Refusal) {
+func (t *Table) byLabel(label string, by Viewer) (*Fleet, *call.Refusal) {
 	var lower [maxLabel]byte
 	if len(label) <= maxLabel {
 		for i := range len(label) {
@@ -89,7 +93,7 @@ func (t *Table) byLabel(label string) (*Fleet, *call.Refusal) {
 			}
 			lower[i] = c
 		}
-		if f := t.index.find(string(lower[:len(label)])); f != nil {
+		if f := t.index.find(string(lower[:len(label)])); f != nil && by.Sees(f.Capability) {
 			return f, nil
 		}
 	}

@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,41 @@ func newTable(t testing.TB, cfg router.Config, prev *router.Table) *router.Table
 		t.Fatal(err)
 	}
 	return table
+}
+
+// all is a caller for whom there is every capability.
+type all struct{}
+
+func (all) Sees(string) bool { return true }
+
+// only is one for whom there is no other.
+type only string
+
+func (o only) Sees(capability string) bool { return string(o) == capability }
+
+// TestResolveTellsNothingOfOthers: what there is for somebody else is told from what does
+// not exist by nothing, whichever way it is named.
+func TestResolveTellsNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	const domain = "caps.test"
+	table := newTable(t, router.Config{Domains: []string{domain}, Fleets: []router.FleetConfig{
+		{Capability: "weather", Services: []string{"p.Weather"}}, {Capability: "news", Services: []string{"p.News"}},
+	}}, nil)
+	without := newTable(t, router.Config{Domains: []string{domain}, Fleets: []router.FleetConfig{{Capability: "weather", Services: []string{"p.Weather"}}}}, nil)
+	for _, k := range []router.Key{
+		{Metadata: "news"}, {Message: "news"}, {Metadata: "news", Message: "news"}, {Metadata: "news", Service: "p.News"},
+		{Authority: "news." + domain}, {Authority: "NEWS." + domain + ":1"}, {Authority: "news." + domain, Metadata: "news", Service: "p.News"},
+		{Service: "p.News"}, {Service: "p.News", Authority: domain}, {Metadata: "news", Message: "weather"}, {Metadata: "weather", Authority: "news." + domain},
+	} {
+		f, got := table.Resolve(k, only("weather"))
+		g, want := without.Resolve(k, only("weather"))
+		if f != nil || g != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: %v, %+v; were there none: %+v", k, f, got, want)
+		}
+	}
+	if f, refusal := table.Resolve(router.Key{Service: "p.Weather"}, only("weather")); refusal != nil || f.Capability != "weather" {
+		t.Errorf("its own: %v, %v", f, refusal)
+	}
 }
 
 func TestResolve(t *testing.T) {
@@ -67,7 +103,7 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, refusal := table.Resolve(test.key)
+			f, refusal := table.Resolve(test.key, all{})
 			if refusal == nil {
 				if f.Capability != test.want {
 					t.Errorf("fleet %s, want %s", f.Capability, test.want)
@@ -86,7 +122,7 @@ func TestResolve(t *testing.T) {
 
 func TestResolveSaysHowToNameOne(t *testing.T) {
 	t.Parallel()
-	_, refusal := newTable(t, router.Config{Domains: []string{"caps.test"}}, nil).Resolve(router.Key{})
+	_, refusal := newTable(t, router.Config{Domains: []string{"caps.test"}}, nil).Resolve(router.Key{}, all{})
 	for _, way := range []string{"x-capability-id", "capability_id", "<capability>.caps.test"} {
 		if !strings.Contains(refusal.Message, way) {
 			t.Errorf("%q does not mention %s", refusal.Message, way)
@@ -97,7 +133,7 @@ func TestResolveSaysHowToNameOne(t *testing.T) {
 func TestResolveKeepsNoBuffer(t *testing.T) {
 	t.Parallel()
 	table := newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather"}}}, nil)
-	f, _ := table.Resolve(router.Key{Message: string([]byte("weather"))})
+	f, _ := table.Resolve(router.Key{Message: string([]byte("weather"))}, all{})
 	if f != table.Fleet("weather") {
 		t.Error("the fleet is not the table's own")
 	}

@@ -131,7 +131,7 @@ func TestRouteWhileEverythingChanges(t *testing.T) {
 	for range 4 {
 		calls.Go(func() {
 			for i := range 2000 {
-				fleet, refusal := r.Table().Resolve(router.Key{Metadata: "weather"})
+				fleet, refusal := r.Table().Resolve(router.Key{Metadata: "weather"}, all{})
 				if refusal != nil {
 					t.Error(refusal)
 					return

@@ -69,7 +69,7 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 		if t.Limits != nil {
 			limits = *t.Limits
 		}
-		all[t.ID] = &tenant.Settings{ID: t.ID, Limits: limits}
+		all[t.ID] = &tenant.Settings{ID: t.ID, Capabilities: t.Capabilities, Limits: limits}
 	}
 	return all
 }

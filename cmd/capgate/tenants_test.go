@@ -39,7 +39,7 @@ func TestKeysOfTheFile(t *testing.T) {
 	put := func(text string) {
 		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "short": "short", "pepper": "0123456789abcdef0123456789abcdef\r\n", "hash": "hunter2"})
 	}
-	put("tenants: [{id: acme, keys: [" + ofPlain + "]}]")
+	put("tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + "]}]")
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
 	client := dial(t, public)
 	invoke := func(key string) string {
@@ -65,21 +65,26 @@ func TestKeysOfTheFile(t *testing.T) {
 	wait(peppered, "CREDENTIAL_INVALID")
 	invokeByKey(t, public, plain)
 
-	put("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, keys: [" + ofPlain + ", " + ofPeppered + "]}]")
+	put("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + ", " + ofPeppered + "]}]")
 	wait(peppered, "OK")
 	wait(plain, "OK")
 
 	for text, want := range map[string]string{
-		"tenants: [{id: acme, keys: [" + ofPeppered + "]}]":                                              "there is no pepper_file",
-		"pepper_file: " + files.file("short") + "\ntenants: []":                                          "fewer than 16 bytes",
-		"pepper_file: /nowhere\ntenants: []":                                                             "pepper_file: /nowhere: cannot be read",
-		"tenants: [{id: acme, keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") + "}]}]":   "holds no hash",
-		"tenants: [{id: acme, keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]":                     "hash_file: /nowhere: cannot be read",
-		"tenants: [{id: acme, keys: [{id: abcdefghijklmnop, hash: " + plain[20:] + ", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPeppered + "]}]":                                              "there is no pepper_file",
+		"pepper_file: " + files.file("short") + "\ntenants: []":                                                               "fewer than 16 bytes",
+		"pepper_file: /nowhere\ntenants: []":                                                                                  "pepper_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") + "}]}]":   "holds no hash",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]":                     "hash_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] + ", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
 	} {
 		put(text)
 		waitPage(t, "http://"+admin+"/readyz", want)
 	}
+	wait(plain, "OK")
+
+	put("tenants: [{id: acme, capabilities: [other], keys: [" + ofPlain + "]}]")
+	wait(plain, "CAPABILITY_UNKNOWN")
+	put("tenants: [{id: acme, capabilities: ['c?ps'], keys: [" + ofPlain + "]}]")
 	wait(plain, "OK")
 
 	put("tenants: []")

@@ -57,7 +57,7 @@ func (s *server) answer(ctx context.Context, req answering,
 	if v.by != "" {
 		answer.By = v.by
 	}
-	if v.user != "" { // others' are not there for it
+	if v.user != "" || v.granted != nil { // others' are not there for it
 		if a, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
 			return a, err
 		}

@@ -104,6 +104,7 @@ func (s *server) ListApprovals(ctx context.Context, req *capgatepb.ListApprovals
 	if v.user != "" {
 		f.User = v.user
 	}
+	f.Sees = v.granted.Sees
 	page, next, err := s.Keeper.List(ctx, v.tenant, f, after, size)
 	if err != nil {
 		return nil, s.refused(err)

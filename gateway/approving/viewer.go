@@ -3,10 +3,6 @@ package approving
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
@@ -15,14 +11,15 @@ import (
 // viewer is who asks, and so what there is for it.
 type viewer struct {
 	tenant  string
-	user    string // "": all users
+	granted *tenant.Settings // says which capabilities there are for it; nil: all
+	user    string           // "": all users
 	answers bool
 	rules   bool   // an answer may hold always
 	by      string // who answers, as is known and not only said; "": nobody knows
 }
 
 func (v *viewer) sees(a *approvals.Approval) bool {
-	return a.Tenant == v.tenant && (v.user == "" || a.User == v.user)
+	return a.Tenant == v.tenant && v.granted.Sees(a.Capability) && (v.user == "" || a.User == v.user)
 }
 
 // ofOperators is everybody who reaches the operators' port.
@@ -35,19 +32,14 @@ func ofOperators(_ context.Context, tenantName string) (viewer, error) {
 
 // ofCallers is who calls at the public port, as the gateway says.
 func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
-	in, _ := metadata.FromIncomingContext(ctx)
-	text := in.Get(tenant.Metadata)
-	if len(text) != 1 {
-		return viewer{}, errNobody
-	}
-	who, ok := tenant.ParseIdentity(text[0])
-	if !ok {
-		return viewer{}, errNobody
+	who, err := tenant.FromContext(ctx)
+	if err != nil {
+		return viewer{}, err
 	}
 	if tenantName != "" && tenantName != who.Tenant {
 		return viewer{}, refusedUnknown
 	}
-	v := viewer{tenant: who.Tenant, user: who.User, answers: mayAnswer(who), rules: who.Scopes.Any(tenant.Policy)}
+	v := viewer{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who), rules: who.Scopes.Any(tenant.Policy)}
 	if v.by = "key " + who.Key; who.User != "" {
 		v.by = shown(who.User) + ", by " + v.by
 	}
@@ -59,8 +51,6 @@ func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 func mayAnswer(who tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
-	errNobody = status.Error(codes.Internal, "it is not known who asks")
-
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "there is no such approval"}
 	refusedAnswer  = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
 		Message: "approvals are answered at the operators' port, or with an API key that has the scope approve"}

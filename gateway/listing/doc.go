@@ -5,5 +5,6 @@
 //	JSON  GET /v1/capabilities, /v1/capabilities/{id}, /v1/capabilities/{id}/tools, by gateway/rest
 //
 // It is reached through the relay, which says who asks. Each tool is decided on as a call
-// of it would be; what is blocked is not there.
+// of it would be; what is blocked is not there,
+// and neither is a capability that its tenant is not granted.
 package listing

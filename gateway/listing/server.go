@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/paging"
@@ -54,7 +53,7 @@ func New(tools Tools, decider Decider, toStatus func(*call.Refusal) *status.Stat
 
 // ListCapabilities implements capgatepb.CatalogServer.
 func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabilitiesRequest) (*capgatepb.ListCapabilitiesResponse, error) {
-	caller, err := callerOf(ctx)
+	caller, err := tenant.FromContext(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +62,12 @@ func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabi
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListCapabilitiesResponse{}
-	rest := s.tools.Capabilities()
-	at, found := slices.BinarySearch(rest, after)
-	if found {
-		at++
-	}
-	for rest = rest[at:]; len(rest) > 0; {
-		n := min(asking, len(rest))
-		usable, err := s.usable(ctx, caller, rest[:n])
+	for next := s.visible(caller, after); ; {
+		ids := next()
+		if len(ids) == 0 {
+			return resp, tag(resp, &resp.Etag)
+		}
+		usable, err := s.usable(ctx, caller, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -82,12 +79,28 @@ func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabi
 				resp.NextPageToken = paging.Token(resp.GetCapabilities()[size-1].GetId())
 				return resp, tag(resp, &resp.Etag)
 			}
-			c.Id = rest[i]
+			c.Id = ids[i]
 			resp.Capabilities = append(resp.Capabilities, c)
 		}
-		rest = rest[n:]
 	}
-	return resp, tag(resp, &resp.Etag)
+}
+
+// visible gives out the ids behind one, a few at a time, of what there is for the caller.
+func (s *Server) visible(caller tenant.Identity, after string) func() []string {
+	rest := s.tools.Capabilities()
+	at, found := slices.BinarySearch(rest, after)
+	if found {
+		at++
+	}
+	rest = rest[at:]
+	return func() (ids []string) {
+		for ; len(rest) > 0 && len(ids) < asking; rest = rest[1:] {
+			if caller.Settings.Sees(rest[0]) {
+				ids = append(ids, rest[0])
+			}
+		}
+		return ids
+	}
 }
 
 // usable looks at some capabilities at once; nil are those of which the caller may use
@@ -133,11 +146,11 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 
 // find looks at one capability for whoever asks.
 func (s *Server) find(ctx context.Context, id string) (*capgatepb.Capability, []usableTool, error) {
-	caller, err := callerOf(ctx)
+	caller, err := tenant.FromContext(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there {
+	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there || !caller.Settings.Sees(id) {
 		return nil, nil, s.refused(call.UnknownCapability(id))
 	}
 	c, tools, err := s.look(ctx, caller, id)
@@ -189,17 +202,6 @@ func (s *Server) ask(ctx context.Context, caller tenant.Identity, capability, to
 		return call.Block, s.refused(refusal)
 	}
 	return d.Verdict, nil
-}
-
-// callerOf is who asks, as the gateway says.
-func callerOf(ctx context.Context) (tenant.Identity, error) {
-	in, _ := metadata.FromIncomingContext(ctx)
-	if v := in.Get(tenant.Metadata); len(v) == 1 {
-		if who, ok := tenant.ParseIdentity(v[0]); ok {
-			return who, nil
-		}
-	}
-	return tenant.Identity{}, status.Error(codes.Internal, "it is not known who asks")
 }
 
 func (s *Server) refused(r *call.Refusal) error { return s.status(r).Err() }

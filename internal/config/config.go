@@ -41,10 +41,10 @@ type Config struct {
 
 // Tenant is who may call.
 type Tenant struct {
-	ID   string // id: letters, digits, hyphens, dots and underscores, at most 63; unique
-	Keys []Key  // keys: its API keys
-
-	Limits *tenant.Limits // limits: how much its callers may do, on all replicas together; {}: anything; default the file's limits
+	ID           string         // id: letters, digits, hyphens, dots and underscores, at most 63; unique
+	Capabilities tenant.Grants  // capabilities: patterns (path.Match) of those that it sees and may call, at most 256; required; "*": all
+	Keys         []Key          // keys: its API keys
+	Limits       *tenant.Limits // limits: how much its callers may do, on all replicas together; {}: anything; default the file's limits
 }
 
 // Key is an API key of a tenant, as capgate keys new makes one.

@@ -16,9 +16,9 @@ fleets: [{capability: a, backends: []}]
 limits: {calls_per_second: 100, burst: 200, concurrent: 50, per_day: 3, per_month: 4, bytes_per_second: 10MiB, artifact_size: 1.5kB, messages: 7, shadow: true,
   each: [{per: user, calls_per_second: 5}, {capability: weather, tool: "*", concurrent: 2}]}
 tenants:
-  - {id: none}
-  - {id: any, limits: {}}
-  - {id: some, limits: {per_day: 9}}
+  - {id: none, capabilities: []}
+  - {id: any, capabilities: ["*"], limits: {}}
+  - {id: some, capabilities: ["*"], limits: {per_day: 9}}
 `))
 	if err != nil {
 		t.Fatal(err)

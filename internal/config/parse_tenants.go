@@ -17,15 +17,36 @@ func (p *parser) tenants(at strictyaml.Place) {
 func (p *parser) tenant(at strictyaml.Place) {
 	var t Tenant
 	p.Mapping(at, map[string]strictyaml.Field{
-		"id":   p.Text(&t.ID, checkTenant),
-		"keys": p.List(p.key(&t)),
+		"id":           p.Text(&t.ID, checkTenant),
+		"capabilities": p.grants(&t.Capabilities),
+		"keys":         p.List(p.key(&t)),
 		"limits": func(at strictyaml.Place) {
 			t.Limits = new(tenant.Limits)
 			p.limits(t.Limits)(at)
 		},
 	})
+	if !at.Has("capabilities") {
+		p.Missing(at, "capabilities", `needed: patterns of those that this tenant sees and may call; ["*"] is all`)
+	}
 	p.once(at, "id", t.ID, p.tenantIDs, "needed: how policies and logs call this tenant")
 	p.config.Tenants = append(p.config.Tenants, t)
+}
+
+func (p *parser) grants(g *tenant.Grants) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		var patterns []string
+		p.List(p.word(func(pattern string) string {
+			wrong := tenant.CheckGrant(pattern)
+			if wrong == "" {
+				patterns = append(patterns, pattern)
+			}
+			return wrong
+		}))(at)
+		var err error
+		if *g, err = tenant.ParseGrants(patterns); err != nil {
+			p.Fail(at, "%v", err)
+		}
+	}
 }
 
 // once sees to it that an id is there, and nowhere else.

@@ -19,24 +19,25 @@ func TestParseTenants(t *testing.T) {
 pepper_file: /pepper
 tenants:
   - id: acme
+    capabilities: [weather, "calc-*"]
     keys:
       - {id: abcdefghijklmnop, hash: "`+aHash+`", scopes: [approve, policy], asserts: [user, agent], name: Ann's, expires: 2027-01-31T00:00:00+01:00}
       - {id: bbcdefghijklmnop, hash_file: /hash}
-  - id: globex
+  - {id: globex, capabilities: ["*"]}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	hash, _ := tenant.ParseHash(aHash)
 	want := []config.Tenant{
-		{ID: "acme", Keys: []config.Key{
+		{ID: "acme", Capabilities: grants(t, "weather", "calc-*"), Keys: []config.Key{
 			{
 				ID: "abcdefghijklmnop", Hash: hash, Scopes: tenant.Approve | tenant.Policy, Asserts: tenant.User | tenant.Agent,
 				Name: "Ann's", Expires: got.Tenants[0].Keys[0].Expires,
 			},
 			{ID: "bbcdefghijklmnop", HashFile: "/hash", Scopes: tenant.Invoke | tenant.Read},
 		}},
-		{ID: "globex"},
+		{ID: "globex", Capabilities: grants(t, "*")},
 	}
 	if !reflect.DeepEqual(got.Tenants, want) || !got.Multi || got.PepperFile != "/pepper" {
 		t.Errorf("got  %+v\nwant %+v", got.Tenants, want)
@@ -51,16 +52,31 @@ tenants:
 	}
 }
 
+func grants(t *testing.T, patterns ...string) tenant.Grants {
+	t.Helper()
+	g, err := tenant.ParseGrants(patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 func TestParseTenantsErrors(t *testing.T) {
 	t.Parallel()
 	const fleet, secret = "fleets: [{capability: a, backends: []}]\n", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"
 	key := func(more string) string {
-		return fleet + "tenants: [{id: acme, keys: [{" + more + "}]}]\n"
+		return fleet + "tenants: [{id: acme, capabilities: [], keys: [{" + more + "}]}]\n"
 	}
 	for name, test := range map[string]struct{ file, want string }{
 		"no id":           {fleet + "tenants: [{keys: []}]\n", "f:2: tenants[0].id: needed"},
 		"a bad id":        {fleet + "tenants: [{id: 'a b'}]\n", "tenants[0].id: \"a b\" is not a tenant"},
 		"twice":           {fleet + "tenants:\n- {id: a}\n- {id: a}\n", "f:4: tenants[1].id: a is there already, in line 3"},
+		"no grants":       {fleet + "tenants:\n- id: a\n  keys: []\n", "f:3: tenants[0].capabilities: needed: patterns of those that this tenant sees"},
+		"a bad grant":     {fleet + "tenants: [{id: a, capabilities: [a, 'b[']}]\n", `f:2: tenants[0].capabilities[1]: "b[" is not a pattern`},
+		"no capability":   {fleet + "tenants: [{id: a, capabilities: [Weather]}]\n", `f:2: tenants[0].capabilities[0]: "Weather" is not a pattern`},
+		"grants by words": {fleet + "tenants: [{id: a, capabilities: '*'}]\n", "f:2: tenants[0].capabilities: must be a list"},
+		"a long grant":    {fleet + "tenants: [{id: a, capabilities: ['" + strings.Repeat("*", 129) + "']}]\n", "f:2: tenants[0].capabilities[0]: "},
+		"many grants":     {fleet + "tenants: [{id: a, capabilities: [" + strings.Repeat("a,", 257) + "]}]\n", "f:2: tenants[0].capabilities: there are 257 of them; at most 256"},
 		"a mapping":       {fleet + "tenants: {acme: []}\n", "f:2: tenants: must be a list"},
 		"key without id":  {key("hash: '" + aHash + "'"), "tenants[0].keys[0].id: needed"},
 		"a whole key":     {key("id: " + secret + ", hash: '" + aHash + "'"), "tenants[0].keys[0].id: is not the id of a key"},

@@ -80,7 +80,7 @@ func (a *ApprovalStore) List(ctx context.Context, tenant string, f approvals.Fil
 		}
 		list, _ := said[1].([]any)
 		for _, fields := range list {
-			if r, err := a.record(tenant, fields); err == nil {
+			if r, err := a.record(tenant, fields); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
 				page = append(page, r)
 			}
 		}

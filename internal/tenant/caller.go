@@ -1,8 +1,13 @@
 package tenant
 
 import (
+	"context"
 	"net/url"
 	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // Metadata is what tells the gateway's own services who calls. The gateway sets it, and
@@ -11,10 +16,15 @@ const Metadata = "x-capgate-caller"
 
 // Text is an identity as a value of Metadata.
 func (i Identity) Text() string {
-	return url.Values{"tenant": {i.Tenant}, "user": {i.User}, "agent": {i.Agent}, "key": {i.Key}, "scopes": {i.Scopes.String()}}.Encode()
+	v := url.Values{"tenant": {i.Tenant}, "user": {i.User}, "agent": {i.Agent}, "key": {i.Key}, "scopes": {i.Scopes.String()}}
+	if i.Settings != nil {
+		v["sees"] = []string{strings.Join(i.Settings.Capabilities.Patterns(), " ")} // none has a space in it
+	}
+	return v.Encode()
 }
 
-// ParseIdentity reads what Text wrote; not ok if that did not.
+// ParseIdentity reads what Text wrote; not ok if that did not. Of the tenant's settings there
+// is what it sees.
 func ParseIdentity(text string) (i Identity, ok bool) {
 	v, err := url.ParseQuery(text)
 	if err != nil || v.Get("tenant") == "" {
@@ -25,5 +35,20 @@ func ParseIdentity(text string) (i Identity, ok bool) {
 		scope, _ := ParseScope(name)
 		i.Scopes |= scope
 	}
-	return i, true
+	if v.Has("sees") {
+		i.Settings = &Settings{ID: i.Tenant}
+		i.Settings.Capabilities, err = ParseGrants(strings.Fields(v.Get("sees")))
+	}
+	return i, err == nil
+}
+
+// FromContext is who calls a service of the gateway's own. The error is a status.
+func FromContext(ctx context.Context) (Identity, error) {
+	in, _ := metadata.FromIncomingContext(ctx)
+	if text := in.Get(Metadata); len(text) == 1 {
+		if who, ok := ParseIdentity(text[0]); ok {
+			return who, nil
+		}
+	}
+	return Identity{}, status.Error(codes.Internal, "it is not known who asks")
 }

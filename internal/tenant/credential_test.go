@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -60,13 +61,15 @@ func TestIdentitiesTravel(t *testing.T) {
 	t.Parallel()
 	for _, want := range []tenant.Identity{
 		{Tenant: "acme"},
+		{Tenant: "acme", Settings: &tenant.Settings{ID: "acme", Capabilities: grants(t)}},
+		{Tenant: "acme", Settings: &tenant.Settings{ID: "acme", Capabilities: grants(t, "weather", "calc-*", "[a-z]&?=%")}},
 		{Tenant: "acme", User: "ann & bob=1;", Agent: "böt\x00\xff", Key: "k", Scopes: tenant.Invoke | tenant.Approve},
 	} {
-		if got, ok := tenant.ParseIdentity(want.Text()); !ok || got != want {
+		if got, ok := tenant.ParseIdentity(want.Text()); !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v; want %+v", got, ok, want)
 		}
 	}
-	for _, wrong := range []string{"", "user=ann", "tenant=", "%zz"} {
+	for _, wrong := range []string{"", "user=ann", "tenant=", "%zz", "tenant=a&sees=["} {
 		if got, ok := tenant.ParseIdentity(wrong); ok {
 			t.Errorf("%q is %+v", wrong, got)
 		}

@@ -113,6 +113,8 @@ type Answer struct {
 type Filter struct {
 	State                         State
 	User, Agent, Capability, Tool string
+
+	Sees func(capability string) bool // nil: of all capabilities
 }
 
 // Kind is what happened to an approval.

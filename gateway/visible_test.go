@@ -1,0 +1,254 @@
+package gateway_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Of two names as long as each other, one is that of a capability that the tenant acme is
+// not granted, and one is nobody's.
+const hidden, absent = "hidden", "absent"
+
+// settings are those of tenants, of which each is granted some patterns.
+func settings(t testing.TB, granted map[string][]string) map[string]*tenant.Settings {
+	t.Helper()
+	all := map[string]*tenant.Settings{}
+	for id, patterns := range granted {
+		g, err := tenant.ParseGrants(patterns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[id] = &tenant.Settings{ID: id, Capabilities: g}
+	}
+	return all
+}
+
+// visibility is a gateway with the capabilities caps, which acme is granted, and hidden.
+type visibility struct {
+	gateway    *gatewaytest.Gateway
+	capability *gatewaytest.Capability // hidden
+	ring       *keyring
+	keys       *tenant.Keys
+}
+
+func startVisibility(t *testing.T) *visibility {
+	t.Helper()
+	v := &visibility{capability: gatewaytest.NewCapability("b1"), ring: newKeyring(), keys: tenant.NewKeys(nil)}
+	v.keys.Replace(v.ring.keys, settings(t, map[string][]string{"acme": {"caps"}, "globex": {"*"}}), nil)
+	known := catalog.New(catalog.Options{})
+	known.Replace(map[string]catalog.Author{
+		"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}},
+		hidden: {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: hidden, Tools: []manifest.Tool{tool(t, "echo"), tool(t, "secretly")}}},
+	})
+	options := policy.Options{Source: known}
+	decider, err := policy.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Domains: []string{"caps.example.com"},
+		Fleets: []gatewaytest.Fleet{
+			{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b2").Serve(t, call.Doc).Addr}},
+			{Capability: hidden, Services: []string{"p." + hidden}, Backends: []string{v.capability.Serve(t, call.Doc).Addr}},
+		},
+		Policy:     options,
+		Identifier: v.keys,
+		Services: func(g *grpc.Server) {
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+		},
+	})
+	return v
+}
+
+// rawRequest is one whose answer is looked at. In all its words, NAME is a capability's.
+type rawRequest struct {
+	method, path, host string
+	header             []string // names and values in turn
+	body               func(name string) []byte
+}
+
+// answer is everything that comes back but the time, with NAME where the capability's was.
+func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, name string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), r.method, v.gateway.URL(strings.ReplaceAll(r.path, "NAME", name)), bytes.NewReader(r.body(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := strings.ToUpper(name[:1]) + name[1:]
+	req.Host = strings.NewReplacer("NAME", name, "NaMe", mixed).Replace(r.host)
+	for i := 0; i < len(r.header); i += 2 {
+		req.Header.Add(r.header[i], strings.ReplaceAll(r.header[i+1], "NAME", name))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Header.Del("Date")
+	said := fmt.Sprintf("%s %q\n", resp.Status, body)
+	for _, header := range []http.Header{resp.Header, resp.Trailer} {
+		if details := header.Get("Grpc-Status-Details-Bin"); details != "" {
+			raw, err := base64.RawStdEncoding.DecodeString(details)
+			header.Set("Grpc-Status-Details-Bin", fmt.Sprintf("%q %v", raw, err))
+		}
+		said += fmt.Sprintf("%v\n", header)
+	}
+	return strings.NewReplacer(name, "NAME", mixed, "NaMe").Replace(said)
+}
+
+// frame is a gRPC message with its prefix.
+func frame(compressed byte, message []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{compressed}, uint32(len(message))), message...)
+}
+
+// bodies are what a gRPC call may bring, by what is special of it; each may name a capability.
+var bodies = map[string]func(name string) []byte{
+	"":            func(name string) []byte { return frame(0, invokeRequest(name)) },
+	"unnamed":     func(string) []byte { return frame(0, invokeRequest("")) },
+	"no message":  func(string) []byte { return nil },
+	"no protobuf": func(string) []byte { return frame(0, []byte("\xff\xff")) },
+	"gzip": func(name string) []byte {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(invokeRequest(name))
+		_ = w.Close()
+		return frame(1, packed.Bytes())
+	},
+	"no gzip":  func(string) []byte { return frame(1, []byte("?")) },
+	"cut off":  func(name string) []byte { return frame(0, invokeRequest(name))[:9] },
+	"too long": func(string) []byte { return []byte("\x00\xff\xff\xff\xff") },
+}
+
+func invokeRequest(name string) []byte {
+	data, _ := proto.Marshal(&docpb.InvokeRequest{CapabilityId: name, ToolName: "secretly", ArgsJson: []byte(`{"n":1}`), ConfigJson: []byte(`{"a":1}`), SessionId: "s"})
+	return data
+}
+
+// rawRequests are all ways to name a capability, with everything that may be wrong besides.
+func rawRequests() (all []rawRequest) {
+	paths := []string{"/p.NAME/Method", "/capgate.v1.Catalog/Nothing"}
+	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.Healthcheck, call.UploadInputArtifact, call.DownloadOutputArtifact} {
+		for _, d := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
+			if path, ok := dialect.Path(m, d); ok {
+				paths = append(paths, path)
+			}
+		}
+	}
+	grpcHeader := []string{"content-type", "application/grpc", "te", "trailers"}
+	for _, path := range paths {
+		for _, header := range [][]string{nil, {"x-capability-id", "NAME"}, {"x-capability-id", "caps"}, {"x-capability-id", "NAME", "x-capability-id", "caps"},
+			{"x-capability-id", "NAME", "x-approval-id", "x", "x-approval-wait", "soon"}, {"x-capability-id", "NAME", "x-session-id", "a", "x-session-id", "b"},
+			{"x-capability-id", "NAME", "grpc-encoding", "gzip"}, {"grpc-encoding", "gzip"}, {"grpc-encoding", "br"}} {
+			for _, host := range []string{"", "NAME.caps.example.com", "NaMe.caps.example.com"} {
+				for _, body := range bodies {
+					all = append(all, rawRequest{http.MethodPost, path, host, slices.Concat(grpcHeader, header), body})
+				}
+			}
+		}
+	}
+	for _, message := range []proto.Message{&capgatepb.GetCapabilityRequest{}, &capgatepb.ListToolsRequest{}} {
+		method := strings.TrimSuffix(string(message.ProtoReflect().Descriptor().Name()), "Request")
+		all = append(all, rawRequest{http.MethodPost, "/capgate.v1.Catalog/" + method, "", grpcHeader, func(name string) []byte {
+			of := proto.Clone(message).ProtoReflect()
+			of.Set(of.Descriptor().Fields().ByName("capability_id"), protoreflect.ValueOfString(name))
+			data, _ := proto.Marshal(of.Interface())
+			return frame(0, data)
+		}})
+	}
+	return append(all, jsonRequests()...)
+}
+
+func jsonRequests() (all []rawRequest) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead, http.MethodOptions, http.MethodDelete} {
+		for _, path := range []string{"", "/invoke", "/tools", "/tools/secretly", ":discover"} {
+			for _, body := range []string{"", "{", `{"tool_name":"secretly","args":{"n":1}}`, `{"tool_name":"secretly","nothing":1}`, `{"tool_name":"secretly","args_json":"?"}`} {
+				for _, header := range [][]string{nil, {"x-capability-id", "NAME"}, {"x-capability-id", "caps"}, {"if-none-match", "*"}, {"x-approval-wait", "soon"}} {
+					all = append(all, rawRequest{method, "/v1/capabilities/NAME" + path, "", header, func(string) []byte { return []byte(body) }})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestNothingTellsThatThereIsMore: whatever a tenant asks about a capability that it is not
+// granted, the answer is, byte for byte, that for a name that nobody has.
+func TestNothingTellsThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	v := startVisibility(t)
+	client := v.gateway.HTTP2(t)
+	seen := map[string]int{}
+	all := rawRequests()
+	for i := range all {
+		r := &all[i]
+		r.header = append(r.header, "authorization", "Bearer "+v.ring.credentials["acme"])
+		got, want := v.answer(t, client, r, hidden), v.answer(t, client, r, absent)
+		if got != want && !strings.Contains(got, "Served-By:[b2]") { // whose answers are all different
+			t.Errorf("%s %s %s %q: %s\nof what does not exist: %s", r.method, r.path, r.host, r.header, got, want)
+		}
+		for _, reason := range []string{"CAPABILITY_UNKNOWN", "ROUTING_KEY_MISSING", "ROUTING_KEY_CONFLICT"} {
+			if strings.Contains(got, reason) {
+				seen[reason]++
+			}
+		}
+	}
+	if len(seen) != 3 || len(v.capability.Seen()) > 0 {
+		t.Errorf("of %d answers: %v; the capability was called %d times", len(all), seen, len(v.capability.Seen()))
+	}
+	_, page := getJSON(t, v.gateway, "/v1/capabilities", "x-api-key", v.ring.credentials["acme"])
+	_, others := getJSON(t, v.gateway, "/v1/capabilities", "x-api-key", v.ring.credentials["globex"])
+	if strings.Contains(page, hidden) || !strings.Contains(page, "caps") || !strings.Contains(others, hidden) {
+		t.Errorf("the lists: %s\n%s", page, others)
+	}
+}
+
+// TestGrantsChange: what a tenant is given is there from the next call on, and what is
+// taken away is gone, also for streams' and JSON's next calls on the same connection.
+func TestGrantsChange(t *testing.T) {
+	t.Parallel()
+	v := startVisibility(t)
+	client := gatewaytest.NewClient(v.gateway.Conn(t), call.Doc)
+	ctx := bearer(t.Context(), v.ring.credentials["acme"])
+	for i, patterns := range [][]string{{"caps"}, {"caps", "hid*"}, {}, {"*"}, {"other"}} {
+		v.keys.Replace(v.ring.keys, settings(t, map[string][]string{"acme": patterns}), nil)
+		there := i%2 == 1
+		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: hidden, ToolName: "echo"})
+		if got := errorInfo(err).GetReason(); (got == "") != there || !there && got != "CAPABILITY_UNKNOWN" {
+			t.Errorf("%q: %v", patterns, err)
+		}
+		if _, _, err := client.Healthcheck(to(ctx, hidden)); (err == nil) != there {
+			t.Errorf("%q: %v", patterns, err)
+		}
+		if resp, body := getJSON(t, v.gateway, "/v1/capabilities/"+hidden, "x-api-key", v.ring.credentials["acme"]); (resp.StatusCode == http.StatusOK) != there {
+			t.Errorf("%q: %s %s", patterns, resp.Status, body)
+		}
+	}
+}
