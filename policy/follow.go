@@ -2,131 +2,28 @@ package policy
 
 import (
 	"context"
-	"sync"
-	"time"
+
+	"github.com/capgate/capgate/internal/follow"
 )
 
-// Feed tells of changes of the rules. Every change has a version, one more than the last.
-type Feed interface {
-	// Follow calls told for each change until ctx ends, as soon as it is made. It may lose
-	// some, and says with connected when it has; it may tell some twice, or in another order.
-	Follow(ctx context.Context, told func(version uint64, c Change), connected func())
-	// Version is the last change's, 0 where there never was one. It must end with ctx.
-	Version(ctx context.Context) (uint64, error)
-}
-
-// round is how often the version is asked for. A change that was not told by the second time
-// that the version has it is lost: what is made at the same time may be told in any order.
-const round = 500 * time.Millisecond
-
-// mostAhead is how many changes that were told early are remembered.
-const mostAhead = 10_000
+// Feed tells of changes of the rules.
+type Feed = follow.Feed[Change]
 
 // Follow keeps the cache true to a feed until ctx ends. What the feed loses is noticed
-// within a second, by its version; then everything is asked for anew.
+// within a second; then everything is asked for anew. Where the store has lost its rules,
+// what is known goes on for MaxStale.
 func (d *Decider) Follow(ctx context.Context, feed Feed) {
-	f := &follower{decider: d, feed: feed}
-	connected := make(chan struct{}, 1)
-	var following sync.WaitGroup
-	following.Go(func() {
-		feed.Follow(ctx, f.told, func() {
-			select {
-			case connected <- struct{}{}:
-			default:
-			}
-		})
-	})
-	defer following.Wait()
-	tick := time.NewTicker(round)
-	defer tick.Stop()
-	for patient := false; ; {
-		f.look(ctx, patient)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			patient = true
-		case <-connected: // what is missing will not be told
-			patient = false
-		}
-	}
+	follow.Run(ctx, feed, copied{d}, follow.Options{Patience: d.opts.Patience, MaxStale: d.opts.MaxStale})
 }
 
-// follower compares what it was told with the version that it should be at.
-type follower struct {
-	decider *Decider
-	feed    Feed
+// copied is a Decider as package follow sees it.
+type copied struct{ *Decider }
 
-	mu      sync.Mutex
-	known   bool
-	version uint64              // all changes up to it were told
-	ahead   map[uint64]struct{} // those that were told beyond it
-	due     uint64              // up to which they should have been told by now
-	asked   int64               // when that was the version, as Decider.now
-	since   int64               // when the rules were found to be lost, the same; 0: they are there
-}
+// Now implements follow.Copy, as the others do.
+func (c copied) Now() int64 { return c.now() }
 
-func (f *follower) told(version uint64, c Change) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.decider.Changed(c)
-	if !f.known || version <= f.version || len(f.ahead) == mostAhead { // of more one is taken for lost
-		return
-	}
-	if f.ahead == nil {
-		f.ahead = map[uint64]struct{}{}
-	}
-	f.ahead[version] = struct{}{}
-	f.advance()
-}
+func (c copied) AllChanged() { c.Changed(Change{Everything: true}) }
 
-// advance goes on as far as everything was told.
-func (f *follower) advance() {
-	for len(f.ahead) > 0 {
-		if _, told := f.ahead[f.version+1]; !told {
-			return
-		}
-		f.version++
-		delete(f.ahead, f.version)
-	}
-}
+func (c copied) Heard(at int64) { c.hear(at) }
 
-// look asks for the version, and catches up with it. If it is patient, what is missing has
-// until the next look to be told.
-func (f *follower) look(ctx context.Context, patient bool) {
-	asked := f.decider.now()
-	ctx, cancel := context.WithTimeout(ctx, f.decider.opts.Patience)
-	defer cancel()
-	version, err := f.feed.Version(ctx)
-	if err != nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.known && version == 0 && f.version > 0 && !f.givenUp(asked) {
-		return
-	}
-	heard := asked
-	switch {
-	case f.known && version == f.version:
-	case f.known && version > f.version && patient && f.version >= f.due:
-		heard = f.asked
-	default: // something is lost, or a failover has taken the last change back
-		f.decider.Changed(Change{Everything: true})
-		f.known, f.version, f.ahead = true, version, nil
-	}
-	f.due, f.asked, f.since = version, asked, 0
-	f.decider.lost.Store(false)
-	f.decider.hear(heard)
-}
-
-// givenUp says whether rules that are lost, as when Redis was restarted empty, are taken
-// for deleted. They are after MaxStale, or as soon as a rule is set; until then what is
-// known goes on, what is not is refused, and there is time to restore them.
-func (f *follower) givenUp(now int64) bool {
-	if f.since == 0 {
-		f.since = max(now, 1)
-		f.decider.lost.Store(true)
-	}
-	return time.Duration(now-f.since) > f.decider.opts.MaxStale
-}
+func (c copied) Lost(lost bool) { c.lost.Store(lost) }

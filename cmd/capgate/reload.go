@@ -149,7 +149,7 @@ func (r *reloader) apply(s *settings) error {
 		return err
 	}
 	if s != r.current {
-		p.keys.Replace(s.keys, s.tenants(), s.pepper)
+		p.who.set(s)
 	}
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
@@ -182,6 +182,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"approvals", started.Approvals != next.Approvals},
 		{"approvals.webhook", (started.Webhook.URL == "") != (next.Webhook.URL == "")},
 		{"tenants", started.Multi != next.Multi},
+		{"identity", started.Identity != next.Identity},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"metrics", started.Metrics != next.Metrics},
 		{"log.format", started.Log.Format != next.Log.Format},

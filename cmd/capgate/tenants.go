@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -50,16 +49,6 @@ func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
 	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts, Expires: k.Expires}, nil
 }
 
-// identifier says who calls; nil: nobody is asked. Only a restart turns credentials on or off.
-func (p *process) identifier(s *settings) gateway.Identifier {
-	p.keys = tenant.NewKeys(nil)
-	p.keys.Replace(s.keys, s.tenants(), s.pepper)
-	if !s.cfg.Multi {
-		return nil
-	}
-	return p.keys
-}
-
 // tenants are the settings of the tenants in the file, by id.
 func (s *settings) tenants() map[string]*tenant.Settings {
 	all := make(map[string]*tenant.Settings, len(s.cfg.Tenants))
@@ -72,19 +61,6 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 		all[t.ID] = &tenant.Settings{ID: t.ID, Capabilities: t.Capabilities, Limits: limits}
 	}
 	return all
-}
-
-// tellTenancy logs who may call.
-func (p *process) tellTenancy(started *config.Config) {
-	if !started.Multi {
-		p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
-		return
-	}
-	keys := 0
-	for i := range started.Tenants {
-		keys += len(started.Tenants[i].Keys)
-	}
-	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys)
 }
 
 // readPepper reads what hashes of keys are made with: a file without the end of its line.

@@ -23,7 +23,6 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -57,7 +56,7 @@ type process struct {
 	approving *approving.Service
 	shields   *shield.Shields
 	limits    *router.Limits
-	keys      *tenant.Keys
+	who       identities
 	edge      *edge.Edge
 	gateway   *gateway.Gateway
 	public    net.Listener
@@ -101,7 +100,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.routing, p.firstLook = router.New(table), newFirstLook()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics)); err != nil {
+	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics)); err != nil {
 		return p, err
 	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
@@ -120,7 +119,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	p.gateway, err = gateway.New(gateway.Config{
 		Edge:       p.edge,
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
-		Identifier: p.identifier(s),
+		Identifier: p.who.identifier(),
 		Decider:    p.decider,
 		Shield:     p.shields,
 		Router:     p.routing,
@@ -187,6 +186,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
 	watchers.Go(func() { p.followRules(probing) })
+	watchers.Go(func() { p.who.follow(probing) })
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	asking, cease := context.WithCancel(ctx) // not while calls finish

@@ -32,8 +32,9 @@ type Config struct {
 	Webhook      Webhook      // approvals.webhook: a URL that is told what happens to approvals; default none
 	Shields      []Shield     // shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
 	Shield       string       // shield: name of the one for all fleets that name none; default none
-	Multi        bool         // the file has tenants, if none at all: tenants: []
+	Multi        bool         // callers need credentials: the file has tenants, if none at all (tenants: []), or identity.store
 	Tenants      []Tenant     // tenants: who may call, each with its API keys; default one tenant, to whom every call belongs
+	Identity     Identity     // identity: tenants and API keys that replicas share in Redis
 	PepperFile   string       // pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end of its line; default none, and hashes are SHA-256
 
 	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
@@ -56,6 +57,14 @@ type Key struct {
 	Asserts  tenant.Asserts // asserts: what its holder may say of itself by x-user-id and x-agent-id, of user and agent; default nothing
 	Name     string         // name: for people, at most 256 bytes; default none
 	Expires  time.Time      // expires: from when on it is refused, as in 2027-01-31T00:00:00Z; default never
+}
+
+// Identity says how callers are known that the file does not have.
+type Identity struct {
+	Stored   bool          // store: redis has the tenants and API keys that capgate tenants and capgate keys make, beside the file's; default none
+	Cache    int           // cache: API keys kept in memory, and as many tenants, 1000 to 10000000; default 100000
+	TTL      time.Duration // ttl: how long one is kept, give or take a fifth, should a change have been missed, 1s to 1h; default 1m
+	MaxStale time.Duration // max_stale: how long those that are known may call while Redis is away, 10s to 24h; default 10m
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
@@ -294,6 +303,7 @@ func Default() *Config {
 		DNS:          DNS{Resolve: 5 * time.Second},
 		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
+		Identity:     Identity{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 		Approvals:    Approvals{TTL: 10 * time.Minute, SessionTTL: time.Hour, MaxPending: 10_000},
 	}
 }

@@ -31,6 +31,7 @@ dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
 approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
+identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
 fleets:
@@ -85,6 +86,7 @@ fleets:
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
 		},
 		Policies:  config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
+		Identity:  config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
 		Approvals: config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5},
 		Fleets: []config.Fleet{{
 			Capability: "weather",

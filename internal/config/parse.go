@@ -70,6 +70,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"shields":      p.List(p.shield),
 		"shield":       p.shieldName(&c.Shield),
 		"tenants":      p.tenants,
+		"identity":     p.identity,
 		"pepper_file":  p.Text(&c.PepperFile, nil),
 		"limits":       p.limits(&c.Limits),
 

@@ -45,7 +45,7 @@ tenants:
 	if at := got.Tenants[0].Keys[0].Expires; !at.Equal(time.Date(2027, 1, 30, 23, 0, 0, 0, time.UTC)) {
 		t.Error(at)
 	}
-	for text, multi := range map[string]bool{"tenants: []": true, "": false} {
+	for text, multi := range map[string]bool{"tenants: []": true, "": false, "identity: {store: redis}": true, "identity: {}": false, "identity: {store: none}\ntenants: []": true} {
 		if got, err = config.Parse("f", []byte(fleet+text)); err != nil || got.Multi != multi {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -87,6 +87,11 @@ func TestParseTenantsErrors(t *testing.T) {
 		"a bad assertion": {key("id: abcdefghijklmnop, hash_file: f, asserts: [tenant]"), `asserts[0]: "tenant" cannot be asserted`},
 		"a bad time":      {key("id: abcdefghijklmnop, hash_file: f, expires: 2027-01-31"), `expires: "2027-01-31" is not a time`},
 		"a long name":     {key("id: abcdefghijklmnop, hash_file: f, name: " + strings.Repeat("a", 257)), "name: has more than 256 bytes"},
+		"another store":   {fleet + "identity: {store: etcd}", `identity.store: "etcd" is not known; it must be redis or none`},
+		"a small cache":   {fleet + "identity: {cache: 1}", "must be a whole number from 1000 to 10000000"},
+		"a short ttl":     {fleet + "identity: {ttl: 1ms}", "identity.ttl:"},
+		"no staleness":    {fleet + "identity: {max_stale: 0s}", "identity.max_stale:"},
+		"a slip":          {fleet + "identity: {max_age: 1m}", "identity.max_age"},
 		"one id for two": {fleet + "tenants:\n- {id: a, keys: [{id: abcdefghijklmnop, hash_file: f}]}\n- {id: b, keys: [{id: abcdefghijklmnop, hash_file: f}]}\n",
 			"f:4: tenants[1].keys[0].id: abcdefghijklmnop is there already, in line 3"},
 	} {

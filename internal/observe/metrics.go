@@ -32,26 +32,27 @@ type MetricsConfig struct {
 
 // Metrics are the gateway's counters.
 type Metrics struct {
-	registry  *prometheus.Registry
-	cfg       MetricsConfig
-	cells     int                // of every row; a power of two
-	since     time.Time          // when everything was 0
-	unknown   *CapabilityMetrics // calls without a known capability; not in byName
-	tenants   *tenants
-	refusals  reasonCounter
-	failures  reasonCounter
-	upstreams atomic.Pointer[func() int]
-	fleets    atomic.Pointer[iter.Seq[Fleet]]
-	tools     atomic.Pointer[iter.Seq[Tools]]
-	config    atomic.Pointer[func() ConfigLoads]
-	redis     atomic.Pointer[func() Redis]
-	health    atomic.Pointer[func() Health]
-	members   atomic.Pointer[func() Registry]
-	shields   atomic.Pointer[func() []Shield]
-	affinity  *affinityCollector
-	policy    *policyCollector
-	approvals *approvalsCollector
-	webhook   *webhookCollector
+	registry   *prometheus.Registry
+	cfg        MetricsConfig
+	cells      int                // of every row; a power of two
+	since      time.Time          // when everything was 0
+	unknown    *CapabilityMetrics // calls without a known capability; not in byName
+	tenants    *tenants
+	refusals   reasonCounter
+	failures   reasonCounter
+	upstreams  atomic.Pointer[func() int]
+	fleets     atomic.Pointer[iter.Seq[Fleet]]
+	tools      atomic.Pointer[iter.Seq[Tools]]
+	config     atomic.Pointer[func() ConfigLoads]
+	redis      atomic.Pointer[func() Redis]
+	health     atomic.Pointer[func() Health]
+	members    atomic.Pointer[func() Registry]
+	shields    atomic.Pointer[func() []Shield]
+	affinity   *affinityCollector
+	policy     *policyCollector
+	approvals  *approvalsCollector
+	webhook    *webhookCollector
+	identities *identityCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -62,7 +63,7 @@ type Metrics struct {
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics)}
 	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
-	m.webhook = newWebhookCollector()
+	m.webhook, m.identities = newWebhookCollector(), newIdentityCollector()
 	m.unknown, m.tenants = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
@@ -72,6 +73,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		reg.Register(m.policy),
 		reg.Register(m.approvals),
 		reg.Register(m.webhook),
+		reg.Register(m.identities),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

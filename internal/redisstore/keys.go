@@ -47,6 +47,11 @@ import "strings"
 //	{webhooks}:claims         hash     none       the same ids → "attempts lease"
 //	{webhooks}:dead           sorted   none       ids of those that could not be told, by when that was given up, ms; the newest 1,000
 //	{webhooks}:letters        hash     none       these ids → what entries has, attempts, why
+//	{TENANT:tenant}:record    hash     none       a tenant: uid, name, disabled, capabilities, limits as JSON, created, updated, version
+//	{TENANT:tenant}:keys      sorted   none       ids of its API keys, all with score 0, to be read in pages
+//	{key:ID}:record           hash     30 days after its end  an API key: tenant and uid of that, hash of the secret, scopes, asserts, when it ends, which one replaces it
+//	{tenants}:index           sorted   none       ids of tenants, all with score 0, to be read in pages
+//	{tenants}:version         string   none       how often a tenant or a key has changed
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //
@@ -56,6 +61,7 @@ import "strings"
 //	sessions                  JSON: a session and its new pin
 //	drains                    empty: backends were drained, or are no more
 //	policies                  version, tenant, user, agent, capability, tool: a rule that was set or deleted
+//	tenants                   version, tenant, key: one of the two that has changed
 //	approvals                 tenant, id, what happened, and the digest of the session that an answer holds for: an approval's event
 //	catalog                   empty: what is known of tools has changed
 //	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for

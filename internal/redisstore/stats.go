@@ -18,16 +18,17 @@ const (
 	Slots                    // how many calls a backend may have
 	Policy                   // rules: who may call what
 	Approvals                // calls that wait for a person
+	Identity                 // who calls: tenants and API keys
 	purposes
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity"}[p]
 }
 
 // Purposes are all of them.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals}
+	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity}
 }
 
 // Stats is what a Store has done. The counters only grow.

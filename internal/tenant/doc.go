@@ -6,5 +6,13 @@
 // nothing: a secret is 160 random bits, which nobody guesses however fast the hash is, and
 // it would let anybody who sends wrong keys keep the gateway busy.
 //
+// Keys and tenants are in the configuration (Keys), or in a store that all replicas share, of which
+// each has in memory what it was asked for (Stored):
+//
+//	Identities ─► Keys
+//	    ├───────► Stored ─► lookup of keys ──────────┐ memory, else
+//	    │           └─► Directory ─► lookup of tenants ─► Store
+//	    └───────► what knows tokens
+//
 // A gateway to which no tenants are configured has one, to whom every call belongs (Single).
 package tenant

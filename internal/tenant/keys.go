@@ -20,6 +20,8 @@ type Key struct {
 	Scopes  Scopes
 	Asserts Asserts
 	Expires time.Time // zero: never
+
+	Origin // of a key in the store
 }
 
 // Keys are the API keys of all tenants. It answers from memory.
@@ -38,7 +40,8 @@ type table struct {
 // next call with it costs no second hash. That print never leaves the process.
 type known struct {
 	Key
-	settings *Settings
+	stored   bool      // it is not of the configuration
+	settings *Settings // of the tenant, where that is of the configuration
 	shown    atomic.Pointer[[sha256.Size]byte]
 }
 
@@ -74,6 +77,9 @@ func (k *Keys) Identify(c Claim) (who Identity, known bool, refusal *call.Refusa
 // Ask does the same: nothing has to be asked.
 func (k *Keys) Ask(_ context.Context, c Claim) (Identity, *call.Refusal) { return k.identify(c) }
 
+// has says whether there is a key with this id.
+func (k *Keys) has(id string) bool { return k.known.Load().keys[id] != nil }
+
 func (k *Keys) identify(c Claim) (Identity, *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
@@ -84,12 +90,27 @@ func (k *Keys) identify(c Claim) (Identity, *call.Refusal) {
 	if key == nil || !key.matches(c.Credential, secret, t.pepper) {
 		return Identity{}, refusedCredential
 	}
-	who := Identity{Tenant: key.Tenant, Key: key.ID, Scopes: key.Scopes, Settings: key.settings}
-	if !key.Expires.IsZero() && !k.now().Before(key.Expires) {
-		return who, refusedExpired
-	}
-	return who.Say(c, key.Asserts)
+	return key.admit(c, key.settings, k.now)
 }
+
+// admit says who shows a key that was found good, of a tenant with these settings; nil: there
+// is no such tenant in the store any more.
+func (k *known) admit(c Claim, of *Settings, now func() time.Time) (Identity, *call.Refusal) {
+	if k.stored && (!k.Revoked.IsZero() || of == nil || of.uid != "" && of.uid != k.UID) {
+		return Identity{}, refusedCredential
+	}
+	who := Identity{Tenant: k.Tenant, Key: k.ID, Scopes: k.Scopes, Settings: of}
+	switch {
+	case over(k.Expires, now), over(k.Ends, now):
+		return who, refusedExpired
+	case of != nil && of.Disabled:
+		return who, refusedDisabled
+	}
+	return who.Say(c, k.Asserts)
+}
+
+// over says whether something that ends, or never does, has ended.
+func over(end time.Time, now func() time.Time) bool { return !end.IsZero() && !now().Before(end) }
 
 // matches compares in constant time only.
 func (k *known) matches(credential, secret string, pepper []byte) bool {
@@ -117,4 +138,6 @@ var (
 		Message: "the API key is unknown, revoked or wrong"}
 	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
 		Message: "the API key has expired"}
+	refusedDisabled = &call.Refusal{Kind: call.PermissionDenied, Reason: "TENANT_DISABLED",
+		Message: "the tenant is switched off"}
 )

@@ -65,3 +65,15 @@ func ParseAssert(name string) (Asserts, bool) {
 	}
 	return 0, false
 }
+
+// Names are their names.
+func (a Asserts) Names() (names []string) {
+	for i, n := range assertNames {
+		if a&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func (a Asserts) String() string { return strings.Join(a.Names(), ",") }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// identities is what finds out who calls.
+type identities struct {
+	keys      *tenant.Keys   // of the file
+	stored    *tenant.Stored // in Redis; nil: none are
+	directory *tenant.Directory
+	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
+}
+
+// newIdentities makes it, from whatever the file says that tells who calls.
+func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err error) {
+	i := &p.who
+	i.keys = tenant.NewKeys(nil)
+	if cfg := s.cfg.Identity; cfg.Stored {
+		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale}
+		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
+			return err
+		}
+		i.directory = i.stored.Directory()
+	} else {
+		i.directory = tenant.NewDirectory(nil)
+	}
+	i.set(s)
+	if s.cfg.Multi {
+		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored})
+		metrics.WatchIdentities(i.metric)
+	}
+	return nil
+}
+
+// set puts in force what the file says.
+func (i *identities) set(s *settings) {
+	of := s.tenants()
+	i.directory.Replace(of)
+	if i.stored != nil {
+		i.stored.SetPepper(s.pepper)
+	}
+	i.keys.Replace(s.keys, of, s.pepper)
+}
+
+// identifier says who calls; nil: nobody is asked.
+func (i *identities) identifier() gateway.Identifier {
+	if i.all == nil {
+		return nil
+	}
+	return i.all
+}
+
+// follow keeps what is known true to Redis until ctx ends.
+func (i *identities) follow(ctx context.Context) {
+	if i.stored != nil {
+		i.stored.Follow(ctx)
+	}
+}
+
+func (i *identities) metric() observe.Identities {
+	m := observe.Identities{Counts: map[observe.Identified]int64{}}
+	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
+		m.Counts[observe.Identified{Kind: k.String(), Result: r.String()}] = n
+	})
+	if i.stored != nil {
+		m.Entries, m.Stored = i.stored.Stats().Entries, true
+	}
+	return m
+}
+
+// tellTenancy logs who may call.
+func (p *process) tellTenancy(started *config.Config) {
+	if !started.Multi {
+		p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
+		return
+	}
+	keys := 0
+	for i := range started.Tenants {
+		keys += len(started.Tenants[i].Keys)
+	}
+	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys, "redis", started.Identity.Stored)
+}

@@ -1,0 +1,206 @@
+package redisstore_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// aTenant is one as an operator makes it.
+func aTenant(id, uid string) *tenant.Record {
+	grants, _ := tenant.ParseGrants([]string{"weather", "gen-*"})
+	return tenant.NewRecord(uid, tenant.Settings{
+		ID: id, Capabilities: grants, Name: "Acme & Co: {1}", Limits: tenant.Limits{Messages: 7, Bounds: tenant.Bounds{CallsPerSecond: 5}},
+	})
+}
+
+// aKey is one of a tenant.
+func aKey(of, uid string) *tenant.Key {
+	id, secret := tenant.NewCredential()
+	k := &tenant.Key{ID: id, Tenant: of, Name: "Ann's", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke | tenant.Admin, Asserts: tenant.User}
+	k.UID, k.By = uid, "operator"
+	return k
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTenants(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := open().Tenants(), open().Tenants()
+		if r, err := b.FindTenant(ctx, "acme"); r != nil || err != nil {
+			t.Fatalf("before: %v, %v", r, err)
+		}
+		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		if err := b.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrThere) {
+			t.Errorf("again: %v", err)
+		}
+		r, err := b.FindTenant(ctx, "acme")
+		must(t, err)
+		want := aTenant("acme", "u1")
+		want.Version, want.Created, want.Updated = 1, r.Created, r.Updated
+		if !reflect.DeepEqual(r, want) || time.Since(r.Created).Abs() > time.Hour || !r.Updated.Equal(r.Created) {
+			t.Errorf("got  %+v\nwant %+v", r, want)
+		}
+		r.Disabled, r.Name, r.Limits = true, "", tenant.Limits{}
+		must(t, a.UpdateTenant(ctx, r))
+		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrChanged) {
+			t.Errorf("of an old version: %v", err)
+		}
+		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 || got.UID != "u1" || got.Limits.Messages != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err := a.UpdateTenant(ctx, aTenant("globex", "u")); !errors.Is(err, tenant.ErrUnknown) {
+			t.Errorf("of nobody: %v", err)
+		}
+		if err := a.DeleteTenant(ctx, "acme", 1, false); !errors.Is(err, tenant.ErrChanged) {
+			t.Errorf("of an old version: %v", err)
+		}
+		must(t, a.DeleteTenant(ctx, "acme", 2, false))
+		if err := b.DeleteTenant(ctx, "acme", 0, true); !errors.Is(err, tenant.ErrUnknown) {
+			t.Errorf("again: %v", err)
+		}
+		if page, _, err := b.ListTenants(ctx, "", 10); len(page) != 0 || err != nil {
+			t.Errorf("after: %v, %v", page, err)
+		}
+	})
+}
+
+func TestTenantsArePaged(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		s := open().Tenants()
+		for i := range 7 {
+			must(t, s.CreateTenant(ctx, aTenant("t"+strconv.Itoa(i), "u")))
+		}
+		var ids []string
+		var pages int
+		for after := ""; pages == 0 || after != ""; pages++ {
+			page, next, err := s.ListTenants(ctx, after, 3)
+			must(t, err)
+			for _, r := range page {
+				ids = append(ids, r.ID)
+			}
+			after = next
+		}
+		if !slices.Equal(ids, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6"}) || pages != 3 {
+			t.Errorf("%v in %d pages", ids, pages)
+		}
+	})
+}
+
+func TestAPIKeys(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := open().Tenants(), open().Tenants()
+		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		for of, uid := range map[string]string{"acme": "u0", "globex": "u1"} {
+			k := aKey(of, uid)
+			if err := a.CreateKey(ctx, k); !errors.Is(err, tenant.ErrUnknown) {
+				t.Errorf("of %s, %s: %v", of, uid, err)
+			}
+			if got, err := b.FindKey(ctx, k.ID); got != nil || err != nil {
+				t.Errorf("of %s, %s: %v, %v", of, uid, got, err)
+			}
+		}
+		k, ofFile := aKey("acme", "u1"), aKey("filed", "")
+		k.Expires = time.UnixMilli(time.Now().Add(time.Hour).UnixMilli())
+		must(t, a.CreateKey(ctx, k))
+		must(t, a.CreateKey(ctx, ofFile))
+		if got, err := b.FindKey(ctx, k.ID); err != nil || !reflect.DeepEqual(got, k) || k.Created.IsZero() {
+			t.Errorf("got  %+v, %v\nwant %+v", got, err, k)
+		}
+		if got, _, err := b.ListKeys(ctx, "filed", "", "", 10); err != nil || len(got) != 1 || got[0].ID != ofFile.ID {
+			t.Errorf("%v, %v", got, err)
+		}
+		for _, step := range []struct {
+			of   string
+			want error
+		}{{"globex", tenant.ErrKeyUnknown}, {"acme", nil}, {"acme", nil}} {
+			if err := b.RevokeKey(ctx, step.of, k.ID); !errors.Is(err, step.want) {
+				t.Errorf("revoked by %s: %v", step.of, err)
+			}
+		}
+		if got, err := a.FindKey(ctx, k.ID); err != nil || got.Revoked.IsZero() {
+			t.Errorf("revoked: %+v, %v", got, err)
+		}
+		if err := a.DeleteTenant(ctx, "acme", 0, false); !errors.Is(err, tenant.ErrKeys) {
+			t.Errorf("with a key: %v", err)
+		}
+		must(t, a.DeleteTenant(ctx, "acme", 0, true))
+		if got, err := b.FindKey(ctx, k.ID); got != nil || err != nil {
+			t.Errorf("of nobody: %+v, %v", got, err)
+		}
+		if got, err := b.FindKey(ctx, ofFile.ID); got == nil || err != nil {
+			t.Errorf("of somebody else: %v", err)
+		}
+	})
+}
+
+// TestKeysOfAnEarlierTenant are not those of the next with its id.
+func TestKeysOfAnEarlierTenant(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		s := open().Tenants()
+		old := aKey("acme", "")
+		must(t, s.CreateKey(ctx, old)) // it was in the file then
+		must(t, s.CreateTenant(ctx, aTenant("acme", "u1")))
+		if got, _, err := s.ListKeys(ctx, "acme", "u1", "", 10); err != nil || len(got) != 0 {
+			t.Errorf("%v, %v", got, err)
+		}
+		if got, err := s.FindKey(ctx, old.ID); got != nil || err != nil {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+func TestRotation(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := open().Tenants(), open().Tenants()
+		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		old, next, third := aKey("acme", "u1"), aKey("acme", "u1"), aKey("acme", "u1")
+		must(t, a.CreateKey(ctx, old))
+		next.From = old.ID
+		must(t, a.RotateKey(ctx, old.ID, next, time.Hour))
+		got, err := b.FindKey(ctx, old.ID)
+		must(t, err)
+		if left := time.Until(got.Ends); got.To != next.ID || left < 30*time.Minute || left > 90*time.Minute {
+			t.Errorf("the old one: %+v", got)
+		}
+		if got, err = b.FindKey(ctx, next.ID); err != nil || got.From != old.ID || !got.Ends.IsZero() {
+			t.Errorf("the new one: %+v, %v", got, err)
+		}
+		revoked, expired := aKey("acme", "u1"), aKey("acme", "u1")
+		expired.Expires = time.Now().Add(-time.Hour)
+		must(t, a.CreateKey(ctx, revoked))
+		must(t, a.CreateKey(ctx, expired))
+		must(t, a.RevokeKey(ctx, "acme", revoked.ID))
+		others := aKey("filed", "")
+		must(t, a.CreateKey(ctx, others))
+		for id, want := range map[string]error{
+			old.ID: tenant.ErrKeyRotated, revoked.ID: tenant.ErrKeyOver, expired.ID: tenant.ErrKeyOver, "abcdefghijklmnop": tenant.ErrKeyUnknown, others.ID: tenant.ErrKeyUnknown,
+		} {
+			if err := b.RotateKey(ctx, id, third, 0); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", id, err, want)
+			}
+			if got, err := a.FindKey(ctx, third.ID); got != nil || err != nil {
+				t.Errorf("%s: the new one stays: %v, %v", id, got, err)
+			}
+		}
+		if page, _, err := a.ListKeys(ctx, "acme", "u1", "", 100); err != nil || len(page) != 4 {
+			t.Errorf("%v, %v", page, err)
+		}
+	})
+}

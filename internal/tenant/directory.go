@@ -1,0 +1,69 @@
+package tenant
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Directory knows the settings of all tenants: those of the configuration, which go first, and
+// those of the store, if there is one.
+type Directory struct {
+	file   atomic.Pointer[map[string]*Settings]
+	stored *lookup[Record] // nil: there is no store
+}
+
+// NewDirectory makes one without tenants. stored has further ones; nil: nobody has.
+func NewDirectory(stored *Stored) *Directory {
+	d := &Directory{}
+	d.Replace(nil)
+	if stored != nil {
+		d.stored = &stored.tenants
+	}
+	return d
+}
+
+// Replace puts other tenants of the configuration in force.
+func (d *Directory) Replace(all map[string]*Settings) { d.file.Store(&all) }
+
+// File are the tenants of the configuration, by id.
+func (d *Directory) File() []*Settings {
+	return slices.SortedFunc(maps.Values(*d.file.Load()), func(a, b *Settings) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+}
+
+// InFile are the settings of a tenant of the configuration; nil: it is not there.
+func (d *Directory) InFile(id string) *Settings { return (*d.file.Load())[id] }
+
+// Known answers from memory, and does not block; nil is that there is no such tenant. Where it is not
+// known, Settings has to be asked.
+func (d *Directory) Known(id string) (s *Settings, known bool) {
+	if s := d.InFile(id); s != nil || d.stored == nil {
+		return s, true
+	}
+	r, known := d.stored.get(id)
+	if r == nil {
+		return nil, known
+	}
+	return &r.Settings, true
+}
+
+// Settings may wait, until ctx ends. It answers nil where there is no such tenant, and with a
+// refusal where that cannot be found out.
+func (d *Directory) Settings(ctx context.Context, id string) (*Settings, *call.Refusal) {
+	if s, known := d.Known(id); known {
+		return s, nil
+	}
+	r, refusal := d.stored.ask(ctx, id)
+	if r == nil {
+		return nil, refusal
+	}
+	return &r.Settings, nil
+}

@@ -1,0 +1,155 @@
+package tenant_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// store is a tenant.Store in memory, which counts what it is asked and can be away.
+type store struct {
+	mu        sync.Mutex
+	keys      map[string]tenant.Key
+	tenants   map[string]*tenant.Record
+	version   uint64
+	away      bool
+	asked     int
+	told      func(uint64, tenant.Change)
+	connected func()
+	hold      chan struct{} // nil: answers come at once
+}
+
+var errAway = errors.New("away")
+
+func newStore(keys ...tenant.Key) *store {
+	s := &store{keys: map[string]tenant.Key{}, tenants: map[string]*tenant.Record{}, version: 1}
+	for _, k := range keys {
+		s.keys[k.ID] = k
+		s.tenants[k.Tenant] = tenant.NewRecord(k.UID, tenant.Settings{ID: k.Tenant, Name: "first"})
+	}
+	return s
+}
+
+func (s *store) ask() error {
+	s.mu.Lock()
+	hold := s.hold
+	s.asked++
+	away := s.away
+	s.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	if away {
+		return errAway
+	}
+	return nil
+}
+
+func (s *store) FindKey(_ context.Context, id string) (*tenant.Key, error) {
+	s.mu.Lock()
+	k, ok := s.keys[id]
+	s.mu.Unlock()
+	if err := s.ask(); err != nil || !ok {
+		return nil, err
+	}
+	return &k, nil
+}
+
+func (s *store) FindTenant(_ context.Context, id string) (*tenant.Record, error) {
+	s.mu.Lock()
+	r := s.tenants[id]
+	s.mu.Unlock()
+	if err := s.ask(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s *store) Follow(ctx context.Context, told func(uint64, tenant.Change), connected func()) {
+	s.mu.Lock()
+	s.told, s.connected = told, connected
+	s.mu.Unlock()
+	<-ctx.Done()
+}
+
+func (s *store) Version(context.Context) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return 0, errAway
+	}
+	return s.version, nil
+}
+
+// change changes something, and tells of it unless that gets lost.
+func (s *store) change(tell bool, c tenant.Change, how func()) {
+	s.mu.Lock()
+	how()
+	s.version++
+	version, told := s.version, s.told
+	s.mu.Unlock()
+	if tell {
+		told(version, c)
+	}
+}
+
+func (s *store) questions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+func (s *store) set(how func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how()
+}
+
+// storedKey makes a key of a tenant of the store.
+func storedKey(of string, change func(*tenant.Key)) (tenant.Key, string) {
+	return issue(of, nil, func(k *tenant.Key) {
+		k.UID, k.Created = "uid of "+of, time.Unix(1, 0)
+		if change != nil {
+			change(k)
+		}
+	})
+}
+
+// following runs a test, in a bubble, with who follows a store.
+func following(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { stored.Follow(ctx) })
+		synctest.Wait()
+		test(t, stored)
+		cancel()
+		running.Wait()
+	})
+}
+
+// elapse lets time go by in a bubble.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// show shows a credential as a call does. at is whether memory knew.
+func show(t *testing.T, s tenant.Source, credential string) (who tenant.Identity, atOnce bool, reason string) {
+	t.Helper()
+	who, known, refusal := s.Identify(tenant.Claim{Credential: credential, User: "ann"})
+	if !known {
+		who, refusal = s.Ask(t.Context(), tenant.Claim{Credential: credential, User: "ann"})
+	}
+	return who, known, reasonOf(refusal)
+}

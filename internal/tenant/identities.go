@@ -1,0 +1,69 @@
+package tenant
+
+import (
+	"context"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Source knows who shows one kind of credential.
+type Source interface {
+	// Identify answers from memory, and must not block: it runs on a connection's reader. The
+	// claim's strings are parts of the call's headers; User and Agent of the answer may be
+	// parts of them, Tenant and Key may not. Where it does not know, Ask does.
+	Identify(Claim) (who Identity, known bool, refusal *call.Refusal)
+	// Ask may wait, until ctx ends. The claim's strings are its own.
+	Ask(context.Context, Claim) (Identity, *call.Refusal)
+}
+
+// Sources are what is asked about each kind of credential; nil: that kind is not taken.
+type Sources struct {
+	File   *Keys   // API keys of the configuration; required
+	Stored *Stored // and those of the store, where the configuration has not one of the same id
+	Tokens Source  // whatever is not an API key
+}
+
+// Identities finds out who calls, by whichever credential is shown.
+type Identities struct {
+	Sources
+	counts counts
+}
+
+// NewIdentities asks some sources.
+func NewIdentities(s Sources) *Identities { return &Identities{Sources: s} }
+
+// Identify implements Source.
+func (i *Identities) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+	kind, source := i.source(c.Credential)
+	if source == nil {
+		i.counts.add(kind, Memory, refusedCredential)
+		return Identity{}, true, refusedCredential
+	}
+	if who, known, refusal = source.Identify(c); known {
+		i.counts.add(kind, Memory, refusal)
+	}
+	return who, known, refusal
+}
+
+// Ask implements Source.
+func (i *Identities) Ask(ctx context.Context, c Claim) (who Identity, refusal *call.Refusal) {
+	kind, source := i.source(c.Credential)
+	if source == nil {
+		return Identity{}, refusedCredential
+	}
+	who, refusal = source.Ask(ctx, c)
+	i.counts.add(kind, Asked, refusal)
+	return who, refusal
+}
+
+// source is what knows a credential of this form.
+func (i *Identities) source(credential string) (Kind, Source) {
+	switch id, _, ok := ParseCredential(credential); {
+	case ok && i.Stored != nil && !i.File.has(id):
+		return AKey, i.Stored
+	case ok || i.Tokens == nil || strings.HasPrefix(credential, Prefix):
+		return AKey, i.File
+	}
+	return AToken, i.Tokens
+}

@@ -1,0 +1,203 @@
+package tenant
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/follow"
+)
+
+// Store has tenants and API keys that all replicas share. What cannot be understood is not
+// there. Each must end with ctx.
+type Store interface {
+	follow.Feed[Change]
+	// FindKey and FindTenant answer with nil where there is none.
+	FindKey(ctx context.Context, id string) (*Key, error)
+	FindTenant(ctx context.Context, id string) (*Record, error)
+}
+
+// Change is of a tenant or of a key.
+type Change struct{ Tenant, Key string }
+
+// Options of a Stored. The zero value is usable.
+type Options struct {
+	Entries  int           // keys kept in memory, and as many tenants, default 100,000; a tenth of that of ids that there are not
+	TTL      time.Duration // what is known is asked for again after it, give or take a fifth; default 1 min
+	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
+	Unknown  int           // questions a second about ids of which nothing is known; default 5,000
+}
+
+func (o *Options) setDefaults() {
+	for n, standard := range map[*int]int{&o.Entries: 100_000, &o.Unknown: 5000} {
+		if *n == 0 {
+			*n = standard
+		}
+	}
+	for d, standard := range map[*time.Duration]time.Duration{&o.TTL: time.Minute, &o.MaxStale: 10 * time.Minute} {
+		if *d == 0 {
+			*d = standard
+		}
+	}
+}
+
+// patience is how long one question to the store may take.
+const patience = time.Second
+
+// Stored are the tenants and API keys of a store, as one replica knows them.
+type Stored struct {
+	store     Store
+	fresh     fresh
+	keys      lookup[known]
+	tenants   lookup[Record]
+	directory *Directory
+	pepper    atomic.Pointer[[]byte]
+}
+
+// NewStored makes one. It has to follow its store.
+func NewStored(store Store, o Options) (*Stored, error) {
+	o.setDefaults()
+	s := &Stored{store: store, fresh: fresh{ttl: o.TTL, maxStale: o.MaxStale, began: time.Now()}}
+	s.pepper.Store(new([]byte))
+	s.directory = NewDirectory(s)
+	strangers := newRate(o.Unknown, s.fresh.now)
+	err := prepare(&s.keys, &s.fresh, strangers, o.Entries)
+	if err == nil {
+		err = prepare(&s.tenants, &s.fresh, strangers, o.Entries)
+	}
+	s.keys.find, s.tenants.find = s.findKey, store.FindTenant
+	return s, err
+}
+
+func prepare[V any](l *lookup[V], f *fresh, strangers *rate, entries int) (err error) {
+	l.fresh, l.rate = f, strangers
+	if l.there, err = newMemory[*V](entries); err == nil {
+		l.absent, err = newMemory[*V](max(entries/10, 1000))
+	}
+	if err != nil {
+		return fmt.Errorf("memory of identities: %w", err)
+	}
+	return nil
+}
+
+func (s *Stored) findKey(ctx context.Context, id string) (*known, error) {
+	k, err := s.store.FindKey(ctx, id)
+	if k == nil {
+		return nil, err
+	}
+	return &known{Key: *k, stored: true}, nil
+}
+
+// Directory has the tenants of the store, and is to be told those of the configuration.
+func (s *Stored) Directory() *Directory { return s.directory }
+
+// SetPepper says what the secrets of keys are hashed under; empty: nothing.
+func (s *Stored) SetPepper(pepper []byte) {
+	if bytes.Equal(pepper, *s.pepper.Load()) {
+		return
+	}
+	s.pepper.Store(&pepper)
+	s.keys.there.clear() // and with it what was shown under the one before
+}
+
+// Identify implements Source.
+func (s *Stored) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+	id, secret, ok := ParseCredential(c.Credential)
+	if !ok {
+		return Identity{}, true, refusedCredential
+	}
+	k, known := s.keys.get(id)
+	switch {
+	case k == nil && !known && IsKeyID(id):
+		return Identity{}, false, nil
+	case k == nil:
+		return Identity{}, true, refusedCredential
+	}
+	if !k.matches(c.Credential, secret, *s.pepper.Load()) {
+		return Identity{}, true, refusedCredential
+	}
+	of, known := s.directory.Known(k.Tenant)
+	if !known {
+		return Identity{}, false, nil
+	}
+	who, refusal = k.admit(c, of, time.Now)
+	return who, true, refusal
+}
+
+// Ask implements Source.
+func (s *Stored) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal) {
+	id, secret, ok := ParseCredential(c.Credential)
+	if !ok {
+		return Identity{}, refusedCredential
+	}
+	k, refusal := s.keys.ask(ctx, id)
+	switch {
+	case refusal != nil:
+		return Identity{}, refusal
+	case k == nil || !k.matches(c.Credential, secret, *s.pepper.Load()):
+		return Identity{}, refusedCredential
+	}
+	of, refusal := s.directory.Settings(ctx, k.Tenant)
+	if refusal != nil {
+		return Identity{}, refusal
+	}
+	return k.admit(c, of, time.Now)
+}
+
+// Follow keeps what is known true to the store until ctx ends.
+func (s *Stored) Follow(ctx context.Context) {
+	follow.Run(ctx, s.store, copied{s}, follow.Options{Patience: patience, MaxStale: s.fresh.maxStale})
+}
+
+// Changed is told of a change before the store's feed tells it.
+func (s *Stored) Changed(c Change) {
+	if c.Key != "" {
+		s.keys.forget(c.Key)
+	}
+	if c.Tenant != "" {
+		s.tenants.forget(c.Tenant)
+	}
+}
+
+// StoredStats is what is known. The counters only grow.
+type StoredStats struct {
+	Entries   int           // keys, tenants and ids that there are not, in memory
+	Questions int64         // to the store
+	Age       time.Duration // since the store last confirmed that nothing is missing
+	Lost      bool          // the store has less than it had; see follow.Copy
+}
+
+// Stats may be asked at any time.
+func (s *Stored) Stats() StoredStats {
+	entries := s.keys.there.len() + s.keys.absent.len() + s.tenants.there.len() + s.tenants.absent.len()
+	return StoredStats{
+		entries, s.keys.asked.Load() + s.tenants.asked.Load(),
+		time.Duration(s.fresh.now() - s.fresh.heard.Load()), s.fresh.lost.Load(),
+	}
+}
+
+// copied is a Stored as package follow sees it.
+type copied struct{ *Stored }
+
+// Now implements follow.Copy, as the others do.
+func (c copied) Now() int64 { return c.fresh.now() }
+
+func (c copied) AllChanged() {
+	c.keys.doubt()
+	c.tenants.doubt()
+}
+
+func (c copied) Heard(at int64) { c.fresh.heard.Store(at) }
+
+func (c copied) Lost(lost bool) { c.fresh.lost.Store(lost) }
+
+// The refusals of who cannot be told from others now.
+var (
+	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "who calls cannot be found out at the moment"}
+	refusedTooMany = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED", RetryAfter: time.Second,
+		Message: "too many credentials are shown that are not known yet; try again later"}
+)
