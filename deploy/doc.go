@@ -7,6 +7,7 @@
 //	prometheus_test.go  a real Prometheus that scrapes them, with the rules of prometheus/
 //	queries_test.go     every query of every panel, rule and alert
 //	rules_test.go       promtool: alerts fire, and end
+//	kubernetes_test.go  the chart and the Kustomize base, rendered and checked against schemas
 //
 // The tests need what tools/setup installs; none is skipped.
 package deploy

@@ -19,6 +19,9 @@ func gateway() dashboard {
 				chart("Connections to backends", "short", "", gauge("instance", "capgate_upstream_connections"+ofReplica)),
 				chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.", per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
 			}},
+			{"Who calls", []panel{
+				chart("PROXY protocol refused", "cps", "Connections whose header says something else than who calls.", per("instance", "capgate_proxy_protocol_refused_total"+ofReplica)),
+			}},
 			{"Redis", []panel{
 				chart("Redis answers", "short", "0: it is away.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
 				stacks("Commands", "cps", "By what they are for.", per("for", "capgate_redis_commands_total"+ofReplica)),

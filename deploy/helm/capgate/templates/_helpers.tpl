@@ -1,0 +1,27 @@
+{{- define "capgate.name" -}}
+{{- if contains "capgate" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-capgate" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "capgate.selector" -}}
+app.kubernetes.io/name: capgate
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "capgate.meta" -}}
+namespace: {{ .Release.Namespace }}
+labels:
+  {{- include "capgate.selector" . | nindent 2 }}
+{{- end }}
+
+{{- /* The file: what the values say of it goes over config. */}}
+{{- define "capgate.config" -}}
+{{- $config := deepCopy .Values.config }}
+{{- $_ := set $config "drain" (dict "delay" (printf "%ds" (int .Values.drain.delaySeconds)) "timeout" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
+{{- with .Values.tls.secret }}
+{{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
+{{- end }}
+{{- if .Values.manifests }}
+{{- $_ := set $config "manifests" (list "/etc/capgate/manifests") }}
+{{- end }}
+{{- toYaml $config }}
+{{- end }}

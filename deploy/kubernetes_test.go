@@ -1,0 +1,223 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+// tool runs a program of a module in tools/ to its end, in that module's directory.
+func tool(t *testing.T, name string, args ...string) (stdout string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"-C", "../tools/" + name, "tool", name}, args...)...)
+	home := t.TempDir()
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %v: %w\n%s%s", name, args, err, out.String(), errs.String())
+	}
+	return out.String(), nil
+}
+
+// absolute is a path for a program that runs elsewhere.
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	must(t, err)
+	return path
+}
+
+// objects are what is rendered, by kind and name.
+type objects map[string]map[string]any
+
+func parseObjects(t *testing.T, text string) objects {
+	t.Helper()
+	all := objects{}
+	for dec := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var o map[string]any
+		err := dec.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		must(t, err)
+		if o != nil {
+			all[fmt.Sprint(o["kind"], " ", field(o, "metadata", "name"))] = o
+		}
+	}
+}
+
+// field is a value deep in an object; a number is the index in a list.
+func field(o any, path ...any) any {
+	for _, at := range path {
+		switch at := at.(type) {
+		case string:
+			m, _ := o.(map[string]any)
+			o = m[at]
+		case int:
+			o = o.([]any)[at]
+		}
+	}
+	return o
+}
+
+// schemas are those in schemas/kubernetes.json.
+func schemas(t *testing.T) func(o map[string]any) error {
+	t.Helper()
+	text, err := os.ReadFile("schemas/kubernetes.json")
+	must(t, err)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	must(t, err)
+	compiler := jsonschema.NewCompiler()
+	must(t, compiler.AddResource("kubernetes.json", doc))
+	return func(o map[string]any) error {
+		kind := fmt.Sprint(o["apiVersion"], " ", o["kind"])
+		name, ok := field(doc, "kinds", kind).(string)
+		if !ok {
+			return fmt.Errorf("there is no schema of %s", kind)
+		}
+		schema, err := compiler.Compile("kubernetes.json#/definitions/" + name)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(o) // in the types that a schema is about
+		if err != nil {
+			return err
+		}
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		return schema.Validate(instance)
+	}
+}
+
+// The chart is what helm takes, for several values; what it renders is what Kubernetes
+// takes, and its configuration what the gateway does.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	chart := absolute(t, "helm/capgate")
+	examples, err := filepath.Glob("helm/examples/*.yaml")
+	must(t, err)
+	validate := schemas(t)
+	if err := validate(map[string]any{"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"port": 80}}); err == nil {
+		t.Error("a field that does not exist is taken")
+	}
+	for _, values := range append(examples, "") {
+		args := []string{}
+		if values != "" {
+			args = []string{"--values", absolute(t, values)}
+		}
+		if _, err := tool(t, "helm", append([]string{"lint", "--strict", chart}, args...)...); err != nil {
+			t.Error(err)
+		}
+		all := renderChart(t, args...)
+		for name, o := range all {
+			if err := validate(o); err != nil {
+				t.Errorf("%s: %s: %v", values, name, err)
+			}
+		}
+		checkPods(t, all)
+		t.Logf("%q: %d objects", values, len(all))
+	}
+}
+
+func renderChart(t *testing.T, args ...string) objects {
+	t.Helper()
+	out, err := tool(t, "helm", append([]string{"template", "capgate", absolute(t, "helm/capgate"), "--kube-version", "1.34.0", "--namespace", "tools"}, args...)...)
+	must(t, err)
+	return parseObjects(t, out)
+}
+
+// checkPods: the configuration is good, and pods have time to drain as it says.
+func checkPods(t *testing.T, all objects) {
+	t.Helper()
+	text, _ := field(all["ConfigMap capgate"], "data", "capgate.yaml").(string)
+	var config struct {
+		Drain struct{ Delay, Timeout string }
+	}
+	must(t, yaml.Unmarshal([]byte(text), &config))
+	delay, err := time.ParseDuration(config.Drain.Delay)
+	must(t, err)
+	timeout, err := time.ParseDuration(config.Drain.Timeout)
+	must(t, err)
+	pod := field(all["Deployment capgate"], "spec", "template", "spec")
+	hook, _ := field(pod, "containers", 0, "lifecycle", "preStop", "sleep", "seconds").(int)
+	if grace := field(pod, "terminationGracePeriodSeconds"); grace != int((delay+timeout)/time.Second)+hook+5 {
+		t.Errorf("a grace period of %v for drain: %+v", grace, config.Drain)
+	}
+
+	dir := t.TempDir()
+	for id, manifest := range asMap(field(all["ConfigMap capgate-manifests"], "data")) {
+		must(t, os.MkdirAll(filepath.Join(dir, "manifests"), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, "manifests", id), []byte(manifest.(string)), 0o600))
+	}
+	file := filepath.Join(dir, "capgate.yaml")
+	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")), 0o600))
+	out, _ := exec.CommandContext(t.Context(), capgate, "check", "--config", file).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if !strings.Contains(line, "/etc/capgate/") && !strings.Contains(line, "ok") { // secrets, which are not here
+			t.Errorf("%s\n%s", line, text)
+		}
+	}
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// Values that make no sense are refused by the chart's schema.
+func TestChartRefuses(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{
+		"replica=3", "replicas=three", "drain.delaySeconds=5s", "config.listen=:80", "config.drain.delay=5s", "config.fleets=null",
+		"env.CAPGATE_REDIS=redis://h", "service.type=Cluster", "image.repository=", "secrets[0]=not_a_name",
+	} {
+		if _, err := tool(t, "helm", "template", "capgate", absolute(t, "helm/capgate"), "--kube-version", "1.34.0", "--set", set); err == nil ||
+			!strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
+// The base is what the chart makes of its default values, and the overlay what Kubernetes takes.
+func TestKustomize(t *testing.T) {
+	t.Parallel()
+	build := func(dir string) objects {
+		out, err := tool(t, "kustomize", "build", absolute(t, dir))
+		must(t, err)
+		return parseObjects(t, out)
+	}
+	base, chart := build("kustomize/base"), renderChart(t)
+	for name, want := range chart {
+		delete(asMap(want["metadata"]), "namespace")
+		if !reflect.DeepEqual(base[name], want) {
+			t.Errorf("%s: the base has\n%v\nand the chart\n%v", name, base[name], want)
+		}
+	}
+	if len(base) != len(chart) {
+		t.Errorf("the base has %d objects, and the chart %d", len(base), len(chart))
+	}
+	validate := schemas(t)
+	overlay := build("kustomize/overlays/example")
+	for name, o := range overlay {
+		if err := validate(o); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	checkPods(t, overlay)
+	t.Logf("%d and %d objects", len(base), len(overlay))
+}
