@@ -8,6 +8,7 @@
 //	queries_test.go     every query of every panel, rule and alert
 //	rules_test.go       promtool: alerts fire, and end
 //	kubernetes_test.go  the chart and the Kustomize base, rendered and checked against schemas
+//	compose_test.go     the compose file, and haproxy before three gateways, one of which is replaced
 //
 // The tests need what tools/setup installs; none is skipped.
 package deploy

@@ -46,6 +46,7 @@ policies: {shadow: true, ttl: 1s}
 approvals: {webhook: {url: '%[4]s', secret_file: '%[3]s/secret'}}
 shields: [{name: main, address: '%[5]s', timeout: 5s, cache: 0}]
 registration: {capabilities: ["gen-*"], policy: allow}
+identity: {store: redis}
 tenants:
 %[2]s
 fleets:

@@ -140,7 +140,7 @@ func must(t *testing.T, err error) {
 
 // eventually asks again and again until the answer is good; the last reason why not is
 // what the test fails with.
-func eventually(t *testing.T, what string, try func() error) {
+func eventually(t *testing.T, what string, try func() error) (good bool) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
@@ -148,13 +148,13 @@ func eventually(t *testing.T, what string, try func() error) {
 	for {
 		err := try()
 		if err == nil {
-			return
+			return true
 		}
 		select {
 		case <-again.C:
 		case <-timeout:
 			t.Errorf("%s: %v", what, err)
-			return
+			return false
 		}
 	}
 }

@@ -20,6 +20,9 @@ func gateway() dashboard {
 				chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.", per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
 			}},
 			{"Who calls", []panel{
+				stacks("Found out", "reqps", "From memory, or asked of Redis or an issuer; refused: the credential is no good; away: who would know did not answer.",
+					per("kind, result", "capgate_identifications_total"+ofReplica)),
+				chart("Keys in memory", "short", "Keys and tenants of Redis, and ids that are not there.", gauge("instance", "capgate_identity_cache_entries"+ofReplica)),
 				chart("PROXY protocol refused", "cps", "Connections whose header says something else than who calls.", per("instance", "capgate_proxy_protocol_refused_total"+ofReplica)),
 			}},
 			{"Redis", []panel{

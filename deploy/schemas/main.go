@@ -1,14 +1,13 @@
-// Command schemas writes kubernetes.json beside it: the schemas that the tests check
-// rendered Kubernetes objects against, cut out of
+// Command schemas writes the schemas that the tests check deployments against, beside it:
 //
-//	k8s.io/kubernetes                                 api/openapi-spec/swagger.json
-//	github.com/prometheus-operator/prometheus-operator  the definition of ServiceMonitor
+//	kubernetes.json  of Kubernetes objects: k8s.io/kubernetes' api/openapi-spec/swagger.json, and
+//	                 ServiceMonitor of github.com/prometheus-operator/prometheus-operator. A field
+//	                 that no schema names is wrong
+//	compose.json     of compose files: the schema in github.com/compose-spec/compose-go
 //
-// which it gets as Go modules:
+// It gets them as Go modules; only what is needed is kept, without descriptions:
 //
 //	go run ./deploy/schemas
-//
-// Descriptions are left out, and a field that no schema names is wrong.
 package main
 
 import (
@@ -28,6 +27,7 @@ import (
 const (
 	kubernetes = "k8s.io/kubernetes@v1.34.1"
 	operator   = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+	compose    = "github.com/compose-spec/compose-go/v2@v2.16.2"
 )
 
 // kinds are those that are deployed, by the names that definitions have.
@@ -45,26 +45,39 @@ var kinds = map[string]string{
 type object = map[string]any
 
 func main() {
-	if err := write(); err != nil {
-		fmt.Fprintf(os.Stderr, "schemas: %v\n", err)
-		os.Exit(1)
+	for file, make := range map[string]func() ([]byte, error){"kubernetes.json": ofKubernetes, "compose.json": ofCompose} {
+		data, err := make()
+		if err == nil {
+			err = os.WriteFile(filepath.Join("deploy/schemas", file), data, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "schemas: %s: %v\n", file, err)
+			os.Exit(1)
+		}
 	}
 }
 
-func write() error {
+func ofCompose() ([]byte, error) {
+	var schema object
+	if err := read(compose, "schema/compose-spec.json", &schema); err != nil {
+		return nil, err
+	}
+	walk(schema, bare)
+	schema["$comment"] = compose
+	data, err := json.Marshal(schema)
+	return append(data, '\n'), err
+}
+
+func ofKubernetes() ([]byte, error) {
 	all, err := definitions()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kept := object{}
 	for _, name := range kinds {
 		keep(all, name, kept)
 	}
-	data, err := encode(kept)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile("deploy/schemas/kubernetes.json", data, 0o644)
+	return encode(kept)
 }
 
 // definitions are all that there are.
@@ -112,40 +125,45 @@ func read(module, file string, into any) error {
 	return yaml.Unmarshal(text, into)
 }
 
-// keep copies a definition, and those that it refers to.
+// keep adds a definition, and those that it refers to.
 func keep(all object, name string, kept object) {
 	if kept[name] != nil {
 		return
 	}
-	kept[name] = true // on the way
-	kept[name] = strict(all[name], func(ref string) { keep(all, strings.TrimPrefix(ref, "#/definitions/"), kept) })
+	kept[name] = all[name]
+	walk(all[name], func(schema object) {
+		bare(schema)
+		if _, fields := schema["properties"].(object); fields && schema["additionalProperties"] == nil {
+			schema["additionalProperties"] = false
+		}
+		if ref, ok := schema["$ref"].(string); ok {
+			keep(all, strings.TrimPrefix(ref, "#/definitions/"), kept)
+		}
+	})
 }
 
-// strict is a schema without what only people read, that allows no field it does not name.
-func strict(schema any, refers func(string)) any {
+// bare takes away what only people read, or only Kubernetes. A field may have such a name,
+// too: its schema is an object.
+func bare(schema object) {
+	maps.DeleteFunc(schema, func(key string, value any) bool {
+		_, deeper := value.(object)
+		return !deeper && (key == "description" || key == "format" || strings.HasPrefix(key, "x-kubernetes"))
+	})
+}
+
+// walk shows a schema, and all inside it.
+func walk(schema any, show func(object)) {
 	switch s := schema.(type) {
 	case object:
-		out := object{}
-		for key, value := range s {
-			// A field may have such a name, too: its schema is an object.
-			if _, deeper := value.(object); !deeper && (key == "description" || key == "format" || strings.HasPrefix(key, "x-kubernetes")) {
-				continue
-			}
-			if ref, ok := value.(string); ok && key == "$ref" {
-				refers(ref)
-			}
-			out[key] = strict(value, refers)
+		show(s)
+		for _, inside := range s {
+			walk(inside, show)
 		}
-		if _, fields := s["properties"].(object); fields && s["additionalProperties"] == nil {
-			out["additionalProperties"] = false
-		}
-		return out
 	case []any:
-		for i := range s {
-			s[i] = strict(s[i], refers)
+		for _, inside := range s {
+			walk(inside, show)
 		}
 	}
-	return schema
 }
 
 // encode writes one definition a line.

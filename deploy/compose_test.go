@@ -1,0 +1,218 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/dnstest"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// The compose file is what the compose specification describes, what it names is there,
+// and gateways have time to drain.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("compose/compose.yaml")
+	must(t, err)
+	var file any
+	must(t, yaml.Unmarshal(text, &file))
+	asJSON, err := json.Marshal(file)
+	must(t, err)
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	must(t, err)
+	schema, err := jsonschema.NewCompiler().Compile("schemas/compose.json")
+	must(t, err)
+	if err := schema.Validate(instance); err != nil {
+		t.Error(err)
+	}
+	volumes := asMap(field(file, "volumes"))
+	services := asMap(field(file, "services"))
+	for name, service := range services {
+		for _, mount := range list(field(service, "volumes")) {
+			from, _, _ := strings.Cut(mount, ":")
+			if _, named := volumes[from]; named {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("compose", from)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, other := range list(field(service, "depends_on")) {
+			if services[other] == nil {
+				t.Errorf("%s depends on %s, which there is not", name, other)
+			}
+		}
+		if docker, ok := field(service, "build", "dockerfile").(string); ok {
+			if _, err := os.Stat(filepath.Join("..", docker)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if grace := field(services["gateway"], "stop_grace_period"); grace != "30s" { // the defaults of drain: 5s and 20s
+		t.Errorf("stop_grace_period: %v", grace)
+	}
+	command(t, capgate, "check", "--config", "compose/config/capgate.yaml")
+	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
+}
+
+func list(v any) (all []string) {
+	values, _ := v.([]any)
+	for _, value := range values {
+		all = append(all, fmt.Sprint(value))
+	}
+	return all
+}
+
+// replace puts something else in, which must be there.
+func replace(t *testing.T, text string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("there is no %q", pairs[i])
+		}
+		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
+	}
+	return text
+}
+
+// fleet is three gateways behind haproxy, as compose runs them.
+type fleet struct {
+	host     func(n int) string // addresses that nobody else has
+	file     string             // configuration of the gateways
+	gateways []*process
+	failed   atomic.Int64
+}
+
+// A real haproxy with the configuration that is deployed finds three real gateways,
+// spreads calls over them, tells them who calls, and loses no call when one is replaced.
+func TestHaproxy(t *testing.T) {
+	t.Parallel()
+	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
+	f := &fleet{host: func(n int) string { return fmt.Sprint(network, n) }}
+	f.startGateways(t)
+	f.startHaproxy(t)
+	client := f.dial(t)
+	if !eventually(t, "a call", func() error { return invoke(t.Context(), client) }) {
+		return
+	}
+	f.load(t, client)
+	f.served(t)
+
+	resp, err := http.Post("http://"+f.host(9)+":8080/v1/capabilities/weather/invoke", "application/json", strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
+	must(t, err)
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `{"a":1}`) {
+		t.Errorf("JSON by HTTP/1.1: %s %s %v", resp.Status, body, err)
+	}
+
+	must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-f.gateways[0].exited:
+	case <-time.After(2 * patience):
+		t.Fatal("a gateway does not end")
+	}
+	f.gateways[0] = f.startGateway(t, 0)
+	f.served(t)
+	if n := f.failed.Load(); n > 0 {
+		t.Errorf("%d calls failed", n)
+	}
+	for _, g := range f.gateways {
+		g.wait(t, `"client":"`+f.host(77)+`"`)
+	}
+}
+
+func (f *fleet) startGateways(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile("compose/config/capgate.yaml")
+	must(t, err)
+	backend := gatewaytest.NewCapability("weather").Serve(t, call.Doc).Addr
+	config := replace(t, string(text), "redis://redis:6379", redistest.Start(t).URL(), "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
+	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
+	must(t, os.WriteFile(f.file, []byte(config), 0o600))
+	for i := range 3 {
+		f.gateways = append(f.gateways, f.startGateway(t, i))
+	}
+}
+
+func (f *fleet) startGateway(t *testing.T, i int) *process {
+	t.Helper()
+	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+":8080", "--admin", f.host(i+1)+":8081")
+	p.wait(t, `"msg":"serving"`)
+	return p
+}
+
+func (f *fleet) startHaproxy(t *testing.T) {
+	t.Helper()
+	dns := dnstest.Start(t)
+	dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
+	text, err := os.ReadFile("compose/haproxy.cfg")
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080", "bind "+f.host(9)+":8080")), 0o600))
+	start(t, "haproxy", "-db", "-f", file)
+}
+
+// dial is a client with an address of its own.
+func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+f.host(9)+":8080", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.host(77))}}
+			return d.DialContext(ctx, "tcp", addr)
+		}))
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return docpb.NewCapabilityClient(conn)
+}
+
+func invoke(ctx context.Context, client docpb.CapabilityClient) error {
+	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	return err
+}
+
+// load calls until the test ends.
+func (f *fleet) load(t *testing.T, client docpb.CapabilityClient) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	for range 4 {
+		running.Go(func() {
+			for pace := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-pace.C {
+				if err := invoke(ctx, client); err != nil && ctx.Err() == nil && f.failed.Add(1) == 1 {
+					t.Logf("the first call that failed: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// served waits until every gateway has had a call.
+func (f *fleet) served(t *testing.T) {
+	t.Helper()
+	for _, g := range f.gateways {
+		g.wait(t, `"msg":"call"`)
+	}
+}
