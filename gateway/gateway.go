@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -44,6 +45,7 @@ type Config struct {
 	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
+	Overload   *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
 	Shield     Shield               // judges calls, besides Decider; nil: none does
 	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
@@ -106,6 +108,7 @@ func New(cfg Config) (*Gateway, error) {
 		crossings:     newCrossings(),
 		affinity:      cfg.Affinity,
 		log:           cfg.Log,
+		shedding:      shedding{by: cfg.Overload},
 	}
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
@@ -141,6 +144,9 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 // SetTLS changes what the public port shows and asks, from the next handshake on. It is
 // only for a Gateway that was made with Config.Relay.TLS.
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
+
+// Turn returns when bytes of a client that came now would be dealt with.
+func (g *Gateway) Turn() { g.relay.Turn() }
 
 // SetDrain changes how the Gateway will stop.
 func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }

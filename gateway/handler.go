@@ -40,6 +40,7 @@ type handler struct {
 	crossings     *crossings
 	affinity      *affinity.Keeper
 	transits      transitPool
+	shedding      shedding
 }
 
 // Headers begins a call. The way goes on in identified, at once for a caller who is known.
@@ -54,6 +55,9 @@ func (h *handler) Headers(s *relay.Stream) {
 func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	if refusal == nil && s.Contradicts(capabilityHeader) {
 		refusal = refusedTwoKeys
+	}
+	if refusal == nil {
+		refusal = h.shedding.admit(s, t)
 	}
 	if refusal != nil {
 		h.refuse(s, t, refusal)
@@ -291,6 +295,9 @@ func (h *handler) refuse(s *relay.Stream, t *transit, refusal *call.Refusal) {
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := transitOf(s)
 	t.waiter.Leave()
+	if t.share != nil {
+		t.share.Done()
+	}
 	t.done(t.learned(r))
 	if t.quit != nil {
 		t.quit()
@@ -303,6 +310,7 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	}
 	if h.records(t) {
 		rec := t.recordOf(s, r)
+		rec.Quiet = t.shed && h.shedding.quiet(r.Started)
 		h.recorder.Record(&rec)
 	}
 	h.transits.put(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -49,6 +50,8 @@ type transit struct {
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
 	tenant   *observe.TenantMetrics     // of who calls; nil for the gateway itself, and where that is not known
 	begun    bool                       // counted as in flight at both
+	share    *overload.Share            // of the process, that the call has; nil: none
+	shed     bool                       // turned away, as the process has too much to do
 	ticket   string                     // went to the translator with it; see crossings
 	recorded bool                       // came back from there, but its ticket was claimed
 	assigned bool                       // came back from there, and target is where it goes
@@ -170,6 +173,7 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 		Code: r.Code, Reason: t.reason, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}
+	rec.Shed = t.shed
 	if t.judged {
 		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached,
 			Differs: t.decision.Differs, Candidate: t.decision.Candidate, Approval: t.approval}

@@ -127,7 +127,7 @@ func TestDocumentsPointToWhatIsThere(t *testing.T) {
 
 var (
 	reasonField = regexp.MustCompile(`\b(?:[Rr]eason(?:,[^=\n]*)?:?\s*=?\s*|refused\()"([A-Z][A-Z_]+)"`)
-	reasonWord  = regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+|DRAINING)`")
+	reasonWord  = regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+|DRAINING|OVERLOADED)`")
 )
 
 // The README's table has the reasons that the gateway gives, and no others.

@@ -185,6 +185,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"identity", started.Identity != next.Identity},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"metrics", started.Metrics != next.Metrics},
+		{"overload", started.Overload != next.Overload},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {
 		if f.differs {

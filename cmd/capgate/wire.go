@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/policy"
@@ -56,6 +57,7 @@ type process struct {
 	approving *approving.Service
 	shields   *shield.Shields
 	limits    *router.Limits
+	shedder   *overload.Shedder // nil: no call is too much
 	who       identities
 	edge      *edge.Edge
 	gateway   *gateway.Gateway
@@ -116,6 +118,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	}
 	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
 	metrics.WatchProxyProtocol(p.edge.Refused)
+	p.newShedder(s.cfg, metrics)
 	p.gateway, err = gateway.New(gateway.Config{
 		Edge:       p.edge,
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
@@ -128,6 +131,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(s.cfg),
+		Overload:   p.shedder,
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
 		Operators:  operators,
@@ -185,6 +189,7 @@ func (p *process) run(ctx context.Context) error {
 	p.drains.Read(ctx) // no call goes to a backend that is drained
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
+	watchers.Go(func() { p.watchOverload(probing) })
 	watchers.Go(func() { p.followRules(probing) })
 	watchers.Go(func() { p.who.follow(probing) })
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have

@@ -26,6 +26,7 @@ type Relay struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // every goroutine of the relay
 	next   atomic.Uint32  // shard of the next connection
+	turns  atomic.Uint32  // shard of the next Turn
 	slots  chan struct{}  // one per client connection
 	gone   chan struct{}  // signals that a client connection has ended
 
@@ -126,6 +127,14 @@ func (r *Relay) spawn(f func()) bool {
 	}
 	r.wg.Go(f)
 	return true
+}
+
+// Turn waits until it is the turn of one of the shards, each time another: so long bytes of
+// a client would wait that came now.
+func (r *Relay) Turn() {
+	sh := r.shards[int(r.turns.Add(1))%len(r.shards)]
+	sh.enter()
+	sh.leave()
 }
 
 func (r *Relay) shard() *shard {

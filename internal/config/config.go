@@ -23,6 +23,7 @@ type Config struct {
 	Drain        Drain        // drain: how the gateway stops
 	Log          Log          // log: what it writes to standard error
 	Metrics      Metrics      // metrics: what is counted
+	Overload     Overload     // overload: what this process can take, before it turns calls away
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
 	Manifests    []string     // manifests: files, and directories of capabilities, with the manifests of fleets that name none, by their ids; default none
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
@@ -174,6 +175,15 @@ type Log struct {
 // Metrics is what is counted.
 type Metrics struct {
 	Tenants int // tenants: how many tenants, the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
+}
+
+// Overload is what this process can take. Beyond it calls are turned away, of the tenants
+// first that have more than their fair share.
+type Overload struct {
+	Off         bool          // overload: off turns none away
+	MaxInFlight int           // max_in_flight: calls at once, 1 to 100000000; default one for each 16 KiB of memory that the process may have
+	MaxMemory   int64         // max_memory: bytes that live; default three quarters of what the process may have
+	MaxDelay    time.Duration // max_delay: how long a caller's bytes may wait for their turn, all through a tenth of a second, 100µs to 10s; default 10ms, and 100ms without tenants, who could harm each other
 }
 
 // Fleet is one capability and the backends that serve it.

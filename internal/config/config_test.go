@@ -34,6 +34,7 @@ approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
 identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
+overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
     services: [grpc.testing.TestService, a.b_c.D2]
@@ -77,10 +78,11 @@ fleets:
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, Hops: 2, Header: "forwarded", ProxyProtocol: "v2",
 		},
-		Drain:   config.Drain{Timeout: time.Minute},
-		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics: config.Metrics{Tenants: 7},
-		DNS:     config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		Drain:    config.Drain{Timeout: time.Minute},
+		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics:  config.Metrics{Tenants: 7},
+		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
+		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
@@ -191,6 +193,9 @@ func TestParseErrors(t *testing.T) {
 			`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`, `f:3: redis.timeout: 1m0s is too long`,
 			`f:2: redis: cert_file and key_file belong together`, `f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
 			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
+		"overload": {"overload: {max_in_flight: 0, max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
+			`f:1: overload.max_in_flight: "0" is not possible`, `f:1: overload.max_memory: "much" is not a size`, `f:1: overload.max_delay: 11s is too long; it must be at most 10s`, `f:1: overload.max: unknown field`}},
+		"overload, a word": {"overload: on\n" + fleet, []string{`f:1: overload: "on" is not possible; it must be off, or have max_in_flight, max_memory or max_delay`}},
 		"metrics": {"metrics: {tenants: 10001, tenant: 3}\n" + fleet, []string{
 			`f:1: metrics.tenants: "10001" is not possible; it must be a whole number from 0 to 10000`, `f:1: metrics.tenant: unknown field`}},
 		"replicas": {"replicas: {id: 'a b', heartbeat: 1ms, stale: 2h, Id: x}\n" + fleet, []string{

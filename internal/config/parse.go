@@ -61,6 +61,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"drain":        p.drain,
 		"log":          p.log,
 		"metrics":      p.metrics,
+		"overload":     p.overload,
 		"fleets":       p.List(p.fleet),
 		"manifests":    p.List(p.manifests),
 		"dns":          p.dns,

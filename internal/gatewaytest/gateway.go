@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -45,6 +46,7 @@ type Options struct {
 
 	Edge       *edge.Edge         // default nobody is believed
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
+	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
@@ -154,6 +156,7 @@ func (g *Gateway) build(o Options) error {
 		Relay:      o.Relay,
 		Edge:       o.Edge,
 		Identifier: o.Identifier,
+		Overload:   o.Overload,
 		Decider:    decider,
 		Approver:   o.Approver,
 		Shield:     o.Shield,

@@ -28,6 +28,7 @@ type collector struct {
 	health                             healthDescs
 	registry                           registryDescs
 	shields                            shieldDescs
+	overload                           *prometheus.Desc
 	catalog                            catalogDescs
 }
 
@@ -56,13 +57,14 @@ func newCollector(m *Metrics) *collector {
 		health:       newHealthDescs(),
 		registry:     newRegistryDescs(),
 		shields:      newShieldDescs(),
+		overload:     newOverloadDesc(),
 		catalog:      newCatalogDescs(),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.tenants.all(), c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
+	for _, d := range append(slices.Concat(c.tenants.all(), c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.overload, c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
 		c.upstreams, c.droppedLines, c.buildInfo) {
 		ch <- d
 	}
@@ -108,6 +110,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, s := range (*ask)() {
 			c.shields.collect(ch, &s)
 		}
+	}
+	if ask := c.metrics.overload.Load(); ask != nil {
+		collectOverload(ch, c.overload, (*ask)())
 	}
 	if log := c.metrics.cfg.Log; log != nil {
 		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))

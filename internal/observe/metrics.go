@@ -48,6 +48,7 @@ type Metrics struct {
 	health     atomic.Pointer[func() Health]
 	members    atomic.Pointer[func() Registry]
 	shields    atomic.Pointer[func() []Shield]
+	overload   atomic.Pointer[func() Overload]
 	affinity   *affinityCollector
 	policy     *policyCollector
 	approvals  *approvalsCollector

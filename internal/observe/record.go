@@ -44,6 +44,8 @@ type Record struct {
 	RequestID  string        // "" when there is none
 	Trace      TraceID       // zero when there is none
 	Traced     bool          // spans of it go to the collector
+	Shed       bool          // turned away, as the process had too much to do
+	Quiet      bool          // counted, but not logged
 	Begun      bool          // Begin counted the call as in flight at Capability and Tenant
 }
 
@@ -75,7 +77,7 @@ func (r *Recorder) Record(rec *Record) {
 		rec.Tenant.addInFlight(rec.Shard, -1)
 	}
 	r.metrics.count(rec)
-	if r.log != nil {
+	if r.log != nil && !rec.Quiet {
 		r.log.write(rec)
 	}
 }

@@ -28,7 +28,8 @@ type tenantCell struct {
 	bytesIn  atomic.Int64
 	bytesOut atomic.Int64
 	codes    [numCodes]atomic.Int64
-	_        [32]byte
+	shed     atomic.Int64
+	_        [24]byte
 }
 
 // Label is the value of the label tenant, "" for nil. There are not more of them than
@@ -57,6 +58,9 @@ func (t *TenantMetrics) count(rec *Record) {
 	c.codes[clampCode(rec.Code)].Add(1)
 	c.bytesIn.Add(rec.BytesIn)
 	c.bytesOut.Add(rec.BytesOut)
+	if rec.Shed {
+		c.shed.Add(1)
+	}
 }
 
 // tenants finds handles by id without a lock: a hash table that only grows, to a size that
@@ -127,7 +131,7 @@ func (all *tenants) add(id string) *TenantMetrics {
 	return t
 }
 
-type tenantDescs struct{ calls, inFlight, bytes *prometheus.Desc }
+type tenantDescs struct{ calls, inFlight, bytes, shed *prometheus.Desc }
 
 func newTenantDescs() tenantDescs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -137,11 +141,13 @@ func newTenantDescs() tenantDescs {
 		calls:    desc("calls_total", "Finished calls of a tenant.", "tenant", "code"),
 		inFlight: desc("calls_in_flight", "Calls of a tenant that were routed and have not finished.", "tenant"),
 		bytes:    desc("bytes_total", "Message bytes of a tenant's finished calls; in is from the client.", "tenant", "direction"),
+		shed: prometheus.NewDesc("capgate_shed_total",
+			"Calls of a tenant that were turned away, as the process had too much to do. Tenants without a label of their own are other.", []string{"tenant"}, nil),
 	}
 }
 
 func (d *tenantDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.calls, d.inFlight, d.bytes}
+	return []*prometheus.Desc{d.calls, d.inFlight, d.bytes, d.shed}
 }
 
 // collect tells of every tenant that has called.
@@ -161,6 +167,7 @@ func (d *tenantDescs) collectOne(ch chan<- prometheus.Metric, t *TenantMetrics) 
 		sum.inFlight.Add(c.inFlight.Load())
 		sum.bytesIn.Add(c.bytesIn.Load())
 		sum.bytesOut.Add(c.bytesOut.Load())
+		sum.shed.Add(c.shed.Load())
 		for code := range c.codes {
 			sum.codes[code].Add(c.codes[code].Load())
 		}
@@ -173,4 +180,5 @@ func (d *tenantDescs) collectOne(ch chan<- prometheus.Metric, t *TenantMetrics) 
 	ch <- prometheus.MustNewConstMetric(d.inFlight, prometheus.GaugeValue, float64(sum.inFlight.Load()), t.label)
 	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesIn.Load()), t.label, "in")
 	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesOut.Load()), t.label, "out")
+	ch <- prometheus.MustNewConstMetric(d.shed, prometheus.CounterValue, float64(sum.shed.Load()), t.label)
 }

@@ -1,0 +1,177 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// crowdedFront is a front for a process that can take so many calls at once, and keys of
+// the tenants acme and globex.
+func crowdedFront(t *testing.T, most int64, client, backend call.Dialect) (*front, *keyring, *overload.Shedder) {
+	t.Helper()
+	ring, shedder := newKeyring(), overload.New(overload.Config{MaxInFlight: most})
+	keys := tenant.NewKeys(nil)
+	all, err := tenant.ParseGrants([]string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys.Replace(ring.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}, "globex": {ID: "globex", Capabilities: all}}, nil)
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, backend)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Identifier: keys, Overload: shedder,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, client)
+	return f, ring, shedder
+}
+
+// flood makes n calls that a backend holds, and waits until each is held or was turned away.
+func flood(ctx context.Context, t *testing.T, f *front, n int) (held, shed int) {
+	t.Helper()
+	refused := make(chan error, n)
+	for range n {
+		go func() {
+			if _, err := f.client.Invoke(ctx, request(gatewaytest.Block, `{}`)); status.Code(err) != codes.Canceled && err != nil {
+				refused <- err
+			}
+		}()
+	}
+	timeout := time.After(gatewaytest.Patience)
+	for held+shed < n {
+		select {
+		case <-f.capability.Blocked():
+			held++
+		case err := <-refused:
+			shed++
+			if errorInfo(err).GetReason() != "OVERLOADED" || retryDelay(err) == 0 {
+				t.Fatal(err)
+			}
+		case <-timeout:
+			t.Fatalf("of %d calls %d are held, %d were turned away", n, held, shed)
+		}
+	}
+	return held, shed
+}
+
+// waitIdle waits until no call is in flight.
+func waitIdle(t *testing.T, s *overload.Shedder) {
+	t.Helper()
+	for end := time.Now().Add(gatewaytest.Patience); s.InFlight() > 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d calls are in flight", s.InFlight())
+		}
+	}
+}
+
+// TestFloodOfATenant: one tenant's calls fill what there is for it; another's all go
+// through meanwhile, whatever they are, and in the end nothing is left.
+func TestFloodOfATenant(t *testing.T) {
+	t.Parallel()
+	for name, backend := range map[string]call.Dialect{"": call.Doc, "translated": call.Live} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, ring, shedder := crowdedFront(t, 50, call.Doc, backend)
+			acme, leave := context.WithCancel(bearer(t.Context(), ring.credentials["acme"]))
+			held, shed := flood(acme, t, f, 200)
+			if held != 40 || shed != 160 {
+				t.Errorf("%d held, %d turned away; want 40 of 50", held, shed)
+			}
+			globex := bearer(t.Context(), ring.credentials["globex"])
+			var most atomic.Int64
+			var others sync.WaitGroup
+			for range 5 {
+				others.Go(func() {
+					for range 20 {
+						if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, `{}`)); err != nil {
+							t.Error(err)
+						}
+						if up, err := f.client.Upload(to(globex, "caps"), gatewaytest.File{Name: "a", Data: []byte("b")}); err != nil || up.Error != "" {
+							t.Error(up, err)
+						}
+						most.Store(max(most.Load(), shedder.InFlight()))
+					}
+				})
+			}
+			others.Wait()
+			if most.Load() > 50 {
+				t.Errorf("%d calls in flight, of 50", most.Load())
+			}
+			if got := f.gateway.Metrics(t)[`capgate_shed_total{tenant="acme"}`]; got != float64(shed) {
+				t.Errorf("%v calls of acme are counted as turned away, were %d", got, shed)
+			}
+			if got := f.gateway.Metrics(t)[`capgate_shed_total{tenant="globex"}`]; got != 0 {
+				t.Errorf("%v calls of globex are counted as turned away", got)
+			}
+			leave()
+			waitIdle(t, shedder)
+			if lines := strings.Count(f.gateway.Log.String(), `"OVERLOADED"`); lines > 110 || lines < 10 {
+				t.Errorf("%d lines of calls that were turned away", lines)
+			}
+		})
+	}
+}
+
+// TestFullProcess: what every caller sees, and who is answered all the same.
+func TestFullProcess(t *testing.T) {
+	t.Parallel()
+	f, ring, _ := crowdedFront(t, 1, call.Doc, call.Doc)
+	acme := bearer(t.Context(), ring.credentials["acme"])
+	ctx, leave := context.WithCancel(acme)
+	defer leave()
+	if held, _ := flood(ctx, t, f, 1); held != 1 {
+		t.Fatal("not let in")
+	}
+	_, err := f.client.Invoke(bearer(t.Context(), ring.credentials["globex"]), request(gatewaytest.Echo, `{}`))
+	wants(t, err, codes.Unavailable, "OVERLOADED")
+	if retryDelay(err) != time.Second {
+		t.Error(err)
+	}
+	resp, _ := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key", ring.credentials["globex"])
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
+		t.Error(resp.Status, resp.Header)
+	}
+	if _, err := healthpb.NewHealthClient(f.conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("how the gateway is: %v", err)
+	}
+	if ready, _ := f.gateway.Admin(t, "/readyz"); ready != http.StatusOK {
+		t.Error("not ready")
+	}
+}
+
+// TestOnlyTenant: where there are no tenants nothing is kept for others.
+func TestOnlyTenant(t *testing.T) {
+	t.Parallel()
+	shedder := overload.New(overload.Config{MaxInFlight: 10})
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, call.Doc)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, Overload: shedder,
+	})
+	f.client = gatewaytest.NewClient(f.gateway.Conn(t), call.Doc)
+	ctx, leave := context.WithCancel(t.Context())
+	if held, shed := flood(ctx, t, f, 30); held != 10 || shed != 20 {
+		t.Errorf("%d held, %d turned away; want 10 and 20", held, shed)
+	}
+	leave()
+	waitIdle(t, shedder)
+	if _, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,166 @@
+package overload_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/overload"
+)
+
+// plant is a process that does so many calls a second, and no more. What it has not looked
+// at yet waits, and is asked about when it is its turn, as bytes are that lie in sockets.
+type plant struct {
+	*callers
+	capacity float64  // calls a tick
+	waiting  []string // callers, in the order in which they came
+	admitted map[string]int
+	refused  map[string]int
+}
+
+// refusal is what it costs to turn a call away, in calls.
+const refusal = 0.02
+
+func newPlant(capacity int) *plant {
+	return &plant{
+		callers:  newCallers(overload.Config{MaxDelay: 5 * time.Millisecond}),
+		capacity: float64(capacity) * overload.Tick.Seconds(),
+	}
+}
+
+// run lets tenants bring so many calls a tick, for that long.
+func (p *plant) run(d time.Duration, brings map[string]int) {
+	p.admitted, p.refused = map[string]int{}, map[string]int{}
+	for range int(d / overload.Tick) {
+		var came []string
+		for tenant, n := range brings {
+			came = append(came, slices.Repeat([]string{tenant}, n)...)
+		}
+		rand.Shuffle(len(came), func(i, j int) { came[i], came[j] = came[j], came[i] })
+		p.waiting = append(p.waiting, came...)
+		left := p.capacity
+		for ; left > 0 && len(p.waiting) > 0; p.waiting = p.waiting[1:] {
+			tenant := p.waiting[0]
+			if p.bring(tenant, 1) == 1 {
+				p.end(tenant, 1) // in flight does not matter here
+				p.admitted[tenant]++
+				left--
+				continue
+			}
+			p.refused[tenant]++
+			left -= refusal
+		}
+		p.Tick(overload.Signals{Delay: p.delay()})
+	}
+}
+
+func (p *plant) delay() time.Duration {
+	return time.Duration(float64(len(p.waiting)) / p.capacity * float64(overload.Tick))
+}
+
+// TestFloodIsCutDown: one tenant brings ten times what the process can do. The other, which
+// brings a tenth of that, loses no call, and nothing waits for long.
+func TestFloodIsCutDown(t *testing.T) {
+	t.Parallel()
+	p := newPlant(10_000)
+	brings := map[string]int{"flood": 2000, "quiet": 20}
+	p.run(3*time.Second, brings)
+	var late int
+	var admitted int
+	for range 500 {
+		p.run(overload.Tick, brings)
+		if p.refused["quiet"] > 0 {
+			t.Fatalf("%d calls of the quiet tenant were turned away", p.refused["quiet"])
+		}
+		admitted += p.admitted["flood"]
+		if p.delay() > 5*time.Millisecond {
+			late++
+		}
+	}
+	if late > 100 {
+		t.Errorf("bytes waited too long in %d ticks of 500", late)
+	}
+	if admitted < 500*100 {
+		t.Errorf("%d calls of the flood were let in, of %d that there was time for", admitted, 500*180)
+	}
+	p.run(2*time.Second, map[string]int{"flood": 20, "quiet": 20})
+	p.run(time.Second, map[string]int{"flood": 20, "quiet": 20})
+	if p.refused["flood"] > 0 {
+		t.Errorf("%d calls turned away although there is no flood any more", p.refused["flood"])
+	}
+}
+
+// TestFairRates: of what can be done those who want more than their share get the same, and
+// those who want less all that they want.
+func TestFairRates(t *testing.T) {
+	t.Parallel()
+	p := newPlant(10_000) // 200 a tick
+	brings := map[string]int{"a": 1000, "b": 300, "c": 30, "d": 1}
+	p.run(3*time.Second, brings)
+	p.run(10*time.Second, brings)
+	if p.refused["c"]+p.refused["d"] > 15 { // of 15,500: before the rate has come to rest all of them are above their share
+		t.Errorf("light tenants lost %d and %d calls", p.refused["c"], p.refused["d"])
+	}
+	if a, b := p.admitted["a"], p.admitted["b"]; a > b*11/10 || b > a*11/10 {
+		t.Errorf("of two floods one got %d calls, the other %d", a, b)
+	}
+}
+
+// TestBurstsAreNotFloods: who brings little, and all of it at once, is not turned away.
+func TestBurstsAreNotFloods(t *testing.T) {
+	t.Parallel()
+	p := newPlant(10_000)
+	p.run(3*time.Second, map[string]int{"flood": 2000})
+	for range 10 {
+		p.run(500*time.Millisecond, map[string]int{"flood": 2000})
+		p.run(overload.Tick, map[string]int{"flood": 2000, "bursts": 300}) // 600 a second, of a fair 5,000
+		if p.refused["bursts"] > 0 {
+			t.Fatalf("%d calls of a burst were turned away", p.refused["bursts"])
+		}
+	}
+}
+
+// TestOnlyTenantIsHeldToTheRate: without others the calls that are too many are turned away
+// as they come.
+func TestOnlyTenantIsHeldToTheRate(t *testing.T) {
+	t.Parallel()
+	p := newPlant(10_000)
+	p.run(3*time.Second, map[string]int{"": 400})
+	p.run(5*time.Second, map[string]int{"": 400})
+	if rate := p.admitted[""] / 5; rate < 6000 || rate > 10_500 {
+		t.Errorf("%d calls a second, of 10,000 that can be done", rate)
+	}
+}
+
+// TestOneLateTickIsNone: bytes that waited once say nothing.
+func TestOneLateTickIsNone(t *testing.T) {
+	t.Parallel()
+	c := newCallers(overload.Config{MaxDelay: time.Millisecond})
+	for i := range 1000 {
+		var d time.Duration
+		if i%5 > 0 {
+			d = time.Second
+		}
+		if got := c.bring("a", 100); got != 100 {
+			t.Fatalf("%d of 100", got)
+		}
+		c.end("a", 100)
+		c.Tick(overload.Signals{Delay: d})
+	}
+}
+
+// TestForgets: tenants that are not there any more take no memory, and none of the rate.
+func TestForgets(t *testing.T) {
+	t.Parallel()
+	c := newCallers(overload.Config{MaxInFlight: 100})
+	c.bring("stays", 1)
+	c.bring("leaves", 1)
+	c.end("leaves", 1)
+	for range 600 {
+		c.Tick(overload.Signals{})
+	}
+	if n := c.Tenants(); n != 1 {
+		t.Errorf("%d tenants are known, want the one whose call runs", n)
+	}
+}
