@@ -87,8 +87,8 @@ func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 }
 
 var (
-	refusedInvoking = missing(tenant.Invoke, "the API key is not one that may call capabilities")
-	refusedReading  = missing(tenant.Read, "the API key is not one that may list what there is")
+	refusedInvoking = missing(tenant.Invoke, "the credential is not one that may call capabilities")
+	refusedReading  = missing(tenant.Read, "the credential is not one that may list what there is")
 )
 
 func missing(scope tenant.Scopes, message string) *call.Refusal {

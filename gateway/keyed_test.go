@@ -138,7 +138,8 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 			if resp.StatusCode != gateway.HTTPStatus(test.code) || !strings.Contains(body, test.reason) {
 				t.Errorf("%s, %s: %d %s", what, protocol.name, resp.StatusCode, body)
 			}
-			if challenge := resp.Header.Get("WWW-Authenticate"); (challenge == "Bearer") != (test.code == codes.Unauthenticated) {
+			want := map[string]string{"CREDENTIAL_MISSING": "Bearer", "CREDENTIAL_INVALID": `Bearer error="invalid_token"`, "CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`}[test.reason]
+			if challenge := resp.Header.Get("WWW-Authenticate"); challenge != want {
 				t.Errorf("%s, %s: WWW-Authenticate: %q", what, protocol.name, challenge)
 			}
 		}

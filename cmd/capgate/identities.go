@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"sync"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // identities is what finds out who calls.
@@ -14,6 +16,7 @@ type identities struct {
 	keys      *tenant.Keys   // of the file
 	stored    *tenant.Stored // in Redis; nil: none are
 	directory *tenant.Directory
+	tokens    *token.Verifier
 	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
 }
 
@@ -30,10 +33,14 @@ func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err erro
 	} else {
 		i.directory = tenant.NewDirectory(nil)
 	}
+	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.cfg.Identity.Cache, Log: p.log}); err != nil {
+		return err
+	}
 	i.set(s)
 	if s.cfg.Multi {
-		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored})
+		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens})
 		metrics.WatchIdentities(i.metric)
+		metrics.WatchIssuers(issuerStats(i.tokens))
 	}
 	return nil
 }
@@ -46,6 +53,7 @@ func (i *identities) set(s *settings) {
 		i.stored.SetPepper(s.pepper)
 	}
 	i.keys.Replace(s.keys, of, s.pepper)
+	i.tokens.Replace(s.issuers)
 }
 
 // identifier says who calls; nil: nobody is asked.
@@ -56,11 +64,14 @@ func (i *identities) identifier() gateway.Identifier {
 	return i.all
 }
 
-// follow keeps what is known true to Redis until ctx ends.
+// follow keeps what is known true to Redis and to the issuers of tokens until ctx ends.
 func (i *identities) follow(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { i.tokens.Run(ctx) })
 	if i.stored != nil {
-		i.stored.Follow(ctx)
+		all.Go(func() { i.stored.Follow(ctx) })
 	}
+	all.Wait()
 }
 
 func (i *identities) metric() observe.Identities {
@@ -68,8 +79,9 @@ func (i *identities) metric() observe.Identities {
 	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
 		m.Counts[observe.Identified{Kind: k.String(), Result: r.String()}] = n
 	})
+	m.Entries = i.tokens.Len()
 	if i.stored != nil {
-		m.Entries, m.Stored = i.stored.Stats().Entries, true
+		m.Entries += i.stored.Stats().Entries
 	}
 	return m
 }
@@ -84,5 +96,5 @@ func (p *process) tellTenancy(started *config.Config) {
 	for i := range started.Tenants {
 		keys += len(started.Tenants[i].Keys)
 	}
-	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys, "redis", started.Identity.Stored)
+	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys, "redis", started.Identity.Stored, "issuers", len(started.Issuers))
 }

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -54,7 +55,7 @@ type invocation struct {
 	addr    string
 	timeout time.Duration
 	creds   credentials.TransportCredentials
-	key     string // API key; "": none is shown
+	key     string // API key or token; "": none is shown
 }
 
 // toolError is a failure that the tool itself told.
@@ -100,7 +101,7 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	useTLS := fs.Bool("tls", false, "connect with TLS")
 	caFile := fs.String("tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
 
-	keyFile := fs.String("key-file", "", "`file` with the API key to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
+	keyFile := fs.String("key-file", "", "`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
 
 	positional, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -135,7 +136,7 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	return inv, err
 }
 
-// readKey reads the API key that is to be shown, and never puts it into an error.
+// readKey reads the credential that is to be shown, and never puts it into an error.
 func readKey(file string) (string, error) {
 	source, key := "CAPGATE_KEY", os.Getenv("CAPGATE_KEY")
 	if file != "" {
@@ -148,8 +149,8 @@ func readKey(file string) (string, error) {
 			return "", fmt.Errorf("%s holds nothing", source)
 		}
 	}
-	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok {
-		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it", source)
+	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.Looks(key) {
+		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it, and no token", source)
 	}
 	return key, nil
 }

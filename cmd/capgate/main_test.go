@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/issuertest"
 )
 
 // asCommand makes this test binary behave as the command that its value names.
@@ -27,6 +29,7 @@ const patience = 30 * time.Second
 
 // TestMain lets the tests run the real program: the test binary starts itself.
 func TestMain(m *testing.M) {
+	issuertest.Main()
 	switch name := os.Getenv(asCommand); name {
 	case "":
 		os.Exit(m.Run())

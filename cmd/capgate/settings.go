@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -24,8 +25,9 @@ type settings struct {
 	approvalKeys [][]byte        // of approvals.key_file
 	webhook      *webhook.Config // of approvals.webhook; nil: there is none
 
-	keys   []tenant.Key // of the tenants
-	pepper []byte       // of pepper_file; nil: none
+	keys    []tenant.Key   // of the tenants
+	pepper  []byte         // of pepper_file; nil: none
+	issuers []token.Issuer // of tokens
 
 	manifests map[string]*manifest.Manifest // by file
 	found     map[string]string             // where cfg.Manifests says to look: id → file
@@ -81,6 +83,7 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 		s.server = before.server
 	}
 	problems = append(problems, s.readTenants()...)
+	problems = append(problems, s.readIssuers()...)
 	problems = append(problems, s.readBackendTLS(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {

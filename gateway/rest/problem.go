@@ -122,7 +122,11 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
 		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
 	}
 	if p.Status == http.StatusUnauthorized {
-		head.Set("WWW-Authenticate", "Bearer") // RFC 9110 §15.5.2 asks for one
+		challenge := "Bearer" // RFC 9110 §15.5.2 asks for one
+		if p.Reason == "CREDENTIAL_INVALID" || p.Reason == "CREDENTIAL_EXPIRED" {
+			challenge = `Bearer error="invalid_token"` // RFC 6750 §3.1
+		}
+		head.Set("WWW-Authenticate", challenge)
 	}
 	w.WriteHeader(p.Status)
 	if r.Method == http.MethodHead {

@@ -36,6 +36,7 @@ type Config struct {
 	Multi        bool         // callers need credentials: the file has tenants, if none at all (tenants: []), or identity.store
 	Tenants      []Tenant     // tenants: who may call, each with its API keys; default one tenant, to whom every call belongs
 	Identity     Identity     // identity: tenants and API keys that replicas share in Redis
+	Issuers      []Issuer     // issuers: whose tokens tell who calls, beside API keys; default none
 	PepperFile   string       // pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end of its line; default none, and hashes are SHA-256
 
 	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
@@ -66,6 +67,37 @@ type Identity struct {
 	Cache    int           // cache: API keys kept in memory, and as many tenants, 1000 to 10000000; default 100000
 	TTL      time.Duration // ttl: how long one is kept, give or take a fifth, should a change have been missed, 1s to 1h; default 1m
 	MaxStale time.Duration // max_stale: how long those that are known may call while Redis is away, 10s to 24h; default 10m
+}
+
+// Issuer is an OpenID Connect issuer of tokens, JWTs. The way to a claim is its name, or names
+// with dots between.
+type Issuer struct {
+	Name        string                   // name: letters, digits, hyphens, dots and underscores, at most 63; unique; the log's key of its callers
+	URL         string                   // issuer: its URL, which is the iss of its tokens, exactly; unique; https, unless it is loopback or insecure
+	Audiences   []string                 // audiences: aud of a token must have one of them; needed
+	JWKSURL     string                   // jwks_url: of its keys; default what discovery says
+	Algorithms  []string                 // algorithms: of signatures, of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA; default RS256, PS256, ES256 and EdDSA
+	Leeway      time.Duration            // leeway: by which its clock and this one may differ, 0s to 5m; default 60s
+	MaxLifetime time.Duration            // max_lifetime: of a token, 1m to 8760h; default any
+	Refresh     time.Duration            // refresh: from one look at its keys to the next, give or take a tenth, 1s to 24h; default 5m
+	MaxStale    time.Duration            // max_stale: how long known keys go on while it is away, 1m to 720h; default 24h
+	CAFile      string                   // ca_file: authorities that may vouch for it, PEM; default the system's
+	Insecure    bool                     // insecure: true lets it be reached by cleartext HTTP; for tests only
+	IDTokens    bool                     // id_tokens: true takes tokens that say that they are ID tokens of a login; default false
+	Tenant      string                   // tenant: of all its tokens; default the claim says it
+	Scopes      tenant.Scopes            // scopes: of all its tokens; default invoke and read, or the claim says them
+	Asserts     tenant.Asserts           // asserts: what callers may say by x-user-id and x-agent-id, in place of the claims, of user and agent; default nothing
+	Claims      Claims                   // claims: where its tokens say who calls
+	ScopeNames  map[string]tenant.Scopes // scope_names: what the words of claims.scopes mean; others mean nothing; default the scopes' own names
+	Required    map[string]string        // required_claims: what claims must be, or lists must have; default nothing
+}
+
+// Claims are names of claims.
+type Claims struct {
+	Tenant string // tenant: default tenant_id
+	User   string // user: default sub; it must be there
+	Agent  string // agent: default none
+	Scopes string // scopes: a list, or words with blanks between; default none
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.

@@ -13,7 +13,7 @@ import (
 // it. The error is an Errors with every problem of the file.
 func Parse(name string, data []byte) (*Config, error) {
 	c := Default()
-	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}, shields: map[string]int{}, tenantIDs: map[string]int{}, keyIDs: map[string]int{}}
+	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}, shields: map[string]int{}, tenantIDs: map[string]int{}, keyIDs: map[string]int{}, issuers: map[string]int{}, issuerURLs: map[string]int{}}
 	if root, ok := p.Document(data, "a configuration", "at least one fleet is needed"); ok {
 		p.top(root)
 	}
@@ -33,6 +33,8 @@ type parser struct {
 	shields      map[string]int     // name → line
 	tenantIDs    map[string]int     // id → line
 	keyIDs       map[string]int     // the same, of all tenants' keys
+	issuers      map[string]int     // name → line
+	issuerURLs   map[string]int     // URL → line
 	shielded     []strictyaml.Place // that name a shield: which there are is known at the end
 }
 
@@ -72,6 +74,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"shield":       p.shieldName(&c.Shield),
 		"tenants":      p.tenants,
 		"identity":     p.identity,
+		"issuers":      p.List(p.issuer),
 		"pepper_file":  p.Text(&c.PepperFile, nil),
 		"limits":       p.limits(&c.Limits),
 
@@ -79,6 +82,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"proxy_protocol":  p.Text(&c.Proxies.ProxyProtocol, oneOf("off", "v1", "v2")),
 	})
 	p.applyShields()
+	p.applyIssuers(at)
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}

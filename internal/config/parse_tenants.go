@@ -77,17 +77,9 @@ func (p *parser) key(of *Tenant) strictyaml.Field {
 				return ""
 			}),
 			"hash_file": p.Text(&k.HashFile, nil),
-			"scopes": p.List(p.word(func(name string) string {
-				scope, ok := tenant.ParseScope(name)
-				k.Scopes |= scope
-				return unless(ok, "%q is not a scope; it must be "+tenant.AllScopes, name)
-			})),
-			"asserts": p.List(p.word(func(name string) string {
-				what, ok := tenant.ParseAssert(name)
-				k.Asserts |= what
-				return unless(ok, "%q cannot be asserted; it must be user or agent", name)
-			})),
-			"name": p.Text(&k.Name, func(v string) string { return unless(len(v) <= 256, "has more than 256 bytes") }),
+			"scopes":    p.scopes(&k.Scopes),
+			"asserts":   p.asserts(&k.Asserts),
+			"name":      p.Text(&k.Name, func(v string) string { return unless(len(v) <= 256, "has more than 256 bytes") }),
 			"expires": p.Text(&expires, func(v string) (wrong string) {
 				var err error
 				k.Expires, err = time.Parse(time.RFC3339, v)

@@ -9,8 +9,7 @@ import (
 // Identities is what is to be told, when somebody scrapes, of finding out who calls.
 type Identities struct {
 	Counts  map[Identified]int64 // a fixed set, which only grows
-	Entries int                  // API keys and tenants in memory
-	Stored  bool                 // there is a store of them; without, Entries is zero
+	Entries int                  // API keys, tenants and tokens in memory
 }
 
 // Identified is a kind of credential, and how it was found out whose it is: two words of
@@ -31,7 +30,7 @@ func newIdentityCollector() *identityCollector {
 	return &identityCollector{
 		found: prometheus.NewDesc("capgate_identifications_total", "Calls of which it was found out who makes them, by the kind of credential: from memory; asked: "+
 			"it was not in memory; refused: the credential is not good; away: who would know did not answer, so that it was refused.", []string{"kind", "result"}, nil),
-		entries: prometheus.NewDesc("capgate_identity_cache_entries", "API keys and tenants of Redis in memory, and ids that are not there.", nil, nil),
+		entries: prometheus.NewDesc("capgate_identity_cache_entries", "API keys and tenants of Redis in memory, ids that are not there, and tokens that were verified.", nil, nil),
 	}
 }
 
@@ -51,7 +50,5 @@ func (c *identityCollector) Collect(ch chan<- prometheus.Metric) {
 	for of, n := range i.Counts {
 		ch <- prometheus.MustNewConstMetric(c.found, prometheus.CounterValue, float64(n), of.Kind, of.Result)
 	}
-	if i.Stored {
-		ch <- prometheus.MustNewConstMetric(c.entries, prometheus.GaugeValue, float64(i.Entries))
-	}
+	ch <- prometheus.MustNewConstMetric(c.entries, prometheus.GaugeValue, float64(i.Entries))
 }

@@ -54,6 +54,7 @@ type Metrics struct {
 	approvals  *approvalsCollector
 	webhook    *webhookCollector
 	identities *identityCollector
+	issuers    *issuersCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -65,6 +66,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics)}
 	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
 	m.webhook, m.identities = newWebhookCollector(), newIdentityCollector()
+	m.issuers = newIssuersCollector()
 	m.unknown, m.tenants = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
@@ -75,6 +77,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		reg.Register(m.approvals),
 		reg.Register(m.webhook),
 		reg.Register(m.identities),
+		reg.Register(m.issuers),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

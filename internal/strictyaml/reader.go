@@ -126,6 +126,28 @@ func (r *Reader) Mapping(at Place, fields map[string]Field) {
 	}
 }
 
+// Entries reads a value that is a mapping whose names are not fixed, and each of its values with
+// the field that entry gives for its name.
+func (r *Reader) Entries(entry func(name string) Field) Field {
+	return func(at Place) {
+		at, ok := r.resolve(at)
+		if !ok {
+			return
+		}
+		fields := map[string]Field{}
+		for i := 0; i+1 < len(at.Node.Content) && at.Node.Kind == yaml.MappingNode; i += 2 {
+			if name := at.Node.Content[i].Value; fields[name] == nil {
+				fields[name] = entry(name)
+			}
+		}
+		if at.Node.Kind != yaml.MappingNode || len(fields) == 0 {
+			r.Fail(at, "must be a mapping, as in {name: value}")
+			return
+		}
+		r.Mapping(at, fields)
+	}
+}
+
 // List reads a value that is a list, and each of its items with item.
 func (r *Reader) List(item Field) Field {
 	return func(at Place) {

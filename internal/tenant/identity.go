@@ -22,9 +22,12 @@ type Identity struct {
 // Claim is what a caller says of itself, "" where it says nothing.
 type Claim struct{ Credential, User, Agent string }
 
-// Say is the identity of somebody who says more of itself, as far as its credential may. A
-// refusal comes with no more than its tenant and key.
+// Say is the identity of somebody who says more of itself, as far as its credential may, if
+// its tenant may call at all. A refusal comes with no more than its tenant and key.
 func (i Identity) Say(c Claim, may Asserts) (Identity, *call.Refusal) {
+	if i.Settings != nil && i.Settings.Disabled {
+		return Identity{Tenant: i.Tenant, Key: i.Key}, refusedDisabled
+	}
 	if may&User != 0 && c.User != "" {
 		i.User = c.User
 	}

@@ -100,11 +100,8 @@ func (k *known) admit(c Claim, of *Settings, now func() time.Time) (Identity, *c
 		return Identity{}, refusedCredential
 	}
 	who := Identity{Tenant: k.Tenant, Key: k.ID, Scopes: k.Scopes, Settings: of}
-	switch {
-	case over(k.Expires, now), over(k.Ends, now):
+	if over(k.Expires, now) || over(k.Ends, now) {
 		return who, refusedExpired
-	case of != nil && of.Disabled:
-		return who, refusedDisabled
 	}
 	return who.Say(c, k.Asserts)
 }

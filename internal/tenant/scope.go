@@ -30,6 +30,15 @@ func ParseScope(name string) (Scopes, bool) {
 	return 0, false
 }
 
+// ScopesByName are all scopes.
+func ScopesByName() map[string]Scopes {
+	all := make(map[string]Scopes, len(scopeNames))
+	for i, name := range scopeNames {
+		all[name] = 1 << i
+	}
+	return all
+}
+
 // Any says whether the two have a scope in common.
 func (s Scopes) Any(of Scopes) bool { return s&of != 0 }
 

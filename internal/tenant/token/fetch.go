@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -32,7 +31,6 @@ func newFetcher(i *Issuer) *fetcher {
 	transport := &http.Transport{
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: i.Source.Roots},
 		MaxResponseHeaderBytes: 64 << 10,
-		IdleConnTimeout:        30 * time.Second,
 		ForceAttemptHTTP2:      true,
 	}
 	return &fetcher{issuer: i.URL, jwks: i.JWKS, insecure: i.Source.Insecure, client: &http.Client{
@@ -45,6 +43,7 @@ func newFetcher(i *Issuer) *fetcher {
 func (f *fetcher) fetch(ctx context.Context) ([]*key, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
+	defer f.client.CloseIdleConnections() // the next time is minutes away
 	from := f.jwks
 	if from == "" {
 		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, f.client), f.issuer)
@@ -115,6 +114,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// CloseIdleConnections is for http.Client.
+func (b bounded) CloseIdleConnections() { b.next.CloseIdleConnections() }
+
 // body ends with an error where it is too long.
 type body struct {
 	io.ReadCloser
@@ -129,10 +131,10 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dialError is what to say of a failure: the parts of net's errors that are no noise.
-func dialError(err error) string {
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
-		err = op
+// why is what to log of a failure. The URL is not repeated: its query may hold a secret.
+func why(err error) string {
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		err = of.Err
 	}
 	const most = 300
 	text := err.Error()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
@@ -19,16 +18,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tenants are those of a file.
-type tenants map[string]*tenant.Settings
+// acme, globex and idle, which is switched off, are the tenants of the file.
+var (
+	acme   = &tenant.Settings{ID: "acme"}
+	globex = &tenant.Settings{ID: "globex"}
+	idle   = &tenant.Settings{ID: "idle", Disabled: true}
+)
 
-func (t tenants) Known(id string) (*tenant.Settings, bool) { return t[id], true }
-
-func (t tenants) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
-	return t[id], nil
+func directory() *tenant.Directory {
+	d := tenant.NewDirectory(nil)
+	d.Replace(map[string]*tenant.Settings{"acme": acme, "globex": globex, "idle": idle})
+	return d
 }
-
-var two = tenants{"acme": {ID: "acme"}, "globex": {ID: "globex"}}
 
 // clock is the system's, and some more.
 type clock struct {
@@ -68,7 +69,7 @@ func start(t testing.TB, clock *clock, issuers ...token.Issuer) *token.Verifier 
 	if clock != nil {
 		o.Now = clock.now
 	}
-	v, err := token.New(two, o)
+	v, err := token.New(directory(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestWrongAnswers(t *testing.T) {
 func TestTheEnd(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
-	v, err := token.New(two, token.Options{})
+	v, err := token.New(directory(), token.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

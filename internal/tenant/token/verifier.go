@@ -295,7 +295,7 @@ func (v *Verifier) refuse(err error) *call.Refusal {
 // The refusals of a token.
 var (
 	refusedToken = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the token is not accepted"}
+		Message: "the credential is neither an API key nor a token that is accepted here"}
 	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
 		Message: "the token has expired"}
 	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE",

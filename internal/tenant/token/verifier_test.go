@@ -25,7 +25,7 @@ func TestGoodTokens(t *testing.T) {
 		for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
 			raw := i.TokenBy(t, alg, change)
 			for range 2 { // first beside the relay, then from memory
-				if who, reason := ask(t, v, raw); reason != "" || who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: two["acme"]}) {
+				if who, reason := ask(t, v, raw); reason != "" || who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
 					t.Errorf("%s, %s: %+v, %s", name, alg, who, reason)
 				}
 			}
@@ -85,7 +85,7 @@ func TestClaims(t *testing.T) {
 		"https://example.com/user": "ann", "act": map[string]any{"sub": "bot"}, "realm_access": map[string]any{"roles": []string{"caller", "may read", "x"}},
 		"email_verified": true, "groups": []string{"people", "agents"}, "level": 3, "tenant_id": "acme",
 	}
-	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp", Scopes: tenant.Invoke | tenant.Read, Settings: two["globex"]}
+	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp", Scopes: tenant.Invoke | tenant.Read, Settings: globex}
 	with := func(f func(*tenant.Identity)) tenant.Identity {
 		who := good
 		f(&who)
@@ -128,6 +128,14 @@ func TestClaims(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDisabledTenant: a good token of a tenant that is switched off is known for what it is.
+func TestDisabledTenant(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, nil))
+	want(t, v, "switched off", i.Token(t, map[string]any{"tenant_id": "idle"}), "TENANT_DISABLED")
 }
 
 // TestIDTokens: they are taken where the configuration wants them.

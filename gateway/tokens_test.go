@@ -1,0 +1,237 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// TestMain lets the tests run an issuer of tokens: the test binary starts itself.
+func TestMain(m *testing.M) {
+	issuertest.Main()
+	os.Exit(m.Run())
+}
+
+// tokened is a front that asks for the tokens of an issuer.
+func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Issuer) {
+	t.Helper()
+	i := issuertest.Start(t)
+	all, err := tenant.ParseGrants([]string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := tenant.NewDirectory(nil)
+	directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}})
+	v, err := token.New(directory, token.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Replace([]token.Issuer{{
+		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"}, Leeway: time.Minute,
+		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", Words: tenant.ScopesByName()},
+		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, backend)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Identifier: v,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, client)
+	return f, i
+}
+
+// TestHostileTokens: none passes, by gRPC or by JSON, no answer tells why, and nothing of a
+// token is told to anybody.
+func TestHostileTokens(t *testing.T) {
+	t.Parallel()
+	f, i := tokened(t, call.Doc, call.Doc)
+	attacker := issuertest.Start(t)
+	good := i.Token(t, nil)
+	var told strings.Builder
+	try := func(name, raw string, want codes.Code, reason string) {
+		t.Helper()
+		_, err := f.client.Invoke(bearer(t.Context(), raw), request(gatewaytest.Echo, `{}`))
+		if status.Code(err) != want || errorInfo(err).GetReason() != reason {
+			t.Errorf("%s: %v %v", name, err, errorInfo(err))
+		}
+		told.WriteString(status.Convert(err).Proto().String())
+		for _, protocol := range protocols {
+			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization", "Bearer "+raw)
+			challenge := resp.Header.Get("WWW-Authenticate")
+			if resp.StatusCode != gateway.HTTPStatus(want) || !strings.Contains(body, reason) || (challenge == `Bearer error="invalid_token"`) != (want == codes.Unauthenticated) {
+				t.Errorf("%s, %s: %d %s, %s", name, protocol.name, resp.StatusCode, body, challenge)
+			}
+			told.WriteString(body + challenge)
+		}
+	}
+	try("a good one", good, codes.OK, "")
+	forms := i.Hostile(t, attacker.URL)
+	for name, raw := range forms {
+		reason := "CREDENTIAL_INVALID"
+		if name == "expired" {
+			reason = "CREDENTIAL_EXPIRED"
+		}
+		try(name, raw, codes.Unauthenticated, reason)
+	}
+	try("a good one again", good, codes.OK, "")
+	try("another good one", i.TokenBy(t, "RS256", nil), codes.OK, "")
+
+	both := metadata.AppendToOutgoingContext(bearer(t.Context(), good), "authorization", "Bearer "+i.Token(t, nil))
+	if _, err := f.client.Invoke(both, request(gatewaytest.Echo, `{}`)); errorInfo(err).GetReason() != "CREDENTIAL_INVALID" {
+		t.Errorf("two tokens in two headers: %v", err)
+	}
+	if n := attacker.Requests(t); n != 0 {
+		t.Errorf("the attacker was asked %d times", n)
+	}
+	if n := len(f.capability.Seen()); n != 3*(1+len(protocols)) {
+		t.Errorf("%d calls came through", n)
+	}
+	f.gateway.Log.Calls(t, (len(forms)+3)*(1+len(protocols))+1)
+	told.WriteString(f.gateway.Log.String())
+	_, page := f.gateway.Admin(t, "/metrics")
+	told.WriteString(page)
+	for name, raw := range forms {
+		parts := strings.Split(raw, ".")
+		if last := parts[len(parts)-1]; len(last) >= 40 && strings.Contains(told.String(), last) {
+			t.Errorf("%s is told", name)
+		}
+	}
+	for _, seen := range f.capability.Seen() {
+		if seen.Metadata.Get("authorization") != nil {
+			t.Errorf("the backend saw %v", seen.Metadata)
+		}
+	}
+	t.Logf("%d forms", len(forms))
+}
+
+// TestWhoATokenIs: the log knows tenant, user and issuer, headers say nothing else, and scopes count.
+func TestWhoATokenIs(t *testing.T) {
+	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
+		f, i := tokened(t, client, backend)
+		ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), i.Token(t, nil)), "x-tenant-id", "globex", "x-user-id", "eve", "x-agent-id", "bot")
+		if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.client.Upload(ctx, gatewaytest.File{Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range f.gateway.Log.Calls(t, 2) {
+			if line.Text("tenant") != "acme" || line.Text("key") != "corp" || line.Text("user") != "ann" || line.Text("agent") != "" {
+				t.Error(line)
+			}
+		}
+		for scope, reason := range map[string]string{"read": "SCOPE_MISSING", "admin invoke": "", "": "SCOPE_MISSING", "INVOKE invoke:all": "SCOPE_MISSING"} {
+			_, err := f.client.Invoke(bearer(t.Context(), i.Token(t, map[string]any{"scope": scope})), request(gatewaytest.Echo, `{}`))
+			if errorInfo(err).GetReason() != reason {
+				t.Errorf("%q: %v", scope, err)
+			}
+		}
+	})
+}
+
+// TestIssuersComeAndGoUnderLoad: no call with a good token fails, whether keys rotate or the
+// issuer is away, and none with a token of a withdrawn key passes.
+func TestIssuersComeAndGoUnderLoad(t *testing.T) {
+	t.Parallel()
+	f, i := tokened(t, call.Doc, call.Doc)
+	first := make(chan string, 200)
+	fill := func(to chan string) {
+		for range cap(to) {
+			to <- i.Token(t, nil)
+		}
+	}
+	fill(first)
+	var tokens atomic.Pointer[chan string] // each is shown once, besides one that is shown again and again
+	tokens.Store(&first)
+	known := i.Token(t, nil)
+	var calls atomic.Int64
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for range 4 {
+		load.Go(func() {
+			for {
+				raw := known
+				select {
+				case <-stop:
+					return
+				case raw = <-*tokens.Load():
+				default:
+				}
+				if _, err := f.client.Invoke(bearer(t.Context(), raw), request(gatewaytest.Echo, `{}`)); err != nil {
+					t.Errorf("%v", err)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	more := func(n int64) { // calls go on
+		t.Helper()
+		for want, deadline := calls.Load()+n, time.Now().Add(issuertest.Patience); calls.Load() < want && !t.Failed(); {
+			if time.Now().After(deadline) {
+				t.Fatal("no calls")
+			}
+			_, _ = f.gateway.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`)) // one of its own takes about as long
+		}
+	}
+	more(100)
+	i.Rotate(t, true)
+	second := make(chan string, 200)
+	fill(second)
+	tokens.Store(&second)
+	more(300)
+	third := make(chan string, 200)
+	fill(third)
+	i.Stop(t)
+	tokens.Store(&third)
+	more(300)
+	i.Resume(t)
+	more(100)
+	close(stop)
+	load.Wait()
+	withdrawn := i.Token(t, nil)
+	if _, err := f.client.Invoke(bearer(t.Context(), withdrawn), request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Error(err)
+	}
+	i.Rotate(t, false)
+	for deadline := time.Now().Add(issuertest.Patience); ; {
+		_, err := f.client.Invoke(bearer(t.Context(), withdrawn), request(gatewaytest.Echo, `{}`))
+		if errorInfo(err).GetReason() == "CREDENTIAL_INVALID" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a withdrawn key's token goes on")
+		}
+	}
+	if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization", "Bearer "+i.Token(t, nil)); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
