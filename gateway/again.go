@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/observe/tracing"
 )
 
 // maxRetryWait is how long a call waits here for its second try when the backend asks
@@ -80,7 +81,12 @@ func retryInfo(details string) time.Duration {
 // retryLater makes the second try of a call after a while.
 func (h *handler) retryLater(s *relay.Stream, wait time.Duration) {
 	parked := s.Park()
+	transitOf(s).span.Wait(tracing.ForRetry)
 	time.AfterFunc(wait, func() {
-		parked.Resume(func(s *relay.Stream) { h.placeAgain(s, transitOf(s)) })
+		parked.Resume(func(s *relay.Stream) {
+			t := transitOf(s)
+			t.span.GoOn(tracing.ForRetry)
+			h.placeAgain(s, t)
+		})
 	})
 }

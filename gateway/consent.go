@@ -162,7 +162,7 @@ func (d *deliberations) release(use *approvals.Use) {
 func (d *deliberations) request(m *matter) *approvals.Request {
 	r := &approvals.Request{
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
-		Args: m.args, RequestID: m.requestID, Level: m.decision.Level.String(), Why: m.why,
+		Args: m.args, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
 	}
 	if d.describe != nil {
 		r.Description, r.Schema = d.describe(m.call.Capability, m.call.Tool)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
@@ -22,6 +24,8 @@ type crossing struct {
 	tries   int
 	session string // that it was chosen for
 	caller  tenant.Identity
+	span    *tracing.Span
+	trace   observe.TraceID
 }
 
 // crossings are the calls that went to the translator. Such a call passes the gateway
@@ -65,7 +69,7 @@ func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(tic
 // crossing is what the second passage of a call has to know, in strings that outlive the first.
 func (t *transit) crossing() crossing {
 	who := tenant.Identity{Tenant: t.call.Tenant, Key: t.call.Key, Scopes: tenant.Invoke, User: strings.Clone(t.call.User), Agent: strings.Clone(t.call.Agent), Settings: t.settings}
-	return crossing{t.target, t.tries, strings.Clone(t.call.Session), who}
+	return crossing{t.target, t.tries, strings.Clone(t.call.Session), who, t.span, t.trace}
 }
 
 // comeBack goes on with a call that the translator brings back. Its caller is known: the
@@ -78,6 +82,7 @@ func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Re
 		return tenant.Identity{}, refusedService
 	}
 	t.target, t.tries, t.call.Session, t.assigned = x.target, x.tries, x.session, true
+	t.span, t.trace = x.span, x.trace
 	return x.caller, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
@@ -39,7 +40,7 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 		return
 	}
 	about := matter{
-		call: t.call, requestID: t.request, read: m.read,
+		call: t.call, requestID: t.request, span: t.span, read: m.read,
 		args:   m.args,
 		config: m.config, credentials: h.decider.Credentials(t.call.Capability),
 		shielded: h.deliberations.shielded(t.call.Capability),
@@ -54,16 +55,25 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 	if about.consent, refusal = consentOf(s); refusal == nil {
 		var ctx context.Context
 		ctx, t.quit = context.WithCancel(context.Background())
-		refusal = h.deliberations.start(ctx, s, &about, func(s *relay.Stream, o outcome) { h.judge(s, transitOf(s), o) })
+		refusal = h.deliberations.start(ctx, s, &about, func(s *relay.Stream, o outcome) {
+			t := transitOf(s)
+			t.span.GoOn(tracing.ForDecision)
+			h.judge(s, t, o)
+		})
 	}
 	if refusal != nil {
 		h.decided(s, t, refusal)
+		return
 	}
+	t.span.Wait(tracing.ForDecision)
 }
 
 // judge turns what came out into what becomes of the call.
 func (h *handler) judge(s *relay.Stream, t *transit, o outcome) {
 	t.decision, t.judged, t.use, t.approval = o.decision, o.decided, o.use, o.approval()
+	if o.use != nil {
+		t.span.Approved(o.use.Trace)
+	}
 	if o.refusal == nil && o.decision.Verdict == call.Block {
 		o.refusal = forbidden(&t.call, o.decision)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -30,6 +31,7 @@ const (
 type matter struct {
 	call      call.Call
 	requestID string
+	span      *tracing.Span
 	read      bool // the message was: without, nobody knows the arguments
 	args      []byte
 	checked   bool               // args keep to the schema, or it does not run
@@ -176,6 +178,7 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 // last word.
 func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 	if !m.known {
+		m.span.Wait(tracing.ForPolicy)
 		asking, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		if m.decision, o.refusal = d.decider.Ask(asking, &m.call); o.refusal != nil {
@@ -189,9 +192,11 @@ func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 		}
 	}
 	if o.decision.Verdict != call.Block && m.shielded {
+		m.span.Wait(tracing.ForShield)
 		d.judge(ctx, m, &o)
 	}
 	if o.refusal == nil && o.decision.Verdict == call.Ask {
+		m.span.Wait(tracing.ForApproval)
 		d.seek(ctx, m, &o)
 	}
 	return o

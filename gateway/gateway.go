@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -41,6 +42,7 @@ type Config struct {
 	Router     *router.Router
 	Metrics    *observe.Metrics
 	Recorder   *observe.Recorder
+	Tracer     *tracing.Tracer  // nil: no call is traced. Whoever made it closes it
 	BackendTLS TLSOf            // of Router's table; nil: all cleartext
 	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
@@ -102,6 +104,7 @@ func New(cfg Config) (*Gateway, error) {
 		router:        cfg.Router,
 		recorder:      cfg.Recorder,
 		metrics:       cfg.Metrics,
+		tracer:        cfg.Tracer,
 		statuses:      newStatuses(),
 		inflater:      newInflater(maxMessage),
 		deliberations: newDeliberations(&cfg),

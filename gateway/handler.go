@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -33,6 +34,7 @@ type handler struct {
 	router        *router.Router
 	recorder      *observe.Recorder
 	metrics       *observe.Metrics
+	tracer        *tracing.Tracer // nil: no call is traced
 	services      *relay.Upstream // the gateway's own gRPC services
 	log           *slog.Logger
 	statuses      *statuses
@@ -84,12 +86,19 @@ func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 	case msg.Compressed && h.named(t, t.keyOf(s, "")):
 		h.pass(s, t, first{}) // its message need not be unpacked
 	case msg.Compressed:
-		if refusal := h.inflater.start(s, msg.Data, h.plainMessage); refusal != nil {
+		if refusal := h.inflater.start(s, msg.Data, h.unpacked); refusal != nil {
 			h.refuse(s, t, refusal)
+			return
 		}
+		t.span.Wait(tracing.ForMessage)
 	default:
 		h.plainMessage(s, msg.Data, nil)
 	}
+}
+
+func (h *handler) unpacked(s *relay.Stream, msg []byte, refusal *call.Refusal) {
+	transitOf(s).span.GoOn(tracing.ForMessage)
+	h.plainMessage(s, msg, refusal)
 }
 
 func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusal) {
@@ -156,8 +165,13 @@ func (h *handler) routed(s *relay.Stream, t *transit, refusal *call.Refusal) {
 func (h *handler) meet(s *relay.Stream, t *transit) bool {
 	return t.target.Meet(func() func() {
 		parked := s.Park()
+		t.span.Wait(tracing.ForBackend)
 		return func() {
-			parked.Resume(func(s *relay.Stream) { h.met(s, transitOf(s), nil) })
+			parked.Resume(func(s *relay.Stream) {
+				t := transitOf(s)
+				t.span.GoOn(tracing.ForBackend)
+				h.met(s, t, nil)
+			})
 		}
 	})
 }
@@ -250,6 +264,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		h.watchArtifacts(t)
 		s.TapResponse(&t.outcome)
 	}
+	t.traceTry(s, path)
 	t.started = true
 	s.Forward(upstreamOf(t.target))
 }
@@ -266,6 +281,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 		return
 	}
 	t.missed(err)
+	t.span.Missed()
 	allowed := t.again
 	t.started = t.lost
 	t.again = false
@@ -311,6 +327,7 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if h.records(t) {
 		rec := t.recordOf(s, r)
 		rec.Quiet = t.shed && h.shedding.quiet(r.Started)
+		t.span.End(&rec)
 		h.recorder.Record(&rec)
 	}
 	h.transits.put(t)

@@ -5,17 +5,21 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // identify finds out who calls, and goes on in identified: at once where that is known.
 func (h *handler) identify(s *relay.Stream, t *transit) {
-	if who, refusal, inside := h.fromInside(s, t); inside {
+	who, refusal, inside := h.fromInside(s, t)
+	if !inside || t.ours {
+		h.trace(s, t)
+	}
+	if inside {
 		h.admit(s, t, who, refusal)
 		return
 	}
 	claim, refusal := claimOf(s, h.callers.credentials)
-	var who tenant.Identity
 	switch {
 	case t.own && isOpen(t.call.Path):
 		who, refusal = tenant.Identity{Tenant: tenant.Default, Scopes: tenant.Read}, nil
@@ -25,9 +29,12 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 			break
 		}
 		refusal = h.callers.ask(s, claim, func(s *relay.Stream, who tenant.Identity, refusal *call.Refusal) {
-			h.admit(s, transitOf(s), who, refusal)
+			t := transitOf(s)
+			t.span.GoOn(tracing.ForIdentity)
+			h.admit(s, t, who, refusal)
 		})
 		if refusal == nil {
+			t.span.Wait(tracing.ForIdentity)
 			return
 		}
 	}

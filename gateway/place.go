@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -59,8 +60,13 @@ func (h *handler) find(s *relay.Stream, t *transit) {
 		return
 	}
 	parked := s.Park()
+	t.span.Wait(tracing.ForSession)
 	h.affinity.Ask(q.Own(), func(a affinity.Answer) {
-		parked.Resume(func(s *relay.Stream) { h.placed(s, transitOf(s), a) })
+		parked.Resume(func(s *relay.Stream) {
+			t := transitOf(s)
+			t.span.GoOn(tracing.ForSession)
+			h.placed(s, t, a)
+		})
 	})
 }
 

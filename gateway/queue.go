@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/router"
 )
 
@@ -11,8 +12,13 @@ func (h *handler) enter(s *relay.Stream, t *transit) {
 	t.bound(s)
 	waiter, a := t.fleet.Enter(router.Entrant{Tenant: t.call.Tenant, Backend: t.place.Backend, Tried: t.target}, func() func(router.Admission) bool {
 		parked := s.Park()
+		t.span.Wait(tracing.ForPlace)
 		return func(a router.Admission) bool {
-			return parked.Resume(func(s *relay.Stream) { h.entered(s, transitOf(s), a) })
+			return parked.Resume(func(s *relay.Stream) {
+				t := transitOf(s)
+				t.span.GoOn(tracing.ForPlace)
+				h.entered(s, t, a)
+			})
 		}
 	})
 	if t.waiter = waiter; waiter == nil {

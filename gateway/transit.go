@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
@@ -52,6 +53,8 @@ type transit struct {
 	begun    bool                       // counted as in flight at both
 	share    *overload.Share            // of the process, that the call has; nil: none
 	shed     bool                       // turned away, as the process has too much to do
+	span     *tracing.Span              // nil: the call is not traced
+	trace    observe.TraceID            // that it belongs to, also where it is not traced here
 	ticket   string                     // went to the translator with it; see crossings
 	recorded bool                       // came back from there, but its ticket was claimed
 	assigned bool                       // came back from there, and target is where it goes
@@ -170,7 +173,7 @@ func (t *transit) done(o router.Outcome) {
 func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 	rec := observe.Record{
 		Call: &t.call, Client: t.origin.client, Capability: t.metrics, Tenant: t.tenant, Begun: t.begun, Shard: uint32(s.Shard()), RequestID: t.request,
-		Code: r.Code, Reason: t.reason, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
+		Code: r.Code, Reason: t.reason, Trace: t.trace, Traced: t.span != nil, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}
 	rec.Shed = t.shed

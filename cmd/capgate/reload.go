@@ -184,6 +184,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"tenants", started.Multi != next.Multi},
 		{"identity", started.Identity != next.Identity},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
+		{"traces", started.Traces != next.Traces},
 		{"metrics", started.Metrics != next.Metrics},
 		{"overload", started.Overload != next.Overload},
 		{"log.format", started.Log.Format != next.Log.Format},

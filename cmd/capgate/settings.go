@@ -19,11 +19,13 @@ type settings struct {
 	cfg      *config.Config
 	store    redisstore.Config
 	server   *tls.Config                       // of the public port; nil: cleartext
-	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS
+	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
 	files    prints                            // of all these files
 
 	approvalKeys [][]byte        // of approvals.key_file
 	webhook      *webhook.Config // of approvals.webhook; nil: there is none
+
+	traceHeaders map[string]string // of traces.headers_file
 
 	keys    []tenant.Key   // of the tenants
 	pepper  []byte         // of pepper_file; nil: none
@@ -79,6 +81,11 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	if s.webhook, err = readWebhook(&cfg.Webhook, files); err != nil {
 		problems = append(problems, err)
 	}
+	if file := cfg.Traces.HeadersFile; file != "" {
+		if s.traceHeaders, err = readHeaders(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("traces.headers_file: %w", err))
+		}
+	}
 	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server
 	}
@@ -117,5 +124,6 @@ func (s *settings) readBackendTLS(before *settings) (problems []error) {
 	for i := range s.cfg.Shields {
 		read("shield "+s.cfg.Shields[i].Name, s.cfg.Shields[i].TLS)
 	}
+	read("traces", s.cfg.Traces.TLS)
 	return problems
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
@@ -38,6 +39,7 @@ type process struct {
 	log       *slog.Logger
 	level     *slog.LevelVar // of log and accessLog
 	accessLog *observe.AccessLog
+	tracer    *tracing.Tracer // nil: no call is traced
 	routing   *router.Router
 	store     *redisstore.Store
 	replica   string // this one's name, that no other has
@@ -84,6 +86,9 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err != nil {
 		return p, err
 	}
+	if err = p.newTracer(s, metrics); err != nil {
+		return p, err
+	}
 	if p.store, err = openStore(s.store, p.log); err != nil {
 		return p, err
 	}
@@ -128,6 +133,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Router:     p.routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, p.accessLog),
+		Tracer:     p.tracer,
 		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(s.cfg),
@@ -220,6 +226,7 @@ func (p *process) close() {
 			_ = ln.Close()
 		}
 	}
+	p.closeTracer()
 	if p.shields != nil {
 		p.shields.Close()
 	}

@@ -154,6 +154,9 @@ func (s *Stream) edit(e edit) {
 // SetPath sends the upstream another :path.
 func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
 
+// Started is when the request's headers came, as in Result.
+func (s *Stream) Started() time.Time { return s.result.Started }
+
 // Peer is whose connection the stream came by. It is not to be changed.
 func (s *Stream) Peer() *Peer { return s.peer }
 

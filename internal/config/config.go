@@ -24,6 +24,7 @@ type Config struct {
 	Log          Log          // log: what it writes to standard error
 	Metrics      Metrics      // metrics: what is counted
 	Overload     Overload     // overload: what this process can take, before it turns calls away
+	Traces       Traces       // traces: where spans of calls go; default nowhere
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
 	Manifests    []string     // manifests: files, and directories of capabilities, with the manifests of fleets that name none, by their ids; default none
 	DNS          DNS          // dns: how the names of dns:///… backends are looked up
@@ -218,6 +219,18 @@ type Overload struct {
 	MaxDelay    time.Duration // max_delay: how long a caller's bytes may wait for their turn, all through a tenth of a second, 100µs to 10s; default 10ms, and 100ms without tenants, who could harm each other
 }
 
+// Traces is which calls are traced, and where their spans go. No call is when Endpoint is empty.
+type Traces struct {
+	Endpoint    string        // endpoint: an OpenTelemetry collector, host:port for OTLP over gRPC, or a URL for OTLP over HTTP, whose path is /v1/traces where it has none
+	TLS         BackendTLS    // tls: to it; default cleartext for host:port, the system's authorities for https
+	HeadersFile string        // headers_file: what is sent with each request, such as a credential, name: value a line; default nothing
+	Sample      float64       // sample: share of the calls that begin a trace here which are traced, 0 to 1; default 0.01
+	Follow      bool          // follow: true lets callers decide who send a traceparent; false: sample alone decides; default true
+	Service     string        // service: service.name of the spans; default capgate
+	Queue       int           // queue: spans that wait for the collector, 100 to 1000000; more are dropped and counted; default 4096
+	Timeout     time.Duration // timeout: of one request, 100ms to 1m; default 10s
+}
+
 // Fleet is one capability and the backends that serve it.
 type Fleet struct {
 	Capability string        // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
@@ -342,6 +355,7 @@ func Default() *Config {
 		Drain:        Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
 		Log:          Log{Level: slog.LevelInfo, Format: "json"},
 		Metrics:      Metrics{Tenants: 100},
+		Traces:       Traces{Sample: 0.01, Follow: true, Service: "capgate", Queue: 4096, Timeout: 10 * time.Second},
 		DNS:          DNS{Resolve: 5 * time.Second},
 		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},

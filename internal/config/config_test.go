@@ -82,6 +82,7 @@ fleets:
 		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
 		Metrics:  config.Metrics{Tenants: 7},
 		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
+		Traces:   config.Default().Traces,
 		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},

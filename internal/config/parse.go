@@ -64,6 +64,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"log":          p.log,
 		"metrics":      p.metrics,
 		"overload":     p.overload,
+		"traces":       p.traces,
 		"fleets":       p.List(p.fleet),
 		"manifests":    p.List(p.manifests),
 		"dns":          p.dns,

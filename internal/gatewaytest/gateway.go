@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -51,6 +52,7 @@ type Options struct {
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
 	Shield   gateway.Shield     // default none
+	Tracer   *tracing.Tracer    // default none
 	Services func(*grpc.Server) // of the public port, that the gateway does not have by itself; default none
 }
 
@@ -165,6 +167,7 @@ func (g *Gateway) build(o Options) error {
 		Router:     routing,
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, g.accessLog),
+		Tracer:     o.Tracer,
 		Drain:      drain,
 		Log:        logger,
 	})

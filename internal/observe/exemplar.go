@@ -11,6 +11,9 @@ import (
 // TraceID is the id of a call's trace. Zero: there is none.
 type TraceID [16]byte
 
+// IsZero says that there is none.
+func (id TraceID) IsZero() bool { return id == TraceID{} }
+
 // exemplars are the newest calls that were traced, by bucket of the classic histogram.
 type exemplars [numBuckets]atomic.Pointer[exemplar]
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"encoding/hex"
 	"log/slog"
 	"strconv"
 	"time"
@@ -61,6 +62,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	b = w.str(b, `,"user":`, c.User)
 	b = w.str(b, `,"agent":`, c.Agent)
 	b = w.str(b, `,"request_id":`, rec.RequestID)
+	b = w.trace(b, `,"trace_id":`, rec.Trace)
 	return w.end(b)
 }
 
@@ -124,6 +126,20 @@ func (w layout) str(b []byte, key, s string) []byte {
 	}
 	b = append(b, '"')
 	b = appendJSON(b, s)
+	return append(b, '"')
+}
+
+// trace appends the id of a trace; nothing when there is none.
+func (w layout) trace(b []byte, key string, id TraceID) []byte {
+	if id.IsZero() {
+		return b
+	}
+	b = w.key(b, key)
+	if w == text {
+		return hex.AppendEncode(b, id[:])
+	}
+	b = append(b, '"')
+	b = hex.AppendEncode(b, id[:])
 	return append(b, '"')
 }
 

@@ -55,6 +55,7 @@ type Metrics struct {
 	webhook    *webhookCollector
 	identities *identityCollector
 	issuers    *issuersCollector
+	traces     *tracesCollector
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -67,6 +68,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
 	m.webhook, m.identities = newWebhookCollector(), newIdentityCollector()
 	m.issuers = newIssuersCollector()
+	m.traces = newTracesCollector()
 	m.unknown, m.tenants = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells)
 	err := errors.Join(
 		reg.Register(collectors.NewGoCollector()),
@@ -78,6 +80,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		reg.Register(m.webhook),
 		reg.Register(m.identities),
 		reg.Register(m.issuers),
+		reg.Register(m.traces),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

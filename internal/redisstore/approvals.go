@@ -79,30 +79,30 @@ func (a *ApprovalStore) Ask(ctx context.Context, d *approvals.Draft) (approvals.
 }
 
 // Use implements approvals.Calls.
-func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token string) (approvals.State, error) {
+func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token string) (was approvals.State, trace string, err error) {
 	said, err := a.ask(ctx, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	switch what := textAt(said, 0); what {
 	case "unknown":
-		return 0, approvals.ErrUnknown
+		return 0, "", approvals.ErrUnknown
 	case "mismatch":
 		if len(said) < 2 {
-			return 0, errApprovals
+			return 0, "", errApprovals
 		}
 		list, _ := said[1].([]any)
 		m := &approvals.MismatchError{}
 		for i := range list {
 			m.Words = append(m.Words, textAt(list, i))
 		}
-		return 0, m
+		return 0, "", m
 	default:
 		state, ok := approvals.ParseState(what)
 		if !ok {
-			return 0, errApprovals
+			return 0, "", errApprovals
 		}
-		return state, nil
+		return state, textAt(said, 1), nil
 	}
 }
 

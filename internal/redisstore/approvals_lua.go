@@ -122,13 +122,14 @@ for i = 7, #ARGV, 2 do
   if redis.call('HGET', record, ARGV[i]) ~= ARGV[i + 1] then differ[#differ + 1] = ARGV[i] end
 end
 if #differ > 0 then return answer('mismatch', differ) end
-if r.state == 'used' and redis.call('HGET', record, 'token') == token then return answer('approved') end
+local trace = redis.call('HGET', record, 'trace') or ''
+if r.state == 'used' and redis.call('HGET', record, 'token') == token then return answer('approved', trace) end
 age(r)
 if r.state ~= 'approved' then return answer(r.state) end
 redis.call('HSET', record, 'state', 'used', 'token', token)
 close(r)
 tell('used', id)
-return answer('approved')
+return answer('approved', trace)
 `)
 
 // releaseScript undoes a use. The same token may come again.

@@ -19,7 +19,7 @@ func wordFields(w *approvals.Words) []any {
 
 // approvalFields are those that an approval is made with.
 func approvalFields(r *approvals.Record) []any {
-	return append(wordFields(&r.Words), "id", r.ID, "session", r.Session, "description", r.Description, "request", r.RequestID,
+	return append(wordFields(&r.Words), "id", r.ID, "session", r.Session, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
 }
 
@@ -27,7 +27,7 @@ func approvalFields(r *approvals.Record) []any {
 func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, error) {
 	f := pairs(fields)
 	r := approvals.Record{Sealed: []byte(f["sealed"])}
-	r.ID, r.Session, r.Description, r.RequestID = f["id"], f["session"], f["description"], f["request"]
+	r.ID, r.Session, r.Description, r.RequestID, r.Trace = f["id"], f["session"], f["description"], f["request"], f["trace"]
 	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
 	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]
 	state, known := approvals.ParseState(f["state"])

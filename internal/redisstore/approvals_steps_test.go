@@ -23,6 +23,7 @@ func TestStepsTakenTwice(t *testing.T) {
 		st := open().Approvals()
 		d := &approvals.Draft{CallSum: approvals.Sum{1}, TTL: time.Minute, Most: 9}
 		d.ID, d.Tenant, d.Tool = "apr_1", "acme", "send"
+		d.Trace = "00-trace"
 		for range 2 {
 			if got, err := st.Ask(t.Context(), d); err != nil || got.ID != "apr_1" || got.State != approvals.Pending {
 				t.Fatalf("ask: %+v, %v", got, err)
@@ -35,11 +36,11 @@ func TestStepsTakenTwice(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if was, err := st.Use(t.Context(), &d.Words, "apr_1", "u"); was != approvals.Approved || err != nil {
-				t.Fatalf("use: %v, %v", was, err)
+			if was, trace, err := st.Use(t.Context(), &d.Words, "apr_1", "u"); was != approvals.Approved || trace != "00-trace" || err != nil {
+				t.Fatalf("use: %v, %q, %v", was, trace, err)
 			}
 		}
-		if was, err := st.Use(t.Context(), &d.Words, "apr_1", "v"); was != approvals.Used || err != nil {
+		if was, _, err := st.Use(t.Context(), &d.Words, "apr_1", "v"); was != approvals.Used || err != nil {
 			t.Fatalf("use by another: %v, %v", was, err)
 		}
 		for range 2 {

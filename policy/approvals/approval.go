@@ -15,6 +15,7 @@ type Request struct {
 	Schema      toolschema.Hash // of the tool; zero: not known
 	Args        []byte          // JSON as it was sent; empty is {}
 	RequestID   string
+	Trace       string // traceparent of the span that asks; "" where it is not traced
 	Level       string // which level of policy asked
 	Why         string // for who answers; may be ""
 }
@@ -32,7 +33,7 @@ type Approval struct {
 	ID string // unguessable
 	Words
 
-	Session, Description, RequestID, Level, Why string
+	Session, Description, RequestID, Trace, Level, Why string
 
 	Preview    string // the arguments, pretty-printed, values that look secret masked; at most about 8 KiB
 	Unreadable bool   // there is no preview: the arguments are encrypted with a key that is not configured
@@ -144,5 +145,6 @@ type Event struct {
 // Use is an approval that one call has consumed.
 type Use struct {
 	Tenant, ID string
+	Trace      string // traceparent of the span that asked for it; "" where it was not traced
 	token      string
 }

@@ -176,7 +176,7 @@ func (k *Keeper) draft(r *Request, args *arguments, session *Sum) *Draft {
 	d := &Draft{SessionSum: session, TTL: k.opts.TTL, Most: k.opts.Most}
 	d.Approval = Approval{
 		ID: newID(), Words: words(r, args), Session: strings.Clone(r.Session),
-		Description: readable(r.Description, longestText), RequestID: readable(r.RequestID, longestWord),
+		Description: readable(r.Description, longestText), RequestID: readable(r.RequestID, longestWord), Trace: readable(r.Trace, longestWord),
 		Level: readable(r.Level, longestWord), Why: readable(r.Why, longestText),
 	}
 	d.CallSum = d.sum()

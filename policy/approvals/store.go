@@ -40,8 +40,8 @@ type Calls interface {
 	// Ask finds the approval of the same call that is open, or a denial that holds, or makes one.
 	Ask(ctx context.Context, d *Draft) (Asked, error)
 	// Use makes an approved one used if all words are the same. It answers with what it
-	// was, Approved, when this token has it now, and with a *MismatchError or ErrUnknown.
-	Use(ctx context.Context, w *Words, id, token string) (State, error)
+	// was, Approved, when this token has it now, and its Trace, and with a *MismatchError or ErrUnknown.
+	Use(ctx context.Context, w *Words, id, token string) (was State, trace string, err error)
 	// Release undoes a use by this token, and says whether it could.
 	Release(ctx context.Context, tenant, id, token string) (bool, error)
 }

@@ -62,10 +62,10 @@ func (m *memory) Ask(_ context.Context, d *approvals.Draft) (approvals.Asked, er
 	return approvals.Asked{Record: d.Record, New: true}, nil
 }
 
-func (m *memory) Use(context.Context, *approvals.Words, string, string) (approvals.State, error) {
+func (m *memory) Use(context.Context, *approvals.Words, string, string) (approvals.State, string, error) {
 	leave, err := m.enter()
 	defer leave()
-	return approvals.Approved, err
+	return approvals.Approved, "", err
 }
 
 func (m *memory) Release(context.Context, string, string, string) (bool, error) {

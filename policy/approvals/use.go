@@ -27,7 +27,7 @@ func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Ref
 	}
 	w := words(r, &args)
 	u := Use{Tenant: w.Tenant, ID: id, token: rand.Text()}
-	was, err := k.store.Use(ctx, &w, id, u.token)
+	was, trace, err := k.store.Use(ctx, &w, id, u.token)
 	var mismatch *MismatchError
 	switch {
 	case errors.As(err, &mismatch):
@@ -40,6 +40,7 @@ func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Ref
 		return Use{}, k.refused(refusedState(was, id))
 	}
 	k.counted.used.Add(1)
+	u.Trace = trace
 	return u, nil
 }
 
