@@ -49,7 +49,7 @@ func (c *callers) ask(s *relay.Stream, claim tenant.Claim, next func(*relay.Stre
 	default:
 		return refusedStrangers
 	}
-	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent)}
+	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Peer: claim.Peer}
 	parked := s.Park()
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(c.closing, patience)

@@ -20,9 +20,13 @@ const (
 
 // claimOf is what a call says of its caller, in parts of its headers. Where there are credentials,
 // they are taken out of the call, whatever they are: no backend is to see them.
-func claimOf(s *relay.Stream, credentials bool) (claim tenant.Claim, refusal *call.Refusal) {
+// peer is whose certificate the connection has, which is asked where a call shows no credential.
+func claimOf(s *relay.Stream, credentials bool, peer *tenant.Peer) (claim tenant.Claim, refusal *call.Refusal) {
 	if credentials {
 		claim.Credential, refusal = credentialOf(s)
+	}
+	if refusal == refusedNobody && peer != nil {
+		claim.Peer, refusal = peer, nil
 	}
 	if refusal == nil && (s.Contradicts(userHeader) || s.Contradicts(agentHeader)) {
 		refusal = refusedTwoIdentities

@@ -19,7 +19,7 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 		h.admit(s, t, who, refusal)
 		return
 	}
-	claim, refusal := claimOf(s, h.callers.credentials)
+	claim, refusal := claimOf(s, h.callers.credentials, t.origin.peer)
 	switch {
 	case t.own && isOpen(t.call.Path):
 		who, refusal = tenant.Identity{Tenant: tenant.Default, Scopes: tenant.Read}, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // originHeader tells the gateway itself whose a call is that comes from inside the process: from
@@ -17,7 +18,8 @@ const originHeader = "x-capgate-origin"
 // visitor is what is remembered of a client's connection.
 type visitor struct {
 	addr netip.Addr
-	text string // of addr; "" if that is not valid
+	text string       // of addr; "" if that is not valid
+	peer *tenant.Peer // of a verified certificate; nil: there is none
 }
 
 // meet is relay.Config.Meet.
@@ -26,13 +28,17 @@ func meet(p *relay.Peer) any {
 	if v.addr.IsValid() {
 		v.text = v.addr.String()
 	}
+	if p.TLS != nil && len(p.TLS.VerifiedChains) > 0 {
+		v.peer = tenant.PeerOf(p.TLS.VerifiedChains[0][0])
+	}
 	return v
 }
 
 // origin is where a call comes from.
 type origin struct {
-	client string // IP address; "" where it is not known
-	told   bool   // by a trusted proxy, which also says what the client asked it for:
+	client string       // IP address; "" where it is not known
+	peer   *tenant.Peer // of the connection's certificate; nil: there is none
+	told   bool         // by a trusted proxy, which also says what the client asked it for:
 	proto  string
 	host   string
 	port   string
@@ -48,7 +54,7 @@ type request interface {
 // another than who connected. scratch is used for nothing else meanwhile.
 func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o origin, client netip.Addr) {
 	v := p.Value.(*visitor)
-	o.client = v.text
+	o.client, o.peer = v.text, v.peer
 	if !h.edge.Trusts(v.addr) {
 		return o, netip.Addr{}
 	}
@@ -141,6 +147,7 @@ func (o *origin) text() string {
 	if o.told {
 		v["proto"], v["host"], v["port"] = []string{o.proto}, []string{o.host}, []string{o.port}
 	}
+	o.peer.AddTo(v)
 	return v.Encode()
 }
 
@@ -149,5 +156,5 @@ func parseOrigin(text string) origin {
 	if err != nil {
 		return origin{}
 	}
-	return origin{client: v.Get("client"), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
+	return origin{client: v.Get("client"), peer: tenant.PeerFrom(v), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
 }

@@ -17,6 +17,7 @@ type identities struct {
 	stored    *tenant.Stored // in Redis; nil: none are
 	directory *tenant.Directory
 	tokens    *token.Verifier
+	certified *tenant.Certificates
 	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
 }
 
@@ -36,9 +37,10 @@ func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err erro
 	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.cfg.Identity.Cache, Log: p.log}); err != nil {
 		return err
 	}
+	i.certified = tenant.NewCertificates(i.directory, nil)
 	i.set(s)
 	if s.cfg.Multi {
-		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens})
+		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens, Certificates: i.certified})
 		metrics.WatchIdentities(i.metric)
 		metrics.WatchIssuers(issuerStats(i.tokens))
 	}
@@ -54,6 +56,7 @@ func (i *identities) set(s *settings) {
 	}
 	i.keys.Replace(s.keys, of, s.pepper)
 	i.tokens.Replace(s.issuers)
+	i.certified.Replace(s.certificates())
 }
 
 // identifier says who calls; nil: nobody is asked.
@@ -96,5 +99,5 @@ func (p *process) tellTenancy(started *config.Config) {
 	for i := range started.Tenants {
 		keys += len(started.Tenants[i].Keys)
 	}
-	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys, "redis", started.Identity.Stored, "issuers", len(started.Issuers))
+	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys, "certificates", len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
 }

@@ -25,6 +25,9 @@ func serverTLS(c config.ServerTLS, files prints) (*tls.Config, error) {
 			return nil, fmt.Errorf("tls.client_ca_file: %w", err)
 		}
 		t.ClientAuth = tls.RequireAndVerifyClientCert
+		if c.Optional {
+			t.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 	}
 	return t, nil
 }

@@ -40,6 +40,8 @@ type Config struct {
 	Issuers      []Issuer     // issuers: whose tokens tell who calls, beside API keys; default none
 	PepperFile   string       // pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end of its line; default none, and hashes are SHA-256
 
+	Certificates []Certificate // certificates: tenants' client certificates, which need tls.client_ca_file; default none, and a certificate says nothing of who calls
+
 	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
 }
 
@@ -105,7 +107,8 @@ type Claims struct {
 type ServerTLS struct {
 	CertFile     string // cert_file: certificate chain, PEM; with key_file
 	KeyFile      string // key_file: its private key, PEM
-	ClientCAFile string // client_ca_file: clients must show a certificate from one of these authorities, PEM; default none asked for
+	ClientCAFile string // client_ca_file: authorities that clients' certificates are from, PEM; default none asked for
+	Optional     bool   // client_auth: optional lets clients connect without a certificate, while one that is shown must be good; with require, the default, they must show one
 }
 
 // Proxies are the load balancers and proxies before the public port, which say who a call comes
@@ -115,6 +118,16 @@ type Proxies struct {
 	Hops          int            // hops: how many of them a call may have come through at most, 1 to 16; default 16
 	Header        string         // header: in which they say who a request comes from, x-forwarded-for or forwarded; default x-forwarded-for
 	ProxyProtocol string         // proxy_protocol: what each connection from these addresses begins with, off, v1 or v2; default off
+}
+
+// Certificate is whose client certificates are a tenant's. It has one of SPIFFE and DNS; the first
+// one that is for a certificate counts.
+type Certificate struct {
+	SPIFFE  string         // spiffe: SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch
+	DNS     string         // dns: name among the certificate's, whose first label may be *
+	Tenant  string         // tenant: whose
+	Scopes  tenant.Scopes  // scopes: as a key's
+	Asserts tenant.Asserts // asserts: as a key's
 }
 
 // Redis is where replicas share what they know. The file has the URL alone, or a mapping

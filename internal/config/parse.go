@@ -32,6 +32,7 @@ type parser struct {
 	services     map[string]string  // gRPC service → path where it was given first
 	shields      map[string]int     // name → line
 	tenantIDs    map[string]int     // id → line
+	certified    []strictyaml.Place // of the certificates
 	keyIDs       map[string]int     // the same, of all tenants' keys
 	issuers      map[string]int     // name → line
 	issuerURLs   map[string]int     // URL → line
@@ -79,6 +80,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"pepper_file":  p.Text(&c.PepperFile, nil),
 		"limits":       p.limits(&c.Limits),
 
+		"certificates":    p.List(p.certificate),
 		"trusted_proxies": p.proxies,
 		"proxy_protocol":  p.Text(&c.Proxies.ProxyProtocol, oneOf("off", "v1", "v2")),
 	})
@@ -87,6 +89,7 @@ func (p *parser) top(at strictyaml.Place) {
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}
+	p.checkCertificates(at)
 	if c.Proxies.ProxyProtocol != "off" && len(c.Proxies.From) == 0 {
 		p.Fail(at.Child("proxy_protocol"), "needs trusted_proxies.from: whose connections begin with it")
 	}
@@ -121,12 +124,18 @@ func (p *parser) domain(at strictyaml.Place) {
 }
 
 func (p *parser) serverTLS(at strictyaml.Place) {
+	var auth string
 	t := &p.config.TLS
 	p.Mapping(at, map[string]strictyaml.Field{
 		"cert_file":      p.Text(&t.CertFile, nil),
 		"key_file":       p.Text(&t.KeyFile, nil),
 		"client_ca_file": p.Text(&t.ClientCAFile, nil),
+		"client_auth":    p.Text(&auth, oneOf("require", "optional")),
 	})
+	t.Optional = auth == "optional"
+	if auth != "" && t.ClientCAFile == "" {
+		p.Missing(at, "client_ca_file", "needed: the authorities of the clients' certificates that client_auth is about")
+	}
 	if t.CertFile == "" || t.KeyFile == "" {
 		p.Fail(at, "cert_file and key_file are both needed; leave tls out for cleartext")
 	}

@@ -12,7 +12,11 @@
 //	Identities ─► Keys
 //	    ├───────► Stored ─► lookup of keys ──────────┐ memory, else
 //	    │           └─► Directory ─► lookup of tenants ─► Store
-//	    └───────► what knows tokens
+//	    ├───────► what knows tokens
+//	    └───────► Certificates
+//
+// A client certificate that the handshake has verified stands in for a credential where a call
+// shows none: rules say which names in certificates are whose (Certificates).
 //
 // A gateway to which no tenants are configured has one, to whom every call belongs (Single).
 package tenant

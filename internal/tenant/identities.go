@@ -22,6 +22,8 @@ type Sources struct {
 	File   *Keys   // API keys of the configuration; required
 	Stored *Stored // and those of the store, where the configuration has not one of the same id
 	Tokens Source  // whatever is not an API key
+
+	Certificates *Certificates // of connections, where a call shows no credential
 }
 
 // Identities finds out who calls, by whichever credential is shown.
@@ -35,7 +37,7 @@ func NewIdentities(s Sources) *Identities { return &Identities{Sources: s} }
 
 // Identify implements Source.
 func (i *Identities) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
-	kind, source := i.source(c.Credential)
+	kind, source := i.source(c)
 	if source == nil {
 		i.counts.add(kind, Memory, refusedCredential)
 		return Identity{}, true, refusedCredential
@@ -48,7 +50,7 @@ func (i *Identities) Identify(c Claim) (who Identity, known bool, refusal *call.
 
 // Ask implements Source.
 func (i *Identities) Ask(ctx context.Context, c Claim) (who Identity, refusal *call.Refusal) {
-	kind, source := i.source(c.Credential)
+	kind, source := i.source(c)
 	if source == nil {
 		return Identity{}, refusedCredential
 	}
@@ -57,12 +59,15 @@ func (i *Identities) Ask(ctx context.Context, c Claim) (who Identity, refusal *c
 	return who, refusal
 }
 
-// source is what knows a credential of this form.
-func (i *Identities) source(credential string) (Kind, Source) {
-	switch id, _, ok := ParseCredential(credential); {
+// source is what knows a claim of this form.
+func (i *Identities) source(c Claim) (Kind, Source) {
+	if c.Peer != nil && i.Certificates != nil {
+		return ACertificate, i.Certificates
+	}
+	switch id, _, ok := ParseCredential(c.Credential); {
 	case ok && i.Stored != nil && !i.File.has(id):
 		return AKey, i.Stored
-	case ok || i.Tokens == nil || strings.HasPrefix(credential, Prefix):
+	case ok || i.Tokens == nil || strings.HasPrefix(c.Credential, Prefix):
 		return AKey, i.File
 	}
 	return AToken, i.Tokens

@@ -13,14 +13,17 @@ type Identity struct {
 	Tenant string
 	User   string // on whose behalf; "" where nobody said
 	Agent  string // by which agent; "" where nobody said
-	Key    string // id of the key that was shown; "" where there are none
+	Key    string // id of the key that was shown, or the name in a certificate; "" where there are none
 	Scopes Scopes // what the caller may do
 
 	Settings *Settings // of the tenant; nil in a gateway without tenants, and where Text was on the way
 }
 
 // Claim is what a caller says of itself, "" where it says nothing.
-type Claim struct{ Credential, User, Agent string }
+type Claim struct {
+	Credential, User, Agent string
+	Peer                    *Peer // whose certificate the connection has, where no credential is shown; nil: it has none
+}
 
 // Say is the identity of somebody who says more of itself, as far as its credential may, if
 // its tenant may call at all. A refusal comes with no more than its tenant and key.

@@ -54,14 +54,14 @@ func TestIdentify(t *testing.T) {
 				want   tenant.Identity
 				reason string
 			}{
-				"asserts nothing":   {tenant.Claim{ofPlain, "ann", "bot"}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"a long name":       {tenant.Claim{ofPlain, long, ""}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"asserts both":      {tenant.Claim{ofBoth, "ann", "bot"}, tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID, Scopes: tenant.Read | tenant.Admin}, ""},
-				"asserts the agent": {tenant.Claim{ofAgent, "ann", "bot"}, tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke}, ""},
-				"asserts too much":  {tenant.Claim{ofBoth, long, ""}, tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
-				"expired":           {tenant.Claim{ofLate, "", ""}, tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
-				"expires soon":      {tenant.Claim{ofSoon, "", ""}, tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},
-				"no pepper":         {tenant.Claim{ofOld, "", ""}, tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
+				"asserts nothing":   {tenant.Claim{Credential: ofPlain, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
+				"a long name":       {tenant.Claim{Credential: ofPlain, User: long, Agent: ""}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
+				"asserts both":      {tenant.Claim{Credential: ofBoth, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID, Scopes: tenant.Read | tenant.Admin}, ""},
+				"asserts the agent": {tenant.Claim{Credential: ofAgent, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke}, ""},
+				"asserts too much":  {tenant.Claim{Credential: ofBoth, User: long, Agent: ""}, tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
+				"expired":           {tenant.Claim{Credential: ofLate, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
+				"expires soon":      {tenant.Claim{Credential: ofSoon, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},
+				"no pepper":         {tenant.Claim{Credential: ofOld, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
 			} {
 				for range 2 { // first by its hash, then as it was shown
 					if got, _, refusal := keys.Identify(test.claim); got != test.want || reasonOf(refusal) != test.reason {

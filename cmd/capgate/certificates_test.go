@@ -1,0 +1,70 @@
+package main
+
+import (
+	"crypto/tls"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// TestCertificatesOfTheFile: who has which certificate changes with the file, for connections
+// that are there too, and so does whether callers need one.
+func TestCertificatesOfTheFile(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	authority := gatewaytest.NewAuthority(t)
+	cert, key := gatewaytest.PEMOf(t, authority.Server(t))
+	apiKey, ofKey := makeKey(t)
+	files := configMap{dir: t.TempDir()}
+	put := func(auth, rules string) {
+		text := "tls: {cert_file: " + files.file("cert") + ", key_file: " + files.file("key") + ", client_ca_file: " + files.file("ca") + auth + "}\n" +
+			"tenants: [{id: acme, capabilities: ['*'], keys: [" + ofKey + "]}]\n" + rules
+		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "cert": cert, "key": key, "ca": authority.PEM})
+	}
+	put("", `certificates: [{spiffe: "spiffe://example.org/a", tenant: acme}]`)
+	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	reasonOf := func(conn *grpc.ClientConn, meta ...string) string {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), meta...)
+		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		for _, detail := range status.Convert(err).Details() {
+			if info, ok := detail.(*errdetails.ErrorInfo); ok {
+				return info.GetReason()
+			}
+		}
+		return status.Code(err).String()
+	}
+	connect := func(certs ...tls.Certificate) *grpc.ClientConn {
+		conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, Certificates: certs})))
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	a, b := connect(authority.Client(t, nil, "spiffe://example.org/a")), connect(authority.Client(t, nil, "spiffe://example.org/b"))
+	if got := reasonOf(a) + " " + reasonOf(b) + " " + reasonOf(connect(), "x-api-key", apiKey); got != "OK CREDENTIAL_INVALID Unavailable" {
+		t.Error(got)
+	}
+	put("", `certificates: [{spiffe: "spiffe://example.org/b", tenant: acme}]`)
+	for reasonOf(b) != "OK" { // a change of the file has no event of its own
+		waitPage(t, "http://"+admin+"/readyz", "loaded_at")
+	}
+	if got := reasonOf(a) + " " + reasonOf(a, "x-api-key", apiKey); got != "CREDENTIAL_INVALID OK" {
+		t.Error(got)
+	}
+	put(", client_auth: optional", "")
+	for reasonOf(connect(), "x-api-key", apiKey) != "OK" {
+		waitPage(t, "http://"+admin+"/readyz", "loaded_at")
+	}
+	if got := reasonOf(connect()); got != "CREDENTIAL_MISSING" {
+		t.Error(got)
+	}
+	p.stop(t)
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+func (p *parser) certificate(at strictyaml.Place) {
+	var c Certificate
+	p.Mapping(at, map[string]strictyaml.Field{
+		"spiffe": p.Text(&c.SPIFFE, func(v string) string {
+			return unless(tenant.IsSPIFFEPattern(v), "%q is not a SPIFFE ID; write spiffe://, the trust domain in lower case and a path, in which * stands for one whole segment", v)
+		}),
+		"dns":     p.Text(&c.DNS, checkCertificateName),
+		"tenant":  p.Text(&c.Tenant, checkTenant),
+		"scopes":  p.scopes(&c.Scopes),
+		"asserts": p.asserts(&c.Asserts),
+	})
+	c.DNS = strings.ToLower(c.DNS)
+	if !at.Has("scopes") {
+		c.Scopes = tenant.Invoke | tenant.Read
+	}
+	switch {
+	case at.Has("spiffe") == at.Has("dns"):
+		p.Missing(at, "spiffe", "needed: whose certificates these are, as in spiffe://example.org/ns/tools/sa/orchestrator; or dns; and one of the two only")
+	case c.Tenant == "":
+		p.Missing(at, "tenant", "needed: whose certificates these are")
+	}
+	p.certified = append(p.certified, at)
+	p.config.Certificates = append(p.config.Certificates, c)
+}
+
+func checkCertificateName(v string) string {
+	name := strings.TrimPrefix(v, "*.")
+	if !call.IsHostName(name) || !strings.Contains(name, ".") {
+		return fmt.Sprintf("%q is not a name; write one as in orchestrator.example.org, or *.example.org", v)
+	}
+	return ""
+}
+
+// checkCertificates sees to it that certificates are asked for, and are of tenants.
+func (p *parser) checkCertificates(at strictyaml.Place) {
+	c := p.config
+	switch {
+	case len(c.Certificates) == 0:
+		return
+	case c.TLS.ClientCAFile == "":
+		p.Fail(at.Child("certificates"), "need tls.client_ca_file: the authorities that they are from")
+	case !c.Multi:
+		p.Fail(at.Child("certificates"), "are of tenants, of which there are none; add tenants, as in tenants: [{id: acme}], or identity.store")
+	}
+	for i := range c.Certificates {
+		if id := c.Certificates[i].Tenant; c.Multi && !c.Identity.Stored && id != "" && p.tenantIDs[id] == 0 {
+			p.Fail(p.certified[i].Child("tenant"), "%s is not among tenants", id)
+		}
+	}
+}

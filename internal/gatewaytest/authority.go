@@ -1,0 +1,104 @@
+package gatewaytest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates.
+type Authority struct {
+	Pool *x509.CertPool // it alone
+	PEM  string         // its certificate
+
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority makes one.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{Pool: x509.NewCertPool(), cert: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	var der []byte
+	a.key, der = a.sign(t, a.cert)
+	var err error
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.Pool.AddCert(a.cert)
+	a.PEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return a
+}
+
+// sign signs a certificate of a new key, by itself where a has none.
+func (a *Authority) sign(t testing.TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := a.key
+	if by == nil {
+		by = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, der
+}
+
+// Server makes a certificate for this machine.
+func (a *Authority) Server(t testing.TB) tls.Certificate {
+	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+}
+
+// Client makes a certificate for a client with these names: URIs where they have a colon. change
+// may be nil.
+func (a *Authority) Client(t testing.TB, change func(*x509.Certificate), names ...string) tls.Certificate {
+	t.Helper()
+	c := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, name := range names {
+		if u, err := url.Parse(name); err == nil && u.Scheme != "" {
+			c.URIs = append(c.URIs, u)
+		} else {
+			c.DNSNames = append(c.DNSNames, name)
+		}
+	}
+	if change != nil {
+		change(c)
+	}
+	return a.issue(t, c)
+}
+
+func (a *Authority) issue(t testing.TB, c *x509.Certificate) tls.Certificate {
+	t.Helper()
+	c.SerialNumber, c.NotBefore, c.KeyUsage = big.NewInt(2), time.Now().Add(-time.Hour), x509.KeyUsageDigitalSignature
+	if c.NotAfter.IsZero() {
+		c.NotAfter = time.Now().Add(time.Hour)
+	}
+	key, der := a.sign(t, c)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// PEMOf is a certificate and its key as files have them.
+func PEMOf(t testing.TB, c tls.Certificate) (cert, key string) {
+	t.Helper()
+	secret, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+}

@@ -1,0 +1,95 @@
+package tenant
+
+import (
+	"crypto/x509"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of the names in a certificate.
+const (
+	maxSPIFFE = 2048 // bytes of a SPIFFE ID (SPIFFE-ID §2.3)
+	maxDNS    = 32   // names
+)
+
+// Peer is who a client's certificate says has connected, where the handshake has verified it. It
+// is made once for each connection.
+type Peer struct {
+	SPIFFE  string    // SPIFFE ID; "" where there is none
+	DNS     []string  // names in lower case, without those that stand for several
+	Expires time.Time // from when on the certificate counts no more
+
+	found atomic.Pointer[match] // that was made last
+}
+
+// PeerOf is what a verified certificate says; nil if it names nobody. A certificate with a SPIFFE
+// ID and another URI is of nobody (X509-SVID §2), and so is one with a wrong SPIFFE ID.
+func PeerOf(leaf *x509.Certificate) *Peer {
+	if leaf.IsCA || len(leaf.DNSNames) > maxDNS {
+		return nil
+	}
+	p := &Peer{Expires: leaf.NotAfter}
+	for _, uri := range leaf.URIs {
+		if !strings.EqualFold(uri.Scheme, "spiffe") {
+			continue
+		}
+		if p.SPIFFE = uri.String(); len(leaf.URIs) > 1 || !IsSPIFFE(p.SPIFFE) {
+			return nil
+		}
+	}
+	for _, name := range leaf.DNSNames {
+		if name = strings.ToLower(strings.TrimSuffix(name, ".")); name != "" && !strings.Contains(name, "*") {
+			p.DNS = append(p.DNS, name)
+		}
+	}
+	if p.SPIFFE == "" && len(p.DNS) == 0 {
+		return nil
+	}
+	return p
+}
+
+// spiffeScheme begins every SPIFFE ID.
+const spiffeScheme = "spiffe://"
+
+// IsSPIFFE says whether this is a SPIFFE ID of a workload: one with a path (SPIFFE-ID §2).
+func IsSPIFFE(id string) bool { return isSPIFFE(id, false) }
+
+func isSPIFFE(id string, pattern bool) bool {
+	rest, ok := strings.CutPrefix(id, spiffeScheme)
+	domain, path, found := strings.Cut(rest, "/")
+	if !ok || !found || len(id) > maxSPIFFE || domain == "" || len(domain) > 255 || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if pattern && segment == "*" {
+			continue
+		}
+		if segment == "" || segment == "." || segment == ".." || strings.ContainsFunc(segment, notInPath) {
+			return false
+		}
+	}
+	return true
+}
+
+func notInPath(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
+}
+
+// AddTo says who a peer is, for PeerFrom. Nil adds nothing.
+func (p *Peer) AddTo(v url.Values) {
+	if p != nil {
+		v["spiffe"], v["dns"], v["expires"] = []string{p.SPIFFE}, p.DNS, []string{strconv.FormatInt(p.Expires.Unix(), 10)}
+	}
+}
+
+// PeerFrom reads what AddTo wrote; nil where it wrote nothing.
+func PeerFrom(v url.Values) *Peer {
+	expires, err := strconv.ParseInt(v.Get("expires"), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &Peer{SPIFFE: v.Get("spiffe"), DNS: v["dns"], Expires: time.Unix(expires, 0)}
+}
