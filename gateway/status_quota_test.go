@@ -6,13 +6,14 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // TestQuotaFailure: whoever is refused by a limit is told which, whose, and when to come again.
 func TestQuotaFailure(t *testing.T) {
 	t.Parallel()
-	st := GRPCStatus(tenant.Exceeded("acme", tenant.CallsPerSecond, 100, time.Second))
+	st := GRPCStatus(tenant.Exceeded("acme", call.CallsPerSecond, 100, time.Second))
 	var quota *errdetails.QuotaFailure
 	var retry *errdetails.RetryInfo
 	var info *errdetails.ErrorInfo

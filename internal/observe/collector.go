@@ -21,6 +21,7 @@ type collector struct {
 	calls, inFlight, duration, bytes   *prometheus.Desc
 	refusals, failures, differences    *prometheus.Desc
 	upstreams, droppedLines, buildInfo *prometheus.Desc
+	leases                             *prometheus.Desc
 	tenants                            tenantDescs
 	fleets                             fleetDescs
 	config                             configDescs
@@ -50,6 +51,7 @@ func newCollector(m *Metrics) *collector {
 		upstreams:    desc("upstream_connections", "Open connections to backends."),
 		droppedLines: desc("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed."),
 		buildInfo:    desc("build_info", "Always 1.", "version", "revision", "goversion"),
+		leases:       desc("limit_leases_total", "Questions how much of tenants' limits this replica may use.", "result"),
 		tenants:      newTenantDescs(),
 		fleets:       newFleetDescs(),
 		config:       newConfigDescs(),
@@ -65,7 +67,7 @@ func newCollector(m *Metrics) *collector {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range append(slices.Concat(c.tenants.all(), c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.overload, c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
-		c.upstreams, c.droppedLines, c.buildInfo) {
+		c.upstreams, c.droppedLines, c.buildInfo, c.leases) {
 		ch <- d
 	}
 }
@@ -113,6 +115,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if ask := c.metrics.overload.Load(); ask != nil {
 		collectOverload(ch, c.overload, (*ask)())
+	}
+	if ask := c.metrics.leases.Load(); ask != nil {
+		collectLeases(ch, c.leases, (*ask)())
 	}
 	if log := c.metrics.cfg.Log; log != nil {
 		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))

@@ -49,6 +49,7 @@ type Metrics struct {
 	members    atomic.Pointer[func() Registry]
 	shields    atomic.Pointer[func() []Shield]
 	overload   atomic.Pointer[func() Overload]
+	leases     atomic.Pointer[func() Leases]
 	affinity   *affinityCollector
 	policy     *policyCollector
 	approvals  *approvalsCollector

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // otherTenant is the label of all tenants that have none of their own.
@@ -20,6 +22,9 @@ type TenantMetrics struct {
 	id    string // "" for all others
 	label string
 	row   []tenantCell
+
+	limited limited
+	limits  [call.NumLimits]atomic.Bool // that it has
 }
 
 // tenantCell holds what one goroutine counted. It fills whole cache lines.
@@ -131,7 +136,7 @@ func (all *tenants) add(id string) *TenantMetrics {
 	return t
 }
 
-type tenantDescs struct{ calls, inFlight, bytes, shed *prometheus.Desc }
+type tenantDescs struct{ calls, inFlight, bytes, shed, limited *prometheus.Desc }
 
 func newTenantDescs() tenantDescs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -143,11 +148,12 @@ func newTenantDescs() tenantDescs {
 		bytes:    desc("bytes_total", "Message bytes of a tenant's finished calls; in is from the client.", "tenant", "direction"),
 		shed: prometheus.NewDesc("capgate_shed_total",
 			"Calls of a tenant that were turned away, as the process had too much to do. Tenants without a label of their own are other.", []string{"tenant"}, nil),
+		limited: desc("limited_total", "Calls of a tenant beyond one of its limits: refused, or with mode shadow not.", "tenant", "limit", "mode"),
 	}
 }
 
 func (d *tenantDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.calls, d.inFlight, d.bytes, d.shed}
+	return []*prometheus.Desc{d.calls, d.inFlight, d.bytes, d.shed, d.limited}
 }
 
 // collect tells of every tenant that has called.
@@ -181,4 +187,5 @@ func (d *tenantDescs) collectOne(ch chan<- prometheus.Metric, t *TenantMetrics) 
 	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesIn.Load()), t.label, "in")
 	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesOut.Load()), t.label, "out")
 	ch <- prometheus.MustNewConstMetric(d.shed, prometheus.CounterValue, float64(sum.shed.Load()), t.label)
+	collectLimited(ch, d.limited, t)
 }

@@ -7,45 +7,24 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Which is one of the limits.
-type Which uint8
-
-// The limits. In metrics and errors they have these names.
-const (
-	CallsPerSecond Which = iota
-	Concurrent
-	BytesPerSecond
-	ArtifactSize
-	Messages
-	BudgetDay
-	BudgetMonth
-	numWhich
-)
-
-// NumWhich is how many there are: each is below it.
-const NumWhich = int(numWhich)
-
-var whiches = [numWhich]struct{ name, reason, message string }{
-	CallsPerSecond: {"calls_per_second", "RATE_LIMITED", "the tenant makes more calls per second than it may"},
-	Concurrent:     {"concurrent", "TOO_MANY_CALLS", "the tenant has as many calls at once as it may"},
-	BytesPerSecond: {"bytes_per_second", "BANDWIDTH_LIMITED", "the tenant moves more bytes per second than it may"},
-	ArtifactSize:   {"artifact_size", "ARTIFACT_TOO_LARGE", "the artifact is larger than the tenant's may be"},
-	Messages:       {"messages", "TOO_MANY_MESSAGES", "the stream has more messages than the tenant's may have"},
-	BudgetDay:      {"budget_day", "BUDGET_EXHAUSTED", "the tenant has made all calls that it may make on one day"},
-	BudgetMonth:    {"budget_month", "BUDGET_EXHAUSTED", "the tenant has made all calls that it may make in one month"},
+// exceeded is what is told to who goes beyond a limit: the reason, and a message for people.
+var exceeded = [call.NumLimits]struct{ reason, message string }{
+	call.CallsPerSecond: {"RATE_LIMITED", "the tenant makes more calls per second than it may"},
+	call.Concurrent:     {"TOO_MANY_CALLS", "the tenant has as many calls at once as it may"},
+	call.BytesPerSecond: {"BANDWIDTH_LIMITED", "the tenant moves more bytes per second than it may"},
+	call.ArtifactSize:   {"ARTIFACT_TOO_LARGE", "the artifact is larger than the tenant's may be"},
+	call.Messages:       {"TOO_MANY_MESSAGES", "the stream has more messages than the tenant's may have"},
+	call.BudgetDay:      {"BUDGET_EXHAUSTED", "the tenant has made all calls that it may make on one day"},
+	call.BudgetMonth:    {"BUDGET_EXHAUSTED", "the tenant has made all calls that it may make in one month"},
 }
-
-func (w Which) String() string { return whiches[w].name }
-
-// Reason is google.rpc.ErrorInfo.reason of a call that it refuses.
-func (w Which) Reason() string { return whiches[w].reason }
 
 // Exceeded refuses a call beyond a limit of its tenant, which is most. after is when another may
 // go; 0: none like it ever will. Nothing is told but of the caller's own tenant.
-func Exceeded(of string, w Which, most int64, after time.Duration) *call.Refusal {
+func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Refusal {
+	value := strconv.FormatInt(most, 10)
 	return &call.Refusal{
-		Kind: call.ResourceExhausted, Reason: w.Reason(), Message: whiches[w].message + " (" + strconv.FormatInt(most, 10) + ")",
-		Metadata:   map[string]string{"limit": w.String(), "max": strconv.FormatInt(most, 10)},
+		Kind: call.ResourceExhausted, Reason: exceeded[l].reason, Message: exceeded[l].message + " (" + value + ")",
+		Metadata:   map[string]string{"limit": l.String(), "max": value},
 		RetryAfter: after, Quota: "tenant:" + of,
 	}
 }
