@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -33,7 +34,7 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads,
-// Shield, Approver, Describe, Services, Leaving, Operators and Log are required.
+// Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
 	Edge       *edge.Edge   // who is believed about where calls come from; nil: nobody
@@ -53,6 +54,7 @@ type Config struct {
 	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
 	Describe   Describe             // for people who are asked; nil: nothing is known
 	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
+	Limits     *limits.Limiter      // of tenants; whoever made it runs it; nil: there are none
 	Leaving    func()               // told when calls are to finish, for what would else go on; nil: nobody
 	Operators  func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
 	Log        *slog.Logger         // nil: discard
@@ -110,6 +112,7 @@ func New(cfg Config) (*Gateway, error) {
 		deliberations: newDeliberations(&cfg),
 		crossings:     newCrossings(),
 		affinity:      cfg.Affinity,
+		limits:        cfg.Limits,
 		log:           cfg.Log,
 		shedding:      shedding{by: cfg.Overload},
 	}

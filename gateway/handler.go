@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -38,6 +39,7 @@ type handler struct {
 	services      *relay.Upstream // the gateway's own gRPC services
 	log           *slog.Logger
 	statuses      *statuses
+	limits        *limits.Limiter // nil: none
 	inflater      *inflater
 	crossings     *crossings
 	affinity      *affinity.Keeper
@@ -125,7 +127,7 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 		h.refuse(s, t, refusal)
 		return
 	}
-	h.decide(s, t, m)
+	h.afford(s, t, m)
 }
 
 // decided is the second half; record (Done) comes after it. The message is not there any
@@ -313,6 +315,9 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t.waiter.Leave()
 	if t.share != nil {
 		t.share.Done()
+	}
+	if h.limits != nil {
+		h.limits.Release(uint32(s.Shard()), &t.permit)
 	}
 	t.done(t.learned(r))
 	if t.quit != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
@@ -25,6 +26,7 @@ import (
 type transit struct {
 	call     call.Call
 	settings *tenant.Settings // of the call's tenant; nil: there are none
+	permit   limits.Permit    // by its tenant's limits
 	fleet    *router.Fleet
 	target   *router.Backend
 	claim    router.Claim   // on target
@@ -180,6 +182,9 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 	if t.judged {
 		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached,
 			Differs: t.decision.Differs, Candidate: t.decision.Candidate, Approval: t.approval}
+	}
+	if l, would := t.permit.Shadowed(); would {
+		rec.Shadowed = l.String()
 	}
 	if t.target != nil && t.ticket == "" {
 		rec.Backend = t.target.Addr

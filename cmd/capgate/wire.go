@@ -25,6 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -62,6 +63,7 @@ type process struct {
 	shedder   *overload.Shedder // nil: no call is too much
 	who       identities
 	edge      *edge.Edge
+	quotas    *limits.Limiter // of tenants
 	gateway   *gateway.Gateway
 	public    net.Listener
 	admin     net.Listener
@@ -94,6 +96,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	}
 	metrics.WatchRedis(redisStats(p.store))
 	p.limits = router.NewLimits(p.sharedLimits())
+	p.newQuotas(s, metrics)
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
 	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge, Manifest: registration.ReadManifest})
@@ -142,6 +145,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Redis:      redisState(p.store),
 		Operators:  operators,
 		Approver:   p.approvals,
+		Limits:     p.quotas,
 		Describe:   p.describe,
 		Services:   p.forCallers,
 		Leaving:    p.approving.Leave,
@@ -196,6 +200,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
 	watchers.Go(func() { p.watchOverload(probing) })
+	watchers.Go(func() { p.quotas.Run(probing) })
 	watchers.Go(func() { p.followRules(probing) })
 	watchers.Go(func() { p.who.follow(probing) })
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have

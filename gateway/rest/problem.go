@@ -81,13 +81,19 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus func(codes.Code) int) {
 	st := status.Convert(err)
 	p := problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
+	quota := false
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
+		case *errdetails.QuotaFailure:
+			quota = true
 		case *errdetails.RetryInfo:
 			p.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0).Seconds()
 		}
+	}
+	if quota {
+		tellLimit(w.Header(), &p)
 	}
 	writeProblem(w, r, p)
 }

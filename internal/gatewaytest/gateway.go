@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -48,6 +49,8 @@ type Options struct {
 	Edge       *edge.Edge         // default nobody is believed
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
+
+	Limits *limits.Limiter // of tenants; it is run; default none
 
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
@@ -84,6 +87,7 @@ type Gateway struct {
 	prober    *health.Prober
 	affinity  *affinity.Keeper
 	limits    *router.Limits
+	tenants   *limits.Limiter
 	accessLog *observe.AccessLog
 	watch     *watch
 	label     string // of every goroutine of it
@@ -149,6 +153,7 @@ func (g *Gateway) build(o Options) error {
 		drain = *o.Drain
 	}
 	o.Relay.Log = logger
+	g.tenants = o.Limits
 	if o.Affinity.Wait == 0 {
 		o.Affinity.Wait = Patience
 	}
@@ -161,6 +166,7 @@ func (g *Gateway) build(o Options) error {
 		Overload:   o.Overload,
 		Decider:    decider,
 		Approver:   o.Approver,
+		Limits:     o.Limits,
 		Shield:     o.Shield,
 		Services:   o.Services,
 		Leaving:    o.Leaving,
@@ -221,6 +227,9 @@ func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
 	beside.Go(func() { g.prober.Run(probing) })
 	beside.Go(func() { g.affinity.Run(probing) })
 	beside.Go(func() { g.limits.Run(probing) })
+	if g.tenants != nil {
+		beside.Go(func() { g.tenants.Run(probing) })
+	}
 	g.err = g.gateway.Run(ctx, public, admin)
 	stop()
 	beside.Wait()

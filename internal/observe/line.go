@@ -46,6 +46,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 		b = w.str(b, `,"approval":`, rec.Decision.Approval)
 	}
 	b = w.str(b, `,"reason":`, rec.Reason)
+	b = w.str(b, `,"limit_shadow":`, rec.Shadowed)
 	b = w.str(b, `,"failure":`, rec.Failure)
 	b = w.num(b, `,"bytes_in":`, rec.BytesIn)
 	b = w.num(b, `,"bytes_out":`, rec.BytesOut)

@@ -34,6 +34,7 @@ type Record struct {
 	Outcome    Outcome
 	Decision   Decision      // whether it might run
 	Reason     string        // call.Refusal.Reason when the gateway refused, one of a bounded set
+	Shadowed   string        // the limit that would have refused the call, were it in force
 	Failure    string        // relay.Failure when the relay ended the call, one of a bounded set
 	BytesIn    int64         // from the client
 	BytesOut   int64         // to the client

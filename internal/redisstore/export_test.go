@@ -143,3 +143,9 @@ func (a *ApprovalStore) Keys(ctx context.Context, pattern string) (keys []string
 	}
 	return keys, err
 }
+
+// SetAhead lets the clock of limits be ahead.
+func SetAhead(l *TenantLimits, d time.Duration) { l.ahead = d }
+
+// SetRoom says for how many values budgets are counted apart.
+func SetRoom(l *TenantLimits, n int) { l.room = n }

@@ -41,6 +41,10 @@ import "strings"
 //	{TENANT:approvals}:open         sorted 2 times their TTL and 1 h  ids of those that are pending or approved, by when that ends, ms
 //	{TENANT:approvals}:index        sorted the same            "TIME:ID" of all, the newest first, with score 0, to be read in pages
 //	{TENANT:approvals}:events       stream 24h                 kind and id of what happened to them; about the last 10,000
+//	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string until full  tokens of calls per second, and when they were so many, ms
+//	{TENANT:limits}:day:PER:CAP:TOOL           hash   to midnight UTC  period: which day; value → calls of it; 10,000 values at most, the others share one
+//	{TENANT:limits}:month:PER:CAP:TOOL         hash   to the month's end  the same of the month
+//	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash   5 s          replica → places for calls at once, whether it wants more, until when, number
 //	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
 //	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
 //	{webhooks}:entries        hash     none       the same ids → tenant, approval, kind, when, ms

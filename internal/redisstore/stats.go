@@ -19,16 +19,17 @@ const (
 	Policy                   // rules: who may call what
 	Approvals                // calls that wait for a person
 	Identity                 // who calls: tenants and API keys
+	Limits                   // how much tenants may do
 	purposes
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits"}[p]
 }
 
 // Purposes are all of them.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity}
+	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits}
 }
 
 // Stats is what a Store has done. The counters only grow.

@@ -9,13 +9,13 @@ import (
 
 // exceeded is what is told to who goes beyond a limit: the reason, and a message for people.
 var exceeded = [call.NumLimits]struct{ reason, message string }{
-	call.CallsPerSecond: {"RATE_LIMITED", "the tenant makes more calls per second than it may"},
-	call.Concurrent:     {"TOO_MANY_CALLS", "the tenant has as many calls at once as it may"},
+	call.CallsPerSecond: {reason: "RATE_LIMITED", message: "the tenant makes more calls per second than it may"},
+	call.Concurrent:     {reason: "TOO_MANY_CALLS", message: "the tenant has as many calls at once as it may"},
 	call.BytesPerSecond: {"BANDWIDTH_LIMITED", "the tenant moves more bytes per second than it may"},
 	call.ArtifactSize:   {"ARTIFACT_TOO_LARGE", "the artifact is larger than the tenant's may be"},
 	call.Messages:       {"TOO_MANY_MESSAGES", "the stream has more messages than the tenant's may have"},
-	call.BudgetDay:      {"BUDGET_EXHAUSTED", "the tenant has made all calls that it may make on one day"},
-	call.BudgetMonth:    {"BUDGET_EXHAUSTED", "the tenant has made all calls that it may make in one month"},
+	call.BudgetDay:      {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make on one day"},
+	call.BudgetMonth:    {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make in one month"},
 }
 
 // Exceeded refuses a call beyond a limit of its tenant, which is most. after is when another may

@@ -1,0 +1,155 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// limited is a front whose one tenant has limits.
+func limited(t *testing.T, client, backend call.Dialect, l tenant.Limits) *front {
+	t.Helper()
+	of := limits.New(limits.Config{Store: gatewaytest.OpenStore(t, "embedded").Limits("a")})
+	of.Single(&tenant.Settings{ID: tenant.Default, Limits: l})
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, backend)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Limits: of,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, client)
+	return f
+}
+
+// TestABudgetIsForCallsAlone: health checks cost nothing, nor does what the gateway itself answers.
+func TestABudgetIsForCallsAlone(t *testing.T) {
+	t.Parallel()
+	f := limited(t, call.Doc, call.Live, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 5}})
+	ctx := to(t.Context(), "caps")
+	for range 10 {
+		if _, _, err := f.client.Healthcheck(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Another dialect: an upload is translated, and passes the gateway twice.
+	if _, err := f.client.Upload(ctx, gatewaytest.File{Name: "n", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		_, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
+		if (err != nil) != (i >= 4) {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		if err == nil {
+			continue
+		}
+		st := status.Convert(err)
+		quota, told := false, false
+		for _, d := range st.Details() {
+			switch d := d.(type) {
+			case *errdetails.QuotaFailure:
+				quota = d.GetViolations()[0].GetSubject() == "tenant:default"
+			case *errdetails.RetryInfo:
+				told = d.GetRetryDelay().AsDuration() > 0
+			}
+		}
+		if st.Code() != codes.ResourceExhausted || !quota || !told || !strings.Contains(st.Message(), "(5)") {
+			t.Errorf("%v", st.Proto())
+		}
+	}
+	if n := len(f.capability.Seen()); n != 5 {
+		t.Errorf("the backend saw %d calls", n)
+	}
+}
+
+// TestRateLimitHeaders: who calls by JSON is told which limit it was, and when to come again.
+func TestRateLimitHeaders(t *testing.T) {
+	t.Parallel()
+	f := limited(t, call.Doc, call.Doc, tenant.Limits{Each: []tenant.Limit{{Capability: "caps", Tool: gatewaytest.Echo, Bounds: tenant.Bounds{PerMonth: 1}}}})
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		resp, err := f.gateway.HTTP1(t).Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json", strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("call %d: %s", i, resp.Status)
+		}
+		if i == 0 {
+			continue
+		}
+		for name, want := range map[string]string{"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Policy": `"budget_month";q=1`} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		if retry := resp.Header.Get("Retry-After"); retry == "" || resp.Header.Get("RateLimit-Reset") != retry || resp.Header.Get("RateLimit") != `"budget_month";r=0;t=`+retry {
+			t.Errorf("%v", resp.Header)
+		}
+	}
+}
+
+// TestPlacesAreGivenBack: when calls end, however they do, and streams too.
+func TestPlacesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{Concurrent: 2}})
+	ctx, leave := context.WithCancel(to(t.Context(), "caps"))
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := f.client.Invoke(ctx, request(gatewaytest.Block, `{}`))
+			ended <- err
+		}()
+	}
+	for range 2 {
+		gatewaytest.Wait(t, f.capability.Blocked(), "the calls to be at the backend")
+	}
+	if _, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "at once") {
+		t.Errorf("a third call: %v", err)
+	}
+	leave()
+	for range 2 {
+		if err := <-ended; status.Code(err) != codes.Canceled {
+			t.Error(err)
+		}
+	}
+	f.gateway.Log.Calls(t, 3)
+	for range 10 { // one after another, with two places
+		if _, err := f.client.StreamInvoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`), grpc.WaitForReady(true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestShadowedCallsAreLogged: what a limit would have refused goes on.
+func TestShadowedCallsAreLogged(t *testing.T) {
+	t.Parallel()
+	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 2}, Shadow: true})
+	const calls = 20
+	for range calls {
+		if _, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shadowed := 0
+	for _, line := range f.gateway.Log.Calls(t, calls) {
+		if line.Text("limit_shadow") == "budget_month" {
+			shadowed++
+		}
+	}
+	if shadowed < calls/2 {
+		t.Errorf("%d of %d lines say so", shadowed, calls)
+	}
+}

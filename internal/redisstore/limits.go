@@ -1,0 +1,82 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// TenantLimits are what replicas have used of tenants' limits. It is a limits.Store.
+type TenantLimits struct {
+	client
+	replica string
+	ttl     time.Duration // how long places are a replica's after it last said so
+	room    int           // values whose budgets are counted apart, of one limit of a tenant
+	ahead   time.Duration // for tests: by how much the clock is to be
+}
+
+// Limits returns the limits as seen by one replica, whose name no other has.
+func (s *Store) Limits(replica string) *TenantLimits {
+	return &TenantLimits{client: s.client(Limits), replica: replica, ttl: 5 * time.Second, room: 10_000}
+}
+
+const (
+	limitKeys    = 4
+	limitNumbers = 9
+)
+
+// Exchange implements limits.Store. All asks are one command.
+func (l *TenantLimits) Exchange(ctx context.Context, of string, asks []limits.Ask) ([]limits.Answer, error) {
+	keys := make([]string, 0, limitKeys*len(asks))
+	args := append(make([]any, 0, 4+18*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds())
+	for i := range asks {
+		keys, args = l.keysOf(keys, of, &asks[i].Name), append(args, limitArgs(&asks[i])...)
+	}
+	n, err := l.run(ctx, limitsScript, keys, args...).Int64Slice()
+	if err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	if len(n) != limitNumbers*len(asks)+2 {
+		return nil, fmt.Errorf("limits: the script answers %d numbers for %d asks", len(n), len(asks))
+	}
+	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
+	answers := make([]limits.Answer, len(asks))
+	for i := range answers {
+		a := n[i*limitNumbers:]
+		answers[i] = limits.Answer{
+			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
+			Day: limits.Spent{Period: a[3], Calls: a[4]}, Month: limits.Spent{Period: a[5], Calls: a[6]}, DayEnds: dayEnds, MonthEnds: monthEnds,
+			Places: a[7], Waiting: a[8] > 0,
+		}
+	}
+	return answers, nil
+}
+
+func (l *TenantLimits) keysOf(keys []string, of string, n *limits.Name) []string {
+	t := tag{of, "limits"}
+	value := valueField(n)
+	return append(keys, l.key(t, "rate", n.Per, n.Capability, n.Tool, value), l.key(t, "day", n.Per, n.Capability, n.Tool),
+		l.key(t, "month", n.Per, n.Capability, n.Tool), l.key(t, "places", n.Per, n.Capability, n.Tool, value))
+}
+
+// valueField tells a value from all others together, and from the name of the period.
+func valueField(n *limits.Name) string {
+	if n.Others {
+		return "*"
+	}
+	return "=" + n.Value
+}
+
+func limitArgs(a *limits.Ask) []any {
+	b := &a.Bounds
+	return []any{
+		valueField(&a.Name), a.Want, a.Back, a.Spent, b.CallsPerSecond, b.Burst,
+		b.PerDay, a.Day.Period, a.Day.Calls, b.PerMonth, a.Month.Period, a.Month.Calls,
+		b.Concurrent, a.Used, a.Keep, a.Need, a.Spare, a.Seq,
+	}
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,142 @@
+package redisstore
+
+// limitsScript is the asks of one tenant, each with four keys and as many arguments as limitArgs
+// makes of it; before them are the replica, how long places are a replica's (ms), how many values share a hash
+// of budgets at most, and what the clock is ahead (ms). The answer has nine
+// numbers for each ask, and then until when the day and the month last (ms).
+//
+// Calls per second are a bucket of tokens that fills with time. A budget is what was used of it in the present
+// period; of one that is not there Redis may have lost it, and then the replica knows better. A
+// field of the places is what one replica said last: places, whether it wants more, until when that
+// holds (ms), and the number of the ask.
+var limitsScript = newScript(`
+local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local t = redis.call('TIME')
+local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000 + ahead
+local DAY = 86400000
+
+local function month(days) -- which month, and the days of it that are left; after Howard Hinnant's civil_from_days
+	local z = days + 719468
+	local era = math.floor(z / 146097)
+	local doe = z - era * 146097
+	local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+	local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
+	local mp = math.floor((5 * doy + 2) / 153)
+	local day = doy - math.floor((153 * mp + 2) / 5) + 1
+	local year, m = yoe + era * 400, mp + 3
+	if m > 12 then year, m = year + 1, m - 12 end
+	local length = ({31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31})[m]
+	if m == 2 and year % 4 == 0 and (year % 100 ~= 0 or year % 400 == 0) then length = 29 end
+	return year * 12 + m, length - day + 1
+end
+
+local day = math.floor(now / DAY)
+local dayEnds = (day + 1) * DAY - now
+local thisMonth, daysLeft = month(day)
+local monthEnds = dayEnds + (daysLeft - 1) * DAY
+
+local function used(key, period, field, known, calls)
+	if redis.call('HGET', key, 'period') ~= string.format('%.0f', period) then
+		redis.call('DEL', key)
+	end
+	local n = redis.call('HGET', key, field)
+	if n then return tonumber(n) or 0, field end
+	if redis.call('HLEN', key) > room then
+		return tonumber(redis.call('HGET', key, '*') or 0) or 0, '*'
+	end
+	if known == period then return calls, field end
+	return 0, field
+end
+
+local function keep(key, period, field, calls, ends)
+	redis.call('HSET', key, 'period', string.format('%.0f', period), field, string.format('%.0f', math.max(calls, 0)))
+	redis.call('PEXPIRE', key, math.ceil(ends) + 1000)
+end
+
+local function places(key, limit, use, had, need, spare, seq)
+	local mine, others, waiting = 0, 0, 0
+	local all = redis.call('HGETALL', key)
+	for i = 1, #all, 2 do
+		local held, wants, ends, number = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+)$')
+		if not held or tonumber(ends) <= now then
+			redis.call('HDEL', key, all[i])
+		elseif all[i] ~= me then
+			others = others + tonumber(held)
+			waiting = math.max(waiting, tonumber(wants))
+		elseif tonumber(number) >= seq then
+			return -1, 0
+		else
+			mine = tonumber(held)
+		end
+	end
+	local held = math.max(use, math.min(had, mine))
+	spare = spare + had - held
+	local free = math.max(limit - others - held, 0)
+	local more = math.min(need, free)
+	held = held + more
+	if waiting == 0 then held = held + math.min(spare, free - more) end
+	local unmet = need > more and 1 or 0
+	if held == 0 and unmet == 0 then
+		redis.call('HDEL', key, me)
+	else
+		redis.call('HSET', key, me, string.format('%.0f %.0f %.0f %.0f', held, unmet, now + ttl, seq))
+		redis.call('PEXPIRE', key, ttl)
+	end
+	return held, waiting
+end
+
+local answer = {}
+for i = 0, #KEYS / 4 - 1 do
+	local field, a = ARGV[5 + i * 18], {}
+	for j = 1, 17 do a[j] = tonumber(ARGV[5 + i * 18 + j]) end
+	local want, back, spent, rate, burst = a[1], a[2], a[3], a[4], a[5]
+	local perDay, knownDay, dayCalls, perMonth, knownMonth, monthCalls = a[6], a[7], a[8], a[9], a[10], a[11]
+	local bucket, dayKey, monthKey, placesKey = KEYS[i * 4 + 1], KEYS[i * 4 + 2], KEYS[i * 4 + 3], KEYS[i * 4 + 4]
+
+	local got, short, wait = want, 0, 0
+	local tokens = 0
+	if rate > 0 then
+		tokens = burst
+		local had, at = string.match(redis.call('GET', bucket) or '', '^(%d+%.%d+) (%d+%.%d+)$')
+		if had then tokens = tonumber(had) + math.max(now - tonumber(at), 0) * rate / 1000 end
+		tokens = math.min(tokens + back, burst)
+		if tokens < got then
+			got, short = math.floor(tokens), 0
+			wait = (1 - (tokens - got)) * 1000 / rate
+		end
+	end
+	local today, dayField, thisOne, monthField = 0, field, 0, field
+	if perDay > 0 then
+		today, dayField = used(dayKey, day, field, knownDay, dayCalls)
+		today = today + spent
+		if knownDay == day then today = math.max(today - back, 0) end
+		if math.max(perDay - today, 0) < got then got, short, wait = math.max(perDay - today, 0), 5, dayEnds end
+	end
+	if perMonth > 0 then
+		thisOne, monthField = used(monthKey, thisMonth, field, knownMonth, monthCalls)
+		thisOne = thisOne + spent
+		if knownMonth == thisMonth then thisOne = math.max(thisOne - back, 0) end
+		if math.max(perMonth - thisOne, 0) < got then got, short, wait = math.max(perMonth - thisOne, 0), 6, monthEnds end
+	end
+	if rate > 0 and (got > 0 or back > 0) then
+		tokens = tokens - got
+		redis.call('SET', bucket, string.format('%.6f %.3f', tokens, now), 'PX', math.ceil((burst - tokens) * 1000 / rate) + 1000)
+	end
+	if perDay > 0 then
+		today = today + got
+		if got + back + spent > 0 then keep(dayKey, day, dayField, today, dayEnds) end
+	end
+	if perMonth > 0 then
+		thisOne = thisOne + got
+		if got + back + spent > 0 then keep(monthKey, thisMonth, monthField, thisOne, monthEnds) end
+	end
+	local held, waiting = 0, 0
+	if a[12] > 0 or a[14] > 0 then
+		held, waiting = places(placesKey, a[12], a[13], a[14], a[15], a[16], a[17])
+	end
+	for _, n in ipairs({got, short, math.ceil(wait), day, today, thisMonth, thisOne, held, waiting}) do table.insert(answer, n) end
+end
+table.insert(answer, math.ceil(dayEnds))
+table.insert(answer, math.ceil(monthEnds))
+return answer
+`)

@@ -1,0 +1,4 @@
+package limits
+
+// OfTenant is how many values of a tenant have scopes of their own.
+const OfTenant = ofTenant

@@ -1,0 +1,250 @@
+package limits_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// plenty is a Store that gives whatever is asked for.
+type plenty struct{}
+
+func (plenty) Exchange(_ context.Context, _ string, asks []limits.Ask) ([]limits.Answer, error) {
+	answers := make([]limits.Answer, len(asks))
+	for i, a := range asks {
+		answers[i] = limits.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare, DayEnds: 12 * time.Hour, MonthEnds: 300 * time.Hour}
+	}
+	return answers, nil
+}
+
+// pass lets time pass. It is for tests with time of their own.
+func pass(d time.Duration) { <-time.After(d) }
+
+// run runs a Limiter until stop is called.
+func run(l *limits.Limiter) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// try makes a call as the gateway does: it waits if it has to.
+func try(l *limits.Limiter, s *tenant.Settings, c call.Call, p *limits.Permit) *call.Refusal {
+	for {
+		refusal, ok := l.Take(s, &c, 0, p)
+		if refusal != nil || ok {
+			return refusal
+		}
+		waited := make(chan struct{})
+		l.Wait(p, func() { close(waited) })
+		<-waited
+	}
+}
+
+// made is how many of n calls may be made, and the last refusal. Those that may end at once.
+func made(l *limits.Limiter, s *tenant.Settings, c call.Call, n int) (ok int, last *call.Refusal) {
+	for range n {
+		var p limits.Permit
+		if refusal := try(l, s, c, &p); refusal != nil {
+			last = refusal
+		} else {
+			ok++
+		}
+		l.Release(0, &p)
+	}
+	return ok, last
+}
+
+func settings(b tenant.Bounds, each ...tenant.Limit) *tenant.Settings {
+	return &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: b, Each: each}}
+}
+
+// alone runs a test with one replica, in time of its own.
+func alone(t *testing.T, test func(t *testing.T, l *limits.Limiter, m *model)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel()
+		l := limits.New(limits.Config{Store: replica{m, "a"}})
+		defer run(l)()
+		test(t, l, m)
+	})
+}
+
+func TestCallsPerSecond(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		s := settings(tenant.Bounds{CallsPerSecond: 10, Burst: 20})
+		ok, refusal := made(l, s, call.Call{}, 100)
+		if ok != 20 {
+			t.Errorf("%d calls at once, want 20", ok)
+		}
+		if refusal == nil || refusal.Reason != "RATE_LIMITED" || refusal.Kind != call.ResourceExhausted || refusal.RetryAfter <= 0 || refusal.RetryAfter > time.Second || refusal.Quota != "tenant:acme" || refusal.Metadata["max"] != "10" {
+			t.Errorf("%+v", refusal)
+		}
+		pass(time.Second)
+		if ok, _ = made(l, s, call.Call{}, 100); ok < 9 || ok > 11 {
+			t.Errorf("%d calls a second later, want 10", ok)
+		}
+	})
+}
+
+func TestNothingIsLimited(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, m *model) {
+		for _, s := range []*tenant.Settings{nil, settings(tenant.Bounds{}), settings(tenant.Bounds{PerDay: 1}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{PerDay: 1}})} {
+			if ok, _ := made(l, s, call.Call{}, 1); ok != 1 {
+				t.Errorf("%+v", s)
+			}
+		}
+		if m.commands > 1 {
+			t.Errorf("%d commands", m.commands)
+		}
+	})
+}
+
+func TestConcurrentCalls(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		s := settings(tenant.Bounds{Concurrent: 3}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{Concurrent: 2}})
+		c := call.Call{Capability: "weather"}
+		var p [3]limits.Permit
+		for i := range p {
+			refusal := try(l, s, c, &p[i])
+			if (refusal != nil) != (i == 2) {
+				t.Errorf("%d: %v", i, refusal)
+			}
+			if refusal != nil && (refusal.Reason != "TOO_MANY_CALLS" || refusal.Metadata["max"] != "2") {
+				t.Errorf("%+v", refusal)
+			}
+		}
+		if refusal := try(l, s, call.Call{Capability: "other"}, &p[2]); refusal != nil {
+			t.Errorf("the place of the refused call is lost: %v", refusal)
+		}
+		l.Release(0, &p[0])
+		if refusal := try(l, s, c, &p[0]); refusal != nil {
+			t.Errorf("a place that was given back: %v", refusal)
+		}
+		for i := range p {
+			l.Release(0, &p[i])
+		}
+	})
+}
+
+func TestBudgets(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		s := settings(tenant.Bounds{PerDay: 100})
+		for day := range 3 {
+			ok, refusal := made(l, s, call.Call{}, 200)
+			if ok != 100 || refusal.Reason != "BUDGET_EXHAUSTED" || refusal.RetryAfter > 24*time.Hour || refusal.RetryAfter < time.Minute {
+				t.Errorf("day %d: %d calls, %+v", day, ok, refusal)
+			}
+			pass(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour + time.Second)))
+		}
+	})
+}
+
+// TestLeasesAreGivenBack: what one replica does not need another may use.
+func TestLeasesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel()
+		a, b := limits.New(limits.Config{Store: replica{m, "a"}}), limits.New(limits.Config{Store: replica{m, "b"}})
+		defer run(a)()
+		defer run(b)()
+		s := settings(tenant.Bounds{PerDay: 1000})
+		used := 0
+		for range 100 {
+			ok, _ := made(a, s, call.Call{}, 1)
+			used += ok
+			pass(10 * time.Millisecond)
+		}
+		pass(5 * time.Second)
+		if ok, _ := made(b, s, call.Call{}, 2000); used+ok != 1000 {
+			t.Errorf("%d and %d calls, want 1000 together", used, ok)
+		}
+	})
+}
+
+func TestUsersHaveLimitsOfTheirOwn(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		s := settings(tenant.Bounds{}, tenant.Limit{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}})
+		for _, user := range []string{"ann", "bob", ""} {
+			if ok, _ := made(l, s, call.Call{User: user}, 20); ok != 5 {
+				t.Errorf("%q made %d calls, want 5", user, ok)
+			}
+		}
+	})
+}
+
+// TestInventedUsersAreBounded: those for whom there is no room share one scope, until others are forgotten.
+func TestInventedUsersAreBounded(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		s := settings(tenant.Bounds{}, tenant.Limit{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}})
+		user := func(i int) call.Call {
+			return call.Call{User: string([]rune{rune('a' + i%26), rune('a' + i/26%26), rune('a' + i/676%26), rune('a' + i/17576)})}
+		}
+		for i := range limits.OfTenant {
+			_, _ = made(l, s, user(i), 1)
+		}
+		ok := 0
+		for i := range 100 {
+			n, _ := made(l, s, user(limits.OfTenant+i), 1)
+			ok += n
+		}
+		if ok != 5 {
+			t.Errorf("%d calls of 100 users too many, want 5", ok)
+		}
+		pass(5 * time.Second)
+		if ok, _ := made(l, s, user(limits.OfTenant), 20); ok != 5 {
+			t.Errorf("%d calls of one of them when the others are forgotten, want 5", ok)
+		}
+	})
+}
+
+func TestShadowRefusesNothing(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		s := settings(tenant.Bounds{CallsPerSecond: 5})
+		s.Limits.Shadow = true
+		beyond := 0
+		for range 1000 {
+			var p limits.Permit
+			if refusal, ok := l.Take(s, &call.Call{}, 0, &p); refusal != nil || !ok {
+				t.Fatal("refused", refusal)
+			}
+			if which, would := p.Shadowed(); would {
+				if which != call.CallsPerSecond {
+					t.Error(which)
+				}
+				beyond++
+			}
+			l.Release(0, &p)
+			pass(time.Millisecond)
+		}
+		if beyond < 950 || beyond > 995 {
+			t.Errorf("%d of 1000 calls in a second would have been refused, of a limit of 5", beyond)
+		}
+	})
+}
+
+func TestLimitsChange(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+		if ok, _ := made(l, settings(tenant.Bounds{PerDay: 10}), call.Call{}, 100); ok != 10 {
+			t.Errorf("%d of 10", ok)
+		}
+		if ok, _ := made(l, settings(tenant.Bounds{PerDay: 25}), call.Call{}, 100); ok != 15 {
+			t.Errorf("%d more when it is 25", ok)
+		}
+		if ok, _ := made(l, settings(tenant.Bounds{}), call.Call{}, 100); ok != 100 {
+			t.Errorf("%d without", ok)
+		}
+		if ok, _ := made(l, settings(tenant.Bounds{PerDay: 20}), call.Call{}, 100); ok != 0 {
+			t.Errorf("%d when it is 20", ok)
+		}
+	})
+}

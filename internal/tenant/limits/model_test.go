@@ -1,0 +1,145 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// model is a Store in memory, as the one in Redis is meant to be.
+type model struct {
+	mu       sync.Mutex
+	now      func() time.Time
+	delay    func() time.Duration // before it answers; nil: none
+	away     bool
+	commands int
+
+	buckets map[limits.Name]*bucket
+	days    map[limits.Name]limits.Spent
+	places  map[limits.Name]map[string]*holder
+}
+
+type bucket struct {
+	tokens float64
+	at     time.Time
+}
+
+type holder struct {
+	held  int64
+	wants bool
+	ends  time.Time
+}
+
+var errAway = errors.New("away")
+
+func newModel() *model {
+	m := &model{now: time.Now}
+	m.empty()
+	return m
+}
+
+func (m *model) empty() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.buckets, m.days, m.places = map[limits.Name]*bucket{}, map[limits.Name]limits.Spent{}, map[limits.Name]map[string]*holder{}
+}
+
+// replica is the model as one replica sees it. There is one tenant.
+type replica struct {
+	*model
+	name string
+}
+
+// Exchange implements limits.Store.
+func (r replica) Exchange(_ context.Context, _ string, asks []limits.Ask) ([]limits.Answer, error) {
+	if r.delay != nil {
+		<-time.After(r.delay())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away {
+		return nil, errAway
+	}
+	r.commands++
+	answers := make([]limits.Answer, len(asks))
+	for i := range asks {
+		answers[i] = r.answer(&asks[i])
+	}
+	return answers, nil
+}
+
+func (r replica) answer(a *limits.Ask) limits.Answer {
+	now := r.now()
+	got := limits.Answer{Calls: a.Want}
+	if a.Bounds.CallsPerSecond > 0 {
+		b := r.buckets[a.Name]
+		if b == nil {
+			b = &bucket{float64(a.Bounds.Burst), now}
+			r.buckets[a.Name] = b
+		}
+		rate := float64(a.Bounds.CallsPerSecond)
+		b.tokens, b.at = min(b.tokens+now.Sub(b.at).Seconds()*rate+float64(a.Back), float64(a.Bounds.Burst)), now
+		if b.tokens < float64(got.Calls) {
+			got.Calls = int64(b.tokens)
+			got.Wait = time.Duration((1 - (b.tokens - float64(got.Calls))) / rate * float64(time.Second))
+		}
+		defer func() { b.tokens -= float64(got.Calls) }()
+	}
+	if a.Bounds.PerDay > 0 {
+		today := now.UTC().Truncate(24 * time.Hour)
+		spent, known := r.days[a.Name]
+		if spent.Period != today.Unix() {
+			known, spent = false, limits.Spent{Period: today.Unix()}
+		}
+		if !known && a.Day.Period == spent.Period {
+			spent.Calls = a.Day.Calls
+		}
+		spent.Calls += a.Spent
+		if a.Day.Period == spent.Period {
+			spent.Calls = max(spent.Calls-a.Back, 0)
+		}
+		got.DayEnds = today.Add(24 * time.Hour).Sub(now)
+		if left := max(int64(a.Bounds.PerDay)-spent.Calls, 0); left < got.Calls {
+			got.Calls, got.Short, got.Wait = left, call.BudgetDay, got.DayEnds
+		}
+		spent.Calls += got.Calls
+		r.days[a.Name], got.Day = spent, spent
+	}
+	if a.Bounds.Concurrent > 0 {
+		got.Places, got.Waiting = r.place(a, now)
+	}
+	return got
+}
+
+func (r replica) place(a *limits.Ask, now time.Time) (held int64, waiting bool) {
+	all := r.places[a.Name]
+	if all == nil {
+		all = map[string]*holder{}
+		r.places[a.Name] = all
+	}
+	var others, mine int64
+	for name, h := range all {
+		switch {
+		case !h.ends.After(now):
+			delete(all, name)
+		case name == r.name:
+			mine = h.held
+		default:
+			others += h.held
+			waiting = waiting || h.wants
+		}
+	}
+	held = max(a.Used, min(a.Keep, mine))
+	free := max(int64(a.Bounds.Concurrent)-others-held, 0)
+	more := min(a.Need, free)
+	held += more
+	if !waiting {
+		held += min(a.Spare, free-more)
+	}
+	all[r.name] = &holder{held, a.Need > more, now.Add(5 * time.Second)}
+	return held, waiting
+}

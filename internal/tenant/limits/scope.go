@@ -1,0 +1,188 @@
+package limits
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// scope is one limit of a tenant, perhaps of one user. What calls need is atomic; the rest is
+// guarded by the account's lock.
+type scope struct {
+	of     *account
+	name   Name
+	bounds atomic.Pointer[tenant.Bounds]
+	calls  purse
+	places purse
+	spent  atomic.Pointer[denial] // there are no more calls
+	full   atomic.Pointer[denial] // there are no more places
+	due    atomic.Bool            // it is among the account's due
+
+	gone   bool          // nobody finds it any more
+	in     int64         // calls that were leased, less those that were given back
+	demand float64       // calls per second of late
+	usedAt int64         // calls used at the last look
+	lookAt time.Duration // when that was
+	need   int64         // calls that wait
+	back   int64         // to be told to the store
+	owed   int64         // the same: calls of budgets by this replica's own share
+	stood  int64         // calls by that share since the store was last heard
+	ends   time.Duration // when leased calls are good no more; 0: never
+
+	day, month Spent // as the store told last
+	own        own
+
+	held    int64 // places
+	wanting int64 // calls that wait for one
+	peak    int64 // places used at most since the last tick
+	before  int64 // and in the time before
+	yield   bool  // another replica wants places
+
+	quiet int // ticks without a call
+}
+
+// denial is what the store said.
+type denial struct {
+	until   time.Duration
+	limit   call.Limit
+	refusal *call.Refusal // shared by all whom it refuses
+}
+
+func newScope(of *account, name Name, stripes int, b tenant.Bounds) *scope {
+	s := &scope{of: of, name: name, calls: newPurse(stripes), places: newPurse(stripes)}
+	s.bounds.Store(&b)
+	return s
+}
+
+// counts says whether calls have to be leased.
+func counts(b *tenant.Bounds) bool { return b.CallsPerSecond > 0 || b.PerDay > 0 || b.PerMonth > 0 }
+
+// used is how many calls were made.
+func (s *scope) used() int64 { return s.in - s.calls.left() }
+
+// look takes note of what calls used since the last time.
+func (s *scope) look(now time.Duration) {
+	used := s.used()
+	passed := now - s.lookAt
+	if passed <= 0 {
+		return
+	}
+	if used > s.usedAt {
+		s.quiet = 0
+	}
+	rate := float64(max(used-s.usedAt, 0)) / passed.Seconds()
+	s.demand = max(rate, (s.demand+rate)/2)
+	if passed >= time.Second {
+		s.demand = rate
+	}
+	s.usedAt, s.lookAt = used, now
+}
+
+// aim is how many calls to have at hand.
+func (s *scope) aim(b *tenant.Bounds) int64 {
+	most := int64(tenant.MostCalls)
+	for _, l := range [...]struct{ limit, part int }{{b.CallsPerSecond, leaseOfRate}, {b.PerDay, leaseOfBudget}, {b.PerMonth, leaseOfBudget}} {
+		if l.limit > 0 {
+			most = min(most, max(int64(l.limit/l.part), 1))
+		}
+	}
+	return min(max(int64(s.demand*horizon.Seconds()), 1), most)
+}
+
+// ask is what to say of the scope. What is said not to be kept is given up at once, before the store knows.
+func (s *scope) ask(now time.Duration) Ask {
+	b := s.bounds.Load()
+	a := Ask{Name: s.name, Bounds: *b, Back: s.back, Spent: s.owed, Day: s.day, Month: s.month, Seq: s.of.limiter.seq.Add(1)}
+	a.Bounds.Burst = burst(b)
+	s.look(now)
+	if counts(b) && (s.quiet == 0 || s.need > 0) {
+		a.Want = max(s.need+s.aim(b)-s.calls.left(), 0)
+	}
+	s.askPlaces(&a)
+	s.need, s.wanting, s.back, s.owed = 0, 0, 0, 0
+	return a
+}
+
+// says is whether there is something to be said, or renewed.
+func (a *Ask) says() bool {
+	return a.Want > 0 || a.Back > 0 || a.Spent > 0 || a.Keep > 0 || a.Need > 0 || a.Spare > 0 || a.gaveUp
+}
+
+// askPlaces asks for places: as many as were used of late and some more, so that calls find one, unless
+// another replica wants some.
+func (s *scope) askPlaces(a *Ask) {
+	limit := int64(a.Bounds.Concurrent)
+	used := s.held - s.places.left()
+	s.peak = max(s.peak, used)
+	busy := max(s.peak, s.before)
+	aim := used
+	if busy > 0 && !s.yield {
+		aim = min(busy+max(limit/16, 1), limit)
+	}
+	aim = max(min(aim, limit), used)
+	gave := s.places.drain(s.held - aim)
+	s.held -= gave
+	a.gaveUp = gave > 0
+	a.Used, a.Keep = min(max(s.held-s.places.left(), 0), s.held), s.held
+	if limit > 0 {
+		a.Need = min(s.wanting, max(limit-a.Keep, 0))
+		a.Spare = max(aim-a.Keep-a.Need, 0)
+	}
+}
+
+// take is what the store, or this replica's own share, gives.
+func (s *scope) take(asked *Ask, got *Answer, now time.Duration) {
+	s.calls.add(got.Calls)
+	s.in += got.Calls
+	if got.Calls < asked.Want {
+		s.spent.Store(s.deny(got.Short, now+min(max(got.Wait, pause()), longest), got.Wait))
+	} else if asked.Want > 0 {
+		s.spent.Store(nil)
+	}
+	if got.Places < 0 {
+		return
+	}
+	s.yield = got.Waiting
+	if more := got.Places - asked.Keep; more > 0 {
+		s.places.add(more)
+		s.held += more
+	} else if more < 0 { // it was silent for so long that others got them; what calls have ends with them
+		s.held -= s.places.drain(-more)
+	}
+	if asked.Need > 0 && got.Places < asked.Keep+asked.Need {
+		s.full.Store(s.deny(call.Concurrent, now+crowded, retryCrowded))
+	} else if asked.Need > 0 {
+		s.full.Store(nil)
+	}
+}
+
+func (s *scope) deny(l call.Limit, until, after time.Duration) *denial {
+	return &denial{until, l, tenant.Exceeded(s.of.tenant, l, most(s.bounds.Load(), l), max(after, retryLeast))}
+}
+
+// most is the number that a limit is.
+func most(b *tenant.Bounds, l call.Limit) int64 {
+	switch l {
+	case call.Concurrent:
+		return int64(b.Concurrent)
+	case call.BudgetDay:
+		return int64(b.PerDay)
+	case call.BudgetMonth:
+		return int64(b.PerMonth)
+	}
+	return int64(b.CallsPerSecond)
+}
+
+// burst is how many calls may come at once. Less than those of a tenth of a second would be less than
+// replicas ask for at a time.
+func burst(b *tenant.Bounds) int {
+	if b.CallsPerSecond == 0 {
+		return 0
+	}
+	if b.Burst == 0 {
+		return b.CallsPerSecond
+	}
+	return max(b.Burst, b.CallsPerSecond/10)
+}
