@@ -65,11 +65,17 @@ func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 // start runs a Verifier until the test ends.
 func start(t testing.TB, clock *clock, issuers ...token.Issuer) *token.Verifier {
 	t.Helper()
-	o := token.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	var o token.Options
 	if clock != nil {
 		o.Now = clock.now
 	}
-	v, err := token.New(directory(), o)
+	return startWith(t, directory(), o, issuers...)
+}
+
+func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...token.Issuer) *token.Verifier {
+	t.Helper()
+	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	v, err := token.New(tenants, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,24 +192,6 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 }
 
-// FuzzToken: whatever is sent is refused, or is a token that the issuer signed.
-func FuzzToken(f *testing.F) {
-	i := issuertest.Start(f)
-	v := start(f, nil, configOf(i, nil))
-	good := i.Token(f, nil)
-	want(f, v, "good", good, "")
-	for _, raw := range i.Hostile(f, "https://127.0.0.1:1") {
-		f.Add(raw)
-	}
-	f.Add(good)
-	f.Fuzz(func(t *testing.T, raw string) {
-		who, reason := ask(t, v, raw)
-		if (reason == "") != (raw == good) || reason != "" && who.Scopes != 0 {
-			t.Errorf("%q: %+v, %q", raw, who, reason)
-		}
-	})
-}
-
 // until waits for what comes by itself, and has no event of its own.
 func until(t testing.TB, done func() bool) {
 	t.Helper()

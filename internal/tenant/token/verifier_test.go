@@ -1,11 +1,14 @@
 package token_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
@@ -136,6 +139,50 @@ func TestDisabledTenant(t *testing.T) {
 	i := issuertest.Start(t)
 	v := start(t, nil, configOf(i, nil))
 	want(t, v, "switched off", i.Token(t, map[string]any{"tenant_id": "idle"}), "TENANT_DISABLED")
+}
+
+// elsewhere is a directory that has to be asked, and may be away.
+type elsewhere struct {
+	*tenant.Directory
+	away atomic.Bool
+}
+
+func (e *elsewhere) Known(string) (*tenant.Settings, bool) { return nil, false }
+
+func (e *elsewhere) Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal) {
+	if e.away.Load() {
+		return nil, &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE"}
+	}
+	return e.Directory.Settings(ctx, id)
+}
+
+// TestTenantsElsewhere: a token is verified once, and its tenant looked up each time that
+// memory does not know it.
+func TestTenantsElsewhere(t *testing.T) {
+	t.Parallel()
+	i, tenants := issuertest.Start(t), &elsewhere{Directory: directory()}
+	v := startWith(t, tenants, token.Options{}, configOf(i, nil))
+	raw := i.Token(t, nil)
+	for _, away := range []bool{false, true, false} {
+		tenants.away.Store(away)
+		want(t, v, "asked", raw, map[bool]string{true: "IDENTITY_UNAVAILABLE"}[away])
+		want(t, v, "of no tenant", i.Token(t, map[string]any{"tenant_id": "nobody"}), map[bool]string{true: "IDENTITY_UNAVAILABLE", false: "CREDENTIAL_INVALID"}[away])
+	}
+	tenants.Replace(map[string]*tenant.Settings{"acme": idle})
+	want(t, v, "switched off meanwhile", raw, "TENANT_DISABLED")
+}
+
+// TestBoundedMemory: more tokens than there is room for are verified again.
+func TestBoundedMemory(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := startWith(t, directory(), token.Options{Cache: 32}, configOf(i, nil))
+	for n := range 100 {
+		want(t, v, "one of many", i.Token(t, map[string]any{"jti": n}), "")
+	}
+	if n := v.Len(); n == 0 || n > 32 {
+		t.Errorf("%d tokens are known, of 32 at most", n)
+	}
 }
 
 // TestIDTokens: they are taken where the configuration wants them.
