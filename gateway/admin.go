@@ -57,7 +57,7 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 		a.list("/v1/fleets", "fleets and their backends; capgate status shows them")
 	}
 	a.page("/debug/pprof/", "profiles: go tool pprof http://<this>/debug/pprof/profile?seconds=10", http.HandlerFunc(pprof.Index))
-	a.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	a.mux.HandleFunc("GET /debug/pprof/cmdline", cmdline)
 	a.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
@@ -83,6 +83,9 @@ func (a *admin) list(path, about string) { fmt.Fprintf(&a.pages, "%-14s %s\n", p
 func (a *admin) index(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "capgate, operators' port\n\n"+a.pages.String())
 }
+
+// cmdline has the place of pprof's, which would show --redis and the password in it.
+func cmdline(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "capgate") }
 
 func livez(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "ok\n")

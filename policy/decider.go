@@ -146,7 +146,7 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 	text := string(asked.append(nil)) // the call's words lie in a connection's buffer
 	stamp := d.cache.stamp(&asked)
 	// Who asks after a change does not get what was asked for before it.
-	answer := d.asking.DoChan(strconv.FormatUint(stamp, 10)+" "+text, func() (any, error) { return d.find(text, stamp) })
+	answer := d.asking.DoChan(text+strconv.FormatUint(stamp, 10), func() (any, error) { return d.find(text, stamp) })
 	select {
 	case <-ctx.Done():
 		return Decision{}, refusedUnknown

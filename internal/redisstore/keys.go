@@ -15,8 +15,8 @@ import "strings"
 //	{health}:digests          hash     24h        when each of them beat last, and what it says of its probes
 //	{health}:epoch            string   24h        changes when the roll was lost
 //	{health:N}:page           hash     24h        N from 0 to 15: votes on backends, and the page's version; written again hourly
-//	{tenant:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
-//	{tenant:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
+//	{TENANT:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
+//	{TENANT:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after
 //	{drains}:calls            hash     none       replica → when it reported, ms, and the calls that it has at drained backends; gone after 15 s
 //	{drains}:ended            sorted   none       fields whose drain was ended in the last hour, by when, ms: who has not heard does not give them back
@@ -56,6 +56,13 @@ import "strings"
 //	{key:ID}:record           hash     30 days after its end  an API key: tenant and uid of that, hash of the secret, scopes, asserts, when it ends, which one replaces it
 //	{tenants}:index           sorted   none       ids of tenants, all with score 0, to be read in pages
 //	{tenants}:version         string   none       how often a tenant or a key has changed
+//
+// What is kept of a tenant's own has the tenant as the first word between the braces. What has
+// not is the installation's, and no caller sees any of it as it is: who serves (registry,
+// health, drains, slots), what there is to call (catalog: each tenant sees what it is granted of
+// it), who there is (tenants, key, by which a tenant is found), and what replicas and the
+// webhook's receiver, which is the operator's, are told of all tenants (policies, webhooks).
+// The same goes for caches in memory, and for questions that calls ask together.
 //
 // Channels, which have no braces as a Cluster publishes everywhere:
 //

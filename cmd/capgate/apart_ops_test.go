@@ -1,0 +1,269 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/capgate/capgate/gateway/rest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+)
+
+// publicMethods are all that a caller can reach: those that reflection lists, those of
+// capabilities, and those that there are by JSON only.
+func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescriptor) {
+	t.Helper()
+	listed, err := askReflection(t.Context(), s.conn, &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	must(t, err)
+	var services []protoreflect.ServiceDescriptor
+	for _, l := range listed.GetListServicesResponse().GetService() {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(l.GetName()))
+		must(t, err)
+		services = append(services, d.(protoreflect.ServiceDescriptor))
+	}
+	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto, livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto} {
+		for i := range file.Services().Len() {
+			services = append(services, file.Services().Get(i))
+		}
+	}
+	seen := map[protoreflect.FullName]bool{}
+	for _, s := range services {
+		for i := range s.Methods().Len() {
+			if m := s.Methods().Get(i); !seen[m.FullName()] {
+				seen[m.FullName()] = true
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
+// maker was given: other ids are given in another world.
+type operation struct {
+	method  protoreflect.MethodDescriptor
+	request string // JSON
+	header  []string
+	json    bool // by JSON over HTTP
+}
+
+func (o *operation) text() string {
+	way := "gRPC"
+	if o.json {
+		way = "JSON"
+	}
+	return fmt.Sprintf("%s %s %s %q", way, o.method.FullName(), o.request, o.header)
+}
+
+// pools are the ids that a tenant was given, by their kind.
+type pools struct {
+	mu  sync.Mutex
+	ids map[string][]string
+}
+
+func (p *pools) add(kind, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.ids[kind], id) {
+		p.ids[kind] = append(p.ids[kind], id)
+	}
+}
+
+func (p *pools) all(kind string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.ids[kind])
+}
+
+// generator makes up operations of one tenant.
+type generator struct {
+	t          *testing.T
+	random     *rand.Rand
+	methods    []protoreflect.MethodDescriptor
+	of, theirs *pools
+	canary     string // in what it sends
+	always     bool   // its answers may hold always
+}
+
+func (g *generator) next() operation {
+	m := g.methods[g.random.IntN(len(g.methods))]
+	if g.random.IntN(4) == 0 { // what others depend on
+		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
+	}
+	request, err := json.Marshal(g.message(m.Input()))
+	must(g.t, err)
+	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
+	for _, h := range []struct {
+		name   string
+		chance int
+	}{{"x-capability-id", 2}, {"x-session-id", 6}, {"x-approval-id", 6}, {"x-user-id", 4}, {"x-agent-id", 6}, {"x-tenant-id", 8}} {
+		if h.name == "x-capability-id" && strings.Contains(op.request, `"capability_id"`) {
+			h.chance = 12 // they would seldom agree
+		}
+		if g.random.IntN(h.chance) == 0 {
+			op.header = append(op.header, h.name, g.word(strings.ReplaceAll(strings.TrimPrefix(h.name, "x-"), "-", "_")))
+		}
+	}
+	return op
+}
+
+func httpRule(m protoreflect.MethodDescriptor) *annotations.HttpRule {
+	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	return rule
+}
+
+const watch = "capgate.v1.Approvals.WatchApprovals"
+
+func hasJSON(m protoreflect.MethodDescriptor) bool {
+	return httpRule(m) != nil || m.FullName() == watch
+}
+
+func onlyJSON(m protoreflect.MethodDescriptor) bool { return m.Parent().Name() == "Gateway" }
+
+// message makes one up, as JSON.
+func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
+	made := map[string]any{}
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		if one := f.ContainingOneof(); one != nil && len(made) > 0 || g.random.IntN(4) == 0 {
+			continue
+		}
+		made[string(f.Name())] = g.value(f)
+	}
+	return made
+}
+
+func (g *generator) value(f protoreflect.FieldDescriptor) any {
+	switch {
+	case f.IsList() || f.IsMap():
+		g.t.Fatalf("say here what to put into %s", f.FullName())
+	case f.Message() != nil && f.Message().FullName() == "google.protobuf.Struct":
+		return map[string]any{"n": g.random.IntN(3), "said": g.canary}
+	case f.Message() != nil:
+		return g.message(f.Message())
+	case f.Kind() == protoreflect.BytesKind:
+		return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"n":%d,"said":"%s"}`, g.random.IntN(3), g.canary))
+	case f.Kind() == protoreflect.Int32Kind:
+		return g.random.IntN(4) - g.random.IntN(8)/7 // seldom less than 0
+	case f.Kind() == protoreflect.BoolKind:
+		return g.random.IntN(2) == 0
+	case f.Kind() == protoreflect.StringKind:
+		return g.word(string(f.Name()))
+	}
+	g.t.Fatalf("say here what to put into %s", f.FullName())
+	return nil
+}
+
+// words are what to put into fields and metadata of a name; ⟦kind⟧ is an id of that kind, the
+// tenant's own or, if it is one of «kind», another's.
+var words = map[string][]string{
+	"capability_id": {"caps", "people", "people", "hidden", "mine", "absent", ""},
+	"capability":    {"caps", "people", "hidden", ""},
+	"tool_name":     {"echo", "echo", "fail", "break", "nope", ""},
+	"tool":          {"echo", "fail", ""},
+	"tenant":        {"", "", "acme", "globex", "default"},
+	"tenant_id":     {"acme", "globex"},
+	"user":          {"", "ann", "bob"},
+	"user_id":       {"ann", "bob"},
+	"agent":         {"", "bot"},
+	"agent_id":      {"bot"},
+	"session_id":    {"", "s1", "s2", "discovery-caps"},
+	"thread_id":     {"", "s1"},
+	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
+	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "x"},
+	"state":         {"", "pending", "used", "x"},
+	"by":            {"", "ann"},
+	"comment":       {"", "well"},
+	"remember":      {"", "call", "session"},
+	"last_event_id": {"", "0", "⟦event⟧"}, // another's is a time, which is another in another world
+	"artifact_id":   {"⟦artifact⟧", "x"},  // what a capability gives out it gives to whoever knows it
+
+	"capability_artifact_id": {"⟦artifact⟧", "x"},
+	"filename":               {"a.txt", "refused.txt"},
+	"mime_type":              {"text/plain"},
+
+	// of grpc.health.v1 and grpc.reflection
+	"service":                       {"", "capgate.v1.Catalog", "hidden", "caps"},
+	"host":                          {"", "hidden.caps.test"},
+	"file_by_filename":              {"proto/capgate/v1/catalog.proto", "hidden"},
+	"file_containing_symbol":        {"capgate.v1.Catalog", "p.Hidden"},
+	"containing_type":               {"capgate.v1.Tool"},
+	"all_extension_numbers_of_type": {"capgate.v1.Tool"},
+	"list_services":                 {""},
+}
+
+func (g *generator) word(field string) string {
+	known, ok := words[field]
+	if !ok {
+		g.t.Fatalf("say in words what to put into fields %s", field)
+	}
+	if g.always && field == "remember" {
+		known = append([]string{"always"}, known...)
+	}
+	word := known[g.random.IntN(len(known))]
+	if kind, ok := strings.CutPrefix(word, "«"); ok {
+		kind = strings.TrimSuffix(kind, "»")
+		own := g.of.all(kind)
+		theirs := slices.DeleteFunc(g.theirs.all(kind), func(id string) bool { return slices.Contains(own, id) }) // that they had heard of
+		if len(theirs) > 0 {
+			return theirs[g.random.IntN(len(theirs))]
+		}
+		return "y"
+	}
+	if kind, ok := strings.CutPrefix(word, "⟦"); ok {
+		kind = strings.TrimSuffix(kind, "⟧")
+		if own := g.of.all(kind); len(own) > 0 {
+			return fmt.Sprintf("⟦%s:%d⟧", kind, g.random.IntN(len(own)))
+		}
+		return "z"
+	}
+	return word
+}
+
+// overHTTP is an operation as HTTP has it, its ids filled in.
+func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (method, target, body string) {
+	t.Helper()
+	fields := map[string]any{}
+	must(t, json.Unmarshal([]byte(request), &fields))
+	rule := httpRule(m)
+	switch {
+	case m.FullName() == watch:
+		method, target = "GET", rest.EventsPath
+	case rule.GetPost() != "":
+		method, target = "POST", rule.GetPost()
+	case rule.GetGet() != "":
+		method, target = "GET", rule.GetGet()
+	default:
+		t.Fatalf("say here how to call %s", m.FullName())
+	}
+	for name, value := range fields {
+		if in := "{" + name + "}"; strings.Contains(target, in) {
+			target = strings.ReplaceAll(target, in, url.PathEscape(fmt.Sprint(value)))
+			delete(fields, name)
+		}
+	}
+	if method == "POST" {
+		text, err := json.Marshal(fields)
+		must(t, err)
+		return method, target, string(text)
+	}
+	query := url.Values{}
+	for name, value := range fields {
+		query.Set(name, fmt.Sprint(value))
+	}
+	return method, target + "?" + query.Encode(), ""
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+)
+
+// apartOps is how many requests of the tenant globex are compared.
+const apartOps = 300
+
+// TestTenantsAreApart: whatever the tenant acme does, all answers that globex gets, at every
+// method that the public port has, are those of a world in which acme, and the capability
+// that it alone is granted, do not exist. globex knows every name and id that acme has.
+//
+// CAPGATE_TEST_SEED repeats a run.
+func TestTenantsAreApart(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	if text := os.Getenv("CAPGATE_TEST_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		must(t, err)
+	}
+	t.Logf("seed %d", seed)
+	acmes, entryOfAcme := makeKey(t)
+	globexs, entryOfGlobex := makeKey(t)
+	tenantLine := func(id, grants, entry string) string {
+		return fmt.Sprintf("  - {id: %s, capabilities: [caps, people, %s], keys: [%s, scopes: [invoke, read, approve, policy], asserts: [user, agent]}]}\n", id, grants, strings.TrimSuffix(entry, "}"))
+	}
+	together := startWorld(t, 2, tenantLine("acme", "hidden", entryOfAcme)+tenantLine("globex", "mine", entryOfGlobex), "hidden")
+	alone := startWorld(t, 1, tenantLine("globex", "mine", entryOfGlobex), "")
+
+	acme := []*stranger{newStranger(t, "acme", acmes, together[0]), newStranger(t, "acme", acmes, together[1])}
+	acme[1].pools = acme[0].pools
+	globex := newStranger(t, "globex", globexs, together[0])
+	methods := publicMethods(t, globex)
+	random := rand.New(rand.NewPCG(seed, 0))
+	gen := &generator{t: t, random: random, methods: methods, of: globex.pools, theirs: acme[0].pools}
+	others := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), methods: methods, of: acme[0].pools, theirs: globex.pools, canary: "canary-of-acme", always: true}
+
+	var ops []operation
+	var got []string
+	for range apartOps {
+		var meanwhile sync.WaitGroup
+		for i := range others.random.IntN(3) {
+			op := others.next()
+			meanwhile.Go(func() { acme[i].perform(&op) })
+		}
+		ops = append(ops, gen.next())
+		got = append(got, globex.perform(&ops[len(ops)-1]))
+		meanwhile.Wait()
+	}
+	if n := len(acme[0].pools.all("approval")); n == 0 {
+		t.Error("acme did nothing that could be seen")
+	}
+	again := newStranger(t, "globex", globexs, alone[0])
+	for i := range ops {
+		want := again.perform(&ops[i])
+		if got[i] != want {
+			t.Errorf("%d: %s\nbeside acme: %s\nalone:       %s", i, ops[i].text(), got[i], want)
+			break // what comes after it may differ because of it
+		}
+		if strings.Contains(got[i], "canary-of-acme") {
+			t.Errorf("%d: %s tells what acme sent: %s", i, ops[i].text(), got[i])
+		}
+	}
+	for _, kind := range []string{"approval", "event", "token", "artifact"} {
+		if len(globex.pools.all(kind)) == 0 {
+			t.Logf("globex saw no %s", kind)
+		}
+	}
+}
+
+// startWorld runs gateways with one Redis, and says where their public ports are.
+func startWorld(t *testing.T, gateways int, tenants, more string) (ports []string) {
+	t.Helper()
+	redis := redistest.Start(t).URL()
+	fleets := ""
+	for _, id := range strings.Fields("caps people mine " + more) {
+		policy := "allow"
+		if id == "people" {
+			policy = "ask"
+		}
+		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, backends: ['%s']}\n", id, policy, gatewaytest.NewCapability("at-"+id).Serve(t, call.Doc).Addr)
+	}
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\npolicies: {}\ntenants:\n"+tenants+"fleets:\n"+fleets)
+	for range gateways {
+		_, public, admin := serve(t, nil, "--config", file)
+		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
+		ports = append(ports, public)
+	}
+	return ports
+}

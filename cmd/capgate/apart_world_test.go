@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// stranger is a tenant at one gateway, and what it was told there.
+type stranger struct {
+	t         *testing.T
+	name, key string
+	addr      string
+	conn      *grpc.ClientConn
+	http      *http.Client
+	pools     *pools
+	fences    int
+}
+
+func newStranger(t *testing.T, name, key, addr string) *stranger {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		client.CloseIdleConnections()
+	})
+	return &stranger{t: t, name: name, key: key, addr: addr, conn: conn, http: client, pools: &pools{ids: map[string][]string{}}}
+}
+
+// perform does what an operation says, and answers with everything that came back, in words
+// that do not depend on the time and on ids that were drawn at random.
+func (s *stranger) perform(op *operation) string {
+	s.t.Helper()
+	request := s.fill(op.request)
+	header := make([]string, len(op.header))
+	for i := range header {
+		header[i] = s.fill(op.header[i])
+	}
+	header = append(header, "authorization", "Bearer "+s.key)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	// What else there is to watch tells nothing more after its first answer.
+	once := op.method.IsStreamingServer() && strings.HasPrefix(string(op.method.FullName()), "grpc.health.")
+	if op.json {
+		return s.normal(s.overHTTP(ctx, op, request, header))
+	}
+	return s.normal(s.overGRPC(ctx, op, request, header, once))
+}
+
+// fill puts this world's ids in.
+func (s *stranger) fill(text string) string {
+	return regexp.MustCompile(`⟦(\w+):(\d+)⟧`).ReplaceAllStringFunc(text, func(ref string) string {
+		var kind string
+		var n int
+		_, err := fmt.Sscanf(strings.NewReplacer("⟦", "", "⟧", "", ":", " ").Replace(ref), "%s %d", &kind, &n)
+		must(s.t, err)
+		if own := s.pools.all(kind); n < len(own) {
+			return own[n]
+		}
+		return "missing"
+	})
+}
+
+// overGRPC reads until the stream ends; that of something to watch until it tells of what was
+// made to happen for that, or at once.
+func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, header []string, once bool) string {
+	s.t.Helper()
+	req := dynamicpb.NewMessage(op.method.Input())
+	must(s.t, protojson.Unmarshal([]byte(request), req))
+	name := fmt.Sprintf("/%s/%s", op.method.Parent().FullName(), op.method.Name())
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, header...))
+	defer cancel()
+	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
+	must(s.t, err)
+	if err := stream.SendMsg(req); err == nil {
+		_ = stream.CloseSend()
+	}
+	var told strings.Builder
+	fence := ""
+	watches := op.method.FullName() == watch
+	if watches && strings.Contains(request, `"last_event_id":"`) && !strings.Contains(request, `"last_event_id":""`) {
+		fence = s.fence(header)
+	}
+	for {
+		resp := dynamicpb.NewMessage(op.method.Output())
+		if err = stream.RecvMsg(resp); err != nil {
+			break
+		}
+		told.WriteString(compact(resp) + "\n")
+		if once || fence != "" && strings.Contains(told.String(), fence) {
+			return told.String()
+		}
+		if watches && fence == "" {
+			fence = s.fence(header)
+		}
+	}
+	first, _ := stream.Header()
+	if err == io.EOF {
+		err = nil
+	}
+	last := stream.Trailer()
+	delete(last, "grpc-status-details-bin") // they are in the status, too
+	fmt.Fprintf(&told, "%v %v %s", map[string][]string(first), map[string][]string(last), compact(status.Convert(err).Proto()))
+	if status.Code(err) == codes.DeadlineExceeded {
+		s.t.Errorf("%s: no end: %s", op.text(), told.String())
+	}
+	return told.String()
+}
+
+func compact(m proto.Message) string {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return err.Error()
+	}
+	var b bytes.Buffer
+	_ = json.Compact(&b, text)
+	return b.String()
+}
+
+func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, header []string) string {
+	s.t.Helper()
+	method, target, body := overHTTP(s.t, op.method, request)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+target, strings.NewReader(body))
+	must(s.t, err)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.http.Do(req)
+	must(s.t, err)
+	defer resp.Body.Close()
+	resp.Header.Del("Date")
+	told := fmt.Sprintf("%s %v ", resp.Status, resp.Header)
+	if resp.StatusCode == http.StatusOK && op.method.FullName() == watch {
+		return told + s.events(resp.Body, header)
+	}
+	text, err := io.ReadAll(resp.Body)
+	must(s.t, err)
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return told + string(text)
+	}
+	return told + b.String()
+}
+
+// events reads server-sent events until one tells of what is made to happen for that.
+func (s *stranger) events(body io.Reader, header []string) string {
+	fence, told := s.fence(header), ""
+	for lines := bufio.NewScanner(body); lines.Scan(); {
+		if !strings.HasPrefix(lines.Text(), ":") { // a comment keeps the connection alive
+			told += lines.Text() + "\n"
+		}
+		if strings.HasPrefix(lines.Text(), "data:") && strings.Contains(lines.Text(), fence) {
+			break
+		}
+	}
+	return told
+}
+
+// fence asks for an approval that nobody else asks for, and whoever made a request sees.
+func (s *stranger) fence(header []string) string {
+	s.t.Helper()
+	s.fences++
+	ctx := metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+s.key)
+	if at := slices.Index(header, "x-user-id"); at >= 0 {
+		ctx = metadata.AppendToOutgoingContext(ctx, header[at:at+2]...)
+	}
+	_, err := docpb.NewCapabilityClient(s.conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "people", ToolName: "echo", ArgsJson: fmt.Appendf(nil, `{"fence":%d,"of":%d}`, s.fences, time.Now().UnixNano())})
+	s.learn(compact(status.Convert(err).Proto()))
+	all := s.pools.all("approval")
+	if len(all) == 0 {
+		s.t.Fatal(err)
+	}
+	return all[len(all)-1]
+}
+
+// What is drawn at random, by kind.
+var drawn = []struct {
+	kind string
+	in   *regexp.Regexp
+}{
+	{"approval", regexp.MustCompile(`(apr_[A-Z2-7]{9,})`)},
+	{"token", regexp.MustCompile(`"next_page_token":"([^"]{4,})"`)},
+	{"artifact", regexp.MustCompile(`"capability_artifact_id":"([^"]+)"`)},
+	{"event", regexp.MustCompile(`(?m)(?:"id":"|^id: ?)(\d+-\d+)`)},
+}
+
+func (s *stranger) learn(told string) {
+	for _, d := range drawn {
+		for _, id := range d.in.FindAllStringSubmatch(told, -1) {
+			s.pools.add(d.kind, id[1])
+		}
+	}
+}
+
+var (
+	aTime  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
+	aFence = regexp.MustCompile(`\d{19}`)
+)
+
+// normal replaces what was drawn at random.
+func (s *stranger) normal(told string) string {
+	s.learn(told)
+	for _, d := range drawn {
+		for i, id := range s.pools.all(d.kind) {
+			told = regexp.MustCompile(`\b`+regexp.QuoteMeta(id)+`\b`).ReplaceAllString(told, fmt.Sprintf("<%s %d>", d.kind, i))
+		}
+	}
+	return aFence.ReplaceAllString(aTime.ReplaceAllString(told, "<time>"), "<now>")
+}
