@@ -9,6 +9,8 @@
 //	rules_test.go       promtool: alerts fire, and end
 //	kubernetes_test.go  the chart and the Kustomize base, rendered and checked against schemas
 //	compose_test.go     the compose file, and haproxy before three gateways, one of which is replaced
+//	image_test.go       what the Dockerfiles say, carried out without Docker, and run
+//	systemd_test.go     the unit
 //
 // The tests need what tools/setup installs; none is skipped.
 package deploy

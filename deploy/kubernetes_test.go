@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,26 +19,37 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tool runs a program of a module in tools/ to its end, in that module's directory.
+// tools are the programs of modules in tools/, built by the first test that needs one.
+var tools = map[string]func() (string, error){"helm": built("helm"), "kustomize": built("kustomize")}
+
+func built(name string) func() (path string, err error) {
+	return sync.OnceValues(func() (string, error) {
+		cmd := exec.Command("go", "-C", "../tools/"+name, "tool", "-n", name)
+		cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", name, err, errs.String())
+		}
+		return strings.TrimSpace(string(out)), nil
+	})
+}
+
+// tool runs a program of a module in tools/ to its end.
 func tool(t *testing.T, name string, args ...string) (stdout string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"-C", "../tools/" + name, "tool", name}, args...)...)
+	path, err := tools[name]()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), path, args...)
 	home := t.TempDir()
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	cmd.Env = append(cmd.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s %v: %w\n%s%s", name, args, err, out.String(), errs.String())
 	}
 	return out.String(), nil
-}
-
-// absolute is a path for a program that runs elsewhere.
-func absolute(t *testing.T, path string) string {
-	t.Helper()
-	path, err := filepath.Abs(path)
-	must(t, err)
-	return path
 }
 
 // objects are what is rendered, by kind and name.
@@ -108,7 +120,7 @@ func schemas(t *testing.T) func(o map[string]any) error {
 // takes, and its configuration what the gateway does.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	chart := absolute(t, "helm/capgate")
+	chart := "helm/capgate"
 	examples, err := filepath.Glob("helm/examples/*.yaml")
 	must(t, err)
 	validate := schemas(t)
@@ -118,7 +130,7 @@ func TestChart(t *testing.T) {
 	for _, values := range append(examples, "") {
 		args := []string{}
 		if values != "" {
-			args = []string{"--values", absolute(t, values)}
+			args = []string{"--values", values}
 		}
 		if _, err := tool(t, "helm", append([]string{"lint", "--strict", chart}, args...)...); err != nil {
 			t.Error(err)
@@ -136,7 +148,7 @@ func TestChart(t *testing.T) {
 
 func renderChart(t *testing.T, args ...string) objects {
 	t.Helper()
-	out, err := tool(t, "helm", append([]string{"template", "capgate", absolute(t, "helm/capgate"), "--kube-version", "1.34.0", "--namespace", "tools"}, args...)...)
+	out, err := tool(t, "helm", append([]string{"template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--namespace", "tools"}, args...)...)
 	must(t, err)
 	return parseObjects(t, out)
 }
@@ -186,7 +198,7 @@ func TestChartRefuses(t *testing.T) {
 		"replica=3", "replicas=three", "drain.delaySeconds=5s", "config.listen=:80", "config.drain.delay=5s", "config.fleets=null",
 		"env.CAPGATE_REDIS=redis://h", "service.type=Cluster", "image.repository=", "secrets[0]=not_a_name",
 	} {
-		if _, err := tool(t, "helm", "template", "capgate", absolute(t, "helm/capgate"), "--kube-version", "1.34.0", "--set", set); err == nil ||
+		if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set", set); err == nil ||
 			!strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: %v", set, err)
 		}
@@ -197,7 +209,7 @@ func TestChartRefuses(t *testing.T) {
 func TestKustomize(t *testing.T) {
 	t.Parallel()
 	build := func(dir string) objects {
-		out, err := tool(t, "kustomize", "build", absolute(t, dir))
+		out, err := tool(t, "kustomize", "build", dir)
 		must(t, err)
 		return parseObjects(t, out)
 	}

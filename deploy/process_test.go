@@ -54,10 +54,33 @@ type process struct {
 
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{name: filepath.Base(name), cmd: exec.Command(name, args...), exited: make(chan struct{}), grew: make(chan struct{})}
+	cmd := exec.Command(name, args...)
+	cmd.Dir = t.TempDir()
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	return launch(t, cmd)
+}
+
+// startIn is start in a root of its own, as a user, UID:GID, without an environment.
+func startIn(t *testing.T, root, user, name string, args ...string) *process {
+	t.Helper()
+	credential := &syscall.Credential{}
+	if _, err := fmt.Sscanf(user, "%d:%d", &credential.Uid, &credential.Gid); err != nil {
+		t.Fatalf("user %q: %v", user, err)
+	}
+	for dir := root; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		must(t, os.Chmod(dir, 0o755)) // a directory of the tests is for who runs them alone
+	}
+	cmd := &exec.Cmd{Path: name, Args: append([]string{name}, args...), Env: []string{}, Dir: "/"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: credential}
+	return launch(t, cmd)
+}
+
+func launch(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	name := cmd.Path
+	p := &process{name: filepath.Base(name), cmd: cmd, exited: make(chan struct{}), grew: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.Dir = t.TempDir()
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("%s: %v (tools/setup installs what is needed)", name, err)
 	}

@@ -18,6 +18,11 @@ func tenants() dashboard {
 				chart("Error budget spent", "percentunit", "Of the last three days' objective; 1: all of it.",
 					query{"tenant:capgate_tenant_calls_broken:ratio_rate3d" + ofTenant + " / on () group_left () capgate:objective:broken_calls", "{{tenant}}"}),
 			}},
+			{"Overload", []panel{
+				chart("Turned away", "reqps", "Calls that a replica with too much to do turned away, of the heaviest tenants first.", per("tenant", "capgate_shed_total"+ofTenant)),
+				chart("In use", "percentunit", "Of what a replica can take; from 100% on calls are turned away.", query{"max by (of) (capgate_overload)", "{{of}}"}),
+				chart("In use, each replica", "percentunit", "The most that it uses of anything.", query{"max by (instance) (capgate_overload)", "{{instance}}"}),
+			}},
 			{"Limits of fleets", []panel{
 				stacks("Places", "short", "Calls that may be at a fleet's backends at once, used and free.", gauge("capability, state", "capgate_fleet_places"+ofFleet)),
 				chart("Waiting", "short", "Calls that wait for a place.", gauge("capability", "capgate_fleet_waiting"+ofFleet)),

@@ -1,0 +1,194 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// image is what a Dockerfile makes, made without Docker: its instructions are carried out
+// here, one after the other, each stage in a directory of its own.
+type image struct {
+	root       string // of the last stage
+	user       string
+	entrypoint string
+	command    []string
+
+	t       *testing.T
+	context string            // of the build: the repository, less .dockerignore
+	stages  map[string]string // directories
+	workdir string            // in the stage
+	args    map[string]string // ARG, and what --build-arg says
+}
+
+// buildImage carries out a Dockerfile. Its base images are this machine.
+func buildImage(t *testing.T, dockerfile string, args map[string]string) *image {
+	t.Helper()
+	b := &image{t: t, context: buildContext(t), stages: map[string]string{}, args: map[string]string{}}
+	text, err := os.ReadFile(dockerfile)
+	must(t, err)
+	joined := strings.ReplaceAll(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), ""), "\\\n", "")
+	for line := range strings.Lines(joined) {
+		instruction, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		words := strings.Fields(rest)
+		switch instruction {
+		case "":
+		case "FROM":
+			b.root, b.workdir = t.TempDir(), "/"
+			if len(words) == 3 && words[1] == "AS" {
+				b.stages[words[2]] = b.root
+			}
+		case "WORKDIR":
+			b.workdir = words[0]
+			must(t, os.MkdirAll(b.in(b.workdir), 0o755))
+		case "ARG":
+			for _, word := range words {
+				name, value, _ := strings.Cut(word, "=")
+				b.args[name] = value
+			}
+			maps.Copy(b.args, args)
+		case "COPY":
+			b.copy(words)
+		case "RUN":
+			b.run(rest)
+		case "USER":
+			b.user = rest
+		case "ENTRYPOINT":
+			b.entrypoint = strings.Trim(rest, `[]"`)
+		case "CMD":
+			b.command = []string{strings.Trim(rest, `[]"`)}
+		case "EXPOSE":
+		default:
+			t.Fatalf("%s: what does %s do?", dockerfile, instruction)
+		}
+	}
+	return b
+}
+
+// in is a path of the stage, in its directory.
+func (b *image) in(name string) string {
+	if !path.IsAbs(name) {
+		name = path.Join(b.workdir, name)
+	}
+	return filepath.Join(b.root, name)
+}
+
+func (b *image) copy(words []string) {
+	b.t.Helper()
+	from := b.context
+	if stage, ok := strings.CutPrefix(words[0], "--from="); ok {
+		from, words = b.stages[stage], words[1:]
+	}
+	last := len(words) - 1
+	to := b.in(words[last])
+	if strings.HasSuffix(words[last], "/") {
+		must(b.t, os.MkdirAll(to, 0o755))
+	}
+	for _, name := range words[:last] {
+		source := filepath.Join(from, name)
+		if _, err := os.Stat(source); err != nil && from != b.context {
+			source = name // what the base image has, and so this machine
+		}
+		if name == "." {
+			source += "/."
+		}
+		command(b.t, "cp", "-a", source, to)
+	}
+}
+
+// run gives a command to the shell, as Docker does. Absolute paths below the stage's own
+// directories lead there.
+func (b *image) run(line string) {
+	b.t.Helper()
+	line = strings.ReplaceAll(line, " /out/", " "+b.root+"/out/")
+	cmd := exec.CommandContext(b.t.Context(), "/bin/sh", "-c", line)
+	cmd.Dir = b.in(".")
+	cmd.Env = cmd.Environ()
+	for name, value := range b.args {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.t.Fatalf("RUN %s: %v\n%s", line, err, out)
+	}
+}
+
+// buildContext is a copy of the repository's files, less what .dockerignore names.
+func buildContext(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile("../.dockerignore")
+	must(t, err)
+	ignored := strings.Fields(string(text))
+	files, _ := command(t, "git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	for file := range strings.SplitSeq(strings.TrimRight(files, "\x00"), "\x00") {
+		if slices.ContainsFunc(ignored, func(pattern string) bool { return ignores(pattern, file) }) {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join("..", file))
+		if os.IsNotExist(err) {
+			continue // not committed yet that it is gone
+		}
+		must(t, err)
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, file), data, 0o644))
+	}
+	return dir
+}
+
+func ignores(pattern, file string) bool {
+	if name, deep := strings.CutPrefix(pattern, "**/"); deep {
+		matches, _ := path.Match(name, path.Base(file))
+		return matches
+	}
+	return file == pattern || strings.HasPrefix(file, pattern+"/")
+}
+
+// start runs the image: in its root, as its user, where the tests may do that.
+func (b *image) start(t *testing.T, args ...string) *process {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return start(t, b.root+b.entrypoint, append(b.command, args...)...)
+	}
+	return startIn(t, b.root, b.user, b.entrypoint, append(b.command, args...)...)
+}
+
+// The images are made by what the Dockerfiles say, and run from scratch, as nobody: the
+// gateway of one calls the demonstration capability of the other.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	weather := buildImage(t, "compose/weather.Dockerfile", nil)
+	log := weather.start(t, "--listen", "127.0.0.1:0").wait(t, "127.0.0.1:")
+	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(log)
+
+	gateway := buildImage(t, "../Dockerfile", map[string]string{"VERSION": "1.2.3"})
+	files, err := filepath.Glob(gateway.root + "/*")
+	must(t, err)
+	if len(files) != 2 { // capgate, and etc with the authorities
+		t.Errorf("the image has %v", files)
+	}
+	must(t, os.WriteFile(gateway.root+"/capgate.yaml", fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\nfleets: [{capability: weather, policy: allow, backends: ['%s']}]\n", addr), 0o644))
+	p := gateway.start(t)
+	public := attribute(p.wait(t, `"msg":"serving"`), "listen")
+	eventually(t, "a call", func() error {
+		out, err := exec.CommandContext(t.Context(), gateway.root+"/capgate", "invoke", "--addr", public, "weather", "get_current_weather", `{"location":"Berlin"}`).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "Germany") {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	if out, _ := command(t, gateway.root+"/capgate", "version"); !strings.Contains(out, "1.2.3") {
+		t.Errorf("version: %s", out)
+	}
+	must(t, p.cmd.Process.Signal(os.Interrupt))
+	<-p.exited
+	if !p.cmd.ProcessState.Success() {
+		t.Errorf("it ended with %v", p.cmd.ProcessState)
+	}
+}
