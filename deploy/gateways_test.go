@@ -21,6 +21,8 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/oteltest"
 	"github.com/capgate/capgate/internal/redistest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -30,34 +32,33 @@ import (
 // configuration has everything that there are metrics of.
 type gateways struct {
 	public, admin []string // addresses
-	keys          []string // of tenants
+	keys          []string // of tenants, and a token
 	clients       []docpb.CapabilityClient
 }
 
-// gatewaysConfig has %[1]s: Redis, %[2]s: tenants, %[3]s: the directory of files, %[4]s: a
-// URL that refuses webhooks, %[5]s: a shield, %[6]s to %[8]s: backends, the last of which
-// is not there.
 const gatewaysConfig = `
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
-redis: {url: '%[1]s', timeout: 5s}
+redis: {url: '$redis', timeout: 5s}
 replicas: {heartbeat: 500ms, reconcile: 1s}
 policies: {shadow: true, ttl: 1s}
-approvals: {webhook: {url: '%[4]s', secret_file: '%[3]s/secret'}}
-shields: [{name: main, address: '%[5]s', timeout: 5s, cache: 0}]
+approvals: {webhook: {url: '$webhook', secret_file: '$dir/secret'}}
+shields: [{name: main, address: '$shield', timeout: 5s, cache: 0}]
 registration: {capabilities: ["gen-*"], policy: allow}
 identity: {store: redis}
+issuers: [{name: corp, issuer: '$issuer', audiences: [capgate], ca_file: '$issuer_ca'}]
+traces: {endpoint: '$collector', sample: 1}
 tenants:
-%[2]s
+$tenants
 fleets:
-  - {capability: caps, policy: allow, max_concurrent: 100, affinity: session, backends: ['%[6]s', '%[7]s']}
-  - {capability: people, policy: ask, backends: ['%[6]s']}
-  - {capability: shielded, policy: allow, shield: main, backends: ['%[6]s']}
-  - {capability: asked, manifest: '%[3]s/asked.yaml', discovery: {interval: 1s}, policy: allow, backends: ['%[7]s']}
-  - {capability: gone, policy: allow, backends: ['%[8]s']}
+  - {capability: caps, policy: allow, max_concurrent: 100, affinity: session, backends: ['$one', '$two']}
+  - {capability: people, policy: ask, backends: ['$one']}
+  - {capability: shielded, policy: allow, shield: main, backends: ['$one']}
+  - {capability: asked, manifest: '$dir/asked.yaml', discovery: {interval: 1s}, policy: allow, backends: ['$two']}
+  - {capability: gone, policy: allow, backends: ['$gone']}
 `
 
-// startGateways runs them, and returns when their metrics have every series.
+// startGateways runs them.
 func startGateways(t *testing.T) *gateways {
 	t.Helper()
 	g := &gateways{}
@@ -70,9 +71,15 @@ func startGateways(t *testing.T) *gateways {
 	two.Lists = func() ([]byte, string, error) {
 		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "", nil
 	}
+	issuer := issuertest.Start(t)
+	config := map[string]string{
+		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": serveShield(t), "tenants": g.tenants(t, "acme", "globex"),
+		"issuer": issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
+		"one": one.Serve(t, call.Doc).Addr, "two": two.Serve(t, call.Live).Addr, "gone": gatewaytest.Unreachable(t),
+	}
+	g.keys = append(g.keys, issuer.Token(t, nil))
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, fmt.Appendf(nil, gatewaysConfig, redistest.Start(t).URL(), g.tenants(t, "acme", "globex"), dir, refuses.URL, serveShield(t),
-		one.Serve(t, call.Doc).Addr, two.Serve(t, call.Live).Addr, gatewaytest.Unreachable(t)), 0o600))
+	must(t, os.WriteFile(file, []byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })), 0o600))
 	for range 2 {
 		log := start(t, capgate, "serve", "--config", file).wait(t, `"msg":"serving"`)
 		g.public, g.admin = append(g.public, attribute(log, "listen")), append(g.admin, attribute(log, "admin"))

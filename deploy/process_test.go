@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/issuertest"
 )
 
 // patience is how long a test waits for what should come soon.
@@ -21,6 +23,7 @@ const patience = 30 * time.Second
 var capgate string
 
 func TestMain(m *testing.M) {
+	issuertest.Main()
 	os.Exit(run(m))
 }
 

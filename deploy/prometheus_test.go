@@ -40,7 +40,8 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 	text, err = yaml.Marshal(config)
 	must(t, err)
 	must(t, os.WriteFile(file, text, 0o600))
-	p := start(t, "prometheus", "--config.file="+file, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address=127.0.0.1:0")
+	p := start(t, "prometheus", "--config.file="+file, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address=127.0.0.1:0",
+		"--enable-feature=exemplar-storage")
 	log := p.wait(t, "Server is ready to receive web requests")
 	addr := regexp.MustCompile(`msg="?Listening on"? address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(log)
 	if addr == nil {

@@ -3,12 +3,15 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestQueries executes every query of every panel, rule and alert, against a Prometheus
@@ -22,6 +25,7 @@ func TestQueries(t *testing.T) {
 	boards := readDashboards(t)
 	t.Run("panels", func(t *testing.T) { p.checkPanels(t, boards) })
 	t.Run("rules", p.checkRules)
+	t.Run("exemplars", p.checkExemplars)
 	t.Run("metrics", func(t *testing.T) { p.checkMetrics(t, boards) })
 }
 
@@ -93,6 +97,23 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 		}
 	}
 	t.Logf("%d queries of panels", n)
+}
+
+// checkExemplars finds calls behind the latencies, by the ids of their traces.
+func (p *prometheus) checkExemplars(t *testing.T) {
+	eventually(t, "exemplars", func() error {
+		var series []struct {
+			Exemplars []struct{ Labels map[string]string }
+		}
+		query := url.Values{"query": {"capgate_call_duration_seconds_bucket"}, "start": {"0"}, "end": {strconv.FormatInt(time.Now().Unix()+1, 10)}}
+		if err := p.get("/api/v1/query_exemplars", query, &series); err != nil {
+			return err
+		}
+		if len(series) == 0 || len(series[0].Exemplars) == 0 || series[0].Exemplars[0].Labels["trace_id"] == "" {
+			return fmt.Errorf("there are none: %v", series)
+		}
+		return nil
+	})
 }
 
 // checkRules finds every rule evaluated, and data in what each compares: an alert that

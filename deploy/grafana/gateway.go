@@ -23,7 +23,15 @@ func gateway() dashboard {
 				stacks("Found out", "reqps", "From memory, or asked of Redis or an issuer; refused: the credential is no good; away: who would know did not answer.",
 					per("kind, result", "capgate_identifications_total"+ofReplica)),
 				chart("Keys in memory", "short", "Keys and tenants of Redis, and ids that are not there.", gauge("instance", "capgate_identity_cache_entries"+ofReplica)),
+				chart("Issuers answer", "short", "0: the keys of its tokens could not be fetched the last time; known ones go on.",
+					query{"capgate_issuer_up" + ofReplica, "{{issuer}} {{instance}}"}),
+				chart("Fetches of issuers' keys", "cps", "Limited: left out, as unknown keys were shown too often.", per("issuer, result", "capgate_issuer_fetches_total"+ofReplica)),
 				chart("PROXY protocol refused", "cps", "Connections whose header says something else than who calls.", per("instance", "capgate_proxy_protocol_refused_total"+ofReplica)),
+			}},
+			{"Traces", []panel{
+				chart("Spans", "cps", "That the collector has taken, and that were lost.", rate("capgate_trace_spans_exported_total"+ofReplica, "exported"),
+					query{"sum by (reason) (rate(capgate_trace_spans_dropped_total" + ofReplica + "[$__rate_interval]))", "lost: {{reason}}"}),
+				chart("Spans that wait", "short", "For the collector.", gauge("instance", "capgate_trace_spans_waiting"+ofReplica)),
 			}},
 			{"Redis", []panel{
 				chart("Redis answers", "short", "0: it is away.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),

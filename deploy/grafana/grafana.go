@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // What Grafana's JSON of a dashboard has that we make use of.
 type (
 	grafanaDashboard struct {
@@ -112,6 +114,7 @@ func (p *panel) grafana() grafanaPanel {
 	for i, q := range p.queries {
 		g.Targets = append(g.Targets, grafanaTarget{
 			RefID: string(rune('A' + i)), Datasource: source, Expr: q.expr, LegendFormat: q.legend, Range: true,
+			Exemplar: strings.Contains(q.expr, "_bucket"), // calls with their traces
 		})
 	}
 	g.FieldConfig.Defaults.Unit = p.unit
