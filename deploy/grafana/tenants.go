@@ -18,6 +18,10 @@ func tenants() dashboard {
 				chart("Error budget spent", "percentunit", "Of the last three days' objective; 1: all of it.",
 					query{"tenant:capgate_tenant_calls_broken:ratio_rate3d" + ofTenant + " / on () group_left () capgate:objective:broken_calls", "{{tenant}}"}),
 			}},
+			{"Limits of tenants", []panel{
+				chart("Beyond their limits", "reqps", "Calls that a limit refused; shadow: that it would have refused.", per("tenant, limit, mode", "capgate_tenant_limited_total"+ofTenant)),
+				chart("Leases", "cps", "Questions to Redis how much a replica may use. Own share: Redis did not answer, and the replica goes by its own.", per("result", "capgate_limit_leases_total")),
+			}},
 			{"Overload", []panel{
 				chart("Turned away", "reqps", "Calls that a replica with too much to do turned away, of the heaviest tenants first.", per("tenant", "capgate_shed_total"+ofTenant)),
 				chart("In use", "percentunit", "Of what a replica can take; from 100% on calls are turned away.", query{"max by (of) (capgate_overload)", "{{of}}"}),
