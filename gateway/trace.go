@@ -12,22 +12,20 @@ func (h *handler) trace(s *relay.Stream, t *transit) {
 	if h.tracer == nil || t.own {
 		return
 	}
-	var parent tracing.Parent
-	var state string
-	if text, given := s.Header(tracing.Traceparent); given {
-		var ok bool
-		if parent, ok = tracing.ParseParent(text); !ok || s.Contradicts(tracing.Traceparent) {
-			parent = tracing.Parent{}
-			s.DropHeader(tracing.Traceparent)
-		}
+	text, given := s.Header(tracing.Traceparent)
+	parent, ok := tracing.ParseParent(text)
+	if given && (!ok || s.Contradicts(tracing.Traceparent)) {
+		parent = tracing.Parent{}
+		s.DropHeader(tracing.Traceparent)
 	}
 	t.trace = parent.TraceID()
+	sampled := h.tracer.Samples(parent)
 	state, given := s.Header(tracing.Tracestate)
-	if given && (t.trace.IsZero() || !tracing.IsState(state)) {
+	if given && (t.trace.IsZero() || sampled && !tracing.IsState(state)) {
 		s.DropHeader(tracing.Tracestate)
 		state = ""
 	}
-	if h.tracer.Samples(parent) {
+	if sampled {
 		t.span = h.tracer.Begin(parent, state, &t.call, s.Started())
 		t.trace = t.span.TraceID()
 	}

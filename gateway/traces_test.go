@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
@@ -17,10 +18,12 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/oteltest"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
 )
 
 // TestACallIsTraced: its caller's span, the gateway's, that of the try and the backend's are
@@ -331,5 +334,42 @@ func TestSpansHoldNoSecrets(t *testing.T) {
 		if text := prototext.Format(s.Span); strings.Contains(text, canary) || strings.Contains(text, key[20:]) {
 			t.Errorf("%s", text)
 		}
+	}
+}
+
+// TestWaitsAreTold: a call whose message has to be unpacked, whose caller has to be asked for, and
+// which has to wait for a place.
+func TestWaitsAreTold(t *testing.T) {
+	t.Parallel()
+	by := slowly{asked: make(chan tenant.Claim, 2), say: make(chan tenant.Identity, 2)}
+	for range 2 {
+		by.say <- tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}
+	}
+	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
+		o.Identifier = by
+		o.Fleets[0].Limit = router.Limit{PerBackend: 1, Queue: 1, Wait: time.Hour}
+	})
+	ctx := bearer(t.Context(), "cg_any")
+	ended := make(chan error, 2)
+	go func() { ended <- invokeBlock(f.client)(ctx) }()
+	gatewaytest.Wait(t, f.capability.Blocked(), "the first call")
+	go func() {
+		ended <- second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`), grpc.UseCompressor(gzip.Name)))
+	}()
+	waitWaiting(t, f.gateway, 1)
+	f.capability.Release()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := f.collector.Spans(t, 4)
+	i := slices.IndexFunc(all, func(s *oteltest.Span) bool { return s.Of["gen_ai.tool.name"] == "echo" })
+	if i < 0 {
+		t.Fatal("the call has no span")
+	}
+	want := []string{"wait identity", "go_on identity", "wait message", "go_on message", "wait place", "go_on place"}
+	if got := all[i].Events(); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
 	}
 }

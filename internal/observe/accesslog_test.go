@@ -3,6 +3,7 @@ package observe_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,6 +52,9 @@ func bySlog(tb testing.TB, rec *observe.Record, level slog.Level, code string, t
 	}
 	str("tenant", rec.Call.Tenant)
 	str("request_id", rec.RequestID)
+	if !rec.Trace.IsZero() {
+		str("trace_id", hex.EncodeToString(rec.Trace[:]))
+	}
 
 	var out strings.Builder
 	var h slog.Handler = slog.NewJSONHandler(&out, nil)
@@ -117,6 +121,7 @@ func TestLineEqualsSlog(t *testing.T) {
 		{"refused", func(r *observe.Record) {
 			*r = observe.Record{Call: &call.Call{Tenant: "default", Method: call.Invoke, Capability: "no-such"}, Code: 5, Reason: "UNKNOWN_CAPABILITY", Started: r.Started}
 		}, slog.LevelInfo, "NOT_FOUND"},
+		{"traced", func(r *observe.Record) { r.Trace = observe.TraceID{0x4b, 0xf9, 15: 0x36} }, slog.LevelInfo, "OK"},
 		{"lost", func(r *observe.Record) { r.Code, r.Failure = 14, "UPSTREAM_LOST" }, slog.LevelWarn, "UNAVAILABLE"},
 		{"cancelled", func(r *observe.Record) { r.Code, r.Failure = 1, "CLIENT_GONE" }, slog.LevelInfo, "CANCELLED"},
 		{"cut off", func(r *observe.Record) { r.Outcome = observe.CutOff }, slog.LevelWarn, "OK"},
