@@ -87,6 +87,10 @@ func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
 			return refusedReading
 		}
+	case t.own && strings.HasPrefix(t.call.Path, "/capgate.v1.Tenants/"):
+		if !have.Any(tenant.Admin) {
+			return refusedAdministering
+		}
 	case t.own && !have.Any(tenant.Read):
 		return refusedReading
 	}
@@ -96,6 +100,8 @@ func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 var (
 	refusedInvoking = missing(tenant.Invoke, "the credential is not one that may call capabilities")
 	refusedReading  = missing(tenant.Read, "the credential is not one that may list what there is")
+
+	refusedAdministering = missing(tenant.Admin, "the credential is not one that may see its tenant and that one's keys")
 )
 
 func missing(scope tenant.Scopes, message string) *call.Refusal {

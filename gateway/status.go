@@ -35,6 +35,8 @@ var kindCodes = [...]codes.Code{
 	call.Unavailable:        codes.Unavailable,
 	call.DeadlineExceeded:   codes.DeadlineExceeded,
 	call.Canceled:           codes.Canceled,
+	call.AlreadyExists:      codes.AlreadyExists,
+	call.Aborted:            codes.Aborted,
 }
 
 // failures says how the relay's own failures read. Their reason is the failure's

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
@@ -16,6 +17,7 @@ type identities struct {
 	keys      *tenant.Keys   // of the file
 	stored    *tenant.Stored // in Redis; nil: none are
 	directory *tenant.Directory
+	peppered  atomic.Pointer[[]byte] // what secrets are hashed under
 	tokens    *token.Verifier
 	certified *tenant.Certificates
 	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
@@ -39,6 +41,7 @@ func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err erro
 	}
 	i.certified = tenant.NewCertificates(i.directory, nil)
 	i.set(s)
+	p.newTenancy()
 	if s.cfg.Multi {
 		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens, Certificates: i.certified})
 		metrics.WatchIdentities(i.metric)
@@ -53,11 +56,15 @@ func (i *identities) set(s *settings) {
 	i.directory.Replace(of)
 	if i.stored != nil {
 		i.stored.SetPepper(s.pepper)
+		i.stored.SetLimits(s.cfg.Limits)
 	}
 	i.keys.Replace(s.keys, of, s.pepper)
 	i.tokens.Replace(s.issuers)
 	i.certified.Replace(s.certificates())
+	i.peppered.Store(&s.pepper)
 }
+
+func (i *identities) pepper() []byte { return *i.peppered.Load() }
 
 // identifier says who calls; nil: nobody is asked.
 func (i *identities) identifier() gateway.Identifier {

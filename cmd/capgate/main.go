@@ -38,7 +38,8 @@ func commands() []command {
 		{"policy", "set, list, delete and explain rules on who may call what", runPolicy},
 		{"catalog", "show which tools there are, accept those that have changed", runCatalog},
 		{"approvals", "list and answer calls that a person has to approve", runApprovals},
-		{"keys", "make API keys for callers", runKeys},
+		{"tenants", "make, list, change and delete tenants", runTenants},
+		{"keys", "make, list, rotate and revoke API keys of tenants", runKeys},
 		{"version", "say which build this is", runVersion},
 	}
 }

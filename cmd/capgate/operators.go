@@ -50,7 +50,7 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	}
 	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
 		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus),
-		cataloguing.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators())
+		cataloguing.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators(), p.tenancy.Operators())
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)

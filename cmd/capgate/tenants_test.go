@@ -138,9 +138,12 @@ func TestKeysProgram(t *testing.T) {
 		exit int
 		err  string
 	}{
-		"nothing":      {nil, 2, "want: new"},
-		"another word": {[]string{"old"}, 2, "want: new"},
-		"two":          {[]string{"new", "new"}, 2, "unexpected argument"},
+		"nothing":      {nil, 2, "want create, list, rotate, revoke or new"},
+		"another word": {[]string{"old"}, 2, "\"old\" is not known"},
+		"two":          {[]string{"new", "new"}, 2, "new wants 0 words, not 1"},
+		"a whole key":  {[]string{"revoke", "acme", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"}, 2, "want the key's id, abcdefghijklmnop, and not the key itself"},
+		"a bad time":   {[]string{"create", "acme", "--expires", "soon"}, 2, "--expires: want a time"},
+		"a bad place":  {[]string{"create", "acme", "--out", "/nowhere/key"}, 1, "--out: open /nowhere/key"},
 		"short pepper": {[]string{"new", "--pepper-file", short}, 1, "fewer than 16 bytes"},
 		"no pepper":    {[]string{"new", "--pepper-file", "/nowhere"}, 1, "/nowhere"},
 	} {

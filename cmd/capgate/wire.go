@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/tenancy"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
@@ -62,6 +63,7 @@ type process struct {
 	limits    *router.Limits
 	shedder   *overload.Shedder // nil: no call is too much
 	who       identities
+	tenancy   *tenancy.Service
 	edge      *edge.Edge
 	quotas    *limits.Limiter // of tenants
 	gateway   *gateway.Gateway

@@ -27,12 +27,13 @@ var _ runtime.Marshaler = marshaler{}
 // ContentType is always JSON: errors do not come this way.
 func (marshaler) ContentType(any) string { return "application/json" }
 
-// NewDecoder returns the decoder of a request. r is the *body that prepare made.
+// NewDecoder returns the decoder of a request. r is the *body that prepare made, or a copy of it
+// where the generated code reads it twice.
 func (marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		b, ok := r.(*body)
 		if !ok {
-			return fmt.Errorf("decode a request out of %T", r)
+			b = &body{ReadCloser: io.NopCloser(r)}
 		}
 		if b.refused = decode(b, v); b.refused != nil {
 			return b.refused
@@ -55,6 +56,12 @@ func decode(b *body, v any) *refusal {
 		err = decodeInvoke(data, b.capability, v)
 	case proto.Message:
 		err = decodeMessage(data, v)
+	case **capgatepb.Tenant: // where a body is a field of a request
+		*v = new(capgatepb.Tenant)
+		err = decodeMessage(data, *v)
+	case **capgatepb.Key:
+		*v = new(capgatepb.Key)
+		err = decodeMessage(data, *v)
 	default:
 		return &refusal{code: codes.Internal, detail: fmt.Sprintf("no JSON form of %T", v)}
 	}

@@ -23,6 +23,8 @@ const (
 	Unavailable
 	DeadlineExceeded
 	Canceled
+	AlreadyExists
+	Aborted
 )
 
 // Refusal is the gateway's own "no". It is immutable: the common ones are built

@@ -52,7 +52,7 @@ func (t *Tenants) fields(ctx context.Context, key string) (fields map[string]str
 
 // CreateTenant keeps a tenant, which has no version yet. tenant.ErrThere, tenant.ErrFull.
 func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
-	fields, err := tenantFields(&r.Settings)
+	fields, err := tenantFields(r)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 // UpdateTenant puts other settings in the place of those that a tenant has by r's version.
 // tenant.ErrUnknown, tenant.ErrChanged.
 func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
-	fields, err := tenantFields(&r.Settings)
+	fields, err := tenantFields(r)
 	if err != nil {
 		return err
 	}

@@ -12,30 +12,33 @@ import (
 )
 
 // tenantFields are what can be changed of a tenant.
-func tenantFields(s *tenant.Settings) ([]any, error) {
-	limits, err := json.Marshal(s.Limits)
-	if err != nil {
-		return nil, fmt.Errorf("limits: %w", err)
+func tenantFields(r *tenant.Record) ([]any, error) {
+	var limits []byte
+	if r.Limits != nil {
+		var err error
+		if limits, err = json.Marshal(r.Limits); err != nil {
+			return nil, fmt.Errorf("limits: %w", err)
+		}
 	}
-	return []any{"name", s.Name, "disabled", strconv.FormatBool(s.Disabled), "limits", string(limits),
-		"capabilities", strings.Join(s.Capabilities.Patterns(), " ")}, nil // no pattern has a space in it
+	return []any{
+		"name", r.Name, "disabled", strconv.FormatBool(r.Disabled), "limits", string(limits),
+		"capabilities", strings.Join(r.Capabilities.Patterns(), " "), // none has a space in it
+	}, nil
 }
 
 // parseTenant reads a tenant's fields. Of one that cannot be understood nothing is taken: it
 // might have less than what is understood.
-func parseTenant(id string, f map[string]string) (*tenant.Record, bool) {
-	s := tenant.Settings{ID: id, Name: f["name"]}
-	var err, wrong error
-	s.Disabled, err = strconv.ParseBool(f["disabled"])
-	s.Limits, wrong = tenant.ParseLimits([]byte(f["limits"]))
-	err = errors.Join(err, wrong)
-	s.Capabilities, wrong = tenant.ParseGrants(strings.Fields(f["capabilities"]))
-	if err = errors.Join(err, wrong); err != nil || f["uid"] == "" {
-		return nil, false
+func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
+	r = &tenant.Record{ID: id, UID: f["uid"], Name: f["name"]}
+	var wrong [4]error
+	r.Disabled, wrong[0] = strconv.ParseBool(f["disabled"])
+	r.Capabilities, wrong[1] = tenant.ParseGrants(strings.Fields(f["capabilities"]))
+	r.Version, wrong[2] = strconv.ParseInt(f["version"], 10, 64)
+	if text := f["limits"]; text != "" {
+		r.Limits = new(tenant.Limits)
+		*r.Limits, wrong[3] = tenant.ParseLimits([]byte(text))
 	}
-	r := tenant.NewRecord(f["uid"], s)
-	r.Version, err = strconv.ParseInt(f["version"], 10, 64)
-	return r, err == nil && r.Version > 0 && readTime(&r.Created, f["created"]) && readTime(&r.Updated, f["updated"])
+	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && readTime(&r.Created, f["created"]) && readTime(&r.Updated, f["updated"])
 }
 
 // keyFields are those that a key is made with.

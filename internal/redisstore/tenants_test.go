@@ -15,9 +15,9 @@ import (
 // aTenant is one as an operator makes it.
 func aTenant(id, uid string) *tenant.Record {
 	grants, _ := tenant.ParseGrants([]string{"weather", "gen-*"})
-	return tenant.NewRecord(uid, tenant.Settings{
-		ID: id, Capabilities: grants, Name: "Acme & Co: {1}", Limits: tenant.Limits{Messages: 7, Bounds: tenant.Bounds{CallsPerSecond: 5}},
-	})
+	return &tenant.Record{
+		ID: id, UID: uid, Capabilities: grants, Name: "Acme & Co: {1}", Limits: &tenant.Limits{Messages: 7, Bounds: tenant.Bounds{CallsPerSecond: 5}},
+	}
 }
 
 // aKey is one of a tenant.
@@ -53,12 +53,12 @@ func TestTenants(t *testing.T) {
 		if !reflect.DeepEqual(r, want) || time.Since(r.Created).Abs() > time.Hour || !r.Updated.Equal(r.Created) {
 			t.Errorf("got  %+v\nwant %+v", r, want)
 		}
-		r.Disabled, r.Name, r.Limits = true, "", tenant.Limits{}
+		r.Disabled, r.Name, r.Limits = true, "", nil
 		must(t, a.UpdateTenant(ctx, r))
 		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
-		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 || got.UID != "u1" || got.Limits.Messages != 0 {
+		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 || got.UID != "u1" || got.Limits != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if err := a.UpdateTenant(ctx, aTenant("globex", "u")); !errors.Is(err, tenant.ErrUnknown) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/capgate/capgate/internal/call"
@@ -13,7 +14,7 @@ import (
 // those of the store, if there is one.
 type Directory struct {
 	file   atomic.Pointer[map[string]*Settings]
-	stored *lookup[Record] // nil: there is no store
+	stored *lookup[Settings] // nil: there is no store
 }
 
 // NewDirectory makes one without tenants. stored has further ones; nil: nobody has.
@@ -31,12 +32,7 @@ func (d *Directory) Replace(all map[string]*Settings) { d.file.Store(&all) }
 
 // File are the tenants of the configuration, by id.
 func (d *Directory) File() []*Settings {
-	return slices.SortedFunc(maps.Values(*d.file.Load()), func(a, b *Settings) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	return slices.SortedFunc(maps.Values(*d.file.Load()), func(a, b *Settings) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // InFile are the settings of a tenant of the configuration; nil: it is not there.
@@ -48,11 +44,7 @@ func (d *Directory) Known(id string) (s *Settings, known bool) {
 	if s := d.InFile(id); s != nil || d.stored == nil {
 		return s, true
 	}
-	r, known := d.stored.get(id)
-	if r == nil {
-		return nil, known
-	}
-	return &r.Settings, true
+	return d.stored.get(id)
 }
 
 // Settings may wait, until ctx ends. It answers nil where there is no such tenant, and with a
@@ -61,9 +53,5 @@ func (d *Directory) Settings(ctx context.Context, id string) (*Settings, *call.R
 	if s, known := d.Known(id); known {
 		return s, nil
 	}
-	r, refusal := d.stored.ask(ctx, id)
-	if r == nil {
-		return nil, refusal
-	}
-	return &r.Settings, nil
+	return d.stored.ask(ctx, id)
 }

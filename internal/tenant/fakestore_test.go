@@ -30,7 +30,7 @@ func newStore(keys ...tenant.Key) *store {
 	s := &store{keys: map[string]tenant.Key{}, tenants: map[string]*tenant.Record{}, version: 1}
 	for _, k := range keys {
 		s.keys[k.ID] = k
-		s.tenants[k.Tenant] = tenant.NewRecord(k.UID, tenant.Settings{ID: k.Tenant, Name: "first"})
+		s.tenants[k.Tenant] = &tenant.Record{UID: k.UID, ID: k.Tenant, Name: "first"}
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,25 @@ func (k *Keys) Identify(c Claim) (who Identity, known bool, refusal *call.Refusa
 
 // Ask does the same: nothing has to be asked.
 func (k *Keys) Ask(_ context.Context, c Claim) (Identity, *call.Refusal) { return k.identify(c) }
+
+// Of are the keys of a tenant, by id.
+func (k *Keys) Of(tenant string) (all []*Key) {
+	for _, key := range k.known.Load().keys {
+		if key.Tenant == tenant {
+			all = append(all, &key.Key)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Key) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Find is the key with this id; nil: there is none.
+func (k *Keys) Find(id string) *Key {
+	if key := k.known.Load().keys[id]; key != nil {
+		return &key.Key
+	}
+	return nil
+}
 
 // has says whether there is a key with this id.
 func (k *Keys) has(id string) bool { return k.known.Load().keys[id] != nil }

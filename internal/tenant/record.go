@@ -4,16 +4,22 @@ import "time"
 
 // Record is a tenant as the store has it.
 type Record struct {
-	Settings
+	ID, Name         string
 	UID              string // no other tenant has it, not even one of the same id
+	Disabled         bool
+	Capabilities     Grants
+	Limits           *Limits // nil: those of all that have none of their own
 	Created, Updated time.Time
 	Version          int64 // one more with each change
 }
 
-// NewRecord makes one whose settings know whose they are.
-func NewRecord(uid string, s Settings) *Record {
-	s.uid = uid
-	return &Record{Settings: s, UID: uid}
+// settings are the tenant's. standard are the limits of one that has none of its own.
+func (r *Record) settings(standard *Limits) *Settings {
+	s := &Settings{ID: r.ID, Name: r.Name, Disabled: r.Disabled, Capabilities: r.Capabilities, Limits: *standard, uid: r.UID}
+	if r.Limits != nil {
+		s.Limits = *r.Limits
+	}
+	return s
 }
 
 // Origin is what is known of a key in the store beside what makes it valid.

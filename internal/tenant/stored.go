@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -52,9 +53,10 @@ type Stored struct {
 	store     Store
 	fresh     fresh
 	keys      lookup[known]
-	tenants   lookup[Record]
+	tenants   lookup[Settings]
 	directory *Directory
 	pepper    atomic.Pointer[[]byte]
+	standard  atomic.Pointer[Limits]
 }
 
 // NewStored makes one. It has to follow its store.
@@ -62,13 +64,14 @@ func NewStored(store Store, o Options) (*Stored, error) {
 	o.setDefaults()
 	s := &Stored{store: store, fresh: fresh{ttl: o.TTL, maxStale: o.MaxStale, began: time.Now()}}
 	s.pepper.Store(new([]byte))
+	s.standard.Store(new(Limits))
 	s.directory = NewDirectory(s)
 	strangers := newRate(o.Unknown, s.fresh.now)
 	err := prepare(&s.keys, &s.fresh, strangers, o.Entries)
 	if err == nil {
 		err = prepare(&s.tenants, &s.fresh, strangers, o.Entries)
 	}
-	s.keys.find, s.tenants.find = s.findKey, store.FindTenant
+	s.keys.find, s.tenants.find = s.findKey, s.findTenant
 	return s, err
 }
 
@@ -91,6 +94,15 @@ func (s *Stored) findKey(ctx context.Context, id string) (*known, error) {
 	return &known{Key: *k, stored: true}, nil
 }
 
+func (s *Stored) findTenant(ctx context.Context, id string) (*Settings, error) {
+	standard := s.standard.Load()
+	r, err := s.store.FindTenant(ctx, id)
+	if r == nil {
+		return nil, err
+	}
+	return r.settings(standard), nil
+}
+
 // Directory has the tenants of the store, and is to be told those of the configuration.
 func (s *Stored) Directory() *Directory { return s.directory }
 
@@ -101,6 +113,15 @@ func (s *Stored) SetPepper(pepper []byte) {
 	}
 	s.pepper.Store(&pepper)
 	s.keys.there.clear() // and with it what was shown under the one before
+}
+
+// SetLimits says what holds for tenants that have no limits of their own.
+func (s *Stored) SetLimits(standard Limits) {
+	if reflect.DeepEqual(standard, *s.standard.Load()) {
+		return
+	}
+	s.standard.Store(&standard)
+	s.tenants.there.clear()
 }
 
 // Identify implements Source.

@@ -23,9 +23,9 @@ func TestStoredKeys(t *testing.T) {
 	earlier, ofEarlier := storedKey("acme", func(k *tenant.Key) { k.UID = "of one before" })
 	s := newStore(earlier, plain, asserts, over, replaced, revoked, off, orphan)
 	s.keys[earlier.ID] = earlier
-	s.tenants["off"] = tenant.NewRecord("uid of off", tenant.Settings{ID: "off", Disabled: true})
+	s.tenants["off"] = &tenant.Record{UID: "uid of off", ID: "off", Disabled: true}
 	delete(s.tenants, "nobody")
-	s.tenants["acme"] = tenant.NewRecord("uid of acme", tenant.Settings{ID: "acme"})
+	s.tenants["acme"] = &tenant.Record{UID: "uid of acme", ID: "acme"}
 	id, _, _ := tenant.ParseCredential(ofPlain)
 	following(t, s, func(t *testing.T, stored *tenant.Stored) {
 		for what, test := range map[string]struct{ credential, user, reason string }{
@@ -78,7 +78,7 @@ func TestChangesAreFollowed(t *testing.T) {
 			}
 			expect("first", "", "first")
 			s.change(tell, tenant.Change{Tenant: "acme"}, func() {
-				s.tenants["acme"] = tenant.NewRecord(key.UID, tenant.Settings{ID: "acme", Name: "second"})
+				s.tenants["acme"] = &tenant.Record{UID: key.UID, ID: "acme", Name: "second"}
 			})
 			expect("another name", "", "second")
 			if settings, known := stored.Directory().Known("acme"); !known || settings.Name != "second" {
@@ -95,7 +95,7 @@ func TestChangesAreFollowed(t *testing.T) {
 			s.change(tell, tenant.Change{Tenant: "acme"}, func() { delete(s.tenants, "acme") })
 			expect("no tenant", "CREDENTIAL_INVALID", "")
 			s.change(tell, tenant.Change{Tenant: "acme"}, func() {
-				s.tenants["acme"] = tenant.NewRecord("another", tenant.Settings{ID: "acme"})
+				s.tenants["acme"] = &tenant.Record{UID: "another", ID: "acme"}
 			})
 			expect("another tenant", "CREDENTIAL_INVALID", "")
 		})
@@ -167,7 +167,7 @@ func TestTheStoreIsAway(t *testing.T) {
 			}
 			s.set(func() {
 				s.away, s.keys, s.version = false, before, 9
-				s.tenants["acme"] = tenant.NewRecord(key.UID, tenant.Settings{ID: "acme"})
+				s.tenants["acme"] = &tenant.Record{UID: key.UID, ID: "acme"}
 			})
 			elapse(time.Second)
 			for _, credential := range []string{good, ofOther} {

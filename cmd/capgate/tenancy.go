@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/tenancy"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// newTenancy makes what tenants and API keys are changed by.
+func (p *process) newTenancy() {
+	cfg := tenancy.Config{
+		Tenants: p.who.directory, Keys: p.who.keys, Log: p.log, Status: gateway.GRPCStatus,
+		Pepper: p.who.pepper,
+	}
+	if p.who.stored != nil {
+		cfg.Store, cfg.Changed = p.store.Tenants(), p.who.stored.Changed
+	}
+	p.tenancy = tenancy.New(cfg)
+}
+
+const tenantsUsage = `Usage: capgate tenants list [flags]
+       capgate tenants show ID [flags]
+       capgate tenants create ID --capabilities PATTERN,… [flags]
+       capgate tenants set ID [flags]
+       capgate tenants rm ID [--force] [flags]
+
+Tenants, for all replicas of a gateway, which follow a change within a second. Those of the
+configuration are shown, too, and changed there. set changes what its flags name. A tenant
+has API keys: see capgate keys.
+
+Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
+be reached.
+
+Flags:
+`
+
+// tenantsCommand is capgate tenants, as the command line describes it.
+type tenantsCommand struct {
+	tenant               capgatepb.Tenant
+	capabilities, limits string
+	force                bool
+	set                  []string // fields that the command line names
+	flags                *flag.FlagSet
+	client               capgatepb.TenantsClient
+	out                  io.Writer
+}
+
+// standardLimits is what --limits takes for those of the configuration.
+const standardLimits = "default"
+
+func runTenants(ctx context.Context, args []string, std stdio) int {
+	c := tenantsCommand{out: std.out, flags: flag.NewFlagSet("tenants", flag.ContinueOnError)}
+	c.flags.StringVar(&c.tenant.Name, "name", "", "`name` for people")
+	c.flags.StringVar(&c.capabilities, "capabilities", "", "`patterns` of the capabilities that there are for it, with commas between them; '*': all")
+	c.flags.StringVar(&c.limits, "limits", "", "its limits, as `JSON`: {\"calls_per_second\": 100}; {}: none; default: those of the configuration")
+	c.flags.BoolVar(&c.tenant.Disabled, "disabled", false, "it may not call; --disabled=false: it may again")
+	c.flags.StringVar(&c.tenant.Etag, "etag", "", "set and rm: only if the tenant has this `etag`, as show has it")
+	c.flags.BoolVar(&c.force, "force", false, "rm: its keys, too")
+	all := verbs{
+		flags: c.flags, usage: tenantsUsage,
+		all:  []verb{{"list", 0, soon(c.list)}, {"show", 1, soon(c.show)}, {"create", 1, soon(c.create)}, {"set", 1, soon(c.change)}, {"rm", 1, soon(c.remove)}},
+		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewTenantsClient(conn) },
+	}
+	return all.run(ctx, args, std)
+}
+
+func (c *tenantsCommand) take(verb string, words []string) error {
+	if len(words) > 0 {
+		c.tenant.Id = words[0]
+	}
+	c.tenant.Capabilities = commas(c.capabilities)
+	if c.limits != "" && c.limits != standardLimits {
+		c.tenant.Limits = new(capgatepb.Limits)
+		if err := protojson.Unmarshal([]byte(c.limits), c.tenant.GetLimits()); err != nil {
+			return fmt.Errorf("--limits: want JSON as in {\"calls_per_second\": 100}: %w", err)
+		}
+	}
+	for _, name := range []string{"name", "capabilities", "limits", "disabled"} {
+		if given(c.flags, name) {
+			c.set = append(c.set, name)
+		}
+	}
+	switch {
+	case verb == "create" && !given(c.flags, "capabilities"):
+		return errors.New("--capabilities is needed: patterns of those that the tenant may call; '*' is all")
+	case verb == "set" && len(c.set) == 0:
+		return errors.New("want --name, --capabilities, --limits or --disabled: what is to be changed")
+	}
+	return nil
+}
+
+// commas takes a list apart.
+func commas(text string) (words []string) {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+func (c *tenantsCommand) create(ctx context.Context) error {
+	r, err := c.client.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: &c.tenant})
+	if err == nil {
+		fmt.Fprintf(c.out, "made: %s; capgate keys create %[1]s makes an API key\n", r.GetTenant().GetId())
+	}
+	return err
+}
+
+func (c *tenantsCommand) change(ctx context.Context) error {
+	r, err := c.client.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: &c.tenant, UpdateMask: &fieldmaskpb.FieldMask{Paths: c.set}})
+	if err == nil {
+		c.print(r.GetTenant())
+	}
+	return err
+}
+
+func (c *tenantsCommand) remove(ctx context.Context) error {
+	_, err := c.client.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: c.tenant.GetId(), Force: c.force, Etag: c.tenant.GetEtag()})
+	if err == nil {
+		fmt.Fprintf(c.out, "deleted: %s\n", c.tenant.GetId())
+	}
+	return err
+}
+
+func (c *tenantsCommand) show(ctx context.Context) error {
+	r, err := c.client.GetTenant(ctx, &capgatepb.GetTenantRequest{TenantId: c.tenant.GetId()})
+	if err == nil {
+		c.print(r.GetTenant())
+	}
+	return err
+}
+
+func (c *tenantsCommand) print(t *capgatepb.Tenant) {
+	for _, line := range [][2]string{
+		{"id", t.GetId()}, {"name", word(t.GetName())}, {"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
+		{"may call", map[bool]string{false: "yes", true: "no"}[t.GetDisabled()]}, {"kept in", t.GetSource()},
+		{"made", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())}, {"etag", orDash(t.GetEtag())},
+	} {
+		fmt.Fprintf(c.out, "%-12s %s\n", line[0], line[1])
+	}
+}
+
+func limitsText(t *capgatepb.Tenant) string {
+	if t.GetLimits() == nil {
+		return "those of the configuration"
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(t.GetLimits())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ReplaceAll(string(text), " ", "") // protojson varies them; no name has one
+}
+
+func (c *tenantsCommand) list(ctx context.Context) error {
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tNAME\tCAPABILITIES\tMAY CALL\tKEPT IN\tCHANGED")
+	for token := ""; ; {
+		page, err := c.client.ListTenants(ctx, &capgatepb.ListTenantsRequest{PageSize: 1000, PageToken: token})
+		if err != nil {
+			return err
+		}
+		for _, t := range page.GetTenants() {
+			may := "yes"
+			if t.GetDisabled() {
+				may = "no"
+			}
+			fmt.Fprintln(table, strings.Join([]string{t.GetId(), word(t.GetName()), orDash(strings.Join(t.GetCapabilities(), ",")), may, t.GetSource(), when(t.GetUpdateTime())}, "\t"))
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return table.Flush()
+		}
+	}
+}
