@@ -77,15 +77,7 @@ func bearer(ctx context.Context, credential string) context.Context {
 // keyed is a front that asks for keys.
 func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
 	t.Helper()
-	f := &front{capability: gatewaytest.NewCapability("b1")}
-	f.backend = f.capability.Serve(t, backend)
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Identifier: r.identifier(),
-	})
-	f.conn = f.gateway.Conn(t)
-	f.client = gatewaytest.NewClient(f.conn, client)
-	return f
+	return identified(t, r.identifier(), client, backend)
 }
 
 // TestKeysAreAskedFor: by gRPC and by JSON, in either metadata, and nobody passes without.

@@ -32,6 +32,26 @@ func TestMain(m *testing.M) {
 func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Issuer) {
 	t.Helper()
 	i := issuertest.Start(t)
+	return identified(t, verifier(t, i), client, backend), i
+}
+
+// identified is a front that asks somebody who calls.
+func identified(t *testing.T, by gateway.Identifier, client, backend call.Dialect) *front {
+	t.Helper()
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, backend)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Identifier: by,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, client)
+	return f
+}
+
+// verifier verifies the tokens of an issuer until the test ends.
+func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
+	t.Helper()
 	all, err := tenant.ParseGrants([]string{"*"})
 	if err != nil {
 		t.Fatal(err)
@@ -57,15 +77,7 @@ func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Is
 		cancel()
 		<-done
 	})
-	f := &front{capability: gatewaytest.NewCapability("b1")}
-	f.backend = f.capability.Serve(t, backend)
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Identifier: v,
-	})
-	f.conn = f.gateway.Conn(t)
-	f.client = gatewaytest.NewClient(f.conn, client)
-	return f, i
+	return v
 }
 
 // TestHostileTokens: none passes, by gRPC or by JSON, no answer tells why, and nothing of a
@@ -155,6 +167,38 @@ func TestWhoATokenIs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTokensAreVerifiedBesideTheReader: while a token waits for its issuer, calls of the same
+// connection go on.
+func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	raw := i.Token(t, nil)
+	i.Behave(t, "silence")
+	ring := newKeyring()
+	keys := tenant.NewKeys(nil)
+	keys.Replace(ring.keys, nil, nil)
+	f := identified(t, tenant.NewIdentities(tenant.Sources{File: keys, Tokens: verifier(t, i)}), call.Doc, call.Doc)
+	invoke := func(credential string) error {
+		_, err := f.client.Invoke(bearer(t.Context(), credential), request(gatewaytest.Echo, `{}`))
+		return err
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- invoke(raw) }()
+	for range 5 {
+		if err := invoke(ring.credentials["acme"]); err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case err := <-waited:
+		t.Errorf("the token did not wait: %v", err)
+	default:
+	}
+	if err := <-waited; errorInfo(err).GetReason() != "IDENTITY_UNAVAILABLE" {
+		t.Error(err)
+	}
 }
 
 // TestIssuersComeAndGoUnderLoad: no call with a good token fails, whether keys rotate or the

@@ -2,8 +2,7 @@ package token
 
 import (
 	"crypto/x509"
-	"maps"
-	"slices"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -62,23 +61,15 @@ type issuer struct {
 }
 
 // equal compares all that is configured.
-func (i *Issuer) equal(o *Issuer) bool {
-	return i.Name == o.Name && i.sameSource(o) && i.Leeway == o.Leeway && i.MaxLifetime == o.MaxLifetime && i.IDTokens == o.IDTokens &&
-		slices.Equal(i.Audiences, o.Audiences) && slices.Equal(i.Algorithms, o.Algorithms) && slices.Equal(i.Required, o.Required) &&
-		i.Claims.equal(&o.Claims)
-}
-
-func (c *Claims) equal(o *Claims) bool {
-	a, b := *c, *o
-	a.Words, b.Words = nil, nil
-	return maps.Equal(c.Words, o.Words) && a.Tenant == b.Tenant && a.FixedTenant == b.FixedTenant && a.User == b.User && a.Agent == b.Agent &&
-		a.Scopes == b.Scopes && a.FixedScopes == b.FixedScopes && a.Asserts == b.Asserts
+func (i Issuer) equal(o Issuer) bool {
+	roots := sameRoots(i.Source.Roots, o.Source.Roots)
+	i.Source.Roots, o.Source.Roots = nil, nil
+	return roots && reflect.DeepEqual(i, o)
 }
 
 // sameSource says whether the keys of both are the same, fetched in the same way.
-func (i *Issuer) sameSource(o *Issuer) bool {
-	a, b := i.Source, o.Source
-	roots := a.Roots == b.Roots || a.Roots != nil && b.Roots != nil && a.Roots.Equal(b.Roots)
-	a.Roots, b.Roots = nil, nil
-	return i.Name == o.Name && i.URL == o.URL && i.JWKS == o.JWKS && a == b && roots
+func (i Issuer) sameSource(o Issuer) bool {
+	return Issuer{Name: i.Name, URL: i.URL, JWKS: i.JWKS, Source: i.Source}.equal(Issuer{Name: o.Name, URL: o.URL, JWKS: o.JWKS, Source: o.Source})
 }
+
+func sameRoots(a, b *x509.CertPool) bool { return a == b || a != nil && b != nil && a.Equal(b) }

@@ -18,8 +18,8 @@ func Looks(credential string) bool { return strings.Count(credential, ".") == 2 
 
 // unverified is what a token says of itself. Nothing of it is true yet.
 type unverified struct {
-	alg, kid, typ string
-	issuer        string
+	alg, kid string
+	issuer   string
 }
 
 // parse reads a token as far as is needed to find who may have signed it.
@@ -64,12 +64,13 @@ func (u *unverified) readHeader(header object) (err error) {
 			return errors.New("kid is not the id of a key")
 		}
 	}
+	var typ string
 	if _, has := header["typ"]; has {
-		if u.typ, err = header.text("typ"); err != nil {
+		if typ, err = header.text("typ"); err != nil {
 			return err
 		}
 	}
-	switch strings.TrimPrefix(strings.ToLower(u.typ), "application/") {
+	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
 	case "", "jwt", "at+jwt":
 		return nil
 	}

@@ -117,9 +117,9 @@ func (v *Verifier) Replace(issuers []Issuer) {
 	for n := range issuers {
 		i, old := &issuer{Issuer: issuers[n]}, before[issuers[n].Name]
 		switch {
-		case old != nil && old.equal(&i.Issuer):
+		case old != nil && old.equal(i.Issuer):
 			i = old
-		case old != nil && old.sameSource(&i.Issuer):
+		case old != nil && old.sameSource(i.Issuer):
 			i.source = old.source
 		default:
 			i.source = newSource(&i.Issuer, &v.options, v.fetches)
