@@ -101,3 +101,44 @@ func TestIssuersOfTheFile(t *testing.T) {
 		t.Errorf("capgate check: %d, %s", exit, stderr)
 	}
 }
+
+// TestTokensOfTenantsInRedis: whether a token's tenant may call is what Redis says, and followed.
+func TestTokensOfTenantsInRedis(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	issuer := issuertest.Start(t)
+	var files configMap
+	files.put(t, map[string]string{"capgate.yaml": configOf(fmt.Sprintf("identity: {store: redis}\nissuers: [{name: corp, issuer: %q, audiences: [capgate], ca_file: %s}]\n", issuer.URL, issuer.CAFile), backend)})
+	_, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	client, raw := dial(t, public), issuer.Token(t, nil)
+	invoke := func() string {
+		_, err := client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+raw), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		for _, detail := range status.Convert(err).Details() {
+			if info, ok := detail.(*errdetails.ErrorInfo); ok {
+				return info.GetReason()
+			}
+		}
+		return status.Code(err).String()
+	}
+	if got := invoke(); got != "CREDENTIAL_INVALID" {
+		t.Errorf("no tenant: %s", got)
+	}
+	for _, step := range []struct {
+		args   []string
+		reason string
+	}{
+		{[]string{"create", "acme", "--capabilities", "*"}, "OK"},
+		{[]string{"set", "acme", "--disabled"}, "TENANT_DISABLED"},
+		{[]string{"set", "acme", "--disabled=false"}, "OK"},
+		{[]string{"rm", "acme"}, "CREDENTIAL_INVALID"},
+	} {
+		if exit, _, stderr := runProgram(t, nil, append(append([]string{"tenants"}, step.args...), "--admin", admin)...); exit != 0 {
+			t.Fatalf("%v: %s", step.args, stderr)
+		}
+		for got := ""; got != step.reason; { // replicas follow by themselves
+			if got = invoke(); got != step.reason {
+				waitPage(t, "http://"+admin+"/readyz", "loaded_at")
+			}
+		}
+	}
+}
