@@ -158,3 +158,5 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 }
+
+func (h *busyHandler) Exceeded(*Stream, Failure) bool { return true }

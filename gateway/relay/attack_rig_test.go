@@ -349,3 +349,5 @@ func tlsConfigs(t *testing.T) (server, client *tls.Config) {
 	client.ServerName = "example.com"
 	return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, client
 }
+
+func (h *attackHandler) Exceeded(*relay.Stream, relay.Failure) bool { return true }

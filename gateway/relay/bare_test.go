@@ -22,10 +22,17 @@ type bare struct {
 
 // bareHandler reads the first message of a call and sends it on.
 type bareHandler struct {
-	up *Upstream
+	up    *Upstream
+	group *Group
 }
 
-func (h *bareHandler) Headers(s *Stream)            { s.ReadMessage() }
+func (h *bareHandler) Headers(s *Stream) {
+	if h.group != nil {
+		s.Join(h.group)
+		s.Limit(Limits{Bytes: 1 << 40, Messages: 1 << 40})
+	}
+	s.ReadMessage()
+}
 func (h *bareHandler) Message(s *Stream, _ Message) { s.Forward(h.up) }
 func (h *bareHandler) Unsent(s *Stream, _ error)    { s.Refuse(Status{Code: codeUnavailable}) }
 func (h *bareHandler) Again(*Stream, Answer) bool   { return false }
@@ -91,7 +98,20 @@ func (b *bare) response(p, body []byte) []byte {
 
 // A unary call in steady state makes no garbage.
 func TestUnaryCallAllocatesNothing(t *testing.T) {
+	testAllocatesNothing(t, newBare(t))
+}
+
+// Nor does one that is counted, and whose group has a rate.
+func TestLimitedCallAllocatesNothing(t *testing.T) {
 	b := newBare(t)
+	h := b.sh.relay.handler.(*bareHandler)
+	h.group = b.sh.relay.NewGroup(nil)
+	h.group.SetRate(1<<40, false)
+	testAllocatesNothing(t, b)
+}
+
+func testAllocatesNothing(t *testing.T, b *bare) {
+	t.Helper()
 	message := append([]byte{0, 0, 0, 4, 0}, make([]byte, 1024)...)
 	const calls = 3000
 	requests, responses := make([][]byte, calls), make([][]byte, calls)
@@ -174,3 +194,5 @@ func (b *bare) state() bareState {
 	defer b.sh.leave()
 	return bareState{b.sh.pools[b.sh.relay.web] != nil, b.client.ending, b.back.ending, b.client.streams.count, b.back.streams.count}
 }
+
+func (h *bareHandler) Exceeded(*Stream, Failure) bool { return true }

@@ -31,6 +31,11 @@ type Handler interface {
 	// it as the upstream did. Again must only say so, and leave the stream alone.
 	Again(s *Stream, a Answer) bool
 
+	// Exceeded is asked when a stream has brought more than Limit allows it, with
+	// TooManyBytes or TooManyMessages; once for each. True ends it so, false lets it go on
+	// without that limit.
+	Exceeded(s *Stream, f Failure) bool
+
 	// Explain turns a failure that the relay found itself into the status that the
 	// client gets.
 	Explain(s *Stream, f Failure) Status
@@ -87,10 +92,12 @@ const (
 	Draining                 // the relay is stopping and the time for it is over
 	ClientGone               // the client reset the stream or its connection ended
 	ClientProtocol           // the client broke HTTP/2 on this stream
+	TooManyBytes             // it brought more than Limits.Bytes
+	TooManyMessages          // it brought more than Limits.Messages
 )
 
 var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",
-	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL"}
+	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL", "TOO_MANY_BYTES", "TOO_MANY_MESSAGES"}
 
 func (f Failure) String() string { return failureNames[f] }
 

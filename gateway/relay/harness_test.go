@@ -58,6 +58,7 @@ type forwarder struct {
 	message func(*relay.Stream, relay.Message)
 	unsent  func(*relay.Stream, error)
 	again   func(*relay.Stream, relay.Answer) bool
+	let     bool // streams go on that have brought too much
 	done    []relay.Result
 }
 
@@ -116,7 +117,7 @@ func (f *forwarder) Explain(_ *relay.Stream, why relay.Failure) relay.Status {
 	switch why {
 	case relay.DeadlineExceeded:
 		code = codes.DeadlineExceeded
-	case relay.MessageTooLarge, relay.MemoryExceeded:
+	case relay.MessageTooLarge, relay.MemoryExceeded, relay.TooManyBytes, relay.TooManyMessages:
 		code = codes.ResourceExhausted
 	case relay.MessageMalformed:
 		code = codes.InvalidArgument
@@ -392,3 +393,5 @@ var noise = func() []byte {
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // does not fail
 	return b
 }()
+
+func (f *forwarder) Exceeded(*relay.Stream, relay.Failure) bool { return !get(f, &f.let) }

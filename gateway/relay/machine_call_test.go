@@ -263,6 +263,12 @@ func (h *machineHandler) Headers(s *Stream) {
 		s.SetDeadline(time.Hour)
 		s.DropHeader("grpc-timeout")
 	}
+	if h.m.group != nil && k.num%3 != 0 {
+		s.Join(h.m.group)
+	}
+	if k.num%5 == 0 {
+		s.Limit(Limits{Bytes: 1 << 40, Messages: 1 << 40})
+	}
 	switch k.mode {
 	case "forward":
 		s.Forward(h.m.up)
@@ -352,3 +358,5 @@ func (k *call) resume() {
 		k.m.t.Errorf("call %d: not resumed and not done", k.num)
 	}
 }
+
+func (h *machineHandler) Exceeded(*Stream, Failure) bool { return true }

@@ -100,6 +100,7 @@ func (k *call) over() bool {
 // finish lets everything run to its end.
 func (m *machine) finish() {
 	for range 3000 {
+		m.serveGroup()
 		ends := slices.Concat(m.clients, m.backs)
 		for _, e := range ends {
 			if e.gone {
@@ -191,6 +192,9 @@ func (m *machine) verify() {
 	if m.sh.buffered != 0 {
 		t.Errorf("%d bytes are still held", m.sh.buffered)
 	}
+	if g := m.group; g != nil && (g.shards[0].held != 0 || g.shards[0].first != nil || g.shards[0].last != nil) {
+		t.Errorf("%d bytes are still held by a group, or somebody waits", g.shards[0].held)
+	}
 	if p := m.sh.poolOf(m.up); p.queued != 0 || p.first != nil || p.last != nil {
 		t.Errorf("%d streams wait for ever", p.queued)
 	}
@@ -230,6 +234,11 @@ func (m *machine) balance() {
 			}
 			if sum := h.recvWin + h.owed + waits; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
 				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.owed, waits, sum)
+			}
+			if l := s.limit; l != nil && l.group != nil && s.phase == forwarded && !h.gotEnd {
+				if late := h.owed >= m.sh.relay.cfg.StreamWindow/2; late && !l.meter(h).waits {
+					m.t.Fatalf("client %v: nobody will give %d bytes of window back", c.pool == nil, h.owed)
+				}
 			}
 			if blocked := h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded; blocked && !h.listed {
 				m.t.Fatalf("client %v: %d bytes wait for nothing", c.pool == nil, h.queue.len())

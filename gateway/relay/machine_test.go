@@ -23,15 +23,20 @@ func TestMachine(t *testing.T) {
 	if *machineSeed >= 0 {
 		first, n = *machineSeed, 1
 	}
+	slowed := 0
 	for seed := first; seed < first+n; seed++ {
-		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { runMachine(t, uint64(seed)) })
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { slowed += runMachine(t, uint64(seed)) })
 		if !ok {
 			return
 		}
 	}
+	if slowed == 0 && n > 1 {
+		t.Error("nobody was too fast for a group")
+	}
 }
 
-func runMachine(t *testing.T, seed uint64) {
+// runMachine returns how often somebody was too fast for a group.
+func runMachine(t *testing.T, seed uint64) (slowed int) {
 	cfg := Config{}
 	if seed%3 == 1 {
 		cfg.MaxBuffered = 150_000
@@ -43,6 +48,10 @@ func runMachine(t *testing.T, seed uint64) {
 	m.lenient = cfg.MaxBuffered != 0
 	if seed%5 == 3 {
 		m.maxOpen = 3
+	}
+	if seed%2 == 1 {
+		m.group = m.sh.relay.NewGroup(func() { m.slowed++ })
+		m.group.SetRate([]int64{1, 1000, 1e6}[seed/2%3], false)
 	}
 	m.addClient()
 	m.addClient()
@@ -56,6 +65,18 @@ func runMachine(t *testing.T, seed uint64) {
 	}
 	m.finish()
 	m.verify()
+	return m.slowed
+}
+
+// serveGroup lets the time pass that those have to wait who are too fast.
+func (m *machine) serveGroup() {
+	if m.group == nil {
+		return
+	}
+	m.sh.enter()
+	defer m.sh.leave()
+	m.group.due.Store(0)
+	m.group.serve(m.sh)
 }
 
 func (m *machine) step() {
@@ -80,10 +101,12 @@ func (m *machine) step() {
 		if e := m.anyEnd(); e != nil {
 			m.updates(e)
 		}
-	case 19, 20:
+	case 19:
 		if e := m.anyEnd(); e != nil {
 			m.squeeze(e)
 		}
+	case 20:
+		m.serveGroup()
 	case 21:
 		if k := m.anyCall(); k != nil && len(k.parked) > 0 {
 			k.resume()

@@ -37,8 +37,9 @@ type shard struct {
 	consts   constFields
 	buffers  bufferPool
 	lists    []*hpack.List
-	streams  []*Stream // free
-	buffered int64     // bytes in the streams' queues, and of unanswered requests' headers
+	streams  []*Stream  // free
+	limiters []*limiter // free
+	buffered int64      // bytes in the streams' queues, and of unanswered requests' headers
 }
 
 const keepStreams = 1024

@@ -32,9 +32,11 @@ type Stream struct {
 	next      *Stream     // in its pool's queue
 	trailers  *hpack.List // to follow down.queue
 	tap       Tap
-	headSize  int // of head, as long as it counts for the connection and the shard
-	held      int // bytes in the queues, as the connection and the shard count them
-	early     int // bytes in up.queue for which the client already got its window back
+	group     *Group
+	limit     *limiter // nil: nothing of it is counted
+	headSize  int      // of head, as long as it counts for the connection and the shard
+	held      int      // bytes in the queues, as the connection and the shard count them
+	early     int      // bytes in up.queue for which the client already got its window back
 	deadline  int64
 	messageBy int64 // when the first message has to be there
 	timer     timer
@@ -288,6 +290,9 @@ func (h *half) detach() {
 	if c == nil {
 		return
 	}
+	if l := h.stream.limit; l != nil {
+		l.meter(h).leave()
+	}
 	h.conn = nil
 	c.streams.remove(h.id)
 	c.waiting.remove(h)
@@ -326,6 +331,7 @@ func (s *Stream) reset() {
 	s.account(-s.down.queue.len() - s.up.queue.len())
 	s.down.queue.drop(&sh.buffers)
 	s.up.queue.drop(&sh.buffers)
+	s.unlimit()
 	if s.head != nil {
 		sh.freeList(s.head)
 	}

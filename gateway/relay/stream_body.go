@@ -29,11 +29,16 @@ func (h *half) accept(n, extra int) *half {
 func (h *half) credit(n int) {
 	h.owed += n
 	window := h.stream.sh.relay.cfg.StreamWindow
-	if h.conn != nil && !h.gotEnd && h.owed >= window/2 {
-		h.recvWin += h.owed
-		h.conn.writeWindowUpdate(h.id, h.owed)
-		h.owed = 0
+	if h.conn != nil && !h.gotEnd && h.owed >= window/2 && !h.paced() {
+		h.grant(h.owed)
 	}
+}
+
+// grant gives n bytes of what is owed back.
+func (h *half) grant(n int) {
+	h.recvWin += n
+	h.conn.writeWindowUpdate(h.id, n)
+	h.owed -= n
 }
 
 // receive takes n bytes of body at buf[pos:] that came on half h.
@@ -42,6 +47,12 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 		h.gotEnd = true
 		if !h.lengthFits() {
 			s.broken(h, errProtocol)
+			return
+		}
+	}
+	if s.limit != nil {
+		if n, f := s.count(h, buf[pos:pos+n]); f != NoFailure {
+			s.endExceeded(h, buf, pos, n, f)
 			return
 		}
 	}
@@ -127,6 +138,9 @@ func (c *conn) wait(h *half) {
 func (s *Stream) account(n int) {
 	s.held += n
 	s.sh.buffered += int64(n)
+	if s.group != nil {
+		s.group.shards[s.sh.index].held += int64(n)
+	}
 	if c := s.down.conn; c != nil {
 		c.held += n
 	}
@@ -136,7 +150,7 @@ func (s *Stream) account(n int) {
 func (s *Stream) buffered(n int) {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
-	if c := s.down.conn; s.sh.buffered > cfg.MaxBuffered || c != nil && c.held > cfg.MaxConnBuffered {
+	if c := s.down.conn; s.sh.buffered > cfg.MaxBuffered || c != nil && c.held > cfg.MaxConnBuffered || s.crowds() {
 		s.fail(MemoryExceeded)
 	}
 }

@@ -1,0 +1,214 @@
+package relay
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Group is what some streams have in common: how fast their bytes may come, and how many of
+// those that are held may be theirs. It belongs to one Relay.
+//
+// Who is too fast is not refused: it gets its window back later. The connection's window is
+// given back at once, so that other streams do not wait (RFC 9113 §5.2.1).
+type Group struct {
+	relay  *Relay
+	nanos  atomic.Int64 // that a mebibyte takes; 0: no time
+	only   atomic.Bool  // who is too fast is told of, and not held up
+	due    atomic.Int64 // on the shards' clock, when all that came may have come
+	slowed func()
+	shards []groupShard
+}
+
+// groupShard is a Group's part of a shard, under its lock.
+type groupShard struct {
+	held        int64 // bytes of its streams
+	first, last *meter
+	timer       timer
+	_           [24]byte
+}
+
+const (
+	// lead is how much may come at once after a pause, as time at the group's rate.
+	lead = int64(250 * time.Millisecond)
+	// slice is the part of its rate that a group gives back to one stream before it is
+	// another's turn, as time; at least leastSlice bytes.
+	slice      = int64(20 * time.Millisecond)
+	leastSlice = 2 << 10
+)
+
+// NewGroup makes a group without limits. slowed is called when a stream has to wait for its
+// window the first time, with the stream's shard locked; it may be nil.
+func (r *Relay) NewGroup(slowed func()) *Group {
+	g := &Group{relay: r, slowed: slowed, shards: make([]groupShard, len(r.shards))}
+	for i, sh := range r.shards {
+		g.shards[i].timer.expired = func() { g.serve(sh) }
+	}
+	return g
+}
+
+// SetRate lets so many bytes of DATA come a second, both ways together; 0: any number. With
+// shadow none is held up. Streams that were there without a rate have none.
+func (g *Group) SetRate(bytes int64, shadow bool) {
+	g.only.Store(shadow)
+	if bytes <= 0 {
+		g.nanos.Store(0)
+		return
+	}
+	g.nanos.Store(max(int64(float64(1<<20)*float64(time.Second)/float64(bytes)), 1))
+}
+
+// Behind is how long it takes until all that came may have come; 0 or less: no time.
+func (g *Group) Behind() time.Duration {
+	if g.nanos.Load() == 0 {
+		return 0
+	}
+	return time.Duration(g.due.Load() - int64(time.Since(g.relay.epoch)))
+}
+
+// pay takes n bytes off the budget.
+func (g *Group) pay(now int64, n int) {
+	nanos := g.nanos.Load()
+	if nanos == 0 || n == 0 {
+		return
+	}
+	took := int64(float64(n) * float64(nanos) / (1 << 20))
+	for {
+		due := g.due.Load()
+		if g.due.CompareAndSwap(due, max(due, now-lead)+took) {
+			return
+		}
+	}
+}
+
+// refund gives back what was paid for n bytes that will not come.
+func (g *Group) refund(n int) {
+	if n > 0 {
+		g.due.Add(-int64(float64(n) * float64(g.nanos.Load()) / (1 << 20)))
+	}
+}
+
+func (g *Group) late(now int64) bool { return g.nanos.Load() != 0 && g.due.Load() > now }
+
+// Join makes the stream one of a group. Call it once, before Forward.
+func (s *Stream) Join(g *Group) {
+	s.group = g
+	g.shards[s.sh.index].held += int64(s.held)
+	if g.nanos.Load() != 0 {
+		s.limits().group = g
+		s.limit.in.arrived(len(s.up.queue.buf))
+	}
+}
+
+// arrived pays for n bytes that came, unless that was done before.
+func (m *meter) arrived(n int) {
+	before := min(n, m.prepaid)
+	m.prepaid -= before
+	s := m.half.stream
+	s.limit.group.pay(s.sh.now, n-before)
+}
+
+// leave takes a meter out of what it is in.
+func (m *meter) leave() {
+	if m.half == nil {
+		return
+	}
+	s := m.half.stream
+	g := s.limit.group
+	if g == nil {
+		return
+	}
+	g.refund(m.prepaid)
+	m.prepaid = 0
+	if m.waits {
+		g.shards[s.sh.index].remove(m)
+	}
+}
+
+// paced says that the window that a half is owed is given back later. Only streams that are
+// under way wait: a first message is limited otherwise, and what nobody takes any more costs
+// nothing.
+func (h *half) paced() bool {
+	s := h.stream
+	if s.limit == nil || s.limit.group == nil || s.phase != forwarded {
+		return false
+	}
+	g, m := s.limit.group, s.limit.meter(h)
+	if m.waits {
+		return true
+	}
+	at := &g.shards[s.sh.index]
+	late := at.first != nil || g.late(s.sh.now)
+	if late && !s.limit.slowed && g.slowed != nil {
+		g.slowed()
+		s.limit.slowed = true
+	}
+	if late && !g.only.Load() {
+		at.push(m)
+		g.serve(s.sh)
+		return true
+	}
+	g.pay(s.sh.now, h.owed)
+	m.prepaid += h.owed
+	return false
+}
+
+// serve gives window back to those that wait, in turn, as long as the budget lasts.
+func (g *Group) serve(sh *shard) {
+	at := &g.shards[sh.index]
+	for at.first != nil {
+		if g.late(sh.now) {
+			sh.wheel.set(&at.timer, g.due.Load())
+			return
+		}
+		m := at.first
+		at.remove(m)
+		h := m.half
+		if h.conn == nil || h.gotEnd || h.owed == 0 {
+			continue
+		}
+		n := h.owed
+		if nanos := g.nanos.Load(); nanos > 0 {
+			n = int(min(int64(n), max(slice*(1<<20)/nanos, leastSlice)))
+		}
+		g.pay(sh.now, n)
+		m.prepaid += n
+		h.grant(n)
+		if h.owed >= sh.relay.cfg.StreamWindow/2 {
+			at.push(m)
+		}
+	}
+	sh.wheel.clear(&at.timer)
+}
+
+func (at *groupShard) push(m *meter) {
+	m.waits, m.prev = true, at.last
+	if at.last != nil {
+		at.last.then = m
+	} else {
+		at.first = m
+	}
+	at.last = m
+}
+
+func (at *groupShard) remove(m *meter) {
+	if m.prev != nil {
+		m.prev.then = m.then
+	} else {
+		at.first = m.then
+	}
+	if m.then != nil {
+		m.then.prev = m.prev
+	} else {
+		at.last = m.prev
+	}
+	m.waits, m.prev, m.then = false, nil, nil
+}
+
+// groupReserve is how many times what is free of a shard's memory for held bytes a group may
+// have: what one group does not read must not take the room of all.
+const groupReserve = 4
+
+// crowds says that a group holds more than its part.
+func (s *Stream) crowds() bool {
+	return s.group != nil && s.group.shards[s.sh.index].held > groupReserve*(s.sh.relay.cfg.MaxBuffered-s.sh.buffered)
+}

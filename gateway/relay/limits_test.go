@@ -1,0 +1,280 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// TestMessageLimit ends a stream with the message after the last that it may have, in
+// either direction, or lets it go on where the Handler does not mind.
+func TestMessageLimit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sends, gets int
+		let         bool
+		code        codes.Code
+	}{
+		"as many as it may":    {5, 5, false, codes.OK},
+		"a request too many":   {6, 0, false, codes.ResourceExhausted},
+		"a response too many":  {1, 6, false, codes.ResourceExhausted},
+		"many, where it may":   {9, 9, true, codes.OK},
+		"nothing in a message": {6, 0, false, codes.ResourceExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			size := 70_000 // more than a window
+			if name == "nothing in a message" {
+				size = 0
+			}
+			w := newWorld(t, relay.Config{})
+			w.h.onHeaders(func(s *relay.Stream) {
+				s.Limit(relay.Limits{Messages: 5})
+				s.Forward(w.h.target())
+			})
+			set(w.h, &w.h.let, test.let)
+			if err := exchange(t, w, test.sends, test.gets, size); status.Code(err) != test.code {
+				t.Errorf("%v, want %v", err, test.code)
+			}
+			if r := w.h.results(t, 1)[0]; codes.Code(r.Code) != test.code || (test.code != codes.OK) != (r.Failure == relay.TooManyMessages) {
+				t.Errorf("%+v", r)
+			}
+			waitFor(t, func() error { return emptyHanded(w.Relay) })
+		})
+	}
+}
+
+// exchange sends so many messages, or asks for so many where it gets more than it sends.
+func exchange(t *testing.T, w *world, sends, gets, size int) error {
+	t.Helper()
+	if gets > sends {
+		s := stream(w.ctx, t, w.cc, "Count")
+		if err := send(s, fmt.Appendf(nil, "%d %d", gets, size)); err != nil {
+			return err
+		}
+		_ = s.CloseSend()
+		return drainStream(s)
+	}
+	s := stream(w.ctx, t, w.cc, "Echo")
+	for range sends {
+		if err := send(s, make([]byte, size)); err != nil {
+			break // recv says why
+		}
+	}
+	_ = s.CloseSend()
+	return drainStream(s)
+}
+
+func drainStream(s grpc.ClientStream) error {
+	for {
+		if _, err := recv(s); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// TestByteLimit counts the bytes of messages with their prefixes, each way by itself.
+func TestByteLimit(t *testing.T) {
+	t.Parallel()
+	const most = 300_000
+	for name, test := range map[string]struct {
+		size int
+		code codes.Code
+	}{
+		"as much as it may": {most - 5, codes.OK},
+		"a byte too much":   {most - 4, codes.ResourceExhausted},
+		"far too much":      {10 * most, codes.ResourceExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{})
+			w.h.onHeaders(func(s *relay.Stream) {
+				s.Limit(relay.Limits{Bytes: most})
+				s.Forward(w.h.target())
+			})
+			if _, err := unary(w.ctx, w.cc, "Echo", make([]byte, test.size)); status.Code(err) != test.code {
+				t.Errorf("sent: %v, want %v", err, test.code)
+			}
+			s := stream(w.ctx, t, w.cc, "Count")
+			must(t, send(s, fmt.Appendf(nil, "1 %d", test.size)))
+			_ = s.CloseSend()
+			if err := drainStream(s); status.Code(err) != test.code {
+				t.Errorf("got: %v, want %v", err, test.code)
+			}
+			waitFor(t, func() error { return emptyHanded(w.Relay) })
+		})
+	}
+}
+
+// TestRate: however many streams and connections they use, the members of a group bring no
+// more than they may, all bytes arrive, and who is of no group does not wait for them.
+func TestRate(t *testing.T) {
+	t.Parallel()
+	const rate, streams, size = 4 << 20, 8, 1 << 20
+	w := newWorld(t, relay.Config{})
+	var slowed atomic.Int64
+	g := w.NewGroup(func() { slowed.Add(1) })
+	g.SetRate(rate, false)
+	w.h.onHeaders(func(s *relay.Stream) {
+		if _, free := s.Header("free"); !free {
+			s.Join(g)
+		}
+		s.Forward(w.h.target())
+	})
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range streams {
+		cc := dialRaw(t, w.addr)
+		all.Go(func() {
+			if i%2 == 0 {
+				s := stream(w.ctx, t, cc, "Count")
+				_ = send(s, fmt.Appendf(nil, "1 %d", size))
+				_ = s.CloseSend()
+				if got, err := recv(s); err != nil || len(got) != size {
+					t.Errorf("%d bytes, %v", len(got), err)
+				}
+				return
+			}
+			s := stream(w.ctx, t, cc, "Echo")
+			if err := send(s, pattern(i, size/2)); err != nil {
+				t.Error(err)
+			}
+			if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(i, size/2)) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			_ = s.CloseSend()
+		})
+	}
+	all.Wait()
+	// All but what may come at once: a quarter of a second's, and each stream's window, both ways.
+	least := time.Second * (streams*size - rate/4 - streams*2*65535) / rate
+	if took := time.Since(began); took < least {
+		t.Errorf("%d bytes took %v, and should have taken %v at the least", streams*size, took, least)
+	}
+	if n := slowed.Load(); n < 1 || n > streams {
+		t.Errorf("%d streams of %d had to wait", n, streams)
+	}
+	waitFor(t, func() error { return emptyHanded(w.Relay) })
+}
+
+// TestSlowGroupEnds: streams that wait for their window for a long time end when their
+// deadline is over, when their client leaves, and when the relay stops; and others of the
+// same connection do not wait.
+func TestSlowGroupEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Shards: 1})
+	g := w.NewGroup(nil)
+	g.SetRate(1000, false)
+	w.h.onHeaders(func(s *relay.Stream) {
+		if _, slow := s.Header("slow"); slow {
+			s.Join(g)
+		}
+		if d, ok := s.Timeout(); ok {
+			s.SetDeadline(d)
+		}
+		s.Forward(w.h.target())
+	})
+	var all sync.WaitGroup
+	for _, timeout := range []time.Duration{300 * time.Millisecond, 0} {
+		for range 5 {
+			ctx, leave := withHeader(w.ctx, "slow", "1", timeout)
+			s := stream(ctx, t, w.cc, "Echo")
+			all.Go(func() {
+				defer leave()
+				for send(s, make([]byte, 100_000)) == nil {
+				}
+				if timeout == 0 {
+					return // left by the end of the test
+				}
+				if err := drainStream(s); status.Code(err) != codes.DeadlineExceeded {
+					t.Error(err)
+				}
+			})
+			if timeout == 0 {
+				time.AfterFunc(100*time.Millisecond, leave)
+			}
+		}
+	}
+	for range 20 {
+		if got, err := unary(w.ctx, w.cc, "Echo", pattern(1, 300_000)); err != nil || len(got) != 300_000 {
+			t.Error(len(got), err)
+		}
+	}
+	all.Wait()
+	waitFor(t, func() error { return emptyHanded(w.Relay) })
+	if behind := g.Behind(); behind <= 0 || behind > 10*time.Duration(2*65535+5)*time.Millisecond {
+		t.Errorf("the group is behind by %v", behind)
+	}
+	g.SetRate(0, false)
+	if behind := g.Behind(); behind != 0 {
+		t.Errorf("without a rate the group is behind by %v", behind)
+	}
+}
+
+// TestGroupsShareMemory: what one group does not read leaves room for others.
+func TestGroupsShareMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{MaxBuffered: 2 << 20, Shards: 1})
+	groups := map[string]*relay.Group{"greedy": w.NewGroup(nil), "modest": w.NewGroup(nil)}
+	w.h.onHeaders(func(s *relay.Stream) {
+		if name, ok := s.Header("group"); ok {
+			s.Join(groups[name])
+		}
+		s.Forward(w.h.target())
+	})
+	slow := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
+	open := func(name string, n int) (calls []grpc.ClientStream) {
+		for range n {
+			ctx, leave := withHeader(w.ctx, "group", name, 0)
+			t.Cleanup(leave)
+			s := stream(ctx, t, slow, "Count")
+			must(t, send(s, []byte("40 100000")))
+			must(t, s.CloseSend())
+			calls = append(calls, s)
+		}
+		return calls
+	}
+	greedy := open("greedy", 60)
+	held(t, w.Relay)
+	modest := open("modest", 3)
+	held(t, w.Relay)
+	for _, s := range modest {
+		if err := drainStream(s); err != nil {
+			t.Errorf("a call of who holds little: %v", err)
+		}
+	}
+	ended := 0
+	for _, s := range greedy {
+		if drainStream(s) != nil {
+			ended++
+		}
+	}
+	if ended == 0 || ended == len(greedy) {
+		t.Errorf("%d calls of %d were ended of who holds too much", ended, len(greedy))
+	}
+	waitFor(t, func() error { return emptyHanded(w.Relay) })
+}
+
+// withHeader is a context with a header and, unless that is 0, a timeout.
+func withHeader(ctx context.Context, name, value string, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx = metadata.AppendToOutgoingContext(ctx, name, value)
+	if timeout > 0 {
+		return context.WithTimeout(ctx, timeout)
+	}
+	return context.WithCancel(ctx)
+}
