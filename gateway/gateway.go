@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -33,7 +34,7 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads,
+// Config is what a Gateway is made of. All but Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
@@ -48,6 +49,7 @@ type Config struct {
 	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
+	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
 	Overload   *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
 	Shield     Shield               // judges calls, besides Decider; nil: none does
@@ -80,6 +82,7 @@ type Gateway struct {
 	inflater      *inflater
 	deliberations *deliberations
 	crossings     *crossings
+	flows         *flows
 	served        chan struct{} // closed when services has stopped
 }
 
@@ -116,10 +119,12 @@ func New(cfg Config) (*Gateway, error) {
 		log:           cfg.Log,
 		shedding:      shedding{by: cfg.Overload},
 	}
+	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var web http.Handler // needs the relay, which needs it; it is there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
 	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) })))
+	h.flows.relay = g.relay
 	var err error
 	g.inside, err = grpc.NewClient("passthrough:///capgate.internal",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return g.relay.Dial(ctx) }),
@@ -150,6 +155,9 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 // SetTLS changes what the public port shows and asks, from the next handshake on. It is
 // only for a Gateway that was made with Config.Relay.TLS.
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
+
+// Single says what limits hold for the calls of a gateway without tenants; nil: none.
+func (g *Gateway) Single(s *tenant.Settings) { g.flows.single.Store(s) }
 
 // Turn returns when bytes of a client that came now would be dealt with.
 func (g *Gateway) Turn() { g.relay.Turn() }

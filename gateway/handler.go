@@ -45,6 +45,7 @@ type handler struct {
 	affinity      *affinity.Keeper
 	transits      transitPool
 	shedding      shedding
+	flows         flows
 }
 
 // Headers begins a call. The way goes on in identified, at once for a caller who is known.
@@ -62,6 +63,9 @@ func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal)
 	}
 	if refusal == nil {
 		refusal = h.shedding.admit(s, t)
+	}
+	if refusal == nil {
+		refusal = h.flows.join(s, t)
 	}
 	if refusal != nil {
 		h.refuse(s, t, refusal)
@@ -296,11 +300,6 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 		return
 	}
 	h.placeAgain(s, t)
-}
-
-// Explain is the relay's own reason to end a call, in the words of the one table.
-func (h *handler) Explain(_ *relay.Stream, f relay.Failure) relay.Status {
-	return h.statuses.explain(f)
 }
 
 // refuse answers with the gateway's own "no".

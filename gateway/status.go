@@ -56,6 +56,8 @@ var failures = [...]struct {
 	relay.Draining:         {codes.Unavailable, "the gateway is shutting down"},
 	relay.ClientGone:       {codes.Canceled, "the caller left"},
 	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
+	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
+	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
 }
 
 // httpStatuses follows the comments of google/rpc/code.proto.

@@ -53,6 +53,7 @@ type transit struct {
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
 	tenant   *observe.TenantMetrics     // of who calls; nil for the gateway itself, and where that is not known
 	begun    bool                       // counted as in flight at both
+	bounds   *tenant.Settings           // that its stream is held to; nil: none
 	share    *overload.Share            // of the process, that the call has; nil: none
 	shed     bool                       // turned away, as the process has too much to do
 	span     *tracing.Span              // nil: the call is not traced

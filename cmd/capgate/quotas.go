@@ -14,12 +14,18 @@ func (p *process) newQuotas(s *settings, metrics *observe.Metrics) {
 		Store: p.store.Limits(rand.Text()),
 		Meter: func(tenant string) limits.Meter { return metrics.Tenant(tenant) },
 	}
-	if !p.store.Stats().Embedded {
-		cfg.Replicas = func() int { return p.prober.Stats().Replicas } // there is a prober before it runs
-	}
+	cfg.Replicas = p.sharers()
 	p.quotas = limits.New(cfg)
 	p.quotas.Single(s.single())
 	metrics.WatchLeases(func() observe.Leases { return observe.Leases(p.quotas.Stats()) })
+}
+
+// sharers counts the replicas that share the limits of tenants; nil: there is only this one.
+func (p *process) sharers() func() int {
+	if p.store.Stats().Embedded {
+		return nil
+	}
+	return func() int { return p.prober.Stats().Replicas } // there is a prober before it runs
 }
 
 // single are the settings of the one tenant of a gateway without tenants; nil where there are tenants.

@@ -151,6 +151,7 @@ func (r *reloader) apply(s *settings) error {
 	if s != r.current {
 		p.who.set(s)
 		p.quotas.Single(s.single())
+		p.gateway.Single(s.single())
 	}
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)

@@ -143,6 +143,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(s.cfg),
 		Overload:   p.shedder,
+		Replicas:   p.sharers(),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
 		Operators:  operators,
@@ -153,6 +154,9 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Leaving:    p.approving.Leave,
 		Log:        p.log,
 	})
+	if err == nil {
+		p.gateway.Single(s.single())
+	}
 	return err
 }
 

@@ -21,6 +21,7 @@
 //	shard.go                    lock, timers, flushing
 //	conn*.go, frame.go          HTTP/2 connection: frames in, frames out, settings, flow control
 //	stream*.go                  one call: two halves, their windows, their pending bytes
+//	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections
 //	guard.go, usage.go          abuse: what a peer may make us do; what is held for it
 //

@@ -33,7 +33,6 @@ type limiter struct {
 	group   *Group
 	in, out meter // what the client sends, and the upstream
 	slowed  bool  // it had to wait
-	next    *limiter
 }
 
 // meter is one direction of a limited stream.

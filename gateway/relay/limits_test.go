@@ -68,7 +68,7 @@ func exchange(t *testing.T, w *world, sends, gets, size int) error {
 		_ = s.CloseSend()
 		return drainStream(s)
 	}
-	s := stream(w.ctx, t, w.cc, "Echo")
+	s := stream(w.ctx, t, w.cc, "Collect")
 	for range sends {
 		if err := send(s, make([]byte, size)); err != nil {
 			break // recv says why

@@ -11,9 +11,9 @@ import (
 var exceeded = [call.NumLimits]struct{ reason, message string }{
 	call.CallsPerSecond: {reason: "RATE_LIMITED", message: "the tenant makes more calls per second than it may"},
 	call.Concurrent:     {reason: "TOO_MANY_CALLS", message: "the tenant has as many calls at once as it may"},
-	call.BytesPerSecond: {"BANDWIDTH_LIMITED", "the tenant moves more bytes per second than it may"},
-	call.ArtifactSize:   {"ARTIFACT_TOO_LARGE", "the artifact is larger than the tenant's may be"},
-	call.Messages:       {"TOO_MANY_MESSAGES", "the stream has more messages than the tenant's may have"},
+	call.BytesPerSecond: {reason: "BANDWIDTH_LIMITED", message: "the tenant moves more bytes per second than it may"},
+	call.ArtifactSize:   {reason: "ARTIFACT_TOO_LARGE", message: "the artifact is larger than the tenant's may be"},
+	call.Messages:       {reason: "TOO_MANY_MESSAGES", message: "the stream has more messages than the tenant's may have"},
 	call.BudgetDay:      {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make on one day"},
 	call.BudgetMonth:    {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make in one month"},
 }

@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// flows hold what tenants' streams bring to their limits: bytes per second, the size of an
+// artifact, messages of a stream. The relay counts and slows down; who is far behind makes
+// no new calls.
+type flows struct {
+	relay    *relay.Relay
+	replicas func() int // that share the limits; nil: this one alone
+	metrics  *observe.Metrics
+	single   atomic.Pointer[tenant.Settings] // of a gateway without tenants; nil: nothing is limited
+
+	known sync.Map // tenant → *flow
+	many  atomic.Int64
+}
+
+// flow is one tenant's part of the relay.
+type flow struct {
+	group    *relay.Group
+	settings atomic.Pointer[tenant.Settings] // that the group's rate is of
+	joined   atomic.Uint64                   // calls, while there is a rate
+}
+
+const (
+	// farBehind is how long it may take until what a tenant brought may have come; then its
+	// new calls are refused. Streams that are there wait.
+	farBehind = time.Second
+	// manyFlows is how many tenants are known before all are forgotten, and begin with an even
+	// budget. Streams that they have keep what they have.
+	manyFlows = 1 << 16
+	// askReplicas is after how many calls of a tenant the replicas are counted again.
+	askReplicas = 256
+)
+
+// join makes a call one of its tenant's, and counts what it brings. Calls that come back from
+// the translator were counted before.
+func (f *flows) join(s *relay.Stream, t *transit) *call.Refusal {
+	settings := t.settings
+	if settings == nil {
+		settings = f.single.Load()
+	}
+	if settings == nil || t.ours || t.assigned || t.own {
+		return nil
+	}
+	l := &settings.Limits
+	fl := f.of(settings)
+	s.Join(fl.group)
+	if behind := fl.group.Behind(); behind > farBehind {
+		t.tenant.Limited(call.BytesPerSecond, l.Shadow)
+		if !l.Shadow {
+			return tenant.Exceeded(settings.ID, call.BytesPerSecond, l.BytesPerSecond, behind)
+		}
+	}
+	limits := relay.Limits{Messages: l.Messages}
+	if t.call.Method == call.UploadInputArtifact || t.call.Method == call.DownloadOutputArtifact {
+		limits.Bytes = artifactBytes(l.ArtifactSize)
+	}
+	s.Limit(limits)
+	t.bounds = settings
+	return nil
+}
+
+// artifactBytes is how many bytes of messages an artifact of that size may take: what is around
+// its bytes in chunks of a kilobyte or more is allowed for.
+func artifactBytes(size int64) int64 {
+	if size == 0 {
+		return 0
+	}
+	return size + size/64 + 4<<10
+}
+
+// of is the flow of a tenant, as its settings say.
+func (f *flows) of(settings *tenant.Settings) *flow {
+	var fl *flow
+	if known, ok := f.known.Load(settings.ID); ok {
+		fl = known.(*flow)
+	} else {
+		fl = f.add(settings)
+	}
+	// How many replicas there are is asked now and then.
+	if fl.settings.Load() != settings || settings.Limits.BytesPerSecond > 0 && fl.joined.Add(1)%askReplicas == 0 {
+		fl.settings.Store(settings)
+		f.setRate(fl, &settings.Limits)
+	}
+	return fl
+}
+
+// setRate gives each replica an even share of what a tenant may bring.
+func (f *flows) setRate(fl *flow, l *tenant.Limits) {
+	rate := l.BytesPerSecond
+	if rate > 0 && f.replicas != nil {
+		rate = max(rate/max(int64(f.replicas()), 1), 1)
+	}
+	fl.group.SetRate(rate, l.Shadow)
+}
+
+func (f *flows) add(settings *tenant.Settings) *flow {
+	handle, limits := f.metrics.Tenant(settings.ID), &settings.Limits
+	for l, value := range map[call.Limit]int64{call.BytesPerSecond: limits.BytesPerSecond, call.ArtifactSize: limits.ArtifactSize, call.Messages: limits.Messages} {
+		if value > 0 {
+			handle.HasLimit(l)
+		}
+	}
+	fl := &flow{}
+	fl.group = f.relay.NewGroup(func() { handle.Limited(call.BytesPerSecond, fl.settings.Load().Limits.Shadow) })
+	known, loaded := f.known.LoadOrStore(strings.Clone(settings.ID), fl)
+	if !loaded && f.many.Add(1) > manyFlows {
+		f.known.Clear()
+		f.many.Store(0)
+	}
+	return known.(*flow)
+}
+
+// Exceeded ends a stream that brings more than its tenant's may, unless that is only counted.
+func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
+	t := transitOf(s)
+	t.tenant.Limited(limitOf(why), t.bounds.Limits.Shadow)
+	return !t.bounds.Limits.Shadow
+}
+
+func limitOf(why relay.Failure) call.Limit {
+	if why == relay.TooManyMessages {
+		return call.Messages
+	}
+	return call.ArtifactSize
+}
+
+// Explain is the relay's own reason to end a call, in the words of the one table.
+func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
+	if f != relay.TooManyBytes && f != relay.TooManyMessages {
+		return h.statuses.explain(f)
+	}
+	t, most := transitOf(s), int64(0)
+	if most = t.bounds.Limits.ArtifactSize; f == relay.TooManyMessages {
+		most = t.bounds.Limits.Messages
+	}
+	refusal := tenant.Exceeded(t.bounds.ID, limitOf(f), most, 0)
+	t.reason = refusal.Reason
+	return h.statuses.of(refusal)
+}

@@ -1,0 +1,149 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// bounded is a front whose tenant acme has limits; globex has none.
+func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acme, globex context.Context) {
+	t.Helper()
+	ring := newKeyring()
+	all, err := tenant.ParseGrants([]string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := tenant.NewKeys(nil)
+	keys.Replace(ring.keys, map[string]*tenant.Settings{
+		"acme": {ID: "acme", Capabilities: all, Limits: l}, "globex": {ID: "globex", Capabilities: all},
+	}, nil)
+	f = &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, backend)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, Identifier: keys,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, call.Doc)
+	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
+}
+
+// isQuota wants an error that says which limit of acme's it was.
+func isQuota(t *testing.T, err error, reason, limit string) {
+	t.Helper()
+	info := wants(t, err, codes.ResourceExhausted, reason)
+	for _, d := range status.Convert(err).Details() {
+		if q, ok := d.(*errdetails.QuotaFailure); ok && q.GetViolations()[0].GetSubject() == "tenant:acme" && info.GetMetadata()["limit"] == limit {
+			return
+		}
+	}
+	t.Errorf("%v is of no quota of acme's", err)
+}
+
+func file(size int) gatewaytest.File {
+	return gatewaytest.File{Name: "a", Data: bytes.Repeat([]byte("x"), size)}
+}
+
+// TestArtifactSize: an artifact as large as may be goes up and down, translated or not; a larger one does
+// not, and nobody else's is smaller for it.
+func TestArtifactSize(t *testing.T) {
+	t.Parallel()
+	const most = 600_000
+	for name, backend := range map[string]call.Dialect{"as it is": call.Doc, "translated": call.Live} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, acme, globex := bounded(t, tenant.Limits{ArtifactSize: most}, backend)
+			up, err := f.client.Upload(acme, file(most))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := f.client.Download(acme, up.ID); err != nil || len(got.Data) != most {
+				t.Errorf("%d bytes, %v", len(got.Data), err)
+			}
+			_, err = f.client.Upload(acme, file(2*most))
+			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
+			if up, err = f.client.Upload(globex, file(2*most)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.client.Download(acme, up.ID)
+			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
+			if _, err = f.client.Invoke(acme, request(gatewaytest.Echo, `"`+string(file(2*most).Data)+`"`)); err != nil {
+				t.Errorf("what is no artifact: %v", err)
+			}
+			if n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="artifact_size",mode="enforced",tenant="acme"}`]; n != 2 {
+				t.Errorf("%v are counted, were 2", n)
+			}
+		})
+	}
+}
+
+func TestMessagesOfAStream(t *testing.T) {
+	t.Parallel()
+	for name, shadow := range map[string]bool{"enforced": false, "shadow": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, acme, globex := bounded(t, tenant.Limits{Messages: 1, Shadow: shadow}, call.Doc)
+			if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{}`)); err != nil {
+				t.Error(err)
+			}
+			_, err := f.client.StreamInvoke(acme, request(gatewaytest.Echo, `{}`)) // which answers with two
+			if !shadow {
+				isQuota(t, err, "TOO_MANY_MESSAGES", "messages")
+			} else if err != nil {
+				t.Error(err)
+			}
+			if _, err := f.client.StreamInvoke(globex, request(gatewaytest.Echo, `{}`)); err != nil {
+				t.Error(err)
+			}
+			if n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="messages",mode="`+name+`",tenant="acme"}`]; n != 1 {
+				t.Errorf("%v are counted, was 1", n)
+			}
+		})
+	}
+}
+
+// TestBytesPerSecond: a large upload takes its time, and succeeds; calls that come while a tenant is far
+// behind are refused until it is not; others do not wait.
+func TestBytesPerSecond(t *testing.T) {
+	t.Parallel()
+	const rate = 1 << 20
+	f, acme, globex := bounded(t, tenant.Limits{BytesPerSecond: rate}, call.Doc)
+	began := time.Now()
+	up, err := f.client.Upload(acme, file(2*rate))
+	if took := time.Since(began); err != nil || took < 1500*time.Millisecond {
+		t.Errorf("%d bytes took %v: %v", 2*rate, took, err)
+	}
+	if _, err := f.client.Download(globex, up.ID); err != nil {
+		t.Error(err)
+	}
+	big := request(gatewaytest.Echo, `"`+string(file(2*rate).Data)+`"`)
+	if _, err := f.client.Invoke(globex, big); err != nil {
+		t.Error(err)
+	}
+	big.ToolName = "none" // so that the answer is short; the message is read as it comes
+	if _, err := f.client.Invoke(acme, big); status.Code(err) != codes.InvalidArgument {
+		t.Error(err)
+	}
+	_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
+	isQuota(t, err, "BANDWIDTH_LIMITED", "bytes_per_second")
+	after := retryDelay(err)
+	if after < time.Second || after > 5*time.Second {
+		t.Errorf("come again after %v", after)
+	}
+	<-time.After(after)
+	if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Error(err)
+	}
+	if n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`]; n < 2 {
+		t.Errorf("%v are counted", n)
+	}
+}
