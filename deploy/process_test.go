@@ -70,7 +70,7 @@ func startIn(t *testing.T, root, user, name string, args ...string) *process {
 	if _, err := fmt.Sscanf(user, "%d:%d", &credential.Uid, &credential.Gid); err != nil {
 		t.Fatalf("user %q: %v", user, err)
 	}
-	for dir := root; dir != os.TempDir(); dir = filepath.Dir(dir) {
+	for dir := root; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o755)) // a directory of the tests is for who runs them alone
 	}
 	cmd := &exec.Cmd{Path: name, Args: append([]string{name}, args...), Env: []string{}, Dir: "/"}
