@@ -38,11 +38,12 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 // operators is what the operators' port serves below /v1/, and by gRPC.
 func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	redis := redisState(p.store)
+	answers := func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} }
 	fleets := operators.New(operators.Config{
 		Router: p.routing, Drains: p.drains,
 		Source:   p.sourceOf,
 		ProbedBy: p.probedBy,
-		Gateway:  func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} },
+		Gateway:  answers,
 	})
 	var rules, candidates ruling.Rules
 	if p.rules != nil {
@@ -55,6 +56,7 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		fleets.Mount(mux)
 		services.Mount(mux)
 		operators.MountWebhooks(mux, p.store.Webhooks())
+		operators.MountLimits(mux, p.quotas, answers)
 	}, err
 }
 

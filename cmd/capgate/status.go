@@ -18,7 +18,8 @@ const statusUsage = `Usage: capgate status [flags] [CAPABILITY]
 
 Shows the fleets of a gateway: their backends, in what state each is, why and since when,
 which replica probes it, and the calls and latency that the replica that is asked sees.
-With --json it prints one line, an object as of GET /v1/fleets; with --watch too, a line
+With --tenants it shows tenants with limits instead, and how much they use of them.
+With --json it prints one line, an object as of GET /v1/fleets, or /v1/limits; with --watch too, a line
 for each look.
 
 Exit status: 0, or 2 for a wrong command line, 3 if the gateway could not be reached.
@@ -31,6 +32,7 @@ type showing struct {
 	port       *operatorsPort
 	capability string // "": all
 	json       bool
+	tenants    bool // instead of fleets
 	std        stdio
 }
 
@@ -39,6 +41,7 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("status", flag.ContinueOnError)
 	admin := addAdmin(fs)
 	fs.BoolVar(&s.json, "json", false, "print JSON")
+	fs.BoolVar(&s.tenants, "tenants", false, "show the tenants that called of late, and how much of their limits they use")
 	watch := fs.Bool("watch", false, "look again and again, until Ctrl-C")
 	every := fs.Duration("every", 2*time.Second, "`duration` from one look of --watch to the next")
 	words, status, ok := parseLine(fs, args, 1, statusUsage, std)
@@ -92,6 +95,9 @@ func (s *showing) watch(ctx context.Context, every time.Duration) {
 
 // show asks once, and prints the answer behind the text before.
 func (s *showing) show(ctx context.Context, before string) error {
+	if s.tenants {
+		return s.showTenants(ctx, before)
+	}
 	all, err := s.fleets(ctx)
 	if err != nil {
 		return err

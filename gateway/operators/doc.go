@@ -5,6 +5,7 @@
 //	GET  /v1/backends/{addr}                 a backend of any fleet, and what is left of a drain
 //	POST /v1/backends/{addr}:drain           {"capability": "", "force": false}
 //	POST /v1/backends/{addr}:undrain         {"capability": ""}
+//	GET  /v1/limits?page_token=              how much of their limits tenants use that called of late; with ?tenant= one
 //
 // It authenticates nobody: it is for the operators' port alone.
 package operators

@@ -44,7 +44,7 @@ import "strings"
 //	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string until full  tokens of calls per second, and when they were so many, ms
 //	{TENANT:limits}:day:PER:CAP:TOOL           hash   to midnight UTC  period: which day; value → calls of it; 10,000 values at most, the others share one
 //	{TENANT:limits}:month:PER:CAP:TOOL         hash   to the month's end  the same of the month
-//	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash   5 s          replica → places for calls at once, whether it wants more, until when, number
+//	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash   5 s          replica → places for calls at once, until when it wants more, until when it has them, number
 //	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
 //	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
 //	{webhooks}:entries        hash     none       the same ids → tenant, approval, kind, when, ms

@@ -49,7 +49,7 @@ func (l *TenantLimits) Exchange(ctx context.Context, of string, asks []limits.As
 		answers[i] = limits.Answer{
 			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
 			Day: limits.Spent{Period: a[3], Calls: a[4]}, Month: limits.Spent{Period: a[5], Calls: a[6]}, DayEnds: dayEnds, MonthEnds: monthEnds,
-			Places: a[7], Waiting: a[8] > 0,
+			Places: a[7], Sharing: a[8],
 		}
 	}
 	return answers, nil

@@ -7,8 +7,8 @@ package redisstore
 //
 // Calls per second are a bucket of tokens that fills with time. A budget is what was used of it in the present
 // period; of one that is not there Redis may have lost it, and then the replica knows better. A
-// field of the places is what one replica said last: places, whether it wants more, until when that
-// holds (ms), and the number of the ask.
+// field of the places is what one replica said last: places, until when it wants more and until when all of that
+// holds (ms), and the number of the ask. While some replica wants more no other gets more than its fair part.
 var limitsScript = newScript(`
 local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local t = redis.call('TIME')
@@ -54,7 +54,7 @@ local function keep(key, period, field, calls, ends)
 end
 
 local function places(key, limit, use, had, need, spare, seq)
-	local mine, others, waiting = 0, 0, 0
+	local mine, others, waiting, sharing = 0, 0, 0, 1
 	local all = redis.call('HGETALL', key)
 	for i = 1, #all, 2 do
 		local held, wants, ends, number = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+)$')
@@ -62,7 +62,8 @@ local function places(key, limit, use, had, need, spare, seq)
 			redis.call('HDEL', key, all[i])
 		elseif all[i] ~= me then
 			others = others + tonumber(held)
-			waiting = math.max(waiting, tonumber(wants))
+			sharing = sharing + 1
+			if tonumber(wants) > now then waiting = waiting + 1 end
 		elseif tonumber(number) >= seq then
 			return -1, 0
 		else
@@ -73,16 +74,18 @@ local function places(key, limit, use, had, need, spare, seq)
 	spare = spare + had - held
 	local free = math.max(limit - others - held, 0)
 	local more = math.min(need, free)
+	if waiting > 0 then more = math.min(more, math.max(math.floor(limit / sharing), 1) - held) end
+	more = math.max(more, 0)
 	held = held + more
 	if waiting == 0 then held = held + math.min(spare, free - more) end
-	local unmet = need > more and 1 or 0
-	if held == 0 and unmet == 0 then
+	local wants = need > more and now + 1000 or 0
+	if held == 0 and wants == 0 then
 		redis.call('HDEL', key, me)
 	else
-		redis.call('HSET', key, me, string.format('%.0f %.0f %.0f %.0f', held, unmet, now + ttl, seq))
+		redis.call('HSET', key, me, string.format('%.0f %.0f %.0f %.0f', held, wants, now + ttl, seq))
 		redis.call('PEXPIRE', key, ttl)
 	end
-	return held, waiting
+	return held, waiting > 0 and sharing or 0
 end
 
 local answer = {}

@@ -114,13 +114,13 @@ func TestPlacesOfTenantsAreShared(t *testing.T) {
 		l := open().Limits("a")
 		a, b := asking(t, l), asking(t, open().Limits("b"))
 		five := tenant.Bounds{Concurrent: 5}
-		if got := a("acme", limits.Ask{Bounds: five, Need: 1, Spare: 2}); got.Places != 3 || got.Waiting {
+		if got := a("acme", limits.Ask{Bounds: five, Need: 1, Spare: 2}); got.Places != 3 || got.Sharing != 0 {
 			t.Errorf("%+v", got)
 		}
 		if got := b("acme", limits.Ask{Bounds: five, Need: 4}); got.Places != 2 {
 			t.Errorf("%+v", got)
 		}
-		if got := a("acme", limits.Ask{Bounds: five, Used: 1, Keep: 1, Spare: 2}); got.Places != 1 || !got.Waiting {
+		if got := a("acme", limits.Ask{Bounds: five, Used: 1, Keep: 1, Spare: 2}); got.Places != 1 || got.Sharing != 2 {
 			t.Errorf("who has places to spare: %+v", got)
 		}
 		if got := b("acme", limits.Ask{Bounds: five, Used: 2, Keep: 2, Need: 3}); got.Places != 4 {

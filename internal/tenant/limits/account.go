@@ -226,6 +226,9 @@ func (s *scope) tick(now time.Duration) (quiet bool) {
 	s.quiet++
 	s.look(now)
 	s.before, s.peak = s.peak, s.held-s.places.left()
+	if s.placed.Swap(false) {
+		s.before, s.quiet = max(s.before, 1), 0
+	}
 	if s.quiet == idleTicks {
 		n := s.calls.drain(s.calls.left())
 		s.in -= n
@@ -233,7 +236,7 @@ func (s *scope) tick(now time.Duration) (quiet bool) {
 			s.back += n
 		}
 	}
-	if s.held > 0 || s.back > 0 || s.owed > 0 {
+	if s.held > 0 || s.back > 0 || s.owed > 0 || s.yielded.Load() > 0 {
 		s.of.touch(s)
 	}
 	return s.quiet >= idleTicks && s.held == 0 && s.back == 0 && s.owed == 0 && s.need == 0 && s.wanting == 0 && !s.due.Load()

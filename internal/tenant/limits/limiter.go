@@ -155,6 +155,9 @@ func (s *scope) enter(b *tenant.Bounds, shard uint32, p *Permit) (missing, place
 		}
 		return true, true
 	}
+	if !s.placed.Load() {
+		s.placed.Store(true)
+	}
 	p.hold(s)
 	return false, false
 }
@@ -244,11 +247,11 @@ func (l *Limiter) Release(shard uint32, p *Permit) {
 		if s == nil {
 			return
 		}
-		s.places.put(shard)
+		s.leavePlace(shard)
 		p.places[i] = nil
 	}
 	for _, s := range p.more {
-		s.places.put(shard)
+		s.leavePlace(shard)
 	}
 	p.more = nil
 }

@@ -30,7 +30,7 @@ type bucket struct {
 
 type holder struct {
 	held  int64
-	wants bool
+	wants time.Time // until when
 	ends  time.Time
 }
 
@@ -56,8 +56,11 @@ type replica struct {
 
 // Exchange implements limits.Store.
 func (r replica) Exchange(_ context.Context, _ string, asks []limits.Ask) ([]limits.Answer, error) {
-	if r.delay != nil {
-		<-time.After(r.delay())
+	r.mu.Lock()
+	delay := r.delay
+	r.mu.Unlock()
+	if delay != nil {
+		<-time.After(delay())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,18 +113,19 @@ func (r replica) answer(a *limits.Ask) limits.Answer {
 		r.days[a.Name], got.Day = spent, spent
 	}
 	if a.Bounds.Concurrent > 0 {
-		got.Places, got.Waiting = r.place(a, now)
+		got.Places, got.Sharing = r.place(a, now)
 	}
 	return got
 }
 
-func (r replica) place(a *limits.Ask, now time.Time) (held int64, waiting bool) {
+func (r replica) place(a *limits.Ask, now time.Time) (held, sharing int64) {
 	all := r.places[a.Name]
 	if all == nil {
 		all = map[string]*holder{}
 		r.places[a.Name] = all
 	}
-	var others, mine int64
+	var others, mine, waiting int64
+	sharing = 1
 	for name, h := range all {
 		switch {
 		case !h.ends.After(now):
@@ -130,16 +134,27 @@ func (r replica) place(a *limits.Ask, now time.Time) (held int64, waiting bool) 
 			mine = h.held
 		default:
 			others += h.held
-			waiting = waiting || h.wants
+			sharing++
+			if h.wants.After(now) {
+				waiting++
+			}
 		}
 	}
 	held = max(a.Used, min(a.Keep, mine))
 	free := max(int64(a.Bounds.Concurrent)-others-held, 0)
 	more := min(a.Need, free)
-	held += more
-	if !waiting {
-		held += min(a.Spare, free-more)
+	if waiting > 0 {
+		more = max(min(more, max(int64(a.Bounds.Concurrent)/sharing, 1)-held), 0)
 	}
-	all[r.name] = &holder{held, a.Need > more, now.Add(5 * time.Second)}
-	return held, waiting
+	held += more
+	if waiting == 0 {
+		held += min(a.Spare, free-more)
+		sharing = 0
+	}
+	mineNow := &holder{held: held, ends: now.Add(5 * time.Second)}
+	if a.Need > more {
+		mineNow.wants = now.Add(time.Second)
+	}
+	all[r.name] = mineNow
+	return held, sharing
 }

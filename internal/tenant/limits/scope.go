@@ -19,6 +19,7 @@ type scope struct {
 	spent  atomic.Pointer[denial] // there are no more calls
 	full   atomic.Pointer[denial] // there are no more places
 	due    atomic.Bool            // it is among the account's due
+	placed atomic.Bool            // a call took a place since the last tick
 
 	gone   bool          // nobody finds it any more
 	in     int64         // calls that were leased, less those that were given back
@@ -39,6 +40,9 @@ type scope struct {
 	peak    int64 // places used at most since the last tick
 	before  int64 // and in the time before
 	yield   bool  // another replica wants places
+
+	excess  atomic.Int64 // places that go to it when calls end
+	yielded atomic.Int64 // those that did, and are not taken off held yet
 
 	quiet int // ticks without a call
 }
@@ -114,8 +118,12 @@ func (a *Ask) says() bool {
 // another replica wants some.
 func (s *scope) askPlaces(a *Ask) {
 	limit := int64(a.Bounds.Concurrent)
+	yielded := s.yielded.Swap(0)
+	s.held -= yielded
 	used := s.held - s.places.left()
-	s.peak = max(s.peak, used)
+	if s.peak = max(s.peak, used); s.placed.Load() {
+		s.peak = max(s.peak, 1) // calls may be too short to be seen
+	}
 	busy := max(s.peak, s.before)
 	aim := used
 	if busy > 0 && !s.yield {
@@ -124,7 +132,7 @@ func (s *scope) askPlaces(a *Ask) {
 	aim = max(min(aim, limit), used)
 	gave := s.places.drain(s.held - aim)
 	s.held -= gave
-	a.gaveUp = gave > 0
+	a.gaveUp = gave+yielded > 0
 	a.Used, a.Keep = min(max(s.held-s.places.left(), 0), s.held), s.held
 	if limit > 0 {
 		a.Need = min(s.wanting, max(limit-a.Keep, 0))
@@ -144,18 +152,39 @@ func (s *scope) take(asked *Ask, got *Answer, now time.Duration) {
 	if got.Places < 0 {
 		return
 	}
-	s.yield = got.Waiting
 	if more := got.Places - asked.Keep; more > 0 {
 		s.places.add(more)
 		s.held += more
 	} else if more < 0 { // it was silent for so long that others got them; what calls have ends with them
 		s.held -= s.places.drain(-more)
 	}
+	s.yieldTo(got.Sharing)
 	if asked.Need > 0 && got.Places < asked.Keep+asked.Need {
 		s.full.Store(s.deny(call.Concurrent, now+crowded, retryCrowded))
 	} else if asked.Need > 0 {
 		s.full.Store(nil)
 	}
+}
+
+// yieldTo has places that are more than the replica's fair part go to another one, which wants some, when
+// their calls end: else a busy replica would keep them forever.
+func (s *scope) yieldTo(sharing int64) {
+	s.yield = sharing > 0
+	s.excess.Store(0)
+	if s.yield {
+		fair := max(int64(s.bounds.Load().Concurrent)/sharing, 1)
+		s.excess.Store(max(s.held-fair, 0))
+	}
+}
+
+// leavePlace is the end of a call that had a place.
+func (s *scope) leavePlace(shard uint32) {
+	if s.excess.Load() > 0 && takeSome(&s.excess, 1) == 1 {
+		s.yielded.Add(1)
+		s.of.limiter.poke(s)
+		return
+	}
+	s.places.put(shard)
 }
 
 func (s *scope) deny(l call.Limit, until, after time.Duration) *denial {

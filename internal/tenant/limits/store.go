@@ -61,5 +61,5 @@ type Answer struct {
 	DayEnds, MonthEnds time.Duration // from now
 
 	Places  int64 // that the replica has now; negative: a later ask came before this one
-	Waiting bool  // another replica wants some
+	Sharing int64 // how many replicas have or want some, where another one wants more; else 0
 }

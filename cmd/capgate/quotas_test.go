@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// TestLimitsOfTheFile: they are in force, change with the file, are counted and shown. The tenant is the only one.
+func TestLimitsOfTheFile(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
+	config := func(limits string) string { return configOf("limits: "+limits, backend.Addr) }
+	file := writeConfig(t, config("{per_month: 3, each: [{per: user, calls_per_second: 1000}]}"))
+	_, public, admin := serve(t, nil, "--config", file)
+	invoke := func() int {
+		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json", strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	for i, want := range []int{200, 200, 200, 429, 429} {
+		if got := invoke(); got != want {
+			t.Errorf("call %d: %d", i, got)
+		}
+	}
+	_, metrics := page(t, "http://"+admin+"/metrics")
+	for _, want := range []string{
+		`capgate_tenant_limited_total{limit="budget_month",mode="enforced",tenant="default"} 2`,
+		`capgate_tenant_limited_total{limit="calls_per_second",mode="enforced",tenant="default"} 0`,
+		`capgate_limit_leases_total{result="granted"}`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+	all, text := rows(t, admin, "--tenants")
+	if len(all) < 4 || strings.Join(all[3], " ") != "default budget_month - 3 3 0" {
+		t.Errorf("%s", text)
+	}
+	if status, body := page(t, "http://"+admin+"/v1/limits?tenant=nobody"); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, body)
+	}
+	must(t, os.WriteFile(file, []byte(config("{per_month: 5}")), 0o600))
+	for n := 0; n < 2; {
+		if got := invoke(); got == 200 {
+			n++
+		} else if got != 429 {
+			t.Fatal(got)
+		}
+	}
+	if got := invoke(); got != 429 {
+		t.Errorf("a sixth: %d", got)
+	}
+}

@@ -1,0 +1,83 @@
+package operators
+
+import (
+	"encoding/base64"
+	"net/http"
+
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// tenantsPage is how many tenants one answer has at most.
+const tenantsPage = 1000
+
+// Quotas knows how much of their limits tenants use.
+type Quotas interface {
+	Usage(after string, most int) []limits.Usage
+	UsageOf(tenant string) (limits.Usage, bool)
+}
+
+// TenantsPage is a page of tenants that have limits and called the replica that answers of late.
+type TenantsPage struct {
+	Gateway Gateway       `json:"gateway"`
+	Tenants []TenantUsage `json:"tenants"`
+	Next    string        `json:"next_page_token,omitempty"`
+}
+
+// TenantUsage is how much of its limits a tenant uses.
+type TenantUsage struct {
+	Tenant string       `json:"tenant"`
+	Shadow bool         `json:"shadow,omitempty"` // nothing is refused
+	Limits []LimitUsage `json:"limits"`
+}
+
+// LimitUsage is one limit's.
+type LimitUsage struct {
+	Limit      string  `json:"limit"`         // calls_per_second, concurrent, budget_day or budget_month
+	Per        string  `json:"per,omitempty"` // user, agent or capability, each of which may use max
+	Capability string  `json:"capability,omitempty"`
+	Tool       string  `json:"tool,omitempty"`
+	Max        int64   `json:"max"`
+	Used       float64 `json:"used"`            // of budgets by all replicas, as heard last, per value the most of any; else by this one, per value of all together
+	Held       int64   `json:"held"`            // that this replica has at hand
+	Apart      int     `json:"apart,omitempty"` // users or the like that it counts apart
+}
+
+// MountLimits adds GET /v1/limits, with ?tenant= that of one, to a mux.
+func MountLimits(mux *http.ServeMux, q Quotas, who func() Gateway) {
+	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
+		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
+		if id := r.URL.Query().Get("tenant"); id != "" {
+			u, ok := q.UsageOf(id)
+			if !ok {
+				refuse(w, http.StatusNotFound, "NOT_FOUND", "USAGE_UNKNOWN", "no tenant of that id has limits and called this replica of late")
+				return
+			}
+			page.Tenants = append(page.Tenants, usage(&u))
+			write(w, http.StatusOK, page)
+			return
+		}
+		after, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
+		if err != nil {
+			refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+			return
+		}
+		all := q.Usage(string(after), tenantsPage+1)
+		for i := range all[:min(len(all), tenantsPage)] {
+			page.Tenants = append(page.Tenants, usage(&all[i]))
+		}
+		if len(all) > tenantsPage {
+			page.Next = base64.RawURLEncoding.EncodeToString([]byte(all[tenantsPage-1].Tenant))
+		}
+		write(w, http.StatusOK, page)
+	})
+}
+
+func usage(u *limits.Usage) TenantUsage {
+	t := TenantUsage{Tenant: u.Tenant, Shadow: u.Shadow, Limits: []LimitUsage{}}
+	for _, l := range u.Limits {
+		t.Limits = append(t.Limits, LimitUsage{
+			Limit: l.Limit.String(), Per: l.Name.Per, Capability: l.Name.Capability, Tool: l.Name.Tool, Max: l.Most, Used: l.Used, Held: l.Held, Apart: l.Apart,
+		})
+	}
+	return t
+}

@@ -1,0 +1,108 @@
+package redisstore_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// TestThreeReplicasKeepToALimit: with a real Redis, for ten seconds, and one that has most of the calls. What is
+// asserted follows from the design; the figure is logged.
+func TestThreeReplicasKeepToALimit(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	const rate, burst, window = 500, 50, 10 * time.Second
+	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: rate, Burst: burst}}}
+	ctx, stop := context.WithCancel(context.Background())
+	var running, callers sync.WaitGroup
+	var stores []*redisstore.Store
+	var admitted, asked atomic.Int64
+	var ends atomic.Bool
+	begun := time.Now()
+	for i, workers := range []int{12, 3, 1} {
+		store := open(t, redisstore.Config{URL: url})
+		stores = append(stores, store)
+		l := limits.New(limits.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return 3 }})
+		running.Go(func() { l.Run(ctx) })
+		for range workers {
+			callers.Go(func() {
+				for !ends.Load() {
+					asked.Add(1)
+					if admit(l, s) {
+						admitted.Add(1)
+					}
+					<-time.After(time.Millisecond)
+				}
+			})
+		}
+	}
+	<-time.After(window)
+	ends.Store(true)
+	callers.Wait()
+	took := time.Since(begun)
+	stop()
+	running.Wait()
+	var commands int64
+	for _, store := range stores {
+		commands += store.Stats().Commands[redisstore.Limits]
+	}
+	n := admitted.Load()
+	due := rate * took.Seconds()
+	t.Logf("%d admitted of %d in %v: %+.1f%% of the limit; %d commands for 10,000 calls", n, asked.Load(), took, (float64(n)/due-1)*100, commands*10_000/max(asked.Load(), 1))
+	if most := due + burst + 3*rate/4; float64(n) > most {
+		t.Errorf("%d calls, want %v at most", n, most)
+	}
+	if least := 0.95 * min(due, float64(asked.Load())); float64(n) < least {
+		t.Errorf("%d calls, want %v at least", n, least)
+	}
+}
+
+// admit makes a call that ends at once.
+func admit(l *limits.Limiter, s *tenant.Settings) bool {
+	var p limits.Permit
+	for {
+		refusal, ok := l.Take(s, &call.Call{}, 0, &p)
+		if ok || refusal != nil {
+			l.Release(0, &p)
+			return ok
+		}
+		waited := make(chan struct{})
+		l.Wait(&p, func() { close(waited) })
+		<-waited
+	}
+}
+
+// TestCommandsOfAQuietTenant: one that stays below its limits costs Redis little, and one that does not call nothing.
+func TestCommandsOfAQuietTenant(t *testing.T) {
+	t.Parallel()
+	store := open(t, redisstore.Config{URL: redistest.Start(t).URL()})
+	l := limits.New(limits.Config{Store: store.Limits("a")})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: 1_000_000, Concurrent: 100, PerDay: 1_000_000_000}}}
+	const calls = 10_000
+	for i := range calls {
+		if !admit(l, s) {
+			t.Fatal("refused")
+		}
+		if i%10 == 0 {
+			<-time.After(time.Millisecond)
+		}
+	}
+	commands := store.Stats().Commands[redisstore.Limits]
+	t.Logf("%d commands for %d calls", commands, calls)
+	if commands > calls/10 {
+		t.Errorf("%d commands for %d calls", commands, calls)
+	}
+}
