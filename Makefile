@@ -66,6 +66,7 @@ bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chose
 	go run ./bench $(BENCHARGS)
 	$(if $(BENCHARGS),,go run ./bench --tables)
 	$(if $(BENCHARGS),,go run ./bench --policy)
+	$(if $(BENCHARGS),,go run ./bench --tenants)
 	$(if $(BENCHARGS),,go run ./bench --redis --window 10s)
 
 .PHONY: microbench

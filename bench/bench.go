@@ -42,6 +42,9 @@ func run(ctx context.Context, o options) error {
 	case o.growth:
 		mark = "growth"
 		text, err = b.growth(ctx)
+	case o.tenants:
+		mark = "tenants"
+		text, err = b.tenants(ctx)
 	case o.policy:
 		mark = "policy"
 		text, err = b.policy(ctx)

@@ -38,7 +38,7 @@ func TestREADMEHasMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n", "<!-- redis -->\n"} {
+	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n", "<!-- tenants -->\n", "<!-- redis -->\n"} {
 		if strings.Count(string(b), mark) != 2 {
 			t.Errorf("README.md must have two lines %q", mark)
 		}

@@ -29,6 +29,7 @@ type options struct {
 	growth    bool
 	tables    bool
 	policy    bool
+	tenants   bool
 	redis     bool
 	capgate   peers.Capgate
 	idle      idleOptions
@@ -62,6 +63,7 @@ func parseOptions(args []string) (options, error) {
 	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "calls before each window that are not counted")
 	fs.StringVar(&o.keep, "keep", "quiet", "which round's cost to print: quiet, in which the rest of the machine did least, min or median")
 	fs.BoolVar(&o.growth, "growth", false, "measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the scenarios")
+	fs.BoolVar(&o.tenants, "tenants", false, "measure what it costs to know who calls, to keep them to their limits and to record calls, instead of the scenarios")
 	fs.BoolVar(&o.policy, "policy", false, "measure decisions that memory knows, with a million rules in a Redis, instead of the scenarios")
 	fs.BoolVar(&o.tables, "tables", false, "measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false, "measure what calls cost Redis, and what Redis' faults cost calls, instead of the scenarios")
@@ -72,7 +74,7 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
-	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- redis -->) markers gets the tables")
+	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->) markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)

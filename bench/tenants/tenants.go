@@ -1,0 +1,136 @@
+// Package tenants measures what it costs a call to know who calls, to take it off the limits of
+// its tenant, and to record it, when memory has all that is needed.
+package tenants
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+const (
+	batches   = 4000
+	batchSize = 64
+)
+
+// Result is what was measured, of one call: nanoseconds of the middle one of many batches, and allocations.
+type Result struct {
+	Identity, NoLimits, Limits, Record, All float64
+	Allocs                                  float64
+}
+
+// rig is the steps of one call.
+type rig struct {
+	keys     *tenant.Keys
+	claim    tenant.Claim
+	limiter  *limits.Limiter
+	none     *tenant.Settings
+	who      tenant.Identity
+	call     call.Call
+	metrics  *observe.Metrics
+	recorder *observe.Recorder
+	record   observe.Record
+	begun    time.Time
+	failed   error
+}
+
+// Measure needs a Redis that nobody else uses.
+func Measure(ctx context.Context, url string) (r Result, err error) {
+	store, err := redisstore.Open(redisstore.Config{URL: url, Timeout: 10 * time.Second})
+	if err != nil {
+		return r, err
+	}
+	defer store.Close()
+	g := &rig{none: &tenant.Settings{ID: "globex"}, limiter: limits.New(limits.Config{Store: store.Limits("bench")}), begun: time.Now()}
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { g.limiter.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	id, secret := tenant.NewCredential()
+	g.keys, g.claim = tenant.NewKeys(nil), tenant.Claim{Credential: tenant.Credential(id, secret)}
+	bounds := tenant.Bounds{CallsPerSecond: tenant.MostCalls, Concurrent: 100_000, PerDay: tenant.MostCalls, PerMonth: tenant.MostCalls}
+	g.keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke}},
+		map[string]*tenant.Settings{"acme": {ID: "acme", Limits: tenant.Limits{Bounds: bounds}}}, nil)
+	log := observe.NewAccessLog(io.Discard, observe.AccessLogConfig{})
+	defer func() { _ = log.Close() }()
+	if g.metrics, err = observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Log: log, Tenants: 100}); err != nil {
+		return r, err
+	}
+	g.recorder = observe.NewRecorder(g.metrics, log)
+	g.call = call.Call{Tenant: "acme", Capability: "weather", Tool: "get_current_weather", Method: call.Invoke, Dialect: call.Doc}
+	g.record = observe.Record{Call: &g.call, Capability: g.metrics.Capability("weather"), Backend: "10.0.0.7:50051", BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
+	g.identify()
+	for _, step := range []struct {
+		to *float64
+		do func()
+	}{{&r.Identity, g.identify}, {&r.NoLimits, func() { g.limit(g.none) }}, {&r.Limits, func() { g.limit(g.who.Settings) }}, {&r.Record, g.keep}, {&r.All, g.all}} {
+		*step.to = middle(step.do)
+	}
+	r.Allocs = testing.AllocsPerRun(10_000, g.all)
+	return r, g.failed
+}
+
+func (g *rig) all() {
+	g.identify()
+	g.limit(g.who.Settings)
+	g.keep()
+}
+
+func (g *rig) identify() {
+	who, _, refusal := g.keys.Identify(g.claim)
+	if refusal != nil {
+		g.failed = refusal
+	}
+	g.who = who
+	g.record.Tenant = g.metrics.Tenant(who.Tenant)
+}
+
+// limit takes, and gives back at once: few calls wait for the store, and their time is no batch's middle.
+func (g *rig) limit(s *tenant.Settings) {
+	var p limits.Permit
+	for {
+		refusal, ok := g.limiter.Take(s, &g.call, 0, &p)
+		if refusal != nil {
+			g.failed = fmt.Errorf("a call was refused: %w", refusal)
+		}
+		if ok || refusal != nil {
+			break
+		}
+		waited := make(chan struct{})
+		g.limiter.Wait(&p, func() { close(waited) })
+		<-waited
+	}
+	g.limiter.Release(0, &p)
+}
+
+func (g *rig) keep() {
+	g.record.Started = g.begun
+	g.recorder.Record(&g.record)
+}
+
+// middle is the middle one of many batches: others may use the machine.
+func middle(do func()) float64 {
+	took := make([]time.Duration, batches)
+	for i := range took {
+		began := time.Now()
+		for range batchSize {
+			do()
+		}
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return float64(took[batches/2].Nanoseconds()) / batchSize
+}
