@@ -25,7 +25,7 @@ const (
 	batchSize = 64
 )
 
-// Result is what was measured, of one call: nanoseconds of the middle one of many batches, and allocations.
+// Result is what was measured, of one call: nanoseconds in a batch that only one in ten is faster than, and allocations.
 type Result struct {
 	Identity, NoLimits, Limits, Record, All float64
 	Allocs                                  float64
@@ -73,11 +73,9 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 	g.call = call.Call{Tenant: "acme", Capability: "weather", Tool: "get_current_weather", Method: call.Invoke, Dialect: call.Doc}
 	g.record = observe.Record{Call: &g.call, Capability: g.metrics.Capability("weather"), Backend: "10.0.0.7:50051", BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
 	g.identify()
-	for _, step := range []struct {
-		to *float64
-		do func()
-	}{{&r.Identity, g.identify}, {&r.NoLimits, func() { g.limit(g.none) }}, {&r.Limits, func() { g.limit(g.who.Settings) }}, {&r.Record, g.keep}, {&r.All, g.all}} {
-		*step.to = middle(step.do)
+	to := []*float64{&r.Identity, &r.NoLimits, &r.Limits, &r.Record, &r.All}
+	for i, nanos := range best(g.identify, func() { g.limit(g.none) }, func() { g.limit(g.who.Settings) }, g.keep, g.all) {
+		*to[i] = nanos
 	}
 	r.Allocs = testing.AllocsPerRun(10_000, g.all)
 	return r, g.failed
@@ -121,16 +119,22 @@ func (g *rig) keep() {
 	g.recorder.Record(&g.record)
 }
 
-// middle is the middle one of many batches: others may use the machine.
-func middle(do func()) float64 {
-	took := make([]time.Duration, batches)
-	for i := range took {
-		began := time.Now()
-		for range batchSize {
-			do()
+// best is what a batch of each step takes that only one in ten is faster than. They take turns: others may use the machine.
+func best(steps ...func()) []float64 {
+	took := make([][]time.Duration, len(steps))
+	for range batches {
+		for i, do := range steps {
+			began := time.Now()
+			for range batchSize {
+				do()
+			}
+			took[i] = append(took[i], time.Since(began))
 		}
-		took[i] = time.Since(began)
 	}
-	slices.Sort(took)
-	return float64(took[batches/2].Nanoseconds()) / batchSize
+	nanos := make([]float64, len(steps))
+	for i := range took {
+		slices.Sort(took[i])
+		nanos[i] = float64(took[i][batches/10].Nanoseconds()) / batchSize
+	}
+	return nanos
 }
