@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
@@ -34,10 +35,11 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
+	Audit      *audit.Log   // records who did what; whoever made it closes it, after the Gateway; nil: none
 	Edge       *edge.Edge   // who is believed about where calls come from; nil: nobody
 	Identifier Identifier   // of callers by their credentials; nil: there are none, and every call is of tenant.Single
 	Decider    Decider
@@ -104,6 +106,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.SetDrain(cfg.Drain)
 	h := &handler{
 		edge:          cfg.Edge,
+		audit:         cfg.Audit,
 		callers:       newCallers(cfg.Identifier),
 		decider:       cfg.Decider,
 		router:        cfg.Router,

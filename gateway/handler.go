@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
@@ -29,6 +30,7 @@ const (
 // in it blocks.
 type handler struct {
 	edge          *edge.Edge
+	audit         *audit.Log // nil: there is none
 	callers       *callers
 	decider       Decider
 	deliberations *deliberations
@@ -126,6 +128,9 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 	refusal := h.resolve(s, t, m.capability)
 	if refusal == nil {
 		refusal = t.readPlace(s, m)
+	}
+	if refusal == nil {
+		refusal = h.admitToAudit(t)
 	}
 	if refusal != nil {
 		h.refuse(s, t, refusal)
@@ -333,6 +338,9 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 		rec.Quiet = t.shed && h.shedding.quiet(r.Started)
 		t.span.End(&rec)
 		h.recorder.Record(&rec)
+		h.recordAudit(t, &rec)
+	} else {
+		h.recordAudit(t, nil)
 	}
 	h.transits.put(t)
 }

@@ -59,6 +59,7 @@ type transit struct {
 	span     *tracing.Span              // nil: the call is not traced
 	trace    observe.TraceID            // that it belongs to, also where it is not traced here
 	ticket   string                     // went to the translator with it; see crossings
+	audited  bool                       // there is a place for its record in the audit log
 	recorded bool                       // came back from there, but its ticket was claimed
 	assigned bool                       // came back from there, and target is where it goes
 	reason   string                     // why the gateway refused

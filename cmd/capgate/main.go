@@ -40,6 +40,7 @@ func commands() []command {
 		{"approvals", "list and answer calls that a person has to approve", runApprovals},
 		{"tenants", "make, list, change and delete tenants", runTenants},
 		{"keys", "make, list, rotate and revoke API keys of tenants", runKeys},
+		{"audit", "say whether an audit log is whole", runAudit},
 		{"version", "say which build this is", runVersion},
 	}
 }

@@ -68,6 +68,9 @@ func (r *reloader) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-hangUp:
+			if r.process.audit != nil {
+				r.process.audit.Reopen()
+			}
 			r.load("SIGHUP")
 		case <-r.wake:
 			if err := r.apply(r.current); err != nil {
@@ -189,6 +192,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"traces", started.Traces != next.Traces},
 		{"metrics", started.Metrics != next.Metrics},
 		{"overload", started.Overload != next.Overload},
+		{"audit", started.Audit != next.Audit},
 		{"log.format", started.Log.Format != next.Log.Format},
 	} {
 		if f.differs {

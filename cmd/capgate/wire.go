@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/tenancy"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/observe"
@@ -66,6 +67,7 @@ type process struct {
 	tenancy   *tenancy.Service
 	edge      *edge.Edge
 	quotas    *limits.Limiter // of tenants
+	audit     *audit.Log      // nil: there is none
 	gateway   *gateway.Gateway
 	public    net.Listener
 	admin     net.Listener
@@ -126,10 +128,14 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	if err != nil {
 		return err
 	}
+	if err = p.openAudit(s.cfg, metrics); err != nil {
+		return err
+	}
 	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
 	metrics.WatchProxyProtocol(p.edge.Refused)
 	p.newShedder(s.cfg, metrics)
 	p.gateway, err = gateway.New(gateway.Config{
+		Audit:      p.audit,
 		Edge:       p.edge,
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: p.who.identifier(),
@@ -238,6 +244,9 @@ func (p *process) close() {
 		}
 	}
 	p.closeTracer()
+	if p.audit != nil {
+		p.audit.Close()
+	}
 	if p.shields != nil {
 		p.shields.Close()
 	}

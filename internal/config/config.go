@@ -41,6 +41,7 @@ type Config struct {
 	PepperFile   string       // pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end of its line; default none, and hashes are SHA-256
 
 	Certificates []Certificate // certificates: tenants' client certificates, which need tls.client_ca_file; default none, and a certificate says nothing of who calls
+	Audit        Audit         // audit: the record of who did what
 
 	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
 }
@@ -109,25 +110,6 @@ type ServerTLS struct {
 	KeyFile      string // key_file: its private key, PEM
 	ClientCAFile string // client_ca_file: authorities that clients' certificates are from, PEM; default none asked for
 	Optional     bool   // client_auth: optional lets clients connect without a certificate, while one that is shown must be good; with require, the default, they must show one
-}
-
-// Proxies are the load balancers and proxies before the public port, which say who a call comes
-// from. Nobody else is believed. ProxyProtocol is a field of the file's own.
-type Proxies struct {
-	From          []netip.Prefix // from: their own addresses, IP addresses or prefixes; default none
-	Hops          int            // hops: how many of them a call may have come through at most, 1 to 16; default 16
-	Header        string         // header: in which they say who a request comes from, x-forwarded-for or forwarded; default x-forwarded-for
-	ProxyProtocol string         // proxy_protocol: what each connection from these addresses begins with, off, v1 or v2; default off
-}
-
-// Certificate is whose client certificates are a tenant's. It has one of SPIFFE and DNS; the first
-// one that is for a certificate counts.
-type Certificate struct {
-	SPIFFE  string         // spiffe: SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch
-	DNS     string         // dns: name among the certificate's, whose first label may be *
-	Tenant  string         // tenant: whose
-	Scopes  tenant.Scopes  // scopes: as a key's
-	Asserts tenant.Asserts // asserts: as a key's
 }
 
 // Redis is where replicas share what they know. The file has the URL alone, or a mapping
@@ -364,6 +346,7 @@ func Default() *Config {
 		Admin:        "127.0.0.1:8081",
 		Redis:        Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
 		Replicas:     Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
+		Audit:        Audit{Queue: 8192},
 		Proxies:      Proxies{Hops: 16, Header: "x-forwarded-for", ProxyProtocol: "off"},
 		Drain:        Drain{Delay: 5 * time.Second, Timeout: 20 * time.Second},
 		Log:          Log{Level: slog.LevelInfo, Format: "json"},

@@ -26,6 +26,7 @@ zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
 trusted_proxies: {from: [10.0.0.0/8, "2001:db8::1"], hops: 2, header: forwarded}
 proxy_protocol: v2
+audit: {to: /audit.log, required: true, queue: 100}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
@@ -75,6 +76,7 @@ fleets:
 		Domains:  []string{"caps.example.com", "internal"},
 		Zone:     "eu-west-1a",
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
+		Audit:    config.Audit{To: "/audit.log", Required: true, Queue: 100},
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, Hops: 2, Header: "forwarded", ProxyProtocol: "v2",
 		},
@@ -178,7 +180,7 @@ func TestParseErrors(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, certificates, dns, domains, drain, fleets, `}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, audit, certificates, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
@@ -244,6 +246,8 @@ func TestParseErrors(t *testing.T) {
 		"proxies": {"trusted_proxies:\n  from: [10.0.0.1/8]\n  hops: 0\n  header: x-real-ip\nproxy_protocol: v3\n" + fleet, []string{
 			`f:2: trusted_proxies.from[0]: 10.0.0.1/8 has bits set`, `f:3: trusted_proxies.hops: "0" is not possible`,
 			`f:4: trusted_proxies.header: "x-real-ip" is not possible; it must be one of x-forwarded-for, forwarded`, `f:5: proxy_protocol: "v3" is not possible; it must be one of off, v1, v2`}},
+		"audit": {"audit: {required: maybe, queue: 1}\n" + fleet, []string{
+			`f:1: audit.required: "maybe" is not possible`, `f:1: audit.queue: "1" is not possible`, `f:1: audit.to: needed: a file`}},
 		"proxies, nobody": {"trusted_proxies: {hops: 1}\nproxy_protocol: v2\n" + fleet, []string{
 			`f:1: trusted_proxies.from: needed: the proxies' addresses`, `f:2: proxy_protocol: needs trusted_proxies.from`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: legacy\n  deadline: {default: 2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  validate_arguments: true\n  discovery: {interval: 1ms, timeout: 3m}\n  drift_guard: no\n", []string{

@@ -80,6 +80,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"pepper_file":  p.Text(&c.PepperFile, nil),
 		"limits":       p.limits(&c.Limits),
 
+		"audit":           p.audit,
 		"certificates":    p.List(p.certificate),
 		"trusted_proxies": p.proxies,
 		"proxy_protocol":  p.Text(&c.Proxies.ProxyProtocol, oneOf("off", "v1", "v2")),

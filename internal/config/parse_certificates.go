@@ -9,6 +9,16 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
+// Certificate is whose client certificates are a tenant's. It has one of SPIFFE and DNS; the first
+// one that is for a certificate counts.
+type Certificate struct {
+	SPIFFE  string         // spiffe: SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch
+	DNS     string         // dns: name among the certificate's, whose first label may be *
+	Tenant  string         // tenant: whose
+	Scopes  tenant.Scopes  // scopes: as a key's
+	Asserts tenant.Asserts // asserts: as a key's
+}
+
 func (p *parser) certificate(at strictyaml.Place) {
 	var c Certificate
 	p.Mapping(at, map[string]strictyaml.Field{

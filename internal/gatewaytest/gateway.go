@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
@@ -46,6 +47,7 @@ type Options struct {
 	Affinity affinity.Config // default Wait: Patience
 	Policy   policy.Options  // default Source: every fleet allows every tool
 
+	Audit      *audit.Log         // default none
 	Edge       *edge.Edge         // default nobody is believed
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
@@ -103,7 +105,7 @@ type Gateway struct {
 // backends that it probes.
 func Start(t testing.TB, o Options) *Gateway {
 	t.Helper()
-	g := &Gateway{Log: newLog(), watch: newWatch(), stopped: make(chan struct{})}
+	g := &Gateway{Log: NewLog(), watch: newWatch(), stopped: make(chan struct{})}
 	g.label = newLabel(t, g)
 	public, admin := listen(t), listen(t)
 	g.public = public
@@ -161,6 +163,7 @@ func (g *Gateway) build(o Options) error {
 	g.gateway, err = gateway.New(gateway.Config{
 		Affinity:   g.affinity,
 		Relay:      o.Relay,
+		Audit:      o.Audit,
 		Edge:       o.Edge,
 		Identifier: o.Identifier,
 		Overload:   o.Overload,

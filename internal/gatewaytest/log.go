@@ -15,7 +15,8 @@ type Log struct {
 	grew chan struct{} // closed, and replaced, by every Write
 }
 
-func newLog() *Log { return &Log{grew: make(chan struct{})} }
+// NewLog makes an empty one.
+func NewLog() *Log { return &Log{grew: make(chan struct{})} }
 
 // Write takes whole lines.
 func (l *Log) Write(p []byte) (int, error) {

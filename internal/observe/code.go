@@ -24,6 +24,9 @@ var codeNames = [numCodes]string{
 	"OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 }
 
+// CodeName is how google.rpc.Code calls a code; one that a backend invented is UNKNOWN.
+func CodeName(code uint32) string { return codeNames[clampCode(code)] }
+
 // brokenCodes are the codes that blame a backend or the gateway, one bit each:
 // UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE and DATA_LOSS.
 const brokenCodes = 1<<2 | 1<<4 | 1<<13 | 1<<14 | 1<<15

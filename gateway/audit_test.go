@@ -1,0 +1,113 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// audited is a front whose callers show keys, and whose calls are recorded.
+func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*front, *keyring, *audit.Log) {
+	t.Helper()
+	log, err := audit.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	f, r := &front{capability: gatewaytest.NewCapability("b1")}, newKeyring()
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
+		Identifier: r.identifier(),
+		Audit:      log,
+	})
+	f.client = gatewaytest.NewClient(f.gateway.Conn(t), client)
+	return f, r, log
+}
+
+// TestCallsAreAudited: each call has one record, by all doors, whether it was made or refused.
+func TestCallsAreAudited(t *testing.T) {
+	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		f, r, log := audited(t, audit.Config{Path: path, Required: true}, client, backend)
+		ctx := with(bearer(t.Context(), r.credentials["orchestrator"]), "x-user-id", "ann", "x-agent-id", "bot", "x-request-id", "r1")
+		if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{"secret":"hunter2"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.client.StreamInvoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.client.Upload(to(ctx, "caps"), gatewaytest.File{Data: []byte("hunter2")}); err != nil {
+			t.Fatal(err)
+		}
+		if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`, "Authorization", "Bearer "+r.credentials["acme"], "X-Request-Id", "r1"); resp.StatusCode != 200 {
+			t.Fatal(resp.Status, body)
+		}
+		_, err := f.client.Invoke(with(t.Context(), "x-request-id", "r1"), request(gatewaytest.Echo, `{}`))
+		if errorInfo(err).GetReason() != "CREDENTIAL_MISSING" {
+			t.Error(err)
+		}
+		f.gateway.Stop(t)
+		log.Close()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := audit.Verify(bytes.NewReader(text), nil); err != nil || s.Records != 1+5 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		got := map[string]int{}
+		for line := range bytes.Lines(text) {
+			var rec struct {
+				Type, Tenant, User, Agent, Client, Method, Tool, Decision, Code, Reason, Outcome string
+
+				Request string `json:"request_id"`
+			}
+			if err := json.Unmarshal(line, &rec); err != nil {
+				t.Fatal(err)
+			}
+			if rec.Type == "call" && (rec.Client != "127.0.0.1" || rec.Request != "r1") {
+				t.Errorf("%s", line)
+			}
+			got[rec.Method+" "+rec.Tenant+" "+rec.User+" "+rec.Agent+" "+rec.Tool+" "+rec.Decision+" "+rec.Code+" "+rec.Reason+" "+rec.Outcome]++
+		}
+		for _, want := range []string{
+			"Invoke acme ann bot echo allow OK  success", "StreamInvoke acme ann bot echo allow OK  success", "UploadInputArtifact acme ann bot   OK  success",
+			"Invoke acme   echo allow OK  success", "Invoke      UNAUTHENTICATED CREDENTIAL_MISSING ",
+		} {
+			if got[want] != 1 {
+				t.Errorf("%d records %q in %v", got[want], want, got)
+			}
+		}
+		if bytes.Contains(text, []byte("hunter2")) {
+			t.Error("a secret is in the log")
+		}
+	})
+}
+
+// TestNoCallWithoutRecord: while records cannot be written no call gets to a backend.
+func TestNoCallWithoutRecord(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{false, true} {
+		told := gatewaytest.NewLog()
+		f, r, _ := audited(t, audit.Config{Path: "/dev/full", Required: required, Retry: time.Hour, Patience: time.Millisecond, Log: slog.New(slog.NewJSONHandler(told, nil))}, call.Doc, call.Doc)
+		told.Wait(t, "the audit log cannot be written") // the first record
+		_, err := f.client.Invoke(bearer(t.Context(), r.credentials["acme"]), request(gatewaytest.Echo, `{}`))
+		switch {
+		case !required && err != nil:
+			t.Error(err)
+		case required && (status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "AUDIT_UNAVAILABLE" || len(f.capability.Seen()) > 0):
+			t.Errorf("%v, and the backend has seen %d calls", err, len(f.capability.Seen()))
+		}
+	}
+}

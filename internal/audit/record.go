@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Call is a call that has ended.
+type Call struct {
+	*call.Call
+	Client   string       // IP address that it came from; "" where it is not known
+	Request  string       // the caller's id for it
+	Trace    [16]byte     // of W3C trace context; zero: none
+	Gateway  bool         // made by the gateway itself
+	Decided  bool         // whether it may run was decided:
+	Verdict  call.Verdict // so,
+	Level    call.Level   // by that
+	Approval string       // id of the approval that it used, or lacks
+	Code     string       // of gRPC
+	Reason   string       // of the gateway's refusal; "" where it did not refuse
+	Failure  string       // of the relay's, likewise
+	Outcome  string       // what the tool said of itself
+	Started  time.Time
+	Took     time.Duration
+}
+
+// Change is something that a person or a program did besides calls.
+type Change struct {
+	Actor  string // who, as is known or said
+	What   string // such as approval.approved or rule.set
+	Tenant string // whom it is about; "" all, or nobody in particular
+	On     []On   // what it is about
+}
+
+// On is one word about a change. Names are ours, and need no escapes.
+type On struct{ Name, Value string }
+
+const (
+	// maxWord bounds a word in a record, in bytes. Most are callers'.
+	maxWord = 256
+	// maxRecord is more than any line, in bytes, its chain included.
+	maxRecord = 32 << 10
+)
+
+// line is a record on its way, without its chain: {"type":… and no } yet.
+type line []byte
+
+func begin(b []byte, typ string, at time.Time) line {
+	b = append(b, `{"type":"`...)
+	b = append(b, typ...)
+	b = append(b, `","time":"`...)
+	b = at.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	return append(b, '"')
+}
+
+// word adds what is not empty.
+func (b line) word(name, value string) line {
+	if value == "" {
+		return b
+	}
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':', '"')
+	b = appendEscaped(b, value)
+	return append(b, '"')
+}
+
+func (b line) number(name string, n int64) line {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return strconv.AppendInt(b, n, 10)
+}
+
+func (b line) yes(name string, is bool) line {
+	if !is {
+		return b
+	}
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	return append(b, `":true`...)
+}
+
+func (b line) end() []byte { return append(b, '}', '\n') }
+
+func (c *Call) append(b []byte) []byte {
+	l := begin(b, "call", c.Started.Add(c.Took))
+	l = l.word("tenant", c.Tenant).word("user", c.User).word("agent", c.Agent).word("key", c.Key).word("client", c.Client).yes("gateway", c.Gateway)
+	l = l.word("method", c.Method.String())
+	if c.Method == call.Other {
+		path, _, _ := strings.Cut(c.Path, "?") // secrets may be behind it
+		l = l.word("path", path)
+	}
+	l = l.word("capability", c.Capability).word("tool", c.Tool).word("request_id", c.Request)
+	if c.Trace != [16]byte{} {
+		var text [32]byte
+		hex.Encode(text[:], c.Trace[:])
+		l = append(l, `,"trace_id":"`...)
+		l = append(append(l, text[:]...), '"')
+	}
+	if c.Decided {
+		l = l.word("decision", c.Verdict.String()).word("level", c.Level.String())
+	}
+	l = l.word("approval", c.Approval).word("code", c.Code).word("reason", c.Reason)
+	l = l.word("failure", c.Failure).word("outcome", c.Outcome).number("duration_us", c.Took.Microseconds())
+	return l.end()
+}
+
+func (c *Change) append(b []byte, at time.Time) []byte {
+	l := begin(b, "change", at).word("actor", c.Actor).word("what", c.What).word("tenant", c.Tenant)
+	for _, on := range c.On {
+		l = l.word(on.Name, on.Value)
+	}
+	return l.end()
+}
+
+// appendEscaped appends the inside of a JSON string of at most maxWord bytes of s. What is not
+// UTF-8 becomes U+FFFD.
+func appendEscaped(b []byte, s string) []byte {
+	if len(s) > maxWord {
+		end := maxWord
+		for end > maxWord-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end]
+	}
+	const digits = "0123456789abcdef"
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			switch {
+			case c == '"' || c == '\\':
+				b = append(b, '\\', c)
+			case c < ' ' || c == 0x7f:
+				b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+			default:
+				b = append(b, c)
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		b = utf8.AppendRune(b, r) // RuneError is U+FFFD
+		i += size
+	}
+	return b
+}

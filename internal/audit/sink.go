@@ -1,0 +1,141 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// sink takes lines. It is for one goroutine.
+type sink interface {
+	// write takes whole lines, from the first on, and says how many bytes of them it took.
+	write(lines []byte) (int, error)
+	sync() error
+	close() error
+}
+
+// stream is a sink that takes nothing back. Of a line of which it could write a part, the rest
+// goes before everything else.
+type stream struct {
+	out  io.Writer
+	rest []byte
+}
+
+func (s *stream) write(lines []byte) (int, error) {
+	if len(s.rest) > 0 {
+		n, err := s.out.Write(s.rest)
+		if s.rest = s.rest[n:]; err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.out.Write(lines)
+	if n == 0 || n == len(lines) || lines[n-1] == '\n' {
+		return n, err
+	}
+	end := n + bytes.IndexByte(lines[n:], '\n') + 1
+	s.rest = bytes.Clone(lines[n:end])
+	return end, err
+}
+
+func (*stream) sync() error  { return nil }
+func (*stream) close() error { return nil }
+
+// file is a sink that this process alone writes to.
+type file struct {
+	f    *os.File
+	size int64 // of its whole lines
+	torn bool  // there is more in it
+}
+
+// openFile opens a file, makes it if it is not there, and finds its head. A line that was not
+// written to its end is taken away: cut is how many bytes that were.
+func openFile(path string) (s sink, head Head, cut int64, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, head, 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, head, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return &stream{out: f}, head, 0, nil
+	}
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, head, 0, fmt.Errorf("%s is another process' audit log", path)
+	}
+	var whole int64
+	if head, whole, err = headOf(f, info.Size()); err != nil {
+		return nil, head, 0, fmt.Errorf("%s: %w", path, err)
+	}
+	if cut = info.Size() - whole; cut > 0 {
+		if err = f.Truncate(whole); err != nil {
+			return nil, head, 0, err
+		}
+	}
+	return &file{f: f, size: whole}, head, cut, nil
+}
+
+// headOf reads the last whole line of a file, and says where that ends.
+func headOf(f io.ReaderAt, size int64) (head Head, whole int64, err error) {
+	tail := make([]byte, min(size, 2*maxRecord))
+	if _, err = f.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
+		return head, 0, err
+	}
+	end := bytes.LastIndexByte(tail, '\n')
+	if end < 0 {
+		if len(tail) < maxRecord {
+			return head, 0, nil // nothing was ever written to its end
+		}
+		return head, 0, errNotOurs
+	}
+	start := bytes.LastIndexByte(tail[:end], '\n') + 1
+	if _, head, err = parse(tail[start:end]); err != nil {
+		return head, 0, errNotOurs
+	}
+	return head, size - int64(len(tail)) + int64(end) + 1, nil
+}
+
+var errNotOurs = errors.New("its last line is no record of an audit log; move the file away, or name another")
+
+func (s *file) write(lines []byte) (int, error) {
+	if err := s.mend(); err != nil {
+		return 0, err
+	}
+	n, err := s.f.Write(lines)
+	whole := bytes.LastIndexByte(lines[:n], '\n') + 1
+	s.size += int64(whole)
+	if s.torn = n > whole; s.torn {
+		_ = s.mend() // else the next one does
+	}
+	return whole, err
+}
+
+// mend takes a piece of a line away.
+func (s *file) mend() error {
+	if !s.torn {
+		return nil
+	}
+	err := s.f.Truncate(s.size)
+	s.torn = err != nil
+	return err
+}
+
+func (s *file) sync() error { return s.f.Sync() }
+
+func (s *file) close() error { return s.f.Close() }
+
+// broken is a sink that could not be opened.
+type broken struct{ err error }
+
+func (b broken) write([]byte) (int, error) { return 0, b.err }
+func (broken) sync() error                 { return nil }
+func (broken) close() error                { return nil }

@@ -1,0 +1,193 @@
+package audit
+
+import (
+	"bytes"
+	"time"
+)
+
+// writer is what the goroutine that writes knows.
+type writer struct {
+	*Log
+	batch    []byte // records that are to be written, without their chain
+	spare    []byte // another batch's memory
+	text     []byte // the batch, chained
+	unsynced bool
+	gone     bool        // the file could not be opened again
+	timer    *time.Timer // of the next try, or sync
+}
+
+// run writes until Close. first is the first record.
+func (l *Log) run(first []byte) {
+	defer close(l.done)
+	w := &writer{Log: l, batch: first, timer: time.NewTimer(time.Hour)}
+	defer w.timer.Stop()
+	for {
+		w.flush()
+		select {
+		case <-l.wake:
+		case <-l.reopen:
+			w.moved()
+		case <-w.timer.C:
+			w.tick()
+		case <-l.stop:
+			w.finish()
+			return
+		}
+	}
+}
+
+// flush writes all that there is, or what can be written.
+func (w *writer) flush() {
+	for {
+		if len(w.batch) == 0 {
+			w.take()
+		}
+		if len(w.batch) == 0 {
+			return
+		}
+		if err := w.write(); err != nil {
+			w.failed(err)
+			w.timer.Reset(w.cfg.Retry)
+			return
+		}
+	}
+}
+
+// take swaps the queue for an empty one. What was lost is told behind what was not.
+func (w *writer) take() {
+	w.mu.Lock()
+	w.batch, w.pending, w.count = w.pending, w.spare[:0], 0
+	untold := w.untold
+	w.untold = [numLost]int64{}
+	w.mu.Unlock()
+	w.spare = nil
+	for why, n := range untold {
+		if n > 0 {
+			w.batch = append(w.batch, begin(nil, "lost", w.cfg.Now()).number("records", n).word("reason", Lost(why).String()).end()...)
+		}
+	}
+}
+
+// write puts the batch into the sink. Where that takes a part of it, the rest is still to be
+// written, as the next of the chain.
+func (w *writer) write() error {
+	head, ends := w.head, w.text[:0]
+	for rest := w.batch; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n') + 1
+		ends = head.link(ends, rest[:n])
+		rest = rest[n:]
+	}
+	w.text = ends
+	n, err := w.sink.write(w.text)
+	taken := int64(bytes.Count(w.text[:n], []byte{'\n'}))
+	w.written.Add(uint64(taken))
+	w.unsynced = w.unsynced || n > 0
+	if n == len(w.text) {
+		w.head, w.spare, w.batch = head, keep(w.batch), nil
+	} else {
+		for range taken {
+			next := bytes.IndexByte(w.batch, '\n') + 1
+			w.text = w.head.link(w.text[:0], w.batch[:next])
+			w.batch = w.batch[next:]
+		}
+	}
+	w.text = keep(w.text)
+	if err != nil {
+		return err
+	}
+	if w.failing.Swap(false) {
+		w.cfg.Log.Info("the audit log can be written again", "seq", w.head.Seq)
+	}
+	if w.unsynced {
+		w.timer.Reset(syncEvery)
+	}
+	return nil
+}
+
+// keep is memory for the next time, unless it is much.
+func keep(b []byte) []byte {
+	const most = 1 << 20
+	if cap(b) > most {
+		return nil
+	}
+	return b[:0]
+}
+
+// sync sees to it that what was written is on the disk.
+func (w *writer) sync() {
+	if !w.unsynced {
+		return
+	}
+	if err := w.sink.sync(); err != nil {
+		w.failed(err)
+		w.timer.Reset(w.cfg.Retry)
+		return
+	}
+	w.unsynced = false
+	if len(w.batch) == 0 {
+		w.failing.Store(false)
+	}
+}
+
+func (w *writer) failed(err error) {
+	if !w.failing.Swap(true) {
+		w.cfg.Log.Error("the audit log cannot be written", "error", err, "retry_in", w.cfg.Retry, "calls_refused", w.cfg.Required)
+	}
+}
+
+// moved goes on in another file of the same name.
+func (w *writer) moved() {
+	if w.cfg.Path == "" {
+		return
+	}
+	w.flush()
+	w.sync()
+	_ = w.sink.close() // its lock too: it may be the same file still
+	next, found, cut, err := openFile(w.cfg.Path)
+	if w.gone = err != nil; w.gone {
+		w.sink = broken{err}
+		w.failed(err)
+		w.timer.Reset(w.cfg.Retry)
+		return
+	}
+	w.sink, w.unsynced = next, true
+	if found.Seq > 0 { // somebody has written there, perhaps we
+		w.head = found
+	}
+	w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())
+	w.batch = append(w.begun("reopened", cut), w.batch...)
+}
+
+// tick does what was put off.
+func (w *writer) tick() {
+	if w.gone {
+		w.moved()
+	} else {
+		w.sync()
+	}
+}
+
+// finish writes the last records.
+func (w *writer) finish() {
+	until := time.Now().Add(w.cfg.Patience)
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	for {
+		w.flush()
+		if w.sync(); len(w.batch) == 0 && !w.unsynced || time.Now().After(until) {
+			break
+		}
+		<-w.timer.C
+		w.tick()
+	}
+	w.mu.Lock()
+	left := w.count + bytes.Count(w.batch, []byte{'\n'})
+	w.mu.Unlock()
+	if left > 0 {
+		w.lost[Closed].Add(uint64(left))
+		w.cfg.Log.Error("records of the audit log were lost", "records", left)
+	}
+	w.cfg.Log.Info("the audit log ends", "seq", w.head.Seq, "hash", w.head.String())
+	_ = w.sink.close()
+}

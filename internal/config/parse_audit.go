@@ -1,0 +1,22 @@
+package config
+
+import "github.com/capgate/capgate/internal/strictyaml"
+
+// Audit is the record of who did what.
+type Audit struct {
+	To       string // to: a file, or stdout; default none, and there is no record
+	Required bool   // required: true refuses calls while they cannot be recorded; default false
+	Queue    int    // queue: records that wait to be written, and with required calls that run, 100 to 10000000; default 8192
+}
+
+func (p *parser) audit(at strictyaml.Place) {
+	a := &p.config.Audit
+	p.Mapping(at, map[string]strictyaml.Field{
+		"to":       p.Text(&a.To, nil),
+		"required": p.Boolean(&a.Required),
+		"queue":    p.Integer(&a.Queue, 100, 10_000_000),
+	})
+	if a.To == "" {
+		p.Missing(at, "to", "needed: a file, as in /var/log/capgate/audit.log, or stdout")
+	}
+}
