@@ -51,6 +51,9 @@ func run(ctx context.Context, o options) error {
 	case o.tables:
 		mark = "tables"
 		text, err = b.tables(ctx)
+	case o.neighbour:
+		mark = "neighbour"
+		text, err = b.neighbour(ctx)
 	case o.redis:
 		mark = "redis"
 		text, err = b.redis(ctx)
@@ -185,7 +188,22 @@ func (b *bench) stopPeer(p *peers.Peer) {
 // window runs the load generator once against a peer, or with nil against a
 // backend itself.
 func (b *bench) window(ctx context.Context, p *peers.Peer, cfg load.Config) (load.Result, error) {
-	var res load.Result
+	l, err := b.startLoad(ctx, p, cfg)
+	if err != nil {
+		return load.Result{}, err
+	}
+	return l.wait()
+}
+
+// loading is a load generator at work.
+type loading struct {
+	cmd            *exec.Cmd
+	cancel         context.CancelFunc
+	out, complaint bytes.Buffer
+}
+
+// startLoad begins a window.
+func (b *bench) startLoad(ctx context.Context, p *peers.Peer, cfg load.Config) (*loading, error) {
 	cfg.Target, cfg.Backend = b.direct.addr, b.direct.cmd.Process.Pid
 	threads := 1
 	if p != nil {
@@ -196,23 +214,28 @@ func (b *bench) window(ctx context.Context, p *peers.Peer, cfg load.Config) (loa
 	}
 	input, err := json.Marshal(cfg)
 	if err != nil {
-		return res, err
+		return nil, err
 	}
 	const spare = time.Minute // for connecting, opening, settling and draining
 	ctx, cancel := context.WithTimeout(ctx, cfg.Warm+cfg.Window+spare)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, b.self, roleLoad)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", threads))
-	cmd.Stdin = bytes.NewReader(input)
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	if err := proc.Start(cmd, b.opts.loadCore); err != nil {
-		return res, fmt.Errorf("load generator: %w", err)
+	l := &loading{cmd: exec.CommandContext(ctx, b.self, roleLoad), cancel: cancel}
+	l.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", threads))
+	l.cmd.Stdin = bytes.NewReader(input)
+	l.cmd.Stdout, l.cmd.Stderr = &l.out, &l.complaint
+	if err := proc.Start(l.cmd, b.opts.loadCore); err != nil {
+		cancel()
+		return nil, fmt.Errorf("load generator: %w", err)
 	}
-	if err := cmd.Wait(); err != nil {
-		return res, fmt.Errorf("load generator: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+	return l, nil
+}
+
+// wait is the end of a window.
+func (l *loading) wait() (res load.Result, err error) {
+	defer l.cancel()
+	if err := l.cmd.Wait(); err != nil {
+		return res, fmt.Errorf("load generator: %w: %s", err, bytes.TrimSpace(l.complaint.Bytes()))
 	}
-	return res, json.Unmarshal(out.Bytes(), &res)
+	return res, json.Unmarshal(l.out.Bytes(), &res)
 }
 
 func pause(ctx context.Context, d time.Duration) {

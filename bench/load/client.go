@@ -81,7 +81,11 @@ func (c *client) Headers(st *h2.Stream, h h2.Headers, end bool) error {
 		return nil
 	}
 	good := h.GRPCStatus == "0"
-	if !good {
+	switch {
+	case good:
+	case c.run.cfg.Flood && (h.GRPCStatus == "8" || h.GRPCStatus == "14"): // RESOURCE_EXHAUSTED, UNAVAILABLE
+		c.run.refused++
+	default:
 		c.run.bad(fmt.Sprintf("grpc-status %q %s", h.GRPCStatus, h.GRPCMessage))
 	}
 	c.ended(p, good)
@@ -108,7 +112,11 @@ func (c *client) Data(st *h2.Stream, d []byte, end bool) error {
 
 // Reset implements h2.Events.
 func (c *client) Reset(st *h2.Stream, code uint32) error {
-	c.run.bad(fmt.Sprintf("stream reset with code %d", code))
+	if c.run.cfg.Flood {
+		c.run.refused++
+	} else {
+		c.run.bad(fmt.Sprintf("stream reset with code %d", code))
+	}
 	if p, ok := st.Value.(*pending); ok {
 		c.ended(p, false)
 	}

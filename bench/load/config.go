@@ -42,6 +42,8 @@ type Config struct {
 	Streams      int           // calls in flight on each (Closed), or most streams on each (Hold); default 1
 	Rate         int           // calls a second (Open)
 	Held         int           // streams (Hold)
+	Key          string        // API key; "" shows none
+	Flood        bool          // calls that are refused, or cannot start in time, are no errors
 	Capability   string        // default weather
 	Capabilities int           // more than 1: calls go in turn to <Capability>-0, -1, …
 	Warm         time.Duration // before measuring
@@ -62,6 +64,7 @@ type Result struct {
 	Bytes    int64 // of DATA received in it, or for Upload sent
 	Total    int64 // calls that ended well in the whole run, warming up and draining included
 	Errors   int64 // calls that ended badly, in the whole run
+	Refused  int64 // Flood: calls that were refused, in the whole run
 	Problem  string
 	P50, P99 time.Duration // of the calls that ended in the window
 

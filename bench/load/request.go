@@ -70,6 +70,9 @@ func (r *requests) fields(s *h2.Session) []int {
 		s.Field("user-agent", "grpc-go/1.85.0"),
 		s.Field("te", "trailers"),
 	}
+	if r.cfg.Key != "" {
+		f = append(f, s.Field("authorization", "Bearer "+r.cfg.Key))
+	}
 	if r.cfg.Method == Download || r.cfg.Method == Upload {
 		f = append(f, s.Field("x-capability-id", r.cfg.Capability))
 	}

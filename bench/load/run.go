@@ -29,6 +29,7 @@ type run struct {
 	measuring bool
 	stopping  bool
 	latencies []time.Duration
+	refused   int64
 	late      uint64 // Open: calls that could not start because too many were in flight
 }
 
@@ -73,7 +74,8 @@ func Run(cfg Config) (Result, error) {
 	}
 	r.drain()
 	res.Total, res.Errors, res.Problem = r.calls, r.errors, r.problem
-	if r.late > 0 {
+	res.Refused = r.refused
+	if r.late > 0 && !cfg.Flood {
 		res.Problem = fmt.Sprintf("%d calls could not start in time %s", r.late, res.Problem)
 	}
 	return res, nil

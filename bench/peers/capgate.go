@@ -24,6 +24,7 @@ type Capgate struct {
 	Procs        int      // GOMAXPROCS, default 1
 	TLS          bool     // serve TLS with a certificate made for the run
 	Args         []string // more arguments, after serve's own
+	Config       string   // more of its file
 }
 
 // CapgateSpec is capgate with everything that it does by default.
@@ -49,7 +50,7 @@ func buildCapgate(env Env, dir string, listen netip.AddrPort) (command, error) {
 		}
 		config = fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", cert, key)
 	}
-	files["capgate.yaml"] = config + fleets(max(c.Capabilities, 1), env.Backend)
+	files["capgate.yaml"] = config + c.Config + fleets(max(c.Capabilities, 1), env.Backend)
 	log := c.Log
 	if log == "" {
 		log = "/dev/null"
