@@ -48,6 +48,7 @@ registration: {capabilities: ["gen-*"], policy: allow}
 identity: {store: redis}
 issuers: [{name: corp, issuer: '$issuer', audiences: [capgate], ca_file: '$issuer_ca'}]
 limits: {calls_per_second: 5, concurrent: 1000, per_day: 1000000, shadow: true}
+audit: {to: stdout}
 traces: {endpoint: '$collector', sample: 1}
 tenants:
 $tenants

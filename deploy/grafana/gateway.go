@@ -18,6 +18,9 @@ func gateway() dashboard {
 				chart("Calls", "reqps", "", per("instance", "capgate_calls_total"+ofReplica)),
 				chart("Connections to backends", "short", "", gauge("instance", "capgate_upstream_connections"+ofReplica)),
 				chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.", per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
+				chart("Audit log", "cps", "Records written, and lost.", rate("capgate_audit_records_total"+ofReplica, "written"),
+					query{"sum by (reason) (rate(capgate_audit_lost_total" + ofReplica + "[$__rate_interval]))", "lost: {{reason}}"}),
+				chart("Audit log fails", "short", "1 while it cannot be written; with audit.required calls are refused.", query{"capgate_audit_failing" + ofReplica, "{{instance}}"}),
 			}},
 			{"Who calls", []panel{
 				stacks("Found out", "reqps", "From memory, or asked of Redis or an issuer; refused: the credential is no good; away: who would know did not answer.",
