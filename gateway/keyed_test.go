@@ -23,7 +23,8 @@ import (
 // keyring makes keys, and has them by the name that a test gives them.
 type keyring struct {
 	keys        []tenant.Key
-	strangers   bool // its callers are not in memory
+	strangers   bool         // its callers are not in memory
+	issued      *tenant.Keys // what the last gateway knows of them
 	credentials map[string]string
 }
 
@@ -56,6 +57,7 @@ func newKeyring() *keyring {
 func (r *keyring) identifier() gateway.Identifier {
 	keys := tenant.NewKeys(nil)
 	keys.Replace(r.keys, nil, nil)
+	r.issued = keys
 	if r.strangers {
 		return strangers{keys}
 	}

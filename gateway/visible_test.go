@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -250,5 +252,58 @@ func TestGrantsChange(t *testing.T) {
 		if resp, body := getJSON(t, v.gateway, "/v1/capabilities/"+hidden, "x-api-key", v.ring.credentials["acme"]); (resp.StatusCode == http.StatusOK) != there {
 			t.Errorf("%q: %s %s", patterns, resp.Status, body)
 		}
+	}
+}
+
+// TestApprovalsOfWhatIsNotGranted are not there for the tenant whose they are: neither to see
+// nor to answer, nor in lists, pages of which are as long as others, nor to be told of.
+func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	keeper := openDesk(t).Keeper
+	ask := func(capability string, n int) string {
+		outside()
+		a, _, refusal := keeper.Ask(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return a.ID
+	}
+	first, taken, last := ask("caps", 1), ask(hidden, 2), ask("caps", 3)
+	g := services(t, ring, keeper)
+	ring.issued.Replace(ring.keys, settings(t, map[string][]string{"acme": {"caps"}}), nil)
+	client := capgatepb.NewApprovalsClient(g.Conn(t))
+	ctx := bearer(t.Context(), ring.credentials["approver"])
+	for id, there := range map[string]bool{first: true, taken: false, "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA": false} {
+		if _, err := client.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: id}); (err == nil) != there {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	for _, id := range []string{taken, "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+		wants(t, errOf(client.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})), codes.NotFound, "APPROVAL_UNKNOWN")
+		wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id})), codes.NotFound, "APPROVAL_UNKNOWN")
+	}
+	page, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{PageSize: 2})
+	if err != nil || len(page.GetApprovals()) != 2 || page.GetApprovals()[0].GetId() != last || page.GetApprovals()[1].GetId() != first {
+		t.Errorf("%v, %v", page, err)
+	}
+	if page, err = client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{Capability: hidden}); err != nil || len(page.GetApprovals()) > 0 || page.GetNextPageToken() != "" {
+		t.Errorf("%v, %v", page, err)
+	}
+	events, err := client.WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{LastEventId: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for told := ""; told != last; {
+		e, err := events.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told = e.GetApproval().GetId(); told == taken {
+			t.Error("it is told what is not there")
+		}
+	}
+	if a, err := keeper.Get(t.Context(), "acme", taken); err != nil || a.State != approvals.Pending {
+		t.Errorf("%v, %v", a.State, err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -203,22 +202,4 @@ func when(t *timestamppb.Timestamp) string {
 		return "-"
 	}
 	return t.AsTime().Format(time.RFC3339)
-}
-
-// word is a name that a caller chose, on one line, so that it cannot do anything to a
-// terminal nor look like more than it is; "-" for none.
-func word(s string) string { return orDash(strings.Join(strings.Fields(visible(s)), " ")) }
-
-// lines is a text that others wrote, in which every further line is indented.
-func lines(s string, indent int) string {
-	return strings.ReplaceAll(visible(s), "\n", "\n"+strings.Repeat(" ", indent))
-}
-
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

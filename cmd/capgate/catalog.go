@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -113,19 +112,9 @@ func (c *catalogCommand) print(e *capgatepb.CatalogEntry) error {
 		if t.GetDrifted() {
 			state = "drifted"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.GetName(), orDash(t.GetRecommendedPolicy()), state, t.GetHash(), oneLine(t.GetDescription()))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.GetName(), orDash(t.GetRecommendedPolicy()), state, t.GetHash(), beginning(t.GetDescription(), 60))
 	}
 	return table.Flush()
-}
-
-// oneLine is the beginning of a text, without what a terminal could take for orders.
-func oneLine(text string) string {
-	const most = 60
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f && r < 0xa0 }), " ")
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 func (c *catalogCommand) accept(ctx context.Context) error {

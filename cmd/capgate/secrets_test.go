@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,17 +23,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"crypto/tls"
-
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/oteltest"
 	"github.com/capgate/capgate/internal/redistest"
 	"github.com/capgate/capgate/internal/tenant"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // What is passed on with calls as it came, so that it may arrive at a backend.
-var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage", "idempotency key", "arguments of JSON"}
+var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage", "tracestate", "idempotency key", "arguments of JSON"}
 
 // TestSecretsComeOutNowhere plants secrets in every door of a gateway that serves at debug
 // level, and looks for them in everything that it says to anybody.
@@ -43,20 +42,20 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	c.spare("backend", passed...)
 	c.spare("shield", "arguments", "shield's URL")
 	c.spare("webhook", "webhook's URL")
+	c.spare("spans", "tracestate") // W3C Trace Context has it there
 
 	g := startSecretive(t, c)
 	g.call(t)
 	g.look(t)
-	g.program.signal(t, syscall.SIGQUIT) // every goroutine's stack
-	g.program.wait(t)
+	g.program.stop(t) // all spans are sent
 	c.told("log", g.program.stderr.String())
 	c.told("log", g.program.stdout.String())
 	g.monitored()
 	for _, seen := range g.capability.Seen() {
 		c.told("backend", fmt.Sprint(map[string][]string(seen.Metadata), seen.Request))
 	}
-	if !strings.Contains(strings.Join(c.heard["log"], ""), "goroutine ") {
-		t.Error("there are no stacks in the log")
+	for _, span := range g.collector.Spans(t, 1) {
+		c.told("spans", fmt.Sprintf("%+v", span))
 	}
 	c.search()
 }
@@ -71,11 +70,12 @@ type secretive struct {
 	key           string        // that is good
 	monitored     func()        // tells what Redis was sent
 	notified      chan struct{} // the webhook was
+	collector     *oteltest.Collector
 }
 
 func startSecretive(t *testing.T, c *canaries) *secretive {
 	t.Helper()
-	g := &secretive{canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100)}
+	g := &secretive{canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100), collector: oteltest.Start(t)}
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "capgate", "on", ">"+c.plant("password of Redis"), "~*", "&*", "+@all")
 	g.monitored = monitor(t, c, redis.Addr)
@@ -101,13 +101,14 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	backend := g.capability.Serve(t, call.Doc).Addr
 	files.put(t, map[string]string{
 		"tls.crt": cert, "tls.key": key, "pepper": pepper, "webhook": c.plant("webhook's secret"), "approvals": base64.StdEncoding.EncodeToString(sealing),
-		"hash": tenant.HashOf(secret, []byte(pepper)).String(),
+		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " + c.plant("credential of traces") + "\n",
 		"capgate.yaml": strings.Join([]string{
 			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "domains: [caps.test]", "log: {level: debug}", "policies: {}",
 			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") + "}",
 			"pepper_file: " + files.file("pepper"),
 			"approvals: {key_file: " + files.file("approvals") + ", webhook: {url: '" + listen("webhook", "") + "/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}}",
 			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" + c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" + c.plant("shield's path") + "'}]",
+			"traces: {endpoint: '" + g.collector.Addr + "', sample: 1, headers_file: " + files.file("headers") + "}",
 			"tenants:",
 			"- {id: acme, capabilities: ['*'], keys: [{id: " + id + ", hash_file: " + files.file("hash") + ", scopes: [invoke, read, approve, policy], asserts: [user, agent]}]}",
 			"fleets:",
@@ -165,7 +166,7 @@ func (g *secretive) call(t *testing.T) {
 	asked := fmt.Sprintf(`{"password":%q}`, g.plant("arguments to be approved"))
 	asJSON := fmt.Sprintf(`{"tool_name":"echo","args":{"token":%q},"config":{"k":%q}}`, g.plant("arguments of JSON"), g.plant("config_json of JSON"))
 	besides := []string{
-		"cookie", "session=" + g.plant("cookie"), "x-custom", g.plant("a header"), "baggage", "k=" + g.plant("baggage"), "idempotency-key", g.plant("idempotency key"),
+		"cookie", "session=" + g.plant("cookie"), "x-custom", g.plant("a header"), "traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01", "tracestate", "k=" + g.plant("tracestate"), "baggage", "k=" + g.plant("baggage"), "idempotency-key", g.plant("idempotency key"),
 		"x-tenant-id", g.plant("x-tenant-id"), "x-forwarded-for", g.plant("x-forwarded-for"), "forwarded", "for=" + g.plant("forwarded"),
 		"x-capgate-caller", "tenant=acme&key=" + g.plant("caller"), "x-capgate-ticket", g.plant("ticket"), "grpc-metadata-x", g.plant("grpc-metadata"),
 	}

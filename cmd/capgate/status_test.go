@@ -137,7 +137,7 @@ func TestStatusTable(t *testing.T) {
 
 CAPABILITY  BACKEND     STATE     SINCE  CALLS  LATENCY  PROBED BY  WHY
 weather     10.0.0.1:1  up        1m30s  12     250µs    this one   -
-weather     10.0.0.2:1  down      0s     0      3.1ms    other       [2Jmoves the screen
+weather     10.0.0.2:1  down      0s     0      3.1ms    other      �[2Jmoves the screen
 weather     10.0.0.3:1  draining  2d02h  0      1.235s   -          ` + strings.Repeat("x", maxWhy) + `…
 weather     10.0.0.4:1  unknown   -      0      -        -          -
 old         10.0.0.5:1  down      3h01m  0      -        -          -

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/capgate/capgate/gateway/operators"
 )
@@ -26,8 +25,8 @@ func statusTable(all operators.Fleets, now time.Time) string {
 			if probed == all.Gateway.Replica {
 				probed = "this one"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Capability, shown(x.Addr), x.State, age(x.Since, now), x.InFlight,
-				latency(x.LatencyMS), orDash(shown(probed)), orDash(shown(x.Why)))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Capability, beginning(x.Addr, maxWhy), x.State, age(x.Since, now), x.InFlight,
+				latency(x.LatencyMS), orDash(beginning(probed, maxWhy)), orDash(beginning(x.Why, maxWhy)))
 		}
 		if trouble := troubleOf(f); trouble != "" {
 			troubles = append(troubles, f.Capability+": "+trouble)
@@ -90,22 +89,4 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// shown is text of others, which may say why in any length and with anything: nothing
-// of it moves the terminal.
-func shown(s string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n++; n > maxWhy {
-			b.WriteString("…")
-			break
-		}
-		if !unicode.IsGraphic(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
