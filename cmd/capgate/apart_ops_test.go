@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -147,9 +148,29 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	return made
 }
 
+// wellKnown are values of messages that JSON has words for.
+var wellKnown = map[protoreflect.FullName]any{
+	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "60s", "google.protobuf.FieldMask": "name,limits",
+}
+
+// fullName is that of a field's message, "" if it is none.
+func fullName(f protoreflect.FieldDescriptor) protoreflect.FullName {
+	if f.Message() == nil {
+		return ""
+	}
+	return f.Message().FullName()
+}
+
 func (g *generator) value(f protoreflect.FieldDescriptor) any {
+	if known, ok := wellKnown[fullName(f)]; ok {
+		return known
+	}
 	switch {
-	case f.IsList() || f.IsMap():
+	case f.IsList() && f.Kind() == protoreflect.StringKind:
+		return []string{g.word(string(f.Name()))}
+	case f.IsList():
+		return []any{g.message(f.Message())}
+	case f.IsMap():
 		g.t.Fatalf("say here what to put into %s", f.FullName())
 	case f.Message() != nil && f.Message().FullName() == "google.protobuf.Struct":
 		return map[string]any{"n": g.random.IntN(3), "said": g.canary}
@@ -157,7 +178,7 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 		return g.message(f.Message())
 	case f.Kind() == protoreflect.BytesKind:
 		return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"n":%d,"said":"%s"}`, g.random.IntN(3), g.canary))
-	case f.Kind() == protoreflect.Int32Kind:
+	case f.Kind() == protoreflect.Int32Kind, f.Kind() == protoreflect.Int64Kind:
 		return g.random.IntN(4) - g.random.IntN(8)/7 // seldom less than 0
 	case f.Kind() == protoreflect.BoolKind:
 		return g.random.IntN(2) == 0
@@ -195,6 +216,20 @@ var words = map[string][]string{
 	"capability_artifact_id": {"⟦artifact⟧", "x"},
 	"filename":               {"a.txt", "refused.txt"},
 	"mime_type":              {"text/plain"},
+
+	// of tenants and keys
+	"id":           {"acme", "globex", "x", ""},
+	"key_id":       {"abcdefghijklmnop", ""},
+	"name":         {"", "a name"},
+	"capabilities": {"*", "hidden", "["},
+	"scopes":       {"invoke", "admin", "x"},
+	"asserts":      {"user", "x"},
+	"per":          {"user", "x"},
+	"etag":         {"", "x"},
+	"source":       {"", "file"},
+	"created_by":   {""},
+	"replaces":     {""},
+	"replaced_by":  {""},
 
 	// of grpc.health.v1 and grpc.reflection
 	"service":                       {"", "capgate.v1.Catalog", "hidden", "caps"},
@@ -240,30 +275,41 @@ func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (me
 	fields := map[string]any{}
 	must(t, json.Unmarshal([]byte(request), &fields))
 	rule := httpRule(m)
-	switch {
-	case m.FullName() == watch:
-		method, target = "GET", rest.EventsPath
-	case rule.GetPost() != "":
-		method, target = "POST", rule.GetPost()
-	case rule.GetGet() != "":
-		method, target = "GET", rule.GetGet()
-	default:
-		t.Fatalf("say here how to call %s", m.FullName())
-	}
-	for name, value := range fields {
-		if in := "{" + name + "}"; strings.Contains(target, in) {
-			target = strings.ReplaceAll(target, in, url.PathEscape(fmt.Sprint(value)))
-			delete(fields, name)
+	for verb, path := range map[string]string{"GET": rule.GetGet(), "POST": rule.GetPost(), "PATCH": rule.GetPatch(), "PUT": rule.GetPut(), "DELETE": rule.GetDelete()} {
+		if path != "" {
+			method, target = verb, path
 		}
 	}
-	if method == "POST" {
-		text, err := json.Marshal(fields)
+	if m.FullName() == watch {
+		method, target = "GET", rest.EventsPath
+	}
+	target = regexp.MustCompile(`\{[a-z_.]+\}`).ReplaceAllStringFunc(target, func(in string) string {
+		name, nested, _ := strings.Cut(strings.Trim(in, "{}"), ".")
+		value := fields[name]
+		if message, ok := value.(map[string]any); ok {
+			value = message[nested]
+		} else {
+			delete(fields, name)
+		}
+		if value == nil {
+			value = ""
+		}
+		return url.PathEscape(fmt.Sprint(value))
+	})
+	sent := fields[rule.GetBody()]
+	if rule.GetBody() == "*" {
+		sent = fields
+	}
+	if sent != nil {
+		text, err := json.Marshal(sent)
 		must(t, err)
-		return method, target, string(text)
+		body = string(text)
 	}
 	query := url.Values{}
 	for name, value := range fields {
-		query.Set(name, fmt.Sprint(value))
+		if _, whole := value.(map[string]any); !whole && rule.GetBody() != "*" {
+			query.Set(name, fmt.Sprint(value))
+		}
 	}
-	return method, target + "?" + query.Encode(), ""
+	return method, target + "?" + query.Encode(), body
 }
