@@ -43,7 +43,7 @@ func tenantsTable(all operators.TenantsPage) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TENANT\tLIMIT\tOF\tUSED\tMAX\tHELD")
 	for _, t := range all.Tenants {
-		name := shown(t.Tenant)
+		name := beginning(t.Tenant, maxWhy)
 		if t.Shadow {
 			name += " (shadow)"
 		}
