@@ -106,3 +106,39 @@ func TestCommandsOfAQuietTenant(t *testing.T) {
 		t.Errorf("%d commands for %d calls", commands, calls)
 	}
 }
+
+// TestLimitsWithoutRedis: while Redis is down a replica goes by its share, and by Redis when it is back, empty.
+func TestLimitsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := open(t, redisstore.Config{URL: server.URL(), Timeout: 200 * time.Millisecond, Dial: time.Second})
+	l := limits.New(limits.Config{Store: store.Limits("a"), Replicas: func() int { return 2 }})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{PerMonth: 1000}}}
+	if !admit(l, s) {
+		t.Fatal("refused")
+	}
+	server.Kill()
+	n := 0
+	for admit(l, s) {
+		n++
+	}
+	if n < 400 || n > 1000 { // half of what was left, or all if nobody knew yet of another replica
+		t.Errorf("%d calls of a budget of 1000 while Redis is down", n)
+	}
+	if l.Stats().OwnShare == 0 {
+		t.Error("none by the replica's own share")
+	}
+	server.Restart()
+	for deadline := time.Now().Add(patience); l.Stats().Granted+l.Stats().Denied < 3; {
+		admit(l, s)
+		if time.Now().After(deadline) {
+			t.Fatalf("Redis is back, and was not asked: %+v", l.Stats())
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
