@@ -149,3 +149,10 @@ func SetAhead(l *TenantLimits, d time.Duration) { l.ahead = d }
 
 // SetRoom says for how many values budgets are counted apart.
 func SetRoom(l *TenantLimits, n int) { l.room = n }
+
+// ParseStored reads the fields of a key and of a tenant as if they were found.
+func ParseStored(fields map[string]string) (keyOK, tenantOK bool) {
+	k, keyOK := parseKey("id", fields)
+	r, tenantOK := parseTenant("id", fields)
+	return keyOK && k != nil, tenantOK && r != nil
+}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,6 +203,84 @@ func TestRotation(t *testing.T) {
 		}
 		if page, _, err := a.ListKeys(ctx, "acme", "u1", "", 100); err != nil || len(page) != 4 {
 			t.Errorf("%v, %v", page, err)
+		}
+	})
+}
+
+// TestManyRotateOneKey: one of them does, nothing is left of the others, and whoever revokes it meanwhile has done so.
+func TestManyRotateOneKey(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := open().Tenants(), open().Tenants()
+		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		old := aKey("acme", "u1")
+		must(t, a.CreateKey(ctx, old))
+		var rotated atomic.Int32
+		var all sync.WaitGroup
+		for i := range 8 {
+			s := []*redisstore.Tenants{a, b}[i%2]
+			all.Go(func() {
+				switch err := s.RotateKey(ctx, old.ID, aKey("acme", "u1"), time.Hour); {
+				case err == nil:
+					rotated.Add(1)
+				case !errors.Is(err, tenant.ErrKeyRotated) && !errors.Is(err, tenant.ErrKeyOver):
+					t.Error(err)
+				}
+				if err := s.RevokeKey(ctx, "acme", old.ID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		page, _, err := b.ListKeys(ctx, "acme", "u1", "", 100)
+		if n := int(rotated.Load()); err != nil || n != 1 || len(page) != 2 {
+			t.Errorf("%d rotated it, %d keys, %v", n, len(page), err)
+		}
+		if got, err := a.FindKey(ctx, old.ID); err != nil || got.Revoked.IsZero() || got.To == "" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// TestRecordsThatCannotBeRead are none, each time that one field is wrong.
+func TestRecordsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	good := func() map[string]string {
+		return map[string]string{
+			"tenant": "acme", "uid": "u", "hash": "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7", "scopes": "invoke,read", "asserts": "user",
+			"created": "1", "updated": "1", "version": "1", "disabled": "false", "capabilities": "weather gen-*", "limits": `{"messages":1}`,
+			"expires": "1", "ends": "1", "revoked": "1",
+		}
+	}
+	if k, r := redisstore.ParseStored(good()); !k || !r {
+		t.Fatal(k, r)
+	}
+	for field, of := range map[string]string{
+		"tenant": "key", "hash": "key", "scopes": "key", "asserts": "key", "expires": "key", "ends": "key", "revoked": "key", "created": "both",
+		"uid": "tenant", "updated": "tenant", "version": "tenant", "disabled": "tenant", "capabilities": "tenant", "limits": "tenant",
+	} {
+		f := good()
+		if f[field] = "[-1"; field == "tenant" || field == "uid" {
+			f[field] = ""
+		}
+		if k, r := redisstore.ParseStored(f); k != (of == "tenant") || r != (of == "key") {
+			t.Errorf("%s: a key %v, a tenant %v", field, k, r)
+		}
+	}
+}
+
+// FuzzStored: whatever is found in Redis, nothing falls over, and no half of a record is taken.
+func FuzzStored(f *testing.F) {
+	f.Add("tenant", "acme", "hash", "sha256:00", "scopes", "invoke,", "created", "1")
+	f.Add("uid", "u", "disabled", "true", "limits", "{}", "version", "1")
+	f.Fuzz(func(t *testing.T, a, av, b, bv, c, cv, d, dv string) {
+		fields := map[string]string{a: av, b: bv, c: cv, d: dv}
+		k, r := redisstore.ParseStored(fields)
+		if _, hashed := tenant.ParseHash(fields["hash"]); k && (!hashed || fields["tenant"] == "" || fields["created"] == "") {
+			t.Errorf("%q is a key", fields)
+		}
+		if r { // it takes five
+			t.Errorf("%q is a tenant", fields)
 		}
 	})
 }
