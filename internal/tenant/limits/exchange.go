@@ -51,10 +51,10 @@ func (s *scope) want(place bool) {
 func (l *Limiter) want(a *account, s *scope, place bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !s.due.Load() {
+	if place && s.wanting == 0 || !place && s.need == 0 { // one asks for all of them
 		s.want(place)
-		a.touch(s)
 	}
+	a.touch(s)
 }
 
 // poke has the store asked for more, before all is used up.
@@ -313,10 +313,13 @@ func (l *Limiter) leave(ctx context.Context) {
 		a.mu.Unlock()
 		for more := true; more; {
 			_, asks, waiting := a.collect(l.now())
-			if more = len(asks) == MaxAsks; len(asks) > 0 {
+			if len(asks) > 0 {
 				_, _ = l.cfg.Store.Exchange(ctx, a.tenant, asks) // else places expire
 			}
 			l.release(waiting)
+			a.mu.Lock()
+			more = len(a.due) > 0
+			a.mu.Unlock()
 		}
 		return true
 	})

@@ -232,6 +232,46 @@ func TestShadowRefusesNothing(t *testing.T) {
 	})
 }
 
+// TestAllPlacesAreTaken: who comes then is told at once, and shadow mode sees it.
+func TestAllPlacesAreTaken(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, m *model) {
+		s := settings(tenant.Bounds{Concurrent: 2})
+		var p [2]limits.Permit
+		for i := range p {
+			if refusal := try(l, s, call.Call{}, &p[i]); refusal != nil {
+				t.Fatal(refusal)
+			}
+		}
+		before := m.commands
+		var none limits.Permit
+		if refusal := try(l, s, call.Call{}, &none); refusal == nil || refusal.Reason != "TOO_MANY_CALLS" {
+			t.Errorf("%+v", refusal)
+		}
+		if n := m.commands - before; n > 1 {
+			t.Errorf("%d questions to the store for a call too many, want 1", n)
+		}
+		shadow := *s
+		shadow.Limits.Shadow = true
+		seen := false
+		for range 20 {
+			var p limits.Permit
+			if refusal, ok := l.Take(&shadow, &call.Call{}, 0, &p); refusal != nil || !ok {
+				t.Fatal("refused", refusal)
+			}
+			_, would := p.Shadowed()
+			seen = seen || would
+			l.Release(0, &p)
+			pass(10 * time.Millisecond)
+		}
+		if !seen {
+			t.Error("no call was seen to be beyond the limit")
+		}
+		for i := range p {
+			l.Release(0, &p[i])
+		}
+	})
+}
+
 func TestLimitsChange(t *testing.T) {
 	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
 		if ok, _ := made(l, settings(tenant.Bounds{PerDay: 10}), call.Call{}, 100); ok != 10 {

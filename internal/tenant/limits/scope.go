@@ -136,6 +136,7 @@ func (s *scope) askPlaces(a *Ask) {
 	a.Used, a.Keep = min(max(s.held-s.places.left(), 0), s.held), s.held
 	if limit > 0 {
 		a.Need = min(s.wanting, max(limit-a.Keep, 0))
+		a.unmet = s.wanting > a.Need // of which the store is not asked: nobody else has any
 		a.Spare = max(aim-a.Keep-a.Need, 0)
 	}
 }
@@ -159,7 +160,7 @@ func (s *scope) take(asked *Ask, got *Answer, now time.Duration) {
 		s.held -= s.places.drain(-more)
 	}
 	s.yieldTo(got.Sharing)
-	if asked.Need > 0 && got.Places < asked.Keep+asked.Need {
+	if asked.unmet || asked.Need > 0 && got.Places < asked.Keep+asked.Need {
 		s.full.Store(s.deny(call.Concurrent, now+crowded, retryCrowded))
 	} else if asked.Need > 0 {
 		s.full.Store(nil)

@@ -43,6 +43,7 @@ type Ask struct {
 	Seq   int64 // grows with each ask of this replica
 
 	gaveUp bool // places that it had
+	unmet  bool // more calls wait than the limit has places
 }
 
 // Spent is how much of a budget is used up.
