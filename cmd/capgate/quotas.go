@@ -16,7 +16,7 @@ func (p *process) newQuotas(s *settings, metrics *observe.Metrics) {
 	}
 	cfg.Replicas = p.sharers()
 	p.quotas = limits.New(cfg)
-	p.quotas.Single(s.single())
+	p.quotas.Single(s.single(s.cfg.Multi))
 	metrics.WatchLeases(func() observe.Leases { return observe.Leases(p.quotas.Stats()) })
 }
 
@@ -28,9 +28,9 @@ func (p *process) sharers() func() int {
 	return func() int { return p.prober.Stats().Replicas } // there is a prober before it runs
 }
 
-// single are the settings of the one tenant of a gateway without tenants; nil where there are tenants.
-func (s *settings) single() *tenant.Settings {
-	if s.cfg.Multi {
+// single are the settings of the one tenant of a gateway without tenants; nil where it has tenants.
+func (s *settings) single(multi bool) *tenant.Settings {
+	if multi {
 		return nil
 	}
 	return &tenant.Settings{ID: tenant.Default, Limits: s.cfg.Limits}

@@ -153,8 +153,9 @@ func (r *reloader) apply(s *settings) error {
 	}
 	if s != r.current {
 		p.who.set(s)
-		p.quotas.Single(s.single())
-		p.gateway.Single(s.single())
+		single := s.single(r.started.Multi) // until a restart
+		p.quotas.Single(single)
+		p.gateway.Single(single)
 	}
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)

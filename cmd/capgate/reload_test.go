@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -155,6 +158,31 @@ func TestReloadBadFile(t *testing.T) {
 	_, body = page(t, readyz)
 	if strings.Contains(body, `"error"`) || !strings.Contains(body, `"needs_restart":["log.format"]`) {
 		t.Errorf("/readyz: %s", body)
+	}
+	p.stop(t)
+}
+
+// A gateway to which tenants are configured is without them until it is restarted, and not without limits.
+func TestReloadKeepsLimits(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
+	const limits = "limits: {per_month: 1}\n"
+	file := filepath.Join(t.TempDir(), "capgate.yaml")
+	must(t, os.WriteFile(file, []byte(configOf(limits, backend.Addr)), 0o600))
+	p, public, admin := serve(t, nil, "--config", file)
+	client := dial(t, public)
+	invoke := func() codes.Code {
+		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo})
+		return status.Code(err)
+	}
+	if first, second := invoke(), invoke(); first != codes.OK || second != codes.ResourceExhausted {
+		t.Fatalf("%v, then %v", first, second)
+	}
+	must(t, os.WriteFile(file, []byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)), 0o600))
+	p.signal(t, syscall.SIGHUP)
+	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)
+	if code := invoke(); code != codes.ResourceExhausted {
+		t.Errorf("%v beyond the limit", code)
 	}
 	p.stop(t)
 }

@@ -161,7 +161,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Log:        p.log,
 	})
 	if err == nil {
-		p.gateway.Single(s.single())
+		p.gateway.Single(s.single(s.cfg.Multi))
 	}
 	return err
 }
