@@ -106,5 +106,5 @@ func (p *process) tellTenancy(started *config.Config) {
 	for i := range started.Tenants {
 		keys += len(started.Tenants[i].Keys)
 	}
-	p.log.Info("callers need an API key", "tenants", len(started.Tenants), "keys", keys, "certificates", len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
+	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates", len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
 }

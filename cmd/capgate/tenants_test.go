@@ -60,7 +60,7 @@ func TestKeysOfTheFile(t *testing.T) {
 			}
 		}
 	}
-	p.stderr.wait(t, p, `"msg":"callers need an API key","tenants":1,"keys":1`)
+	p.stderr.wait(t, p, `"msg":"callers need a credential","tenants":1,"keys":1`)
 	wait(plain, "OK")
 	wait(peppered, "CREDENTIAL_INVALID")
 	invokeByKey(t, public, plain)

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -41,19 +42,24 @@ tenants:
 
 func TestParseLimitsErrors(t *testing.T) {
 	t.Parallel()
+	var many strings.Builder
+	for i := range tenant.MostEach + 1 {
+		fmt.Fprintf(&many, "{tool: t%d, per_day: 1},", i)
+	}
 	for limits, want := range map[string]string{
-		"{calls_per_second: 0}":                   "f:2: limits.calls_per_second: \"0\" is not possible",
-		"{burst: 5}":                              "f:2: limits: burst means nothing without calls_per_second",
-		"{bytes_per_second: 10Mi}":                "limits.bytes_per_second: \"10Mi\" is not a size",
-		"{artifact_size: 0}":                      "limits.artifact_size: \"0\" is not a size",
-		"{messages: -1}":                          "limits.messages",
-		"{per_hour: 1}":                           "limits.per_hour: unknown field",
-		"{each: [{per: user}]}":                   "limits: each[0]: it limits nothing",
-		"{each: [{per: key, per_day: 1}]}":        "each[0]: per must be user, agent or capability",
-		"{each: [{tool: '*', per_day: 1}]}":       "each[0]: it must name a capability or a tool",
-		"{each: [{capability: 'A', per_day: 1}]}": "limits.each[0].capability: \"A\" is not a capability id",
-		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}":     "each[1]: each[0] is of the same calls",
-		"{each: [" + strings.Repeat("{per: user, per_day: 1},", 32) + "{tool: a}]}": "each has more than 32 items",
+		"{calls_per_second: 0}":             "f:2: limits.calls_per_second: \"0\" is not possible",
+		"{burst: 5}":                        "f:2: limits: burst means nothing without calls_per_second",
+		"{bytes_per_second: 10Mi}":          "limits.bytes_per_second: \"10Mi\" is not a size",
+		"{artifact_size: 0}":                "limits.artifact_size: \"0\" is not a size",
+		"{messages: -1}":                    "limits.messages",
+		"{per_hour: 1}":                     "limits.per_hour: unknown field",
+		"{each: [{per: user}]}":             "f:2: limits.each[0]: it limits nothing",
+		"{each: [{per: key, per_day: 1}]}":  "limits.each[0]: per must be user, agent or capability",
+		"{each: [{tool: '*', per_day: 1}]}": "limits.each[0]: it must name a capability or a tool",
+		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: key, per_day: 1}": "f:5: limits.each[1]: per must be user, agent or capability",
+		"{each: [{capability: 'A', per_day: 1}]}":                                "limits.each[0].capability: \"A\" is not a capability id",
+		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}":  "limits.each[1]: each[0] is of the same calls",
+		"{each: [" + many.String() + "]}":                                        "limits: each has more than 32 items",
 	} {
 		_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: []}]\nlimits: "+limits+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -61,7 +61,7 @@ func (p *parser) checkCertificates(at strictyaml.Place) {
 	case c.TLS.ClientCAFile == "":
 		p.Fail(at.Child("certificates"), "need tls.client_ca_file: the authorities that they are from")
 	case !c.Multi:
-		p.Fail(at.Child("certificates"), "are of tenants, of which there are none; add tenants, as in tenants: [{id: acme}], or identity.store")
+		p.Fail(at.Child("certificates"), "are of tenants, of which there are none; add tenants, as in tenants: [{id: acme, capabilities: ['*']}], or identity, with store: redis")
 	}
 	for i := range c.Certificates {
 		if id := c.Certificates[i].Tenant; c.Multi && !c.Identity.Stored && id != "" && p.tenantIDs[id] == 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// limits reads a block of limits. What is wrong between its fields is told at the block.
+// limits reads a block of limits. What is wrong between its fields is told at the block,
+// or the item of each.
 func (p *parser) limits(to *tenant.Limits) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		before := len(p.Errors)
@@ -27,7 +28,11 @@ func (p *parser) limits(to *tenant.Limits) strictyaml.Field {
 				return checkCapability(v)
 			})
 			fields["tool"] = p.Text(&l.Tool, checkTool)
+			before := len(p.Errors)
 			p.Mapping(at, fields)
+			if err := l.Check(to.Each); err != nil && len(p.Errors) == before {
+				p.Fail(at, "%s", err)
+			}
 			to.Each = append(to.Each, l)
 		})
 		p.Mapping(at, fields)

@@ -14,12 +14,11 @@ const (
 	AKey Kind = iota
 	AToken
 	ACertificate
-	NoCredential
 	numKinds
 )
 
 func (k Kind) String() string {
-	return [numKinds]string{"key", "token", "certificate", "none"}[k]
+	return [numKinds]string{"key", "token", "certificate"}[k]
 }
 
 // Result is how it was found out who shows one.
@@ -64,6 +63,3 @@ func (i *Identities) Each(f func(k Kind, r Result, n int64)) {
 		}
 	}
 }
-
-// Refuse counts a call that showed no credential.
-func (i *Identities) Refuse(refusal *call.Refusal) { i.counts.add(NoCredential, Memory, refusal) }

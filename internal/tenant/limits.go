@@ -68,7 +68,7 @@ func (l *Limits) Check() error {
 		return fmt.Errorf("each has more than %d items", MostEach)
 	}
 	for i := range l.Each {
-		if err := l.Each[i].check(l.Each[:i]); err != nil {
+		if err := l.Each[i].Check(l.Each[:i]); err != nil {
 			return fmt.Errorf("each[%d]: %w", i, err)
 		}
 	}
@@ -90,7 +90,8 @@ func (b *Bounds) inRange() error {
 	return nil
 }
 
-func (l *Limit) check(before []Limit) error {
+// Check says what is wrong with one of Limits.Each, of which those before it are right.
+func (l *Limit) Check(before []Limit) error {
 	switch {
 	case l.Per != "" && l.Per != "user" && l.Per != "agent" && l.Per != "capability":
 		return errors.New("per must be user, agent or capability")
