@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -27,4 +28,24 @@ func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Re
 		Metadata:   map[string]string{"limit": l.String(), "max": value},
 		RetryAfter: after, Quota: "tenant:" + of,
 	}
+}
+
+// ExceededSome is Exceeded for a limit of some calls of a tenant. Of some, Per, Capability and Tool say which they are.
+func ExceededSome(of string, some Limit, l call.Limit, most int64, after time.Duration) *call.Refusal {
+	r := Exceeded(of, l, most, after)
+	if some.Per == "user" || some.Per == "agent" {
+		r.Message = strings.Replace(r.Message, "the tenant", "the "+some.Per, 1)
+	}
+	switch {
+	case some.Tool != "":
+		r.Message = strings.TrimSuffix(r.Message, ")") + " for this tool)"
+	case some.Capability != "" || some.Per == "capability":
+		r.Message = strings.TrimSuffix(r.Message, ")") + " for this capability)"
+	}
+	for name, value := range map[string]string{"per": some.Per, "capability": some.Capability, "tool": some.Tool} {
+		if value != "" {
+			r.Metadata[name] = value
+		}
+	}
+	return r
 }

@@ -1,0 +1,36 @@
+package tenant_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// TestExceededSome: who is beyond a limit of some calls is told of which, and not that it is its tenant.
+func TestExceededSome(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		some    tenant.Limit
+		limit   call.Limit
+		message string
+		more    map[string]string // metadata besides limit and max
+	}{
+		{tenant.Limit{}, call.CallsPerSecond, "the tenant makes more calls per second than it may (7)", nil},
+		{tenant.Limit{Per: "user"}, call.CallsPerSecond, "the user makes more calls per second than it may (7)", map[string]string{"per": "user"}},
+		{tenant.Limit{Per: "agent", Capability: "weather"}, call.BudgetDay, "the agent has made all calls that it may make on one day (7 for this capability)",
+			map[string]string{"per": "agent", "capability": "weather"}},
+		{tenant.Limit{Per: "capability"}, call.BudgetMonth, "the tenant has made all calls that it may make in one month (7 for this capability)", map[string]string{"per": "capability"}},
+		{tenant.Limit{Capability: "weather", Tool: "get_forecast"}, call.Concurrent, "the tenant has as many calls at once as it may (7 for this tool)",
+			map[string]string{"capability": "weather", "tool": "get_forecast"}},
+	} {
+		got := tenant.ExceededSome("acme", test.some, test.limit, 7, time.Second)
+		want := map[string]string{"limit": test.limit.String(), "max": "7"}
+		maps.Copy(want, test.more)
+		if got.Message != test.message || !maps.Equal(got.Metadata, want) || got.Quota != "tenant:acme" {
+			t.Errorf("%+v: %q, %v, %s", test.some, got.Message, got.Metadata, got.Quota)
+		}
+	}
+}
