@@ -26,7 +26,7 @@ func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
-	p.approving = approving.New(approving.Config{Keeper: p.approvals, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log})
+	p.approving = approving.New(approving.Config{Keeper: p.approvals, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit})
 	metrics.WatchApprovals(func() observe.Approvals {
 		s := p.approvals.Stats()
 		return observe.Approvals{

@@ -3,13 +3,67 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
+
+// TestChangesAreAudited: rules, tenants, keys and answers to approvals leave a record of who made what.
+func TestChangesAreAudited(t *testing.T) {
+	t.Parallel()
+	redis, backend := redistest.Start(t), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	log := filepath.Join(t.TempDir(), "audit.log")
+	file := writeConfig(t, strings.Replace(configOf("audit: {to: "+log+"}\nidentity: {store: redis}\npolicies: {}\nredis: "+redis.URL(), backend), "policy: allow", "policy: ask", 1))
+	p, public, admin := serve(t, nil, "--config", file)
+	program := func(args ...string) string {
+		t.Helper()
+		exit, stdout, stderr := runProgram(t, nil, append(args, "--admin", admin)...)
+		if exit != 0 {
+			t.Fatal(args, exit, stdout, stderr)
+		}
+		return stdout
+	}
+	program("tenants", "create", "acme", "--capabilities", "*")
+	made := program("keys", "create", "acme")
+	credential := regexp.MustCompile(`cg_[a-z2-7]{16}_[a-z2-7]{32}`).FindString(made)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
+	_, err := dial(t, public).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)})
+	var id string
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			id = info.GetMetadata()["approval"]
+		}
+	}
+	program("approvals", "approve", id, "--tenant", "acme", "--by", "ann")
+	program("policy", "set", "caps", gatewaytest.Echo, "allow", "--tenant", "acme")
+	program("policy", "rm", "caps", gatewaytest.Echo, "--tenant", "acme")
+	program("keys", "revoke", "acme", credential[3:19])
+	p.stop(t)
+	text, err := os.ReadFile(log)
+	must(t, err)
+	for _, want := range []string{
+		`"actor":"operator","what":"tenant.made","tenant":"acme"`, `"what":"key.made","tenant":"acme","key":"` + credential[3:19],
+		`"actor":"ann","what":"approval.approved","tenant":"acme","approval":"` + id, `"what":"rule.set","tenant":"acme","capability":"caps","tool":"echo","policy":"allow"`,
+		`"what":"rule.deleted","tenant":"acme"`, `"what":"key.revoked","tenant":"acme"`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if strings.Contains(string(text), credential[20:]) || t.Failed() {
+		t.Error(string(text))
+	}
+}
 
 // TestAuditOfTheFile: a process records, goes on in another file when it is told that this one was
 // moved, and audit verify follows both.

@@ -50,7 +50,7 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		rules, candidates = p.rules, p.rules.Candidates()
 	}
 	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
-		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus),
+		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus, p.audit),
 		cataloguing.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators(), p.tenancy.Operators())
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)

@@ -95,6 +95,9 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err = p.newTracer(s, metrics); err != nil {
 		return p, err
 	}
+	if err = p.openAudit(cfg, metrics); err != nil {
+		return p, err
+	}
 	if p.store, err = openStore(s.store, p.log); err != nil {
 		return p, err
 	}
@@ -126,9 +129,6 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics) error {
 	operators, err := p.operators()
 	if err != nil {
-		return err
-	}
-	if err = p.openAudit(s.cfg, metrics); err != nil {
 		return err
 	}
 	p.edge = edge.New(edgeOf(&s.cfg.Proxies))

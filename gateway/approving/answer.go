@@ -4,6 +4,7 @@ import (
 	"context"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -67,6 +68,10 @@ func (s *server) answer(ctx context.Context, req answering,
 	}
 	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", a.State.String(), "remember", answer.Remember.String(), "by", answer.By,
 		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
+	s.Audit.Change(&audit.Change{Actor: answer.By, What: "approval." + a.State.String(), Tenant: a.Tenant, On: []audit.On{
+		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()}, {Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
+		{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
+	}})
 	return a, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -35,12 +36,13 @@ type Keeper interface {
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
 }
 
-// Config is what a Service is made of. All is required.
+// Config is what a Service is made of. All but Audit is required.
 type Config struct {
 	Keeper     Keeper
 	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
 	Log        *slog.Logger                       // who answered what
+	Audit      *audit.Log                         // the same; nil: none
 }
 
 // Service is capgate.v1.Approvals at both ports.

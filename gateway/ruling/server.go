@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/operators"
 	"github.com/capgate/capgate/gateway/paging"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
@@ -36,9 +37,10 @@ type Rules interface {
 }
 
 // New makes the service, of the rules in force and the candidates. Both are nil where the
-// configuration has none. toStatus is the gateway's table of gRPC codes for refusals.
-func New(rules, candidates Rules, decider Decider, toStatus func(*call.Refusal) *status.Status) operators.Service {
-	s := &server{rules: rules, candidates: candidates, decider: decider, status: toStatus}
+// configuration has none. toStatus is the gateway's table of gRPC codes for refusals. Changes
+// are recorded in log; nil: nowhere.
+func New(rules, candidates Rules, decider Decider, toStatus func(*call.Refusal) *status.Status, log *audit.Log) operators.Service {
+	s := &server{rules: rules, candidates: candidates, decider: decider, status: toStatus, audit: log}
 	return operators.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
@@ -54,6 +56,7 @@ type server struct {
 	rules, candidates Rules
 	decider           Decider
 	status            func(*call.Refusal) *status.Status
+	audit             *audit.Log
 }
 
 // set is the set of rules that a request is about.
@@ -92,6 +95,7 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 	if err != nil {
 		return nil, s.refused(err)
 	}
+	s.record("set", &r, p.GetCandidate())
 	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r, p.GetCandidate())}, nil
 }
 
@@ -113,7 +117,25 @@ func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRe
 	case !was:
 		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "POLICY_UNKNOWN", Message: "there is no rule about exactly this"})
 	}
+	s.record("deleted", &r, req.GetCandidate())
 	return new(capgatepb.DeletePolicyResponse), nil
+}
+
+// record leaves a change of a rule in the audit log.
+func (s *server) record(what string, r *policy.Rule, candidate bool) {
+	kind, verdict, by := "rule.", "", r.By
+	if candidate {
+		kind = "candidate."
+	}
+	if what == "set" {
+		verdict = r.Verdict.String()
+	}
+	if by == "" {
+		by = "operator"
+	}
+	s.audit.Change(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, On: []audit.On{
+		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability}, {Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
+	}})
 }
 
 // ListPolicies implements capgatepb.PoliciesServer.

@@ -97,7 +97,7 @@ func serve(t *testing.T, b *book) *port {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := gatewaytest.ServeOperators(t, ruling.New(rules, candidates, decider, gateway.GRPCStatus))
+	services := gatewaytest.ServeOperators(t, ruling.New(rules, candidates, decider, gateway.GRPCStatus, nil))
 	return &port{services, capgatepb.NewPoliciesClient(services.Conn), second}
 }
 

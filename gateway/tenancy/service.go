@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -46,6 +47,7 @@ type Config struct {
 	Pepper  func() []byte       // what secrets are hashed under now; required
 	Changed func(tenant.Change) // told before whoever made a change hears of it; required with a store
 	Log     *slog.Logger        // who changed what; required
+	Audit   *audit.Log          // the same; nil: none
 
 	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals; required
 }
@@ -88,6 +90,7 @@ func (s *server) changedTenant(ctx context.Context, what string, by *asker, id s
 	s.Changed(tenant.Change{Tenant: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "tenant "+what, "tenant", id, "by", by.name)
+		s.Audit.Change(&audit.Change{Actor: by.name, What: "tenant." + what, Tenant: id})
 	}
 	return err
 }
@@ -97,6 +100,7 @@ func (s *server) changedKey(ctx context.Context, what string, h *holder, id stri
 	s.Changed(tenant.Change{Key: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "API key "+what, "tenant", h.of, "key", id, "by", h.name)
+		s.Audit.Change(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of, On: []audit.On{{Name: "key", Value: id}}})
 	}
 	return err
 }

@@ -137,8 +137,12 @@ func (l *Log) Call(c *Call, admitted bool) {
 	l.queue(c.append(scratch[:0]), admitted && l.cfg.Required)
 }
 
-// Change records a change.
-func (l *Log) Change(c *Change) { l.queue(c.append(nil, l.cfg.Now()), false) }
+// Change records a change. A nil Log records nothing.
+func (l *Log) Change(c *Change) {
+	if l != nil {
+		l.queue(c.append(nil, l.cfg.Now()), false)
+	}
+}
 
 func (l *Log) queue(rec []byte, reserved bool) {
 	l.mu.Lock()
