@@ -294,7 +294,7 @@ func (a *account) settle(scopes []*scope, asks []Ask, answers []Answer, err erro
 		if late { // it covers what was given in its stead
 			covered := min(s.stood, got.Calls)
 			got.Calls, asks[i].Want, s.owed = got.Calls-covered, asks[i].Want-covered, max(s.owed-covered, 0)
-			asks[i].Keep = s.held
+			asks[i].Keep, asks[i].Need = s.held, max(asks[i].Keep+asks[i].Need-s.held, 0)
 		}
 		s.stood = 0
 		s.take(&asks[i], got, now)

@@ -272,6 +272,24 @@ func TestAllPlacesAreTaken(t *testing.T) {
 	})
 }
 
+// TestASlowStoreRefusesNobody for whom there are places.
+func TestASlowStoreRefusesNobody(t *testing.T) {
+	alone(t, func(t *testing.T, l *limits.Limiter, m *model) {
+		m.delay = func() time.Duration { return 150 * time.Millisecond }
+		s := settings(tenant.Bounds{Concurrent: 10})
+		var p [5]limits.Permit
+		for i := range p {
+			if refusal := try(l, s, call.Call{}, &p[i]); refusal != nil {
+				t.Errorf("%d: %v", i, refusal)
+			}
+			pass(60 * time.Millisecond) // the store has answered now
+		}
+		for i := range p {
+			l.Release(0, &p[i])
+		}
+	})
+}
+
 func TestLimitsChange(t *testing.T) {
 	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
 		if ok, _ := made(l, settings(tenant.Bounds{PerDay: 10}), call.Call{}, 100); ok != 10 {
