@@ -151,8 +151,10 @@ func (o *origin) text() string {
 	return v.Encode()
 }
 
+// parseOrigin reads what text wrote. The answer outlives the header: it goes into records and is
+// asked about beside the relay.
 func parseOrigin(text string) origin {
-	v, err := url.ParseQuery(text)
+	v, err := url.ParseQuery(strings.Clone(text)) // which answers with parts of it
 	if err != nil {
 		return origin{}
 	}

@@ -43,10 +43,11 @@ func (d *shedding) admit(s *relay.Stream, t *transit) *call.Refusal {
 	return refusedFull
 }
 
-// quiet says whether the line of a call that was turned away is to be left out.
+// quiet says whether the line of a call that was turned away is to be left out. Calls that
+// waited until it was known who makes them come later than they began.
 func (d *shedding) quiet(now time.Time) bool {
 	second := now.Unix()
-	if was := d.since.Load(); was != second && d.since.CompareAndSwap(was, second) {
+	if was := d.since.Load(); was < second && d.since.CompareAndSwap(was, second) {
 		d.lines.Store(shedLines)
 	}
 	return d.lines.Add(-1) < 0

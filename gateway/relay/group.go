@@ -34,6 +34,11 @@ const (
 	// another's turn, as time; at least leastSlice bytes.
 	slice      = int64(20 * time.Millisecond)
 	leastSlice = 2 << 10
+	// shadowMost is how far behind a group may be that is not held up: what would not have come
+	// must not count for long, and least of all when it is held up from then on.
+	shadowMost = int64(2 * time.Second)
+	// lookAgain is after how long those that wait are looked at again: the rate may be another.
+	lookAgain = int64(time.Second)
 )
 
 // NewGroup makes a group without limits. slowed is called when a stream has to wait for its
@@ -47,14 +52,25 @@ func (r *Relay) NewGroup(slowed func()) *Group {
 }
 
 // SetRate lets so many bytes of DATA come a second, both ways together; 0: any number. With
-// shadow none is held up. Streams that were there without a rate have none.
+// shadow none is held up. Streams that were there without a rate have none. What came before
+// takes no longer than by the faster of the two rates.
 func (g *Group) SetRate(bytes int64, shadow bool) {
+	var nanos int64
+	if bytes > 0 {
+		nanos = max(int64(float64(1<<20)*float64(time.Second)/float64(bytes)), 1)
+	}
 	g.only.Store(shadow)
-	if bytes <= 0 {
-		g.nanos.Store(0)
+	before := g.nanos.Swap(nanos)
+	if before == 0 || nanos >= before {
 		return
 	}
-	g.nanos.Store(max(int64(float64(1<<20)*float64(time.Second)/float64(bytes)), 1))
+	now := int64(time.Since(g.relay.epoch))
+	for {
+		due := g.due.Load()
+		if due <= now || g.due.CompareAndSwap(due, now+int64(float64(due-now)*float64(nanos)/float64(before))) {
+			return
+		}
+	}
 }
 
 // Behind is how long it takes until all that came may have come; 0 or less: no time.
@@ -74,7 +90,11 @@ func (g *Group) pay(now int64, n int) {
 	took := int64(float64(n) * float64(nanos) / (1 << 20))
 	for {
 		due := g.due.Load()
-		if g.due.CompareAndSwap(due, max(due, now-lead)+took) {
+		next := max(due, now-lead) + took
+		if g.only.Load() {
+			next = min(next, max(due, now+shadowMost))
+		}
+		if g.due.CompareAndSwap(due, next) {
 			return
 		}
 	}
@@ -156,8 +176,8 @@ func (h *half) paced() bool {
 func (g *Group) serve(sh *shard) {
 	at := &g.shards[sh.index]
 	for at.first != nil {
-		if g.late(sh.now) {
-			sh.wheel.set(&at.timer, g.due.Load())
+		if g.late(sh.now) && !g.only.Load() {
+			sh.wheel.set(&at.timer, min(g.due.Load(), sh.now+lookAgain))
 			return
 		}
 		m := at.first

@@ -226,6 +226,30 @@ func TestSlowGroupEnds(t *testing.T) {
 	}
 }
 
+// TestShadowIsForgotten: what came while nobody was held up is not held against a group when
+// it is, nor what came at a slow rate when it is a fast one.
+func TestShadowIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	g := w.NewGroup(nil)
+	g.SetRate(1000, true)
+	w.h.onHeaders(func(s *relay.Stream) {
+		s.Join(g)
+		s.Forward(w.h.target())
+	})
+	if _, err := unary(w.ctx, w.cc, "Echo", make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	g.SetRate(1000, false)
+	if behind := g.Behind(); behind > 3*time.Second {
+		t.Errorf("%v behind, of what was not held up", behind)
+	}
+	g.SetRate(1e9, false)
+	if behind := g.Behind(); behind > 10*time.Millisecond {
+		t.Errorf("%v behind at a rate at which it takes no time", behind)
+	}
+}
+
 // TestGroupsShareMemory: what one group does not read leaves room for others.
 func TestGroupsShareMemory(t *testing.T) {
 	t.Parallel()

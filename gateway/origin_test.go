@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// TestOriginOutlivesTheHeader: the memory of headers is another call's when the response has
+// begun, and who called is recorded after that.
+func TestOriginOutlivesTheHeader(t *testing.T) {
+	t.Parallel()
+	said := origin{peer: &tenant.Peer{DNS: []string{"agent.acme.example"}, Expires: time.Unix(1e9, 0)}, told: true, proto: "https", host: "api.example"}
+	header := []byte(said.of(netip.MustParseAddr("192.0.2.7")).text())
+	o := parseOrigin(view(header))
+	for i := range header {
+		header[i] = 'x'
+	}
+	if o.client != "192.0.2.7" || o.proto != "https" || o.host != "api.example" {
+		t.Errorf("%+v", o)
+	}
+	if o.peer == nil || len(o.peer.DNS) != 1 || o.peer.DNS[0] != "agent.acme.example" {
+		t.Errorf("peer %+v", o.peer)
+	}
+}
+
+// TestQuietHasOneSecond: calls that waited for different times are turned away together, and
+// share the lines of one second.
+func TestQuietHasOneSecond(t *testing.T) {
+	t.Parallel()
+	var d shedding
+	now, lines := time.Unix(1e9, 0), 0
+	for i := range 10 * shedLines {
+		if !d.quiet(now.Add(time.Duration(i%2) * time.Second)) {
+			lines++
+		}
+	}
+	if lines > 2*shedLines {
+		t.Errorf("%d lines, want %d in either second at the most", lines, shedLines)
+	}
+}
