@@ -261,6 +261,10 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		t.begun = true
 		h.recorder.Begin(t.metrics, t.tenant, uint32(s.Shard()))
 	}
+	if t.ticket != "" { // a try before this one went to the translator
+		s.DropHeader(ticketHeader)
+		s.DropHeader(originHeader)
+	}
 	t.origin.tell(s)
 	t.bound(s)
 	path := t.call.Path
