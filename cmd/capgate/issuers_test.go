@@ -36,7 +36,7 @@ func TestIssuersOfTheFile(t *testing.T) {
 	other.Stop(t)
 	put("issuers:\n" + block(issuer, "corp", "") + block(other, "away", ""))
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
-	p.stderr.wait(t, p, `"tenants":2,"keys":1,"redis":false,"issuers":2`)
+	p.stderr.wait(t, p, `"tenants":2,"keys":1,"certificates":0,"redis":false,"issuers":2`)
 	client := dial(t, public)
 	wait := func(what, credential, reason string) {
 		t.Helper()
