@@ -136,6 +136,14 @@ func TestMaxBuffered(t *testing.T) {
 		_ = s.CloseSend()
 		calls = append(calls, s)
 	}
+	open := 0
+	waitFor(t, func() error { // the backend may take its time
+		if n := w.Usage().Streams; n >= open {
+			open = n
+			return fmt.Errorf("none of %d calls has ended", n)
+		}
+		return nil
+	})
 	if n := held(t, w.Relay); n > 6<<20 {
 		t.Errorf("the relay holds %d bytes", n)
 	}
