@@ -18,78 +18,6 @@ func (l *Limiter) Stats() Stats {
 	return Stats{l.counts.granted.Load(), l.counts.denied.Load(), l.counts.ownShare.Load(), l.counts.failed.Load()}
 }
 
-// Wait has resume called, from another goroutine, when it is time to Take again.
-func (l *Limiter) Wait(p *Permit, resume func()) {
-	s := p.missing
-	p.missing = nil
-	p.rounds++
-	l.waiting.Add(1)
-	a := s.of
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s.want(p.place)
-	if a.late {
-		l.stand(s)
-		l.resume(resume)
-		return
-	}
-	a.waiting = append(a.waiting, resume)
-	a.touch(s)
-}
-
-// want takes note that a call waits. The caller holds the account's lock.
-func (s *scope) want(place bool) {
-	if !place {
-		s.need++
-	}
-	if place || s.bounds.Load().Concurrent > 0 && s.places.left() <= 0 {
-		s.wanting++
-	}
-}
-
-// want asks for what a call of shadow mode would have waited for.
-func (l *Limiter) want(a *account, s *scope, place bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if place && s.wanting == 0 || !place && s.need == 0 { // one asks for all of them
-		s.want(place)
-	}
-	a.touch(s)
-}
-
-// poke has the store asked for more, before all is used up.
-func (l *Limiter) poke(s *scope) {
-	if s.due.Load() {
-		return
-	}
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	s.of.touch(s)
-}
-
-// ask puts an account among those that are due.
-func (l *Limiter) ask(a *account) {
-	l.mu.Lock()
-	l.due = append(l.due, a)
-	l.mu.Unlock()
-	l.nudge()
-}
-
-// resume lets a call go on from the Limiter's own goroutine: whoever decides so may hold a lock of it.
-func (l *Limiter) resume(f func()) {
-	l.mu.Lock()
-	l.goOn = append(l.goOn, f)
-	l.mu.Unlock()
-	l.nudge()
-}
-
-func (l *Limiter) nudge() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Run works until ctx ends, and then gives back what no call has.
 func (l *Limiter) Run(ctx context.Context) {
 	var running sync.WaitGroup
@@ -100,46 +28,18 @@ func (l *Limiter) Run(ctx context.Context) {
 	timer := time.NewTimer(tickEvery)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		l.start(asking, &running)
+		impatient := l.start(asking, &running)
+		timer.Reset(max(min(next, impatient)-l.now(), time.Millisecond))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
 		case <-timer.C:
-			if l.now() >= next {
-				next = l.tick()
-			}
-			timer.Reset(max(next-l.now(), time.Millisecond))
+		}
+		if l.now() >= next {
+			next = l.tick()
 		}
 	}
 	l.leave(asking)
-}
-
-// start resumes the calls that may go on, and begins the exchanges that are due, as many as may be under way.
-func (l *Limiter) start(ctx context.Context, running *sync.WaitGroup) {
-	l.mu.Lock()
-	goOn := l.goOn
-	l.goOn = nil
-	for len(l.due) > 0 && l.busy < maxExchanges {
-		a := l.due[0]
-		l.due = l.due[1:]
-		l.busy++
-		running.Go(func() {
-			l.exchange(ctx, a)
-			l.mu.Lock()
-			l.busy--
-			l.mu.Unlock()
-			l.nudge()
-		})
-	}
-	l.mu.Unlock()
-	l.release(goOn)
-}
-
-func (l *Limiter) release(waiting []func()) {
-	l.waiting.Add(-int64(len(waiting)))
-	for _, f := range waiting {
-		f()
-	}
 }
 
 // tick returns when the next is due.
@@ -176,8 +76,9 @@ func (l *Limiter) forget(id string, a *account) {
 	}
 }
 
-// exchange tells the store about an account's scopes, and lets the calls go on that waited for that.
-func (l *Limiter) exchange(ctx context.Context, a *account) {
+// exchange tells the store about an account's scopes, and lets the calls go on that waited for that, when
+// the store answers or is late.
+func (l *Limiter) exchange(ctx context.Context, a *account, isLate time.Duration) {
 	scopes, asks, waiting := a.collect(l.now())
 	if len(asks) > 0 {
 		type result struct {
@@ -189,7 +90,7 @@ func (l *Limiter) exchange(ctx context.Context, a *account) {
 			answers, err := l.cfg.Store.Exchange(ctx, a.tenant, asks)
 			done <- result{answers, err}
 		}()
-		late := time.NewTimer(patience)
+		late := time.NewTimer(max(isLate-l.now(), time.Millisecond))
 		var r result
 		select {
 		case r = <-done:
@@ -222,49 +123,17 @@ func (a *account) collect(now time.Duration) (scopes []*scope, asks []Ask, waiti
 		}
 		if ask := s.ask(now); ask.says() {
 			scopes, asks = append(scopes, s), append(asks, ask)
+			if ask.Spent > 0 {
+				s.stood = 0 // it is told
+			}
 		}
 	}
 	a.due = append([]*scope(nil), a.due[n:]...)
+	a.late = a.late && len(asks) > 0
 	if len(a.due) == 0 { // else they wait for the last of them
 		waiting, a.waiting = a.waiting, nil
 	}
 	return scopes, asks, waiting
-}
-
-// standIn answers for a store that is late, what it has not answered and what is asked meanwhile.
-func (a *account) standIn(scopes []*scope, asks []Ask) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.late = true
-	for i, s := range scopes {
-		a.own(s, &asks[i])
-	}
-	for _, resume := range a.waiting {
-		a.limiter.resume(resume)
-	}
-	a.waiting = nil
-}
-
-// own answers one ask by the replica's share.
-func (a *account) own(s *scope, asked *Ask) {
-	l := a.limiter
-	l.counts.ownShare.Add(1)
-	got := s.share(asked, l.now(), l.replicas.Load())
-	s.stood += got.Calls
-	s.take(asked, &got, l.now())
-}
-
-// stand is own for a call that comes while the store is late.
-func (l *Limiter) stand(s *scope) {
-	if s.denied(false, 0) != nil && s.wanting == 0 {
-		s.need = 0
-		return
-	}
-	asked := s.ask(l.now())
-	back, owed := asked.Back, asked.Spent
-	s.of.own(s, &asked)
-	s.back, s.owed = s.back+back, s.owed+owed
-	s.of.touch(s)
 }
 
 // settle takes what the store answered, or the replica's own share where it did not.

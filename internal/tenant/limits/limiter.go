@@ -38,7 +38,7 @@ type Limiter struct {
 
 	wake chan struct{}
 	mu   sync.Mutex // after any account's
-	due  []*account
+	due  queue
 	goOn []func()
 	busy int // exchanges under way
 }

@@ -1,0 +1,83 @@
+package limits_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// many is a Store with a model for each tenant, all as slow as one another.
+type many struct {
+	mu    sync.Mutex
+	delay time.Duration
+	of    map[string]*model
+}
+
+func (m *many) Exchange(ctx context.Context, of string, asks []limits.Ask) ([]limits.Answer, error) {
+	m.mu.Lock()
+	one, delay := m.of[of], m.delay
+	if one == nil {
+		one = newModel()
+		m.of[of] = one
+	}
+	m.mu.Unlock()
+	pass(delay)
+	return replica{one, "a"}.Exchange(ctx, of, asks)
+}
+
+// TestNobodyWaitsInTheQueue: with more tenants than there may be questions under way, and a store that hangs, no call
+// waits longer than for one that is late. What was made meanwhile counts when it answers.
+func TestNobodyWaitsInTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &many{delay: 5 * time.Second, of: map[string]*model{}}
+		l := limits.New(limits.Config{Store: store})
+		defer run(l)()
+		const perDay = 1000
+		var mu sync.Mutex
+		made, longest := map[string]int{}, time.Duration(0)
+		var callers sync.WaitGroup
+		for i := range 200 {
+			s := &tenant.Settings{ID: fmt.Sprint(i), Limits: tenant.Limits{Bounds: tenant.Bounds{PerDay: perDay, Concurrent: 5}}}
+			callers.Go(func() {
+				for range 100 { // the store answers some of them meanwhile
+					var p limits.Permit
+					began := time.Now()
+					refusal := try(l, s, call.Call{}, &p)
+					mu.Lock()
+					longest = max(longest, time.Since(began))
+					if refusal == nil {
+						made[s.ID]++
+					}
+					mu.Unlock()
+					pass(time.Second)
+					l.Release(0, &p)
+				}
+			})
+		}
+		callers.Wait()
+		if longest > 101*time.Millisecond {
+			t.Errorf("a call waited for %v", longest)
+		}
+		store.mu.Lock()
+		store.delay = 0
+		store.mu.Unlock()
+		pass(2 * time.Minute)
+		for id, n := range made {
+			var told int64
+			for _, day := range store.of[id].days {
+				told += day.Calls
+			}
+			if n < 90 || told < int64(n) || told > int64(n)+perDay/64 {
+				t.Errorf("tenant %s made %d calls, and the store knows of %d", id, n, told)
+			}
+		}
+	})
+}
