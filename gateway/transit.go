@@ -123,7 +123,7 @@ func (t *transit) keep(word string) string {
 }
 
 func serviceOf(path string) string {
-	path = strings.TrimPrefix(path, "/")
+	path = strings.TrimPrefix(call.WithoutQuery(path), "/")
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i]
 	}

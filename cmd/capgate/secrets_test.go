@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -9,22 +8,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
-	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/oteltest"
 	"github.com/capgate/capgate/internal/redistest"
 	"github.com/capgate/capgate/internal/tenant"
@@ -45,11 +43,13 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	c.spare("spans", "tracestate") // W3C Trace Context has it there
 
 	g := startSecretive(t, c)
+	g.makeKeys(t)
 	g.call(t)
+	g.identifyOtherwise(t)
+	g.throughProxy(t)
+	g.queryEverything(t)
 	g.look(t)
-	g.program.stop(t) // all spans are sent
-	c.told("log", g.program.stderr.String())
-	c.told("log", g.program.stdout.String())
+	g.stop(t)
 	g.monitored()
 	for _, seen := range g.capability.Seen() {
 		c.told("backend", fmt.Sprint(map[string][]string(seen.Metadata), seen.Request))
@@ -66,16 +66,27 @@ type secretive struct {
 	program       *program
 	file          string
 	public, admin string
+	audit         string   // its file
+	second        *program // a replica whose audit log is its standard output
+	secondPublic  string
 	capability    *gatewaytest.Capability
+	authority     *gatewaytest.Authority // of clients
+	issuer        *issuertest.Issuer
 	key           string        // that is good
 	monitored     func()        // tells what Redis was sent
 	notified      chan struct{} // the webhook was
 	collector     *oteltest.Collector
 }
 
+// proxyHost is where a trusted proxy of a secretive gateway is.
+const proxyHost = "127.0.0.2"
+
 func startSecretive(t *testing.T, c *canaries) *secretive {
 	t.Helper()
-	g := &secretive{canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100), collector: oteltest.Start(t)}
+	g := &secretive{
+		canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100), collector: oteltest.Start(t),
+		authority: gatewaytest.NewAuthority(t), issuer: issuertest.Start(t),
+	}
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "capgate", "on", ">"+c.plant("password of Redis"), "~*", "&*", "+@all")
 	g.monitored = monitor(t, c, redis.Addr)
@@ -101,10 +112,16 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	backend := g.capability.Serve(t, call.Doc).Addr
 	files.put(t, map[string]string{
 		"tls.crt": cert, "tls.key": key, "pepper": pepper, "webhook": c.plant("webhook's secret"), "approvals": base64.StdEncoding.EncodeToString(sealing),
+		"clients.crt": g.authority.PEM, "manifest.yaml": secretiveManifest(c.plant("comment of a manifest")),
 		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " + c.plant("credential of traces") + "\n",
 		"capgate.yaml": strings.Join([]string{
-			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "domains: [caps.test]", "log: {level: debug}", "policies: {}",
-			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") + "}",
+			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "domains: [caps.test]", "log: {level: debug}", "policies: {}",
+			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") + ", client_ca_file: " + files.file("clients.crt") + ", client_auth: optional}",
+			"trusted_proxies: {from: [" + proxyHost + "], hops: 1}", "proxy_protocol: v2",
+			"certificates: [{spiffe: 'spiffe://example.org/known', tenant: acme}]",
+			"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
+			"identity: {store: redis}",
+			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, calls_per_second: 100000}]}",
 			"pepper_file: " + files.file("pepper"),
 			"approvals: {key_file: " + files.file("approvals") + ", webhook: {url: '" + listen("webhook", "") + "/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}}",
 			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" + c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" + c.plant("shield's path") + "'}]",
@@ -112,16 +129,32 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"tenants:",
 			"- {id: acme, capabilities: ['*'], keys: [{id: " + id + ", hash_file: " + files.file("hash") + ", scopes: [invoke, read, approve, policy], asserts: [user, agent]}]}",
 			"fleets:",
-			"- {capability: caps, policy: allow, affinity: session, backends: ['" + backend + "']}",
+			"- {capability: caps, policy: allow, affinity: session, manifest: " + files.file("manifest.yaml") + ", backends: ['" + backend + "']}",
 			"- {capability: judged, policy: allow, shield: main, backends: ['" + backend + "']}",
 			"- {capability: unjudged, policy: allow, shield: away, backends: ['" + backend + "']}",
 			"- {capability: people, policy: ask, backends: ['" + backend + "']}",
 			"- {capability: gone, policy: allow, backends: ['127.0.0.1:1']}",
 		}, "\n") + "\n",
 	})
-	g.file = files.file("capgate.yaml")
-	g.program, g.public, g.admin = serve(t, nil, "--config", g.file, "--redis", "redis://capgate:"+c.planted["password of Redis"]+"@"+redis.Addr)
+	g.file, g.audit = files.file("capgate.yaml"), filepath.Join(t.TempDir(), "audit.log")
+	text, err := os.ReadFile(g.file)
+	must(t, err)
+	url := "redis://capgate:" + c.planted["password of Redis"] + "@" + redis.Addr
+	second := writeConfig(t, string(text)+"audit: {to: stdout}\n")
+	must(t, os.WriteFile(g.file, append(text, "audit: {to: "+g.audit+"}\n"...), 0o600))
+	g.program, g.public, g.admin = serve(t, nil, "--config", g.file, "--redis", url)
+	g.second, g.secondPublic, _ = serve(t, nil, "--config", second, "--redis", url)
 	return g
+}
+
+// secretiveManifest is of the capability caps.
+func secretiveManifest(secret string) string {
+	return "id: caps\nclass: tool\nimage: caps\ntool_source: manifest # " + secret + `
+tools:
+  - {name: echo, description: Echo., input_schema: {type: object}}
+  - {name: fail, description: Fail., input_schema: {type: object}}
+  - {name: break, description: Break., input_schema: {type: object}}
+`
 }
 
 // monitor listens to all that a Redis is sent, until what it returns is called.
@@ -149,10 +182,6 @@ func monitor(t *testing.T, c *canaries, addr string) (end func()) {
 // call makes calls of every kind, with secrets wherever there is room for some.
 func (g *secretive) call(t *testing.T) {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+g.public, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))
-	must(t, err)
-	defer conn.Close()
-	client := docpb.NewCapabilityClient(conn)
 	id := strings.Split(g.key, "_")[1]
 	shown := [][]string{
 		{"authorization", "Bearer " + g.key}, {"x-api-key", g.key}, nil,
@@ -170,27 +199,47 @@ func (g *secretive) call(t *testing.T) {
 		"x-tenant-id", g.plant("x-tenant-id"), "x-forwarded-for", g.plant("x-forwarded-for"), "forwarded", "for=" + g.plant("forwarded"),
 		"x-capgate-caller", "tenant=acme&key=" + g.plant("caller"), "x-capgate-ticket", g.plant("ticket"), "grpc-metadata-x", g.plant("grpc-metadata"),
 	}
-	for _, header := range shown {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), append(header, besides...)...)
-		for _, capability := range []string{"caps", "judged", "unjudged", "people", "gone", "absent"} {
-			for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
-				req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(args), ConfigJson: []byte(config), SessionId: "s"}
-				if capability == "people" {
-					req.ArgsJson = []byte(asked)
-				}
-				_, err := client.Invoke(ctx, req)
-				g.answered(err)
-			}
-		}
-		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "judged", ToolName: "echo", ArgsJson: []byte(args[:len(args)-1])})
-		g.answered(err)
-		g.overHTTP(t, asJSON, append(header, besides...))
+	g.callWith(t, g.secondPublic, append(slices.Clone(shown[0]), besides...), said{args, config, asked, asJSON})
+	for _, header := range append(shown, g.tokens(t)...) {
+		g.callWith(t, g.public, append(header, besides...), said{args, config, asked, asJSON})
 	}
 	select {
 	case <-g.notified:
 	case <-time.After(patience):
 		t.Error("the webhook was not told")
 	}
+}
+
+// said is what calls bring besides headers.
+type said struct{ args, config, asked, json string }
+
+func (g *secretive) callWith(t *testing.T, public string, header []string, s said) {
+	t.Helper()
+	conn := connectTo(t, public)
+	defer conn.Close()
+	client := docpb.NewCapabilityClient(conn)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), header...)
+	for _, capability := range []string{"caps", "judged", "unjudged", "people", "gone", "absent"} {
+		for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
+			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(s.args), ConfigJson: []byte(s.config), SessionId: "s"}
+			if capability == "people" {
+				req.ArgsJson = []byte(s.asked)
+			}
+			_, err := client.Invoke(ctx, req)
+			g.answered(err)
+		}
+	}
+	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "judged", ToolName: "echo", ArgsJson: []byte(s.args[:len(s.args)-1])})
+	g.answered(err)
+	g.overHTTP(t, public, s.json, header)
+}
+
+// connectTo is a connection to a gateway with TLS, which shows certificates if there are any.
+func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: certs})))
+	must(t, err)
+	return conn
 }
 
 // answered takes what the gateway says of a call; what a backend says is not its own.
@@ -200,18 +249,18 @@ func (g *secretive) answered(err error) {
 	}
 }
 
-func (g *secretive) overHTTP(t *testing.T, body string, header []string) {
+func (g *secretive) overHTTP(t *testing.T, public, body string, header []string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: patience}
 	defer client.CloseIdleConnections()
-	query := "?token=" + g.queries()
+	query := "?token=" + g.secretOf("query string")
 	for _, path := range []string{"/v1/capabilities/caps/invoke", "/v1/capabilities/people/invoke", "/v1/capabilities/absent/invoke", "/v1/capabilities", "/v1/approvals", "/v1/nothing"} {
 		for _, body := range []string{body, body[:len(body)-1]} {
 			method := http.MethodPost
 			if !strings.HasSuffix(path, "invoke") {
 				method = http.MethodGet
 			}
-			req, err := http.NewRequestWithContext(t.Context(), method, "https://"+g.public+path+query, strings.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), method, "https://"+public+path+query, strings.NewReader(body))
 			must(t, err)
 			for i := 0; i < len(header); i += 2 {
 				req.Header.Set(header[i], header[i+1])
@@ -225,105 +274,5 @@ func (g *secretive) overHTTP(t *testing.T, body string, header []string) {
 				g.told("JSON", fmt.Sprintf("%v %s", resp.Header, text))
 			}
 		}
-	}
-}
-
-// queries is the one secret of all query strings.
-func (g *secretive) queries() string {
-	if g.planted["query string"] == "" {
-		return g.plant("query string")
-	}
-	return g.planted["query string"]
-}
-
-// look reads everything that operators can.
-func (g *secretive) look(t *testing.T) {
-	t.Helper()
-	for _, path := range []string{"", "livez", "readyz?verbose", "metrics", "v1/fleets", "v1/policies", "v1/approvals", "v1/capabilities", "v1/capabilities/caps", "v1/webhook", "v1/nothing"} {
-		_, text := page(t, "http://"+g.admin+"/"+path)
-		g.told("operators' pages", text)
-	}
-	for _, profile := range []string{"goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap", "allocs", "block", "mutex", "threadcreate?debug=1", "cmdline", "symbol", "trace?seconds=0.1", "profile?seconds=1"} {
-		_, text := page(t, "http://"+g.admin+"/debug/pprof/"+profile)
-		g.told("profiles", text)
-	}
-	for _, line := range [][]string{
-		{"check", "--config", g.file}, {"status", "--admin", g.admin}, {"approvals", "--admin", g.admin, "--tenant", "acme", "list"}, {"approvals", "--admin", g.admin, "--tenant", "acme", "list", "--json"},
-		{"policy", "--admin", g.admin, "--tenant", "acme", "list"}, {"catalog", "--admin", g.admin, "list"}, {"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
-	} {
-		_, stdout, stderr := runProgram(t, nil, line...)
-		g.told("capgate "+line[0], stdout+stderr)
-	}
-	g.checkBadFiles(t)
-	g.askOperators(t)
-}
-
-// checkBadFiles has capgate say what is wrong with secrets in wrong places.
-func (g *secretive) checkBadFiles(t *testing.T) {
-	t.Helper()
-	for door, text := range map[string]string{
-		"shield's user":    "shields: [{name: a, url: 'http://u:SECRET@h/'}]",
-		"webhook's user":   "approvals: {webhook: {url: 'http://u:SECRET@h/', secret_file: /dev/null}}",
-		"a wrong Redis":    "redis: 'redis://u:SECRET@h:port/'",
-		"options of Redis": "redis: 'redis://h/0?password=SECRET'",
-		"Redis as a list":  "redis: ['redis://u:SECRET@h/']",
-		"a wrong shield":   "shields: [{name: a, url: 'ht!tp://h/?SECRET'}]",
-		"a backend's URL":  "fleets: [{capability: a, backends: ['http://u:SECRET@h:1/']}]",
-		"a key's id":       "tenants: [{id: a, capabilities: [], keys: [{id: cg_aaaaaaaaaaaaaaaa_SECRET}]}]",
-		"a key's hash":     "tenants: [{id: a, capabilities: [], keys: [{id: aaaaaaaaaaaaaaaa, hash: SECRET}]}]",
-	} {
-		file := writeConfig(t, strings.ReplaceAll(text, "SECRET", g.plant(door)))
-		exit, stdout, stderr := runProgram(t, nil, "check", "--config", file)
-		if exit == 0 {
-			t.Errorf("%s is taken: %s", door, stdout)
-		}
-		g.told("capgate check", stdout+stderr)
-	}
-}
-
-// askOperators calls every method that reflection lists at the operators' port.
-func (g *secretive) askOperators(t *testing.T) {
-	t.Helper()
-	conn, err := dialOperators(g.admin, "test")
-	must(t, err)
-	defer conn.Close()
-	listed, err := askReflection(t.Context(), conn, &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
-	must(t, err)
-	for _, l := range listed.GetListServicesResponse().GetService() {
-		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(l.GetName()))
-		must(t, err)
-		for i := range d.(protoreflect.ServiceDescriptor).Methods().Len() {
-			if m := d.(protoreflect.ServiceDescriptor).Methods().Get(i); !m.IsStreamingClient() {
-				g.askOperator(t, conn, m)
-			}
-		}
-	}
-}
-
-func (g *secretive) askOperator(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	req := dynamicpb.NewMessage(m.Input())
-	for name, value := range map[protoreflect.Name]string{"tenant": "acme", "capability": "people", "tool": "echo", "last_event_id": "0"} {
-		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == protoreflect.StringKind {
-			req.Set(f, protoreflect.ValueOfString(value))
-		}
-	}
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()))
-	must(t, err)
-	if stream.SendMsg(req) == nil {
-		_ = stream.CloseSend()
-	}
-	for {
-		resp := dynamicpb.NewMessage(m.Output())
-		if err := stream.RecvMsg(resp); err != nil {
-			g.told("operators' gRPC", compact(status.Convert(err).Proto()))
-			if code := status.Code(err); code == codes.Unimplemented {
-				t.Errorf("%s: %v", m.FullName(), err)
-			}
-			return
-		}
-		g.told("operators' gRPC", compact(resp))
 	}
 }

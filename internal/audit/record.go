@@ -3,7 +3,6 @@ package audit
 import (
 	"encoding/hex"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -93,8 +92,7 @@ func (c *Call) append(b []byte) []byte {
 	l = l.word("tenant", c.Tenant).word("user", c.User).word("agent", c.Agent).word("key", c.Key).word("client", c.Client).yes("gateway", c.Gateway)
 	l = l.word("method", c.Method.String())
 	if c.Method == call.Other {
-		path, _, _ := strings.Cut(c.Path, "?") // secrets may be behind it
-		l = l.word("path", path)
+		l = l.word("path", call.WithoutQuery(c.Path))
 	}
 	l = l.word("capability", c.Capability).word("tool", c.Tool).word("request_id", c.Request)
 	if c.Trace != [16]byte{} {

@@ -35,6 +35,8 @@ func checkHost(v string) string {
 	name, port, err := net.SplitHostPort(v)
 	bare, wildcard := strings.CutPrefix(v, "*.")
 	switch {
+	case strings.Contains(v, "@"): // a password, which is not repeated
+		return "must not have a user; " + right
 	case err != nil && wildcard && call.IsHostName(bare):
 		return ""
 	case err != nil:
@@ -58,6 +60,9 @@ func (p *parser) credential(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"name": p.Text(&c.Name, func(v string) string {
 			if !variable.MatchString(v) {
+				if strings.Contains(v, "=") { // a value, which is not repeated
+					return "is a name alone, as in WEATHER_API_KEY, without a value"
+				}
 				return fmt.Sprintf("%.40q is not an environment variable's name, as in WEATHER_API_KEY", v)
 			}
 			return ""

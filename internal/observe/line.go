@@ -24,7 +24,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	c := rec.Call
 	b = w.word(b, `,"method":`, c.Method.String())
 	if c.Method == call.Other {
-		b = w.str(b, `,"path":`, c.Path)
+		b = w.str(b, `,"path":`, call.WithoutQuery(c.Path))
 	}
 	if c.Dialect != call.Auto {
 		b = w.word(b, `,"dialect":`, c.Dialect.String())

@@ -102,7 +102,7 @@ func (t *Tracer) Begin(parent Parent, tracestate string, c *call.Call, came time
 
 // rpc is what a path, /package.Service/Method, says of a span.
 func rpc(path string) (name string, attrs []attribute.KeyValue) {
-	name = plain(strings.TrimPrefix(path, "/"))
+	name = plain(strings.TrimPrefix(call.WithoutQuery(path), "/"))
 	service, method := name, ""
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		service, method = name[:i], name[i+1:]
