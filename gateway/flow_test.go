@@ -129,13 +129,16 @@ func TestBytesPerSecond(t *testing.T) {
 	if _, err := f.client.Invoke(globex, big); err != nil {
 		t.Error(err)
 	}
-	// So much that a slow machine is in time for the next call. The answer is short, and the
-	// message is read as it comes.
+	// The answer is short, and the message is read as it comes. What it owes may be worked off
+	// before a slow machine makes the next call.
 	big = request("none", `"`+string(file(4*rate).Data)+`"`)
-	if _, err := f.client.Invoke(acme, big); status.Code(err) != codes.InvalidArgument {
-		t.Error(err)
+	err = nil
+	for tries := 0; err == nil && tries < 10; tries++ {
+		if _, err := f.client.Invoke(acme, big); status.Code(err) != codes.InvalidArgument {
+			t.Error(err)
+		}
+		_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
 	}
-	_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
 	isQuota(t, err, "BANDWIDTH_LIMITED", "bytes_per_second")
 	after := retryDelay(err)
 	if after < time.Second || after > 6*time.Second {
