@@ -33,7 +33,7 @@ func (h *handler) save(s *relay.Stream, t *transit, m first) {
 	if h.decider.Credentials(t.call.Capability) != nil {
 		kept.config = m.config
 	}
-	if !h.deliberations.hold(&kept) {
+	if !h.deliberations.hold(len(kept.args) + len(kept.config)) {
 		h.refuse(s, t, refusedDeliberating)
 		return
 	}
@@ -46,7 +46,7 @@ func (h *handler) await(s *relay.Stream, t *transit, m first) {
 	parked := s.Park()
 	h.limits.Wait(&t.permit, func() {
 		if !parked.Resume(func(s *relay.Stream) { h.awaited(s, m) }) {
-			h.deliberations.letGo(&m)
+			h.deliberations.forget(&m)
 		}
 	})
 }
@@ -64,21 +64,11 @@ func (h *handler) awaited(s *relay.Stream, m first) {
 		h.await(s, t, m)
 		return
 	}
-	h.deliberations.letGo(&m)
+	h.deliberations.forget(&m)
 }
 
-// hold makes room for what is kept of a message.
-func (d *deliberations) hold(m *first) bool {
-	n := int64(len(m.args) + len(m.config))
-	if d.held.Add(n) > maxHeld {
-		d.held.Add(-n)
-		return false
-	}
-	return true
-}
-
-// letGo forgets what was kept of a message. Secrets are not left behind.
-func (d *deliberations) letGo(m *first) {
-	d.held.Add(-int64(len(m.args) + len(m.config)))
+// forget lets go of what was kept of a message. Secrets are not left behind.
+func (d *deliberations) forget(m *first) {
+	d.letGo(len(m.args) + len(m.config))
 	clear(m.config)
 }

@@ -129,7 +129,7 @@ type deliberations struct {
 	approver Approver // nil: nobody can be asked
 	describe Describe // nil: of no tool anything is known
 	slots    chan struct{}
-	held     atomic.Int64 // bytes
+	held     atomic.Int64 // bytes of messages; see hold
 	waiting  chan struct{}
 	running  sync.WaitGroup
 	leaving  context.Context // ends when nobody may wait for a person any more
@@ -144,25 +144,24 @@ func newDeliberations(cfg *Config) *deliberations {
 
 // start deliberates until ctx ends, and then calls next with the stream, unless that has ended.
 func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
-	held := int64(len(about.args))
+	held := len(about.args)
 	if about.credentials != nil {
-		held += int64(len(about.config))
+		held += len(about.config)
 	}
-	if d.held.Add(held) > maxHeld {
-		d.held.Add(-held)
+	if !d.hold(held) {
 		return refusedDeliberating
 	}
 	select {
 	case d.slots <- struct{}{}:
 	default:
-		d.held.Add(-held)
+		d.letGo(held)
 		return refusedDeliberating
 	}
 	own := about.own() // another variable: one that the goroutine has would be on the heap for every call
 	parked := s.Park()
 	d.running.Go(func() {
 		o := d.deliberate(ctx, own)
-		d.held.Add(-held)
+		d.letGo(held)
 		<-d.slots
 		if o.asked != nil {
 			d.await(ctx, own, &o)
@@ -173,6 +172,17 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 	})
 	return nil
 }
+
+// hold makes room for bytes of a message, of which letGo must be told when they are kept no more.
+func (d *deliberations) hold(bytes int) bool {
+	if d.held.Add(int64(bytes)) > maxHeld {
+		d.letGo(bytes)
+		return false
+	}
+	return true
+}
+
+func (d *deliberations) letGo(bytes int) { d.held.Add(-int64(bytes)) }
 
 // deliberate takes what has to be known in turn; the first that refuses the call has the
 // last word.

@@ -51,7 +51,7 @@ type latencies struct {
 // octave holds the native buckets up to a power of two. It fills a cache line.
 type octave [perOctave]atomic.Int64
 
-// add counts a latency. The native histogram goes first, and is read last: the number of
+// count adds a latency. The native histogram goes first, and is read last: the number of
 // calls is taken from it, and must not be below that in the classic one.
 func (l *latencies) count(d time.Duration, bucket int) {
 	l.nanos.Add(int64(d))

@@ -12,7 +12,7 @@ import (
 // were it in force.
 type limited [call.NumLimits][2]atomic.Int64
 
-// mode is the index into limited, and its label.
+// modes are the labels of the second index of limited.
 var modes = [2]string{"enforced", "shadow"}
 
 // Limited counts a call that is beyond a limit. With shadow it went on all the same.
@@ -53,7 +53,7 @@ type Leases struct {
 	Failed   int64 // questions that failed
 }
 
-// WatchLeases has ask called for each scrape, from any goroutine.
+// WatchLeases lets every scrape report what ask answers. It may be called from any goroutine.
 func (m *Metrics) WatchLeases(ask func() Leases) { m.leases.Store(&ask) }
 
 func collectLeases(ch chan<- prometheus.Metric, desc *prometheus.Desc, l Leases) {

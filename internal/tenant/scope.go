@@ -5,14 +5,13 @@ import "strings"
 // Scopes are what a caller may do.
 type Scopes uint8
 
-// The scopes. No other service than those of the public port looks at them so far: the
-// operators' port authenticates nobody.
+// The scopes. Only the public port looks at them: the operators' port authenticates nobody.
 const (
 	Invoke  Scopes = 1 << iota // call capabilities
 	Read                       // list capabilities, tools and the tenant's approvals
 	Approve                    // see and answer the tenant's approvals
 	Policy                     // let an answer hold always, which sets a rule
-	Admin                      // nothing yet
+	Admin                      // see the tenant and its keys; make, rotate and revoke keys that may no more than their maker
 )
 
 // AllScopes are the names that a configuration may use.
