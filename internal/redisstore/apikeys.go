@@ -143,7 +143,8 @@ func (t *Tenants) dropKey(ctx context.Context, of, uid, id string) error {
 	return t.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.ZRem(ctx, t.recordKeys(of)[1], id).Err() })
 }
 
-// deleteKeys deletes the keys of a tenant that is not there any more.
+// deleteKeys deletes the keys of a tenant that ends. Replicas are told of each: else they would know it for a while, and
+// take it for one of a tenant of the file that has this id next.
 func (t *Tenants) deleteKeys(ctx context.Context, of, uid string) error {
 	for after := ""; ; {
 		ids, next, err := t.page(ctx, t.recordKeys(of)[1], after, 100)
@@ -151,7 +152,11 @@ func (t *Tenants) deleteKeys(ctx context.Context, of, uid string) error {
 			return err
 		}
 		for _, id := range ids {
-			if err := t.dropKey(ctx, of, uid, id); err != nil {
+			err := t.dropKey(ctx, of, uid, id)
+			if err == nil {
+				err = t.tell(ctx, tenant.Change{Key: id})
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -45,6 +45,7 @@ import "strings"
 //	{TENANT:limits}:day:PER:CAP:TOOL           hash   to midnight UTC  period: which day; value → calls of it; 10,000 values at most, the others share one
 //	{TENANT:limits}:month:PER:CAP:TOOL         hash   to the month's end  the same of the month
 //	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash   5 s          replica → places for calls at once, until when it wants more, until when it has them, number
+//	{TENANT:limits}:UID:…     the same of tenants in Redis: one that gets the id of another begins anew
 //	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
 //	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
 //	{webhooks}:entries        hash     none       the same ids → tenant, approval, kind, when, ms
@@ -57,7 +58,7 @@ import "strings"
 //	{tenants}:index           sorted   none       ids of tenants, all with score 0, to be read in pages
 //	{tenants}:version         string   none       how often a tenant or a key has changed
 //
-// What is kept of a tenant's own has the tenant as the first word between the braces. What has
+// What of this goes with a tenant that is deleted: erase.go. What is kept of a tenant's own has the tenant as the first word between the braces. What has
 // not is the installation's, and no caller sees any of it as it is: who serves (registry,
 // health, drains, slots), what there is to call (catalog: each tenant sees what it is granted of
 // it), who there is (tenants, key, by which a tenant is found), and what replicas and the

@@ -29,7 +29,7 @@ const (
 )
 
 // Exchange implements limits.Store. All asks are one command.
-func (l *TenantLimits) Exchange(ctx context.Context, of string, asks []limits.Ask) ([]limits.Answer, error) {
+func (l *TenantLimits) Exchange(ctx context.Context, of limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
 	keys := make([]string, 0, limitKeys*len(asks))
 	args := append(make([]any, 0, 4+18*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds())
 	for i := range asks {
@@ -55,11 +55,16 @@ func (l *TenantLimits) Exchange(ctx context.Context, of string, asks []limits.As
 	return answers, nil
 }
 
-func (l *TenantLimits) keysOf(keys []string, of string, n *limits.Name) []string {
-	t := tag{of, "limits"}
+func (l *TenantLimits) keysOf(keys []string, of limits.Owner, n *limits.Name) []string {
+	key := func(kind string, more ...string) string {
+		rest := append([]string{kind, n.Per, n.Capability, n.Tool}, more...)
+		if of.UID != "" {
+			rest = append([]string{of.UID}, rest...)
+		}
+		return l.key(tag{of.ID, "limits"}, rest...)
+	}
 	value := valueField(n)
-	return append(keys, l.key(t, "rate", n.Per, n.Capability, n.Tool, value), l.key(t, "day", n.Per, n.Capability, n.Tool),
-		l.key(t, "month", n.Per, n.Capability, n.Tool), l.key(t, "places", n.Per, n.Capability, n.Tool, value))
+	return append(keys, key("rate", value), key("day"), key("month"), key("places", value))
 }
 
 // valueField tells a value from all others together, and from the name of the period.

@@ -19,7 +19,7 @@ func asking(t *testing.T, l *redisstore.TenantLimits) func(of string, a limits.A
 		t.Helper()
 		seq++
 		a.Seq = seq
-		got, err := l.Exchange(context.Background(), of, []limits.Ask{a})
+		got, err := l.Exchange(context.Background(), limits.Owner{ID: of}, []limits.Ask{a})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,12 +141,12 @@ func TestManyAsksAreOneCommand(t *testing.T) {
 		for i := range limits.MaxAsks {
 			asks = append(asks, limits.Ask{Name: limits.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)}, Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1, Seq: 1})
 		}
-		if _, err := l.Exchange(context.Background(), "acme", asks[:1]); err != nil { // Redis knows the script from now on
+		if _, err := l.Exchange(context.Background(), limits.Owner{ID: "acme"}, asks[:1]); err != nil { // Redis knows the script from now on
 			t.Fatal(err)
 		}
 		before := store.Stats().Commands[redisstore.Limits]
 		asks[0].Seq = 2
-		got, err := l.Exchange(context.Background(), "acme", asks)
+		got, err := l.Exchange(context.Background(), limits.Owner{ID: "acme"}, asks)
 		if err != nil || store.Stats().Commands[redisstore.Limits] != before+1 {
 			t.Fatalf("%v, %d commands", err, store.Stats().Commands[redisstore.Limits]-before)
 		}

@@ -17,9 +17,11 @@ type Tenants struct{ client }
 // Tenants returns them.
 func (s *Store) Tenants() *Tenants { return &Tenants{s.client(Identity)} }
 
+func recordTag(id string) tag { return tag{id, "tenant"} }
+
 // recordKeys are those of a tenant: record, keys.
 func (t *Tenants) recordKeys(id string) []string {
-	of := tag{id, "tenant"}
+	of := recordTag(id)
 	return []string{t.key(of, "record"), t.key(of, "keys")}
 }
 
@@ -96,8 +98,11 @@ func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
 	return t.tell(ctx, tenant.Change{Tenant: r.ID})
 }
 
-// DeleteTenant deletes a tenant of this version, 0 for any. Its keys are deleted too, if it is forced;
-// else it is not, where there are any. tenant.ErrUnknown, tenant.ErrChanged, tenant.ErrKeys.
+// DeleteTenant deletes a tenant of this version, 0 for any, and what is kept under its name. Its keys are deleted
+// too, if it is forced; else it is not, where there are any. tenant.ErrUnknown, tenant.ErrChanged, tenant.ErrKeys.
+//
+// First it is switched off, and its name stays taken until nothing is left for who gets it next. After an error it may
+// be called again.
 func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, force bool) error {
 	expected, forced := "", 0
 	if version != 0 {
@@ -106,25 +111,37 @@ func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, fo
 	if force {
 		forced = 1
 	}
-	said, err := t.run(ctx, deleteTenantScript, t.recordKeys(id), expected, forced).Result()
-	if err != nil {
+	uid, err := t.end(ctx, id, closeTenantScript, expected, forced)
+	switch {
+	case errors.Is(err, tenant.ErrUnknown): // an earlier call may not have got so far
+		return errors.Join(err, t.tell(ctx, tenant.Change{Tenant: id}), t.unlist(ctx, id))
+	case err != nil:
 		return err
+	}
+	if err := t.erase(ctx, id); err != nil {
+		return err
+	}
+	if err := t.deleteKeys(ctx, id, uid); err != nil {
+		return err
+	}
+	if _, err := t.end(ctx, id, deleteTenantScript, expected, uid); err != nil {
+		return err
+	}
+	return t.unlist(ctx, id)
+}
+
+// end runs a script that ends a tenant in part, lets all replicas know, and returns its uid.
+func (t *Tenants) end(ctx context.Context, id string, s script, args ...any) (uid string, err error) {
+	said, err := t.run(ctx, s, t.recordKeys(id), args...).Result()
+	if err != nil {
+		return "", err
 	}
 	refused, _ := said.(int64)
-	answer := tenantError(refused)
-	if answer != nil && !errors.Is(answer, tenant.ErrUnknown) {
-		return answer
+	if err := tenantError(refused); err != nil {
+		return "", err
 	}
-	// It is gone, and its keys are good for nothing any more. An earlier call may not have got so far.
-	if err := t.tell(ctx, tenant.Change{Tenant: id}); err != nil {
-		return err
-	}
-	if uid, ok := said.(string); ok && force {
-		if err := t.deleteKeys(ctx, id, uid); err != nil {
-			return err
-		}
-	}
-	return errors.Join(answer, t.unlist(ctx, id))
+	uid, _ = said.(string)
+	return uid, t.tell(ctx, tenant.Change{Tenant: id})
 }
 
 func tenantError(said int64) error {

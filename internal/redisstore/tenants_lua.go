@@ -26,17 +26,28 @@ var updateTenantScript = newScript(luaNow + `
 	redis.call('HSET', KEYS[1], 'updated', text(now), 'version', version + 1, unpack(ARGV, 2))
 	return now`)
 
-// deleteTenantScript answers with its uid, or what updateTenantScript does, and -3 where there are keys.
+// closeTenantScript switches off a tenant that is to be deleted. It answers with its uid, or what updateTenantScript
+// does, and -3 where there are keys. The version stays, so that who was told of it may go on.
 //
-// KEYS: record, keys. ARGV: version or nothing, 1 to delete it although there are keys.
-var deleteTenantScript = newScript(`
+// KEYS: record, keys. ARGV: version or nothing, 1 to do it although there are keys.
+var closeTenantScript = newScript(`
 	local version = redis.call('HGET', KEYS[1], 'version')
 	if not version then return -1 end
 	if ARGV[1] ~= '' and version ~= ARGV[1] then return -2 end
 	if ARGV[2] ~= '1' and redis.call('ZCARD', KEYS[2]) > 0 then return -3 end
-	local uid = redis.call('HGET', KEYS[1], 'uid')
+	redis.call('HSET', KEYS[1], 'disabled', 'true')
+	return redis.call('HGET', KEYS[1], 'uid')`)
+
+// deleteTenantScript deletes a tenant that closeTenantScript switched off. It answers with its uid, or what
+// updateTenantScript does.
+//
+// KEYS: record, keys. ARGV: version or nothing, uid.
+var deleteTenantScript = newScript(`
+	local f = redis.call('HMGET', KEYS[1], 'version', 'uid', 'disabled')
+	if not f[1] then return -1 end
+	if ARGV[1] ~= '' and f[1] ~= ARGV[1] or f[2] ~= ARGV[2] or f[3] ~= 'true' then return -2 end
 	redis.call('DEL', KEYS[1])
-	return uid`)
+	return f[2]`)
 
 // addKeyScript lists a key with its tenant. It answers with 1, or -1 where that is not there
 // or another one, and -2 where there are too many.

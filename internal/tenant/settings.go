@@ -16,3 +16,6 @@ type Settings struct {
 func (s *Settings) Sees(capability string) bool {
 	return s == nil || s.Capabilities.Include(capability)
 }
+
+// UID is another one for each tenant of the store that has an ID, before and after; "" for one of the file.
+func (s *Settings) UID() string { return s.uid }

@@ -100,7 +100,7 @@ func (s *Stored) findTenant(ctx context.Context, id string) (*Settings, error) {
 	if r == nil {
 		return nil, err
 	}
-	return r.settings(standard), nil
+	return r.Settings(standard), nil
 }
 
 // Directory has the tenants of the store, and is to be told those of the configuration.

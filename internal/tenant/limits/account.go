@@ -14,7 +14,7 @@ import (
 // account is a tenant's.
 type account struct {
 	limiter *Limiter
-	tenant  string
+	owner   Owner
 	meter   Meter
 	plan    atomic.Pointer[plan]
 

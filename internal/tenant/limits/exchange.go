@@ -51,25 +51,30 @@ func (l *Limiter) tick() (next time.Duration) {
 	}
 	now := l.now()
 	next = now + tickEvery
-	l.accounts.Range(func(id, v any) bool {
+	l.accounts.Range(func(_, v any) bool {
 		a := v.(*account)
 		var idle bool
 		if next, idle = a.tick(now, next); idle {
-			l.forget(id.(string), a)
+			l.forget(a)
 		}
 		return true
 	})
 	return next
 }
 
-func (l *Limiter) forget(id string, a *account) {
+func (l *Limiter) forget(a *account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.asked || len(a.waiting) > 0 {
 		return
 	}
+	a.end()
+}
+
+// end takes an account from where it is found. The caller holds mu.
+func (a *account) end() {
 	a.gone = true
-	l.accounts.CompareAndDelete(id, a)
+	a.limiter.accounts.CompareAndDelete(a.owner.ID, a)
 	p := a.plan.Load()
 	for i := range p.rules {
 		p.rules[i].each(func(s *scope) { s.gone = true })
@@ -87,7 +92,7 @@ func (l *Limiter) exchange(ctx context.Context, a *account, isLate time.Duration
 		}
 		done := make(chan result, 1)
 		go func() {
-			answers, err := l.cfg.Store.Exchange(ctx, a.tenant, asks)
+			answers, err := l.cfg.Store.Exchange(ctx, a.owner, asks)
 			done <- result{answers, err}
 		}()
 		late := time.NewTimer(max(isLate-l.now(), time.Millisecond))
@@ -183,7 +188,7 @@ func (l *Limiter) leave(ctx context.Context) {
 		for more := true; more; {
 			_, asks, waiting := a.collect(l.now())
 			if len(asks) > 0 {
-				_, _ = l.cfg.Store.Exchange(ctx, a.tenant, asks) // else places expire
+				_, _ = l.cfg.Store.Exchange(ctx, a.owner, asks) // else places expire
 			}
 			l.release(waiting)
 			a.mu.Lock()

@@ -113,9 +113,13 @@ func (l *Limiter) Take(s *tenant.Settings, c *call.Call, shard uint32, p *Permit
 func (l *Limiter) rules(s *tenant.Settings) (*account, *plan) {
 	var a *account
 	if known, ok := l.accounts.Load(s.ID); ok {
-		a = known.(*account)
-	} else {
-		a = &account{limiter: l, tenant: s.ID}
+		if a = known.(*account); a.owner.UID != s.UID() {
+			l.bury(a)
+			a = nil
+		}
+	}
+	if a == nil {
+		a = &account{limiter: l, owner: Owner{s.ID, s.UID()}}
 		if l.cfg.Meter != nil {
 			a.meter = l.cfg.Meter(s.ID)
 		}
@@ -128,6 +132,16 @@ func (l *Limiter) rules(s *tenant.Settings) (*account, *plan) {
 		p = a.configure(&s.Limits)
 	}
 	return a, p
+}
+
+// bury forgets the account of a tenant that was deleted, as another one has its id now. Nothing is given back: nobody
+// else may have it.
+func (l *Limiter) bury(a *account) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
+	l.valued.Add(-int64(a.valued))
+	a.valued = 0
 }
 
 // enter takes what one scope asks of a call, all or nothing.

@@ -15,7 +15,7 @@ import (
 // plenty is a Store that gives whatever is asked for.
 type plenty struct{}
 
-func (plenty) Exchange(_ context.Context, _ string, asks []limits.Ask) ([]limits.Answer, error) {
+func (plenty) Exchange(_ context.Context, _ limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
 	answers := make([]limits.Answer, len(asks))
 	for i, a := range asks {
 		answers[i] = limits.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare, DayEnds: 12 * time.Hour, MonthEnds: 300 * time.Hour}

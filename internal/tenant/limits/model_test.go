@@ -55,7 +55,7 @@ type replica struct {
 }
 
 // Exchange implements limits.Store.
-func (r replica) Exchange(_ context.Context, _ string, asks []limits.Ask) ([]limits.Answer, error) {
+func (r replica) Exchange(_ context.Context, _ limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
 	r.mu.Lock()
 	delay := r.delay
 	r.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 type many struct {
 	mu    sync.Mutex
 	delay time.Duration
-	of    map[string]*model
+	of    map[limits.Owner]*model
 }
 
-func (m *many) Exchange(ctx context.Context, of string, asks []limits.Ask) ([]limits.Answer, error) {
+func (m *many) Exchange(ctx context.Context, of limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
 	m.mu.Lock()
 	one, delay := m.of[of], m.delay
 	if one == nil {
@@ -37,7 +37,7 @@ func (m *many) Exchange(ctx context.Context, of string, asks []limits.Ask) ([]li
 func TestNobodyWaitsInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &many{delay: 5 * time.Second, of: map[string]*model{}}
+		store := &many{delay: 5 * time.Second, of: map[limits.Owner]*model{}}
 		l := limits.New(limits.Config{Store: store})
 		defer run(l)()
 		const perDay = 1000
@@ -72,12 +72,28 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 		pass(2 * time.Minute)
 		for id, n := range made {
 			var told int64
-			for _, day := range store.of[id].days {
+			for _, day := range store.of[limits.Owner{ID: id}].days {
 				told += day.Calls
 			}
 			if n < 90 || told < int64(n) || told > int64(n)+perDay/64 {
 				t.Errorf("tenant %s made %d calls, and the store knows of %d", id, n, told)
 			}
+		}
+	})
+}
+
+// TestTheNextTenant of an id has used nothing, in memory as in the store.
+func TestTheNextTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := limits.New(limits.Config{Store: &many{of: map[limits.Owner]*model{}}})
+		defer run(l)()
+		for _, uid := range []string{"first", "second", "third"} {
+			r := tenant.Record{ID: "acme", UID: uid, Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 100}, Each: []tenant.Limit{{Per: "user", Bounds: tenant.Bounds{PerDay: 100}}}}}
+			if ok, _ := made(l, r.Settings(&tenant.Limits{}), call.Call{User: "ann"}, 200); ok != 100 {
+				t.Errorf("%s made %d calls, want 100", uid, ok)
+			}
+			pass(time.Second)
 		}
 	})
 }

@@ -190,7 +190,7 @@ func (s *scope) leavePlace(shard uint32) {
 
 func (s *scope) deny(l call.Limit, until, after time.Duration) *denial {
 	some := tenant.Limit{Per: s.name.Per, Capability: s.name.Capability, Tool: s.name.Tool}
-	return &denial{until, l, tenant.ExceededSome(s.of.tenant, some, l, most(s.bounds.Load(), l), max(after, retryLeast))}
+	return &denial{until, l, tenant.ExceededSome(s.of.owner.ID, some, l, most(s.bounds.Load(), l), max(after, retryLeast))}
 }
 
 // most is the number that a limit is.

@@ -15,7 +15,13 @@ const MaxAsks = 64
 type Store interface {
 	// Exchange tells what this replica gives back and wants, of scopes of one tenant, and returns
 	// what it gets of each. It may be carried out although it fails.
-	Exchange(ctx context.Context, tenant string, asks []Ask) ([]Answer, error)
+	Exchange(ctx context.Context, of Owner, asks []Ask) ([]Answer, error)
+}
+
+// Owner is a tenant. One that is made with the ID of another that was deleted begins anew.
+type Owner struct {
+	ID  string
+	UID string // "" for a tenant of the file
 }
 
 // Name says which calls of a tenant a scope is of.

@@ -63,7 +63,8 @@ type TenantsClient interface {
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
 	// Changes some fields of a tenant. ABORTED (TENANT_CHANGED) where it has another etag than the request.
 	UpdateTenant(ctx context.Context, in *UpdateTenantRequest, opts ...grpc.CallOption) (*UpdateTenantResponse, error)
-	// Deletes a tenant, and with force its keys. FAILED_PRECONDITION (TENANT_HAS_KEYS) where it has some, those
+	// Deletes a tenant, its rules, approvals, sessions and what it has used of its limits, and with force its keys.
+	// From the beginning it is switched off, and after an error it may be deleted again. FAILED_PRECONDITION (TENANT_HAS_KEYS) where it has some, those
 	// that are over among them, ABORTED (TENANT_CHANGED) as UpdateTenant.
 	DeleteTenant(ctx context.Context, in *DeleteTenantRequest, opts ...grpc.CallOption) (*DeleteTenantResponse, error)
 	// Makes an API key. Nobody tells its secret again. RESOURCE_EXHAUSTED (TENANTS_FULL) where the tenant has too many.
@@ -217,7 +218,8 @@ type TenantsServer interface {
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
 	// Changes some fields of a tenant. ABORTED (TENANT_CHANGED) where it has another etag than the request.
 	UpdateTenant(context.Context, *UpdateTenantRequest) (*UpdateTenantResponse, error)
-	// Deletes a tenant, and with force its keys. FAILED_PRECONDITION (TENANT_HAS_KEYS) where it has some, those
+	// Deletes a tenant, its rules, approvals, sessions and what it has used of its limits, and with force its keys.
+	// From the beginning it is switched off, and after an error it may be deleted again. FAILED_PRECONDITION (TENANT_HAS_KEYS) where it has some, those
 	// that are over among them, ABORTED (TENANT_CHANGED) as UpdateTenant.
 	DeleteTenant(context.Context, *DeleteTenantRequest) (*DeleteTenantResponse, error)
 	// Makes an API key. Nobody tells its secret again. RESOURCE_EXHAUSTED (TENANTS_FULL) where the tenant has too many.

@@ -1,0 +1,199 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// furnish leaves under a tenant's name whatever there may be, but what it used of its limits.
+func furnish(t *testing.T, s *redisstore.Store, id string) {
+	t.Helper()
+	for _, of := range []*redisstore.Policies{s.Policies(), s.Policies().Candidates()} {
+		set(t, of, rule(id, policy.Name{User: "ann", Capability: "mail", Tool: "send"}, call.Allow))
+		set(t, of, rule(id, policy.Name{Capability: policy.Any, Tool: policy.Any}, call.Allow))
+	}
+	k := keeper(t, s, approvals.Options{})
+	r := request(`{}`)
+	r.Tenant = id
+	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
+	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
+	must(t, s.Sessions().Remember(t.Context(), []affinity.Holding{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}}))
+}
+
+// spender makes calls for a tenant, and says how many it has made today.
+func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
+	t.Helper()
+	l := s.Limits("a")
+	redisstore.SetAhead(l, noon(2031, 5, 5))
+	seq := int64(0)
+	return func() int64 {
+		t.Helper()
+		seq++
+		b := tenant.Bounds{PerDay: 100, PerMonth: 200, CallsPerSecond: 5, Burst: 5, Concurrent: 3}
+		got, err := l.Exchange(t.Context(), limits.Owner{ID: id, UID: uid}, []limits.Ask{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
+		must(t, err)
+		return got[0].Day.Calls
+	}
+}
+
+// under are the keys with a tag that begins with a tenant.
+func under(t *testing.T, s *redisstore.Store, id string) []string {
+	t.Helper()
+	keys, err := s.Approvals().Keys(t.Context(), strings.TrimSuffix(s.Probe().KeyOf(id), "}")+":*")
+	must(t, err)
+	return keys
+}
+
+// TestADeletedTenantLeavesNothing to who gets its name, and others keep what they have, whatever their names.
+func TestADeletedTenantLeavesNothing(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, ctx := open(), t.Context()
+		tenants := s.Tenants()
+		const gone = "slots"
+		others := []string{"acme", "slots2", "slot?", "s*", "pin"}
+		must(t, tenants.CreateTenant(ctx, aTenant(gone, "u1")))
+		key := aKey(gone, "u1")
+		must(t, tenants.CreateKey(ctx, key))
+		furnish(t, s, gone)
+		late := spender(t, s, gone, "u1")
+		late()
+		keptSpent := map[string]func() int64{}
+		for _, id := range others {
+			must(t, tenants.CreateTenant(ctx, aTenant(id, "of "+id)))
+			furnish(t, s, id)
+			keptSpent[id] = spender(t, s, id, "of "+id)
+			keptSpent[id]()
+		}
+		set(t, s.Policies(), rule("", policy.Name{Capability: "mail", Tool: "send"}, call.Allow))
+		probe := s.Probe()
+		places := s.Slots("a").Key("pin", "a:1") // its first words are the tenant's, and "pin"
+		must(t, probe.Set(ctx, places, "1"))
+		before, err := s.Policies().Version(ctx)
+		must(t, err)
+		if err := tenants.DeleteTenant(ctx, gone, 0, false); !errors.Is(err, tenant.ErrKeys) {
+			t.Fatalf("with a key: %v", err)
+		}
+		must(t, tenants.DeleteTenant(ctx, gone, 1, true))
+		if left := under(t, s, gone); len(left) != 1 || left[0] != places {
+			t.Errorf("left: %q", left)
+		}
+		if after, err := s.Policies().Version(ctx); err != nil || after <= before {
+			t.Errorf("nobody is told of the rules: version %d after %d, %v", after, before, err)
+		}
+		if k, err := tenants.FindKey(ctx, key.ID); k != nil || err != nil {
+			t.Errorf("its key: %v, %v", k, err)
+		}
+		for i, id := range others {
+			rules, _, err := s.Policies().List(ctx, id, "", 10)
+			if err != nil || len(rules) != 2 || s.Approvals().Indexed(ctx, id) != 1 || keptSpent[id]() != 2 {
+				t.Errorf("%d: %s has lost something: %v, %v", i, id, rules, err)
+			}
+			if addr, err := s.Sessions().Holder(ctx, affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}); addr != "a:1" || err != nil {
+				t.Errorf("%s: its artifact is at %q, %v", id, addr, err)
+			}
+			if r, err := tenants.FindTenant(ctx, id); r == nil || r.Disabled || err != nil {
+				t.Errorf("%s: %v, %v", id, r, err)
+			}
+		}
+		// What a replica tells late of the one that was deleted is not the next one's.
+		late()
+		must(t, tenants.CreateTenant(ctx, aTenant(gone, "u2")))
+		if n := spender(t, s, gone, "u2")(); n != 1 {
+			t.Errorf("the next one has used %d calls, want its own one", n)
+		}
+	})
+}
+
+// TestManyKeysAreErased: more than one command finds.
+func TestManyKeysAreErased(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, ctx := open(), t.Context()
+		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		var all []affinity.Binding
+		for i := range 3000 {
+			all = append(all, binding(affinity.Session{Tenant: "acme", Capability: "mail", ID: fmt.Sprint(i)}, "a:1", 0))
+		}
+		_, err := s.Sessions().Bind(ctx, all)
+		must(t, err)
+		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
+		if left := under(t, s, "acme"); len(left) != 0 {
+			t.Errorf("%d keys are left", len(left))
+		}
+	})
+}
+
+// TestADeletionThatFailed can be repeated, and until then nobody gets the name.
+func TestADeletionThatFailed(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, ctx := open(), t.Context()
+		tenants := s.Tenants()
+		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		furnish(t, s, "acme")
+		// Rules of the wrong type cannot be asked about.
+		probe := s.Probe()
+		key := probe.KeyOf("policies", "tenants")
+		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
+		must(t, probe.Set(ctx, key, "nonsense"))
+		if err := tenants.DeleteTenant(ctx, "acme", 1, true); err == nil {
+			t.Fatal("no error")
+		}
+		if r, err := tenants.FindTenant(ctx, "acme"); err != nil || r == nil || !r.Disabled {
+			t.Fatalf("it is not switched off: %+v, %v", r, err)
+		}
+		if err := tenants.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrThere) {
+			t.Errorf("its name is free: %v", err)
+		}
+		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
+		must(t, tenants.DeleteTenant(ctx, "acme", 1, true))
+		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u2")))
+		if rules, _, err := s.Policies().List(ctx, "acme", "", 10); err != nil || len(rules) != 0 {
+			t.Errorf("inherited: %v, %v", rules, err)
+		}
+	})
+}
+
+// TestKeysOfADeletedTenant are not those of a tenant of the file that has its id next, for other replicas neither.
+func TestKeysOfADeletedTenant(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx, stop := context.WithCancel(t.Context())
+		tenants := open().Tenants()
+		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		id, secret := tenant.NewCredential()
+		k := aKey("acme", "u1")
+		k.ID, k.Hash = id, tenant.HashOf(secret, nil)
+		must(t, tenants.CreateKey(ctx, k))
+		stored, err := tenant.NewStored(open().Tenants(), tenant.Options{TTL: time.Hour})
+		must(t, err)
+		var running sync.WaitGroup
+		running.Go(func() { stored.Follow(ctx) })
+		defer running.Wait()
+		defer stop()
+		claim := tenant.Claim{Credential: tenant.Credential(id, secret)}
+		settle(t, "the key to be known", func() bool {
+			_, refusal := stored.Ask(ctx, claim)
+			_, known, _ := stored.Identify(claim)
+			return refusal == nil && known
+		})
+		must(t, tenants.DeleteTenant(ctx, "acme", 0, true))
+		stored.Directory().Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
+		settle(t, "the key to be refused", func() bool {
+			_, refusal := stored.Ask(ctx, claim)
+			return refusal != nil && refusal.Reason == "CREDENTIAL_INVALID"
+		})
+	})
+}
