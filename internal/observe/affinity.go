@@ -1,11 +1,5 @@
 package observe
 
-import (
-	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
-
 // Affinity is what is to be told of sessions and artifacts when somebody scrapes. The
 // int64s are counters.
 type Affinity struct {
@@ -19,57 +13,26 @@ type Affinity struct {
 	Dropped   int64 // artifacts that the store was not told of
 }
 
-// WatchAffinity lets every scrape report what tell says. It may be called from any
+// WatchAffinity lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchAffinity(tell func() Affinity) { m.affinity.tell.Store(&tell) }
+func (m *Metrics) WatchAffinity(ask func() Affinity) { m.affinity.ask.Store(&ask) }
 
-// affinityCollector reports sessions and artifacts. None of its metrics has a label that
-// a caller could choose.
-type affinityCollector struct {
-	tell atomic.Pointer[func() Affinity]
-
-	known, lost, lookups, local, dropped *prometheus.Desc
-}
-
-func newAffinityCollector() *affinityCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_"+name, help, labels, nil)
-	}
-	return &affinityCollector{
-		known:   desc("affinity_known", "Sessions, and artifacts, of which it is in memory which backend has them.", "what"),
-		lost:    desc("sessions_lost_total", "Calls that were told SESSION_LOST: their session's backend had died."),
-		lookups: desc("affinity_lookups_total", "Questions to the store of calls that waited for the answer, by what became of them.", "result"),
-		local:   desc("sessions_placed_locally_total", "Sessions that were placed without asking the store, as it was away, slow or busy."),
-		dropped: desc("artifacts_dropped_total", "Artifacts that other gateways will not know of, as too many waited for the store."),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *affinityCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.known, c.lost, c.lookups, c.local, c.dropped} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *affinityCollector) Collect(ch chan<- prometheus.Metric) {
-	tell := c.tell.Load()
-	if tell == nil {
-		return
-	}
-	a := (*tell)()
-	gauge := func(n int, what string) {
-		ch <- prometheus.MustNewConstMetric(c.known, prometheus.GaugeValue, float64(n), what)
-	}
-	gauge(a.Sessions, "sessions")
-	gauge(a.Artifacts, "artifacts")
-	count := func(d *prometheus.Desc, n int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	count(c.lost, a.Lost)
-	count(c.lookups, a.Lookups-a.Timeouts-a.Failures, "answered")
-	count(c.lookups, a.Timeouts, "timeout")
-	count(c.lookups, a.Failures, "failed")
-	count(c.local, a.Local)
-	count(c.dropped, a.Dropped)
+// newAffinity's metrics have no label that a caller could choose.
+func newAffinity() *watched[Affinity] {
+	m := metrics{prefix: "capgate_"}
+	known := m.add("affinity_known", "Sessions, and artifacts, of which it is in memory which backend has them.", "what")
+	lost := m.add("sessions_lost_total", "Calls that were told SESSION_LOST: their session's backend had died.")
+	lookups := m.add("affinity_lookups_total", "Questions to the store of calls that waited for the answer, by what became of them.", "result")
+	local := m.add("sessions_placed_locally_total", "Sessions that were placed without asking the store, as it was away, slow or busy.")
+	dropped := m.add("artifacts_dropped_total", "Artifacts that other gateways will not know of, as too many waited for the store.")
+	return &watched[Affinity]{metrics: m, tell: func(t told, a Affinity) {
+		t.gauge(known, float64(a.Sessions), "sessions")
+		t.gauge(known, float64(a.Artifacts), "artifacts")
+		t.count(lost, a.Lost)
+		t.count(lookups, a.Lookups-a.Timeouts-a.Failures, "answered")
+		t.count(lookups, a.Timeouts, "timeout")
+		t.count(lookups, a.Failures, "failed")
+		t.count(local, a.Local)
+		t.count(dropped, a.Dropped)
+	}}
 }

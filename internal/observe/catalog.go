@@ -4,8 +4,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Tools is what is to be told of a capability's tools when somebody scrapes. The counters
@@ -21,36 +19,29 @@ type Tools struct {
 
 // WatchCatalog lets every scrape report what tools yields, each capability once. It may be
 // called from any goroutine.
-func (m *Metrics) WatchCatalog(tools iter.Seq[Tools]) { m.tools.Store(&tools) }
-
-// catalogDescs are the metrics of the catalog. None has a tool as a label.
-type catalogDescs struct{ known, discoveries, age *prometheus.Desc }
-
-func newCatalogDescs() catalogDescs {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_catalog_"+name, help, labels, nil)
-	}
-	return catalogDescs{
-		known:       desc("tools", "Tools that are known, by whether they are what was accepted, or have drifted.", "capability", "state"),
-		discoveries: desc("discoveries_total", "Discoveries of a capability's tools by this replica: succeeded, or failed.", "capability", "result"),
-		age:         desc("discovery_age_seconds", "Time since a replica last discovered a capability's tools.", "capability"),
-	}
+func (m *Metrics) WatchCatalog(tools iter.Seq[Tools]) {
+	m.tools.ask.Store(new(func() iter.Seq[Tools] { return tools }))
 }
 
-func (d *catalogDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.known, d.discoveries, d.age}
-}
-
-func (d *catalogDescs) collect(ch chan<- prometheus.Metric, t *Tools) {
-	name := strings.ToValidUTF8(t.Capability, "\uFFFD")
-	ch <- prometheus.MustNewConstMetric(d.known, prometheus.GaugeValue, float64(t.Known-t.Drifted), name, "accepted")
-	ch <- prometheus.MustNewConstMetric(d.known, prometheus.GaugeValue, float64(t.Drifted), name, "drifted")
-	if !t.Dynamic {
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(d.discoveries, prometheus.CounterValue, float64(t.Succeeded), name, "succeeded")
-	ch <- prometheus.MustNewConstMetric(d.discoveries, prometheus.CounterValue, float64(t.Failed), name, "failed")
-	if !t.Last.IsZero() {
-		ch <- prometheus.MustNewConstMetric(d.age, prometheus.GaugeValue, max(time.Since(t.Last).Seconds(), 0), name)
-	}
+// newCatalog's metrics have no tool as a label.
+func newCatalog() *watched[iter.Seq[Tools]] {
+	m := metrics{prefix: "capgate_catalog_"}
+	known := m.add("tools", "Tools that are known, by whether they are what was accepted, or have drifted.", "capability", "state")
+	discoveries := m.add("discoveries_total", "Discoveries of a capability's tools by this replica: succeeded, or failed.", "capability", "result")
+	age := m.add("discovery_age_seconds", "Time since a replica last discovered a capability's tools.", "capability")
+	return &watched[iter.Seq[Tools]]{metrics: m, tell: func(t told, all iter.Seq[Tools]) {
+		for of := range all {
+			name := strings.ToValidUTF8(of.Capability, "\uFFFD")
+			t.gauge(known, float64(of.Known-of.Drifted), name, "accepted")
+			t.gauge(known, float64(of.Drifted), name, "drifted")
+			if !of.Dynamic {
+				continue
+			}
+			t.count(discoveries, of.Succeeded, name, "succeeded")
+			t.count(discoveries, of.Failed, name, "failed")
+			if !of.Last.IsZero() {
+				t.gauge(age, max(time.Since(of.Last).Seconds(), 0), name)
+			}
+		}
+	}}
 }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"runtime"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,128 +15,56 @@ import (
 // an object for every capability, method, code and outcome, and all shards would
 // write to the same ones.
 type collector struct {
-	metrics *Metrics
+	metrics
+	from *Metrics
 
-	calls, inFlight, duration, bytes   *prometheus.Desc
-	refusals, failures, differences    *prometheus.Desc
-	upstreams, droppedLines, buildInfo *prometheus.Desc
-	leases                             *prometheus.Desc
-	tenants                            tenantDescs
-	fleets                             fleetDescs
-	config                             configDescs
-	redis                              redisDescs
-	health                             healthDescs
-	registry                           registryDescs
-	shields                            shieldDescs
-	overload                           *prometheus.Desc
-	catalog                            catalogDescs
+	calls, inFlight, duration, bytes *prometheus.Desc
+	refusals, failures, differences  *prometheus.Desc
+	droppedLines, buildInfo          *prometheus.Desc
 }
 
 func newCollector(m *Metrics) *collector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_"+name, help, labels, nil)
-	}
-	return &collector{
-		metrics: m,
-		calls: desc("calls_total", "Finished calls. Outcome is what the payload says: success, tool_error, incomplete, or nothing.",
-			"capability", "method", "code", "outcome"),
-		inFlight: desc("calls_in_flight", "Calls that were routed and have not finished.", "capability"),
-		duration: desc("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code"),
-		bytes:    desc("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability", "direction"),
-		refusals: desc("refusals_total", "Calls that the gateway refused.", "reason"),
-		failures: desc("failures_total", "Calls that the relay ended because something broke.", "failure"),
-		differences: desc("policy_shadow_differences_total", "Calls of which candidate rules would have decided otherwise: what was decided, and what they would have said.",
-			"capability", "decision", "candidate"),
-		upstreams:    desc("upstream_connections", "Open connections to backends."),
-		droppedLines: desc("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed."),
-		buildInfo:    desc("build_info", "Always 1.", "version", "revision", "goversion"),
-		leases:       desc("limit_leases_total", "Questions how much of tenants' limits this replica may use.", "result"),
-		tenants:      newTenantDescs(),
-		fleets:       newFleetDescs(),
-		config:       newConfigDescs(),
-		redis:        newRedisDescs(),
-		health:       newHealthDescs(),
-		registry:     newRegistryDescs(),
-		shields:      newShieldDescs(),
-		overload:     newOverloadDesc(),
-		catalog:      newCatalogDescs(),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range append(slices.Concat(c.tenants.all(), c.fleets.all(), c.config.all(), c.redis.all(), c.health.all(), c.registry.all(), c.shields.all(), c.catalog.all()), c.overload, c.calls, c.inFlight, c.duration, c.bytes, c.refusals, c.failures, c.differences,
-		c.upstreams, c.droppedLines, c.buildInfo, c.leases) {
-		ch <- d
-	}
+	c := &collector{metrics: metrics{prefix: "capgate_"}, from: m}
+	c.calls = c.add("calls_total", "Finished calls. Outcome is what the payload says: success, tool_error, incomplete, or nothing.",
+		"capability", "method", "code", "outcome")
+	c.inFlight = c.add("calls_in_flight", "Calls that were routed and have not finished.", "capability")
+	c.duration = c.add("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code")
+	c.bytes = c.add("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability", "direction")
+	c.refusals = c.add("refusals_total", "Calls that the gateway refused.", "reason")
+	c.failures = c.add("failures_total", "Calls that the relay ended because something broke.", "failure")
+	c.differences = c.add("policy_shadow_differences_total", "Calls of which candidate rules would have decided otherwise: what was decided, and what they would have said.",
+		"capability", "decision", "candidate")
+	c.droppedLines = c.add("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed.")
+	c.buildInfo = c.add("build_info", "Always 1.", "version", "revision", "goversion")
+	return c
 }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	for _, h := range c.metrics.capabilities() {
-		c.collectCapability(ch, h)
+	to := told(ch)
+	for _, h := range c.from.capabilities() {
+		c.tellCapability(to, h)
 	}
-	c.tenants.collect(ch, c.metrics.tenants)
-	c.collectReasons(ch, c.refusals, &c.metrics.refusals)
-	c.collectReasons(ch, c.failures, &c.metrics.failures)
-	if count := c.metrics.upstreams.Load(); count != nil {
-		ch <- prometheus.MustNewConstMetric(c.upstreams, prometheus.GaugeValue, float64((*count)()))
+	c.tellReasons(to, c.refusals, &c.from.refusals)
+	c.tellReasons(to, c.failures, &c.from.failures)
+	if log := c.from.cfg.Log; log != nil {
+		to <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))
 	}
-	if fleets := c.metrics.fleets.Load(); fleets != nil {
-		for f := range *fleets {
-			c.fleets.collect(ch, &f)
-		}
-	}
-	if loads := c.metrics.config.Load(); loads != nil {
-		c.config.collect(ch, (*loads)())
-	}
-	if ask := c.metrics.members.Load(); ask != nil {
-		r := (*ask)()
-		c.registry.collect(ch, &r)
-	}
-	if tools := c.metrics.tools.Load(); tools != nil {
-		for t := range *tools {
-			c.catalog.collect(ch, &t)
-		}
-	}
-	if ask := c.metrics.redis.Load(); ask != nil {
-		r := (*ask)()
-		c.redis.collect(ch, &r)
-	}
-	if ask := c.metrics.health.Load(); ask != nil {
-		h := (*ask)()
-		c.health.collect(ch, &h)
-	}
-	if ask := c.metrics.shields.Load(); ask != nil {
-		for _, s := range (*ask)() {
-			c.shields.collect(ch, &s)
-		}
-	}
-	if ask := c.metrics.overload.Load(); ask != nil {
-		collectOverload(ch, c.overload, (*ask)())
-	}
-	if ask := c.metrics.leases.Load(); ask != nil {
-		collectLeases(ch, c.leases, (*ask)())
-	}
-	if log := c.metrics.cfg.Log; log != nil {
-		ch <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))
-	}
-	ch <- prometheus.MustNewConstMetric(c.buildInfo, prometheus.GaugeValue, 1,
-		c.metrics.cfg.Version, c.metrics.cfg.Revision, runtime.Version())
+	to.gauge(c.buildInfo, 1, c.from.cfg.Version, c.from.cfg.Revision, runtime.Version())
 }
 
-func (c *collector) collectReasons(ch chan<- prometheus.Metric, desc *prometheus.Desc, counter *reasonCounter) {
+func (c *collector) tellReasons(to told, desc *prometheus.Desc, counter *reasonCounter) {
 	for reason, n := range counter.snapshot() {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n.Load()), reason)
+		to.count(desc, n.Load(), reason)
 	}
 }
 
-func (c *collector) collectCapability(ch chan<- prometheus.Metric, h *CapabilityMetrics) {
+func (c *collector) tellCapability(to told, h *CapabilityMetrics) {
 	var inFlight int64
 	for i := range h.inFlight {
 		inFlight += h.inFlight[i].Load()
 	}
-	ch <- prometheus.MustNewConstMetric(c.inFlight, prometheus.GaugeValue, float64(inFlight), h.name)
+	to.gauge(c.inFlight, float64(inFlight), h.name)
 
 	var bytesIn, bytesOut int64
 	var byCode [numCodes]latency
@@ -148,7 +75,7 @@ func (c *collector) collectCapability(ch chan<- prometheus.Metric, h *Capability
 		}
 		for code := range codes {
 			if row := codes[code].Load(); row != nil {
-				in, out := c.collectCalls(ch, *row, h.name, call.Method(method).String(), codeNames[code])
+				in, out := c.tellCalls(to, *row, h.name, call.Method(method).String(), codeNames[code])
 				bytesIn += in
 				bytesOut += out
 				for i := range *row {
@@ -160,17 +87,17 @@ func (c *collector) collectCapability(ch chan<- prometheus.Metric, h *Capability
 	for code := range byCode {
 		if l := &byCode[code]; l.count() > 0 {
 			l.exemplars = h.exemplars[code].Load().list()
-			ch <- l.metric(c.duration, c.metrics.since, h.name, codeNames[code])
+			to <- l.metric(c.duration, c.from.since, h.name, codeNames[code])
 		}
 	}
-	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(bytesIn), h.name, "in")
-	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(bytesOut), h.name, "out")
-	h.collectDifferences(ch, c.differences)
+	to.count(c.bytes, bytesIn, h.name, "in")
+	to.count(c.bytes, bytesOut, h.name, "out")
+	h.tellDifferences(to, c.differences)
 }
 
-// collectCalls tells of the calls of one method that ended with one code, and answers how
+// tellCalls tells of the calls of one method that ended with one code, and answers how
 // many bytes they were.
-func (c *collector) collectCalls(ch chan<- prometheus.Metric, row series, labels ...string) (in, out int64) {
+func (c *collector) tellCalls(to told, row series, labels ...string) (in, out int64) {
 	var outcomes [numOutcomes]int64
 	for i := range row {
 		for o := range outcomes {
@@ -181,7 +108,7 @@ func (c *collector) collectCalls(ch chan<- prometheus.Metric, row series, labels
 	}
 	for o, n := range outcomes {
 		if n > 0 {
-			ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(n), append(labels, outcomeNames[o])...)
+			to.count(c.calls, n, append(labels, outcomeNames[o])...)
 		}
 	}
 	return in, out

@@ -33,61 +33,53 @@ type Fleet struct {
 
 // WatchFleets lets every scrape report what fleets yields, each capability once. It
 // may be called from any goroutine.
-func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) { m.fleets.Store(&fleets) }
+func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) {
+	m.fleets.ask.Store(new(func() iter.Seq[Fleet] { return fleets }))
+}
 
-// fleetDescs are the metrics of fleets. None has a backend as a label: there may be
+// fleetMetrics are those of fleets. None has a backend as a label: there may be
 // 100,000 of them.
-type fleetDescs struct{ backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc }
-
-func newFleetDescs() fleetDescs {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_"+name, help, labels, nil)
-	}
-	return fleetDescs{
-		backends: desc("fleet_backends", "Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight 0, draining by an operator.",
-			"capability", "state"),
-		panicking: desc("fleet_panic", "1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.", "capability"),
-		ejections: desc("ejections_total", "Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
-			"capability", "result"),
-		retries: desc("retries_total", "Second tries of calls that did not start, and those that the budget denied.", "capability", "result"),
-		places:  desc("fleet_places", "Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by calls, and free.", "capability", "state"),
-		waiting: desc("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.", "capability"),
-		waits:   desc("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability"),
-		limited: desc("limit_refused_total", "Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability"),
-	}
+type fleetMetrics struct {
+	metrics
+	backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc
 }
 
-func (d *fleetDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.backends, d.panicking, d.ejections, d.retries, d.places, d.waiting, d.waits, d.limited}
+func newFleets() *watched[iter.Seq[Fleet]] {
+	m := fleetMetrics{metrics: metrics{prefix: "capgate_"}}
+	m.backends = m.add("fleet_backends", "Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight 0, draining by an operator.",
+		"capability", "state")
+	m.panicking = m.add("fleet_panic", "1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.", "capability")
+	m.ejections = m.add("ejections_total", "Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
+		"capability", "result")
+	m.retries = m.add("retries_total", "Second tries of calls that did not start, and those that the budget denied.", "capability", "result")
+	m.places = m.add("fleet_places", "Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by calls, and free.", "capability", "state")
+	m.waiting = m.add("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.", "capability")
+	m.waits = m.add("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability")
+	m.limited = m.add("limit_refused_total", "Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability")
+	return &watched[iter.Seq[Fleet]]{metrics: m.metrics, tell: func(t told, all iter.Seq[Fleet]) {
+		for f := range all {
+			m.tell(t, &f)
+		}
+	}}
 }
 
-func (d *fleetDescs) collect(ch chan<- prometheus.Metric, f *Fleet) {
+func (m *fleetMetrics) tell(t told, f *Fleet) {
 	name := strings.ToValidUTF8(f.Capability, "\uFFFD")
-	gauge := func(desc *prometheus.Desc, n int, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), append([]string{name}, labels...)...)
-	}
-	gauge(d.backends, f.Usable, "usable")
-	gauge(d.backends, f.Down, "down")
-	gauge(d.backends, f.Ejected, "ejected")
-	gauge(d.backends, f.Off, "off")
-	gauge(d.backends, f.Draining, "draining")
-	panicking := 0
-	if f.Panic {
-		panicking = 1
-	}
-	gauge(d.panicking, panicking)
-	count := func(desc *prometheus.Desc, n int64, result ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), append([]string{name}, result...)...)
-	}
-	count(d.ejections, f.Ejections, "ejected")
-	count(d.ejections, f.Spared, "spared")
-	count(d.retries, f.Retries, "sent")
-	count(d.retries, f.RetriesDenied, "denied")
+	t.gauge(m.backends, float64(f.Usable), name, "usable")
+	t.gauge(m.backends, float64(f.Down), name, "down")
+	t.gauge(m.backends, float64(f.Ejected), name, "ejected")
+	t.gauge(m.backends, float64(f.Off), name, "off")
+	t.gauge(m.backends, float64(f.Draining), name, "draining")
+	t.flag(m.panicking, f.Panic, name)
+	t.count(m.ejections, f.Ejections, name, "ejected")
+	t.count(m.ejections, f.Spared, name, "spared")
+	t.count(m.retries, f.Retries, name, "sent")
+	t.count(m.retries, f.RetriesDenied, name, "denied")
 	if f.Limited {
-		gauge(d.places, f.PlacesUsed, "used")
-		gauge(d.places, max(f.Places-f.PlacesUsed, 0), "free")
-		gauge(d.waiting, f.Waiting)
-		count(d.waits, f.Waits)
-		count(d.limited, f.LimitRefused)
+		t.gauge(m.places, float64(f.PlacesUsed), name, "used")
+		t.gauge(m.places, float64(max(f.Places-f.PlacesUsed, 0)), name, "free")
+		t.gauge(m.waiting, float64(f.Waiting), name)
+		t.count(m.waits, f.Waits, name)
+		t.count(m.limited, f.LimitRefused, name)
 	}
 }

@@ -34,30 +34,12 @@ func (t *TenantMetrics) HasLimit(l call.Limit) {
 	}
 }
 
-func collectLimited(ch chan<- prometheus.Metric, desc *prometheus.Desc, t *TenantMetrics) {
+func (t *TenantMetrics) tellLimited(to told, desc *prometheus.Desc) {
 	for l := range t.limited {
 		for mode := range modes {
 			if n := t.limited[l][mode].Load(); n > 0 || t.limits[l].Load() {
-				ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), t.label, call.Limit(l).String(), modes[mode])
+				to.count(desc, n, t.label, call.Limit(l).String(), modes[mode])
 			}
 		}
-	}
-}
-
-// Leases is what became of questions to the store how much of its tenants' limits this replica may
-// use. The counters only grow.
-type Leases struct {
-	Granted  int64 // it gave all that was asked for
-	Denied   int64 // it gave less, or nothing
-	OwnShare int64 // it did not answer in time, and the replica went by its own share
-	Failed   int64 // questions that failed
-}
-
-// WatchLeases lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchLeases(ask func() Leases) { m.leases.Store(&ask) }
-
-func collectLeases(ch chan<- prometheus.Metric, desc *prometheus.Desc, l Leases) {
-	for result, n := range map[string]int64{"granted": l.Granted, "denied": l.Denied, "own_share": l.OwnShare, "failed": l.Failed} {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), result)
 	}
 }

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,31 +30,35 @@ type MetricsConfig struct {
 
 // Metrics are the gateway's counters.
 type Metrics struct {
-	registry   *prometheus.Registry
-	cfg        MetricsConfig
-	cells      int                // of every row; a power of two
-	since      time.Time          // when everything was 0
-	unknown    *CapabilityMetrics // calls without a known capability; not in byName
-	tenants    *tenants
-	refusals   reasonCounter
-	failures   reasonCounter
-	upstreams  atomic.Pointer[func() int]
-	fleets     atomic.Pointer[iter.Seq[Fleet]]
-	tools      atomic.Pointer[iter.Seq[Tools]]
-	config     atomic.Pointer[func() ConfigLoads]
-	redis      atomic.Pointer[func() Redis]
-	health     atomic.Pointer[func() Health]
-	members    atomic.Pointer[func() Registry]
-	shields    atomic.Pointer[func() []Shield]
-	overload   atomic.Pointer[func() Overload]
-	leases     atomic.Pointer[func() Leases]
-	affinity   *affinityCollector
-	policy     *policyCollector
-	approvals  *approvalsCollector
-	webhook    *webhookCollector
-	identities *identityCollector
-	issuers    *issuersCollector
-	traces     *tracesCollector
+	registry  *prometheus.Registry
+	cfg       MetricsConfig
+	cells     int                // of every row; a power of two
+	since     time.Time          // when everything was 0
+	unknown   *CapabilityMetrics // calls without a known capability; not in byName
+	tenants   *tenants
+	refusals  reasonCounter
+	failures  reasonCounter
+	decisions *decisions
+
+	affinity   *watched[Affinity]
+	approvals  *watched[Approvals]
+	audit      *watched[Audit]
+	cache      *watched[Policy]
+	config     *watched[ConfigLoads]
+	fleets     *watched[iter.Seq[Fleet]]
+	health     *watched[Health]
+	identities *watched[Identities]
+	issuers    *watched[[]Issuer]
+	leases     *watched[Leases]
+	members    *watched[Registry]
+	overload   *watched[Overload]
+	proxies    *watched[uint64]
+	redis      *watched[Redis]
+	shields    *watched[[]Shield]
+	tools      *watched[iter.Seq[Tools]]
+	traces     *watched[Traces]
+	upstreams  *watched[int]
+	webhook    *watched[Webhook]
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -65,26 +67,22 @@ type Metrics struct {
 // NewMetrics registers the gateway's metrics, and those of the Go runtime and of
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
-	m := &Metrics{registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics)}
-	m.affinity, m.policy, m.approvals = newAffinityCollector(), newPolicyCollector(m.cells), newApprovalsCollector()
-	m.webhook, m.identities = newWebhookCollector(), newIdentityCollector()
-	m.issuers = newIssuersCollector()
-	m.traces = newTracesCollector()
-	m.unknown, m.tenants = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells)
-	err := errors.Join(
-		reg.Register(collectors.NewGoCollector()),
-		reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
-		reg.Register(newCollector(m)),
-		reg.Register(m.affinity),
-		reg.Register(m.policy),
-		reg.Register(m.approvals),
-		reg.Register(m.webhook),
-		reg.Register(m.identities),
-		reg.Register(m.issuers),
-		reg.Register(m.traces),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	m := &Metrics{
+		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics),
+		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(), config: newConfig(), fleets: newFleets(), health: newHealth(),
+		identities: newIdentities(), issuers: newIssuers(), leases: newLeases(), members: newRegistry(), overload: newOverload(), proxies: newProxies(),
+		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(), upstreams: newUpstreams(), webhook: newWebhook(),
+	}
+	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells), newDecisions(m.cells)
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(m), newTenantMetrics(m.tenants), m.decisions,
+		m.affinity, m.approvals, m.audit, m.cache, m.config, m.fleets, m.health, m.identities, m.issuers, m.leases,
+		m.members, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	return m, nil
 }
@@ -123,12 +121,6 @@ func (m *Metrics) Forget(name string) {
 	delete(m.byName, strings.ToValidUTF8(name, "\uFFFD"))
 }
 
-// WatchUpstreams lets every scrape report count's answer as the number of open
-// connections to backends. count may be called from any goroutine.
-func (m *Metrics) WatchUpstreams(count func() int) {
-	m.upstreams.Store(&count)
-}
-
 // Handler serves the registry: in Prometheus' protobuf format to who asks for it, which alone has native
 // histograms, in OpenMetrics' text, which has exemplars too, or in Prometheus' text.
 func (m *Metrics) Handler() http.Handler {
@@ -147,7 +139,7 @@ func (m *Metrics) handle(rec *Record) *CapabilityMetrics {
 func (m *Metrics) count(rec *Record) {
 	m.handle(rec).count(rec)
 	rec.Tenant.count(rec)
-	m.policy.count(rec.Shard, rec.Decision)
+	m.decisions.count(rec.Shard, rec.Decision)
 	if rec.Reason != "" {
 		m.refusals.add(rec.Reason)
 	}

@@ -33,14 +33,32 @@ type Policy struct {
 
 // WatchPolicy lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchPolicy(ask func() Policy) { m.policy.ask.Store(&ask) }
+func (m *Metrics) WatchPolicy(ask func() Policy) { m.cache.ask.Store(&ask) }
 
-// policyCollector counts decisions, and reports the cache.
-type policyCollector struct {
-	ask  atomic.Pointer[func() Policy]
-	made []decisionCell // a row as CapabilityMetrics has them
+// newCache tells of the cache.
+func newCache() *watched[Policy] {
+	m := metrics{prefix: "capgate_policy_"}
+	lookups := m.add("lookups_total", "Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result")
+	entries := m.add("cache_entries", "Decisions in memory.")
+	age := m.add("staleness_seconds", "Time since the rules in memory were last known to be what Redis has.")
+	lost := m.add("rules_lost", "1 while Redis has fewer rules than it had: unknown decisions are refused.")
+	return &watched[Policy]{metrics: m, tell: func(t told, p Policy) {
+		if !p.Rules {
+			return
+		}
+		t.count(lookups, p.Misses-p.Failures, "found")
+		t.count(lookups, p.Failures, "failed")
+		t.gauge(entries, float64(p.Entries))
+		t.gauge(age, p.Age.Seconds())
+		t.flag(lost, p.Lost)
+	}}
+}
 
-	decisions, lookups, entries, age, lost *prometheus.Desc
+// decisions counts those on calls.
+type decisions struct {
+	metrics
+	made *prometheus.Desc
+	row  []decisionCell // as CapabilityMetrics has them
 }
 
 // decisionCell holds what one goroutine counted: by level, verdict, and whether memory
@@ -52,74 +70,38 @@ type decisionCell struct {
 
 const numVerdicts = int(call.Allow) + 1
 
-// newPolicyCollector makes one with a row of that many cells, a power of two.
-func newPolicyCollector(cells int) *policyCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_policy_"+name, help, labels, nil)
-	}
-	return &policyCollector{
-		made: make([]decisionCell, cells),
-		decisions: desc("decisions_total", "Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
-			"decision", "level", "cached"),
-		lookups: desc("lookups_total", "Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result"),
-		entries: desc("cache_entries", "Decisions in memory."),
-		age:     desc("staleness_seconds", "Time since the rules in memory were last known to be what Redis has."),
-		lost:    desc("rules_lost", "1 while Redis has fewer rules than it had: unknown decisions are refused."),
-	}
+// newDecisions makes one with a row of that many cells, a power of two.
+func newDecisions(cells int) *decisions {
+	d := &decisions{metrics: metrics{prefix: "capgate_policy_"}, row: make([]decisionCell, cells)}
+	d.made = d.add("decisions_total", "Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
+		"decision", "level", "cached")
+	return d
 }
 
-func (c *policyCollector) count(shard uint32, d Decision) {
-	if !d.Made {
+func (d *decisions) count(shard uint32, of Decision) {
+	if !of.Made {
 		return
 	}
 	cached := 0
-	if d.Cached {
+	if of.Cached {
 		cached = 1
 	}
-	c.made[int(shard)&(len(c.made)-1)].counts[d.Level][d.Verdict][cached].Add(1)
-}
-
-// Describe implements prometheus.Collector.
-func (c *policyCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.decisions, c.lookups, c.entries, c.age, c.lost} {
-		ch <- d
-	}
+	d.row[int(shard)&(len(d.row)-1)].counts[of.Level][of.Verdict][cached].Add(1)
 }
 
 // Collect implements prometheus.Collector.
-func (c *policyCollector) Collect(ch chan<- prometheus.Metric) {
+func (d *decisions) Collect(ch chan<- prometheus.Metric) {
 	for level := range call.NumLevels {
 		for verdict := range numVerdicts {
 			for cached, word := range [...]string{"false", "true"} {
-				c.collectDecisions(ch, call.Level(level), call.Verdict(verdict), cached, word)
+				var n int64
+				for i := range d.row {
+					n += d.row[i].counts[level][verdict][cached].Load()
+				}
+				if n > 0 {
+					told(ch).count(d.made, n, call.Verdict(verdict).String(), call.Level(level).String(), word)
+				}
 			}
 		}
-	}
-	ask := c.ask.Load()
-	if ask == nil {
-		return
-	}
-	p := (*ask)()
-	if !p.Rules {
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(c.lookups, prometheus.CounterValue, float64(p.Misses-p.Failures), "found")
-	ch <- prometheus.MustNewConstMetric(c.lookups, prometheus.CounterValue, float64(p.Failures), "failed")
-	ch <- prometheus.MustNewConstMetric(c.entries, prometheus.GaugeValue, float64(p.Entries))
-	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, p.Age.Seconds())
-	lost := 0.0
-	if p.Lost {
-		lost = 1
-	}
-	ch <- prometheus.MustNewConstMetric(c.lost, prometheus.GaugeValue, lost)
-}
-
-func (c *policyCollector) collectDecisions(ch chan<- prometheus.Metric, level call.Level, verdict call.Verdict, cached int, word string) {
-	var n int64
-	for i := range c.made {
-		n += c.made[i].counts[level][verdict][cached].Load()
-	}
-	if n > 0 {
-		ch <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(n), verdict.String(), level.String(), word)
 	}
 }

@@ -26,7 +26,7 @@ func (c *CapabilityMetrics) differ(rec *Record) {
 	(*row)[int(rec.Shard)&(len(*row)-1)].counts[rec.Decision.Verdict][rec.Decision.Candidate].Add(1)
 }
 
-func (c *CapabilityMetrics) collectDifferences(ch chan<- prometheus.Metric, desc *prometheus.Desc) {
+func (c *CapabilityMetrics) tellDifferences(to told, desc *prometheus.Desc) {
 	row := c.shadow.Load()
 	if row == nil {
 		return
@@ -38,7 +38,7 @@ func (c *CapabilityMetrics) collectDifferences(ch chan<- prometheus.Metric, desc
 				n += (*row)[i].counts[decision][candidate].Load()
 			}
 			if n > 0 {
-				ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), c.name, call.Verdict(decision).String(), call.Verdict(candidate).String())
+				to.count(desc, n, c.name, call.Verdict(decision).String(), call.Verdict(candidate).String())
 			}
 		}
 	}

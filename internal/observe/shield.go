@@ -19,33 +19,23 @@ type Shield struct {
 
 // WatchShields lets every scrape report what ask answers. It may be called from any
 // goroutine. Names become label values.
-func (m *Metrics) WatchShields(ask func() []Shield) { m.shields.Store(&ask) }
+func (m *Metrics) WatchShields(ask func() []Shield) { m.shields.ask.Store(&ask) }
 
-type shieldDescs struct{ verdicts, failures, duration *prometheus.Desc }
-
-func newShieldDescs() shieldDescs {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_shield_"+name, help, labels, nil)
-	}
-	return shieldDescs{
-		verdicts: desc("verdicts_total", "Calls that a shield judged, by what it said, and whether memory knew.", "shield", "decision", "cached"),
-		failures: desc("failures_total", "Questions to a shield that it did not answer (absent), or not so that anybody understands it (malformed).", "shield", "kind"),
-		duration: desc("duration_seconds", "How long a shield took to answer.", "shield"),
-	}
-}
-
-func (d *shieldDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.verdicts, d.failures, d.duration}
-}
-
-func (d *shieldDescs) collect(ch chan<- prometheus.Metric, s *Shield) {
-	for verdict, counts := range s.Answered {
-		for cached, word := range [...]string{"false", "true"} {
-			ch <- prometheus.MustNewConstMetric(d.verdicts, prometheus.CounterValue, float64(counts[cached]),
-				s.Name, call.Verdict(verdict).String(), word)
+func newShields() *watched[[]Shield] {
+	m := metrics{prefix: "capgate_shield_"}
+	verdicts := m.add("verdicts_total", "Calls that a shield judged, by what it said, and whether memory knew.", "shield", "decision", "cached")
+	failures := m.add("failures_total", "Questions to a shield that it did not answer (absent), or not so that anybody understands it (malformed).", "shield", "kind")
+	duration := m.add("duration_seconds", "How long a shield took to answer.", "shield")
+	return &watched[[]Shield]{metrics: m, tell: func(t told, all []Shield) {
+		for i := range all {
+			s := &all[i]
+			for verdict, counts := range s.Answered {
+				t.count(verdicts, counts[0], s.Name, call.Verdict(verdict).String(), "false")
+				t.count(verdicts, counts[1], s.Name, call.Verdict(verdict).String(), "true")
+			}
+			t.count(failures, s.Absent, s.Name, "absent")
+			t.count(failures, s.Malformed, s.Name, "malformed")
+			t <- prometheus.MustNewConstHistogram(duration, s.Asked, s.Seconds, s.Took, s.Name)
 		}
-	}
-	ch <- prometheus.MustNewConstMetric(d.failures, prometheus.CounterValue, float64(s.Absent), s.Name, "absent")
-	ch <- prometheus.MustNewConstMetric(d.failures, prometheus.CounterValue, float64(s.Malformed), s.Name, "malformed")
-	ch <- prometheus.MustNewConstHistogram(d.duration, s.Asked, s.Seconds, s.Took, s.Name)
+	}}
 }

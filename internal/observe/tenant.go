@@ -136,37 +136,35 @@ func (all *tenants) add(id string) *TenantMetrics {
 	return t
 }
 
-type tenantDescs struct{ calls, inFlight, bytes, shed, limited *prometheus.Desc }
+type tenantMetrics struct {
+	metrics
+	from *tenants
 
-func newTenantDescs() tenantDescs {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_tenant_"+name, help+" Tenants without a label of their own are other.", labels, nil)
-	}
-	return tenantDescs{
-		calls:    desc("calls_total", "Finished calls of a tenant.", "tenant", "code"),
-		inFlight: desc("calls_in_flight", "Calls of a tenant that were routed and have not finished.", "tenant"),
-		bytes:    desc("bytes_total", "Message bytes of a tenant's finished calls; in is from the client.", "tenant", "direction"),
-		shed: prometheus.NewDesc("capgate_shed_total",
-			"Calls of a tenant that were turned away, as the process had too much to do. Tenants without a label of their own are other.", []string{"tenant"}, nil),
-		limited: desc("limited_total", "Calls of a tenant beyond one of its limits: refused, or with mode shadow not.", "tenant", "limit", "mode"),
-	}
+	calls, inFlight, bytes, shed, limited *prometheus.Desc
 }
 
-func (d *tenantDescs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{d.calls, d.inFlight, d.bytes, d.shed, d.limited}
+func newTenantMetrics(from *tenants) *tenantMetrics {
+	m := &tenantMetrics{metrics: metrics{prefix: "capgate_"}, from: from}
+	const other = " Tenants without a label of their own are other."
+	m.calls = m.add("tenant_calls_total", "Finished calls of a tenant."+other, "tenant", "code")
+	m.inFlight = m.add("tenant_calls_in_flight", "Calls of a tenant that were routed and have not finished."+other, "tenant")
+	m.bytes = m.add("tenant_bytes_total", "Message bytes of a tenant's finished calls; in is from the client."+other, "tenant", "direction")
+	m.shed = m.add("shed_total", "Calls of a tenant that were turned away, as the process had too much to do."+other, "tenant")
+	m.limited = m.add("tenant_limited_total", "Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
+	return m
 }
 
-// collect tells of every tenant that has called.
-func (d *tenantDescs) collect(ch chan<- prometheus.Metric, all *tenants) {
-	for i := range all.slots {
-		if t := all.slots[i].Load(); t != nil {
-			d.collectOne(ch, t)
+// Collect implements prometheus.Collector. It tells of every tenant that has called.
+func (m *tenantMetrics) Collect(ch chan<- prometheus.Metric) {
+	for i := range m.from.slots {
+		if t := m.from.slots[i].Load(); t != nil {
+			m.tell(ch, t)
 		}
 	}
-	d.collectOne(ch, all.other)
+	m.tell(ch, m.from.other)
 }
 
-func (d *tenantDescs) collectOne(ch chan<- prometheus.Metric, t *TenantMetrics) {
+func (m *tenantMetrics) tell(to told, t *TenantMetrics) {
 	var sum tenantCell
 	for i := range t.row {
 		c := &t.row[i]
@@ -180,12 +178,12 @@ func (d *tenantDescs) collectOne(ch chan<- prometheus.Metric, t *TenantMetrics) 
 	}
 	for code := range sum.codes {
 		if n := sum.codes[code].Load(); n > 0 {
-			ch <- prometheus.MustNewConstMetric(d.calls, prometheus.CounterValue, float64(n), t.label, codeNames[code])
+			to.count(m.calls, n, t.label, codeNames[code])
 		}
 	}
-	ch <- prometheus.MustNewConstMetric(d.inFlight, prometheus.GaugeValue, float64(sum.inFlight.Load()), t.label)
-	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesIn.Load()), t.label, "in")
-	ch <- prometheus.MustNewConstMetric(d.bytes, prometheus.CounterValue, float64(sum.bytesOut.Load()), t.label, "out")
-	ch <- prometheus.MustNewConstMetric(d.shed, prometheus.CounterValue, float64(sum.shed.Load()), t.label)
-	collectLimited(ch, d.limited, t)
+	to.gauge(m.inFlight, float64(sum.inFlight.Load()), t.label)
+	to.count(m.bytes, sum.bytesIn.Load(), t.label, "in")
+	to.count(m.bytes, sum.bytesOut.Load(), t.label, "out")
+	to.count(m.shed, sum.shed.Load(), t.label)
+	t.tellLimited(to, m.limited)
 }

@@ -1,11 +1,5 @@
 package observe
 
-import (
-	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
-
 // Traces is what is to be told of spans when somebody scrapes. All but Waiting only grow.
 type Traces struct {
 	Exported int64 // the collector has them
@@ -17,39 +11,15 @@ type Traces struct {
 // WatchTraces lets every scrape report what ask answers. It may be called from any goroutine.
 func (m *Metrics) WatchTraces(ask func() Traces) { m.traces.ask.Store(&ask) }
 
-type tracesCollector struct {
-	ask atomic.Pointer[func() Traces]
-
-	exported, dropped, waiting *prometheus.Desc
-}
-
-func newTracesCollector() *tracesCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_trace_"+name, help, labels, nil)
-	}
-	return &tracesCollector{
-		exported: desc("spans_exported_total", "Spans that the collector has taken."),
-		dropped:  desc("spans_dropped_total", "Spans that were lost: there was no room (full), or the collector did not take them (failed).", "reason"),
-		waiting:  desc("spans_waiting", "Spans that wait for the collector."),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *tracesCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.exported, c.dropped, c.waiting} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *tracesCollector) Collect(ch chan<- prometheus.Metric) {
-	ask := c.ask.Load()
-	if ask == nil {
-		return
-	}
-	t := (*ask)()
-	ch <- prometheus.MustNewConstMetric(c.exported, prometheus.CounterValue, float64(t.Exported))
-	ch <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(t.Full), "full")
-	ch <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(t.Failed), "failed")
-	ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(t.Waiting))
+func newTraces() *watched[Traces] {
+	m := metrics{prefix: "capgate_trace_"}
+	exported := m.add("spans_exported_total", "Spans that the collector has taken.")
+	dropped := m.add("spans_dropped_total", "Spans that were lost: there was no room (full), or the collector did not take them (failed).", "reason")
+	waiting := m.add("spans_waiting", "Spans that wait for the collector.")
+	return &watched[Traces]{metrics: m, tell: func(t told, s Traces) {
+		t.count(exported, s.Exported)
+		t.count(dropped, s.Full, "full")
+		t.count(dropped, s.Failed, "failed")
+		t.gauge(waiting, float64(s.Waiting))
+	}}
 }
