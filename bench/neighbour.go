@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/capgate/capgate/bench/h2"
@@ -17,7 +16,6 @@ const (
 	quietRate   = 500             // calls a second of the tenant that is harmed, or not
 	floodTimes  = 2               // as many calls as the gateway can do, of the one that floods
 	floodBefore = 2 * time.Second // the flood begins so long before the other's calls count
-	floodNice   = 10              // of the flood's generator, which shares a core with the other one and the backend
 )
 
 // neighbour measures a tenant's calls alone, and beside the flood of another.
@@ -46,13 +44,12 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("a tenant alone: %w", err)
 	}
 	flood := calls
-	flood.Key, flood.Mode, flood.Flood = keys[0], load.Open, true
+	flood.Key, flood.Mode, flood.Flood, flood.Yield = keys[0], load.Open, true, true
 	flood.Rate, flood.Window = floodTimes*int(float64(can.Calls)/can.Seconds), floodBefore+b.opts.warm+b.opts.window+time.Second
 	l, err := b.startLoad(ctx, p, flood)
 	if err != nil {
 		return "", err
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, l.cmd.Process.Pid, floodNice) // the figures are rougher without
 	pause(ctx, floodBefore)
 	beside, err := b.window(ctx, p, quiet)
 	came, floodErr := l.wait()

@@ -44,6 +44,7 @@ type Config struct {
 	Held         int           // streams (Hold)
 	Key          string        // API key; "" shows none
 	Flood        bool          // calls that are refused, or cannot start in time, are no errors
+	Yield        bool          // whoever else needs the core goes first
 	Capability   string        // default weather
 	Capabilities int           // more than 1: calls go in turn to <Capability>-0, -1, …
 	Warm         time.Duration // before measuring

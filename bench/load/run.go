@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/capgate/capgate/bench/loop"
 	"github.com/capgate/capgate/bench/proc"
 )
@@ -45,6 +47,11 @@ const (
 // Problem means that some calls ended badly.
 func Run(cfg Config) (Result, error) {
 	cfg.setDefaults()
+	if cfg.Yield {
+		if err := yield(); err != nil {
+			return Result{}, err
+		}
+	}
 	l, err := loop.New()
 	if err != nil {
 		return Result{}, err
@@ -79,6 +86,14 @@ func Run(cfg Config) (Result, error) {
 		res.Problem = fmt.Sprintf("%d calls could not start in time %s", r.late, res.Problem)
 	}
 	return res, nil
+}
+
+// yield makes the calling thread, which is to be locked, one that runs when nobody else wants to.
+func yield() error {
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+		return fmt.Errorf("sched_setattr: %w", err)
+	}
+	return nil
 }
 
 // connect adds a connection and waits for the peer's SETTINGS.
