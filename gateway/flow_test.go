@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acm
 		"acme": {ID: "acme", Capabilities: all, Limits: l}, "globex": {ID: "globex", Capabilities: all},
 	}, nil)
 	f = &front{capability: gatewaytest.NewCapability("b1")}
+	f.capability.Lists = func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil }
 	f.backend = f.capability.Serve(t, backend)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, Identifier: keys,
@@ -74,6 +76,9 @@ func TestArtifactSize(t *testing.T) {
 			if up, err = f.client.Upload(globex, file(2*most)); err != nil {
 				t.Fatal(err)
 			}
+			if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil || !strings.Contains(string(told.GetResultJson()), `"`+up.ID+`"`) {
+				t.Errorf("acme is told of %s, not of %s: %v", told.GetResultJson(), up.ID, err)
+			}
 			_, err = f.client.Download(acme, up.ID)
 			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
 			if _, err = f.client.Invoke(acme, request(gatewaytest.Echo, `"`+string(file(2*most).Data)+`"`)); err != nil {
@@ -118,9 +123,13 @@ func TestBytesPerSecond(t *testing.T) {
 	const rate = 1 << 20
 	f, acme, globex := bounded(t, tenant.Limits{BytesPerSecond: rate}, call.Doc)
 	began := time.Now()
-	up, err := f.client.Upload(acme, file(2*rate))
+	_, err := f.client.Upload(acme, file(2*rate))
 	if took := time.Since(began); err != nil || took < 1500*time.Millisecond {
 		t.Errorf("%d bytes took %v: %v", 2*rate, took, err)
+	}
+	up, err := f.client.Upload(globex, file(2*rate))
+	if err != nil {
+		t.Error(err)
 	}
 	if _, err := f.client.Download(globex, up.ID); err != nil {
 		t.Error(err)

@@ -27,14 +27,14 @@ func (h *handler) named(t *transit, k router.Key) bool {
 		return false
 	}
 	f, refusal := table.Resolve(k, t.settings)
-	return refusal != nil || !f.Heeds() && !f.Tracks() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
+	return refusal != nil || !f.Heeds() && !f.Tracks() && !t.binds() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
 }
 
 // place finds the backend that the call has to go to, if there is one: that of its
 // session, or of an artifact that it names. It goes on with send, at once where memory
 // has the answer, as it has in the steady state.
 func (h *handler) place(s *relay.Stream, t *transit) {
-	if t.own || t.assigned || !t.fleet.Heeds() && !t.fleet.Tracks() {
+	if t.own || t.assigned || !t.fleet.Heeds() && t.named == nil {
 		h.send(s, t, nil)
 		return
 	}
@@ -51,7 +51,7 @@ func (h *handler) placeAgain(s *relay.Stream, t *transit) {
 }
 
 func (h *handler) find(s *relay.Stream, t *transit) {
-	q := affinity.Query{Fleet: t.fleet, Tenant: t.call.Tenant, Session: t.call.Session, Artifacts: t.named, Tried: t.target}
+	q := affinity.Query{Fleet: t.fleet, Tenant: t.call.Tenant, Session: t.call.Session, Artifacts: t.named, Bound: t.binds(), Tried: t.target}
 	if !t.fleet.Heeds() {
 		q.Session = ""
 	}
@@ -96,10 +96,24 @@ func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
 			return refusedSession
 		}
 	}
+	return t.readArtifacts(m)
+}
+
+// binds says that the call may name no artifacts but those that its tenant uploaded or
+// was told of. Capabilities of the legacy dialect have none.
+func (t *transit) binds() bool { return t.settings != nil && t.call.Dialect != call.Legacy }
+
+func (t *transit) readArtifacts(m first) *call.Refusal {
+	binds := t.binds()
 	switch {
-	case !t.fleet.Tracks():
+	case !binds && !t.fleet.Tracks():
 	case len(m.artifact) > 0:
 		t.named = []string{string(m.artifact)}
+	case binds:
+		var all bool
+		if t.named, all = dialect.NamedAll(m.args); !all {
+			return refusedArtifacts
+		}
 	default:
 		t.named = dialect.Named(m.args)
 	}
@@ -108,13 +122,16 @@ func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
 
 // watchArtifacts lets the response tell which artifacts its backend gives out.
 func (h *handler) watchArtifacts(t *transit) {
-	if !t.fleet.Tracks() || !dialect.Watches(t.call.Method) {
+	if !t.binds() && !t.fleet.Tracks() || !dialect.Watches(t.call.Method) {
 		return
 	}
 	if t.mentions == nil { // it stays with the transit, for calls to come
 		t.mentions = dialect.NewMentions(func(id string) { h.learn(t, id) })
 	}
 	t.mentions.Reset(t.call.Method)
+	if t.binds() {
+		t.mentions.All()
+	}
 	t.outcome.Watch(t.mentions)
 }
 
@@ -122,7 +139,8 @@ func (h *handler) watchArtifacts(t *transit) {
 // tool repeats it.
 func (h *handler) learn(t *transit, id string) {
 	if !slices.Contains(t.named, id) {
-		h.affinity.Learn(t.fleet, t.call.Tenant, id, t.target, t.call.Method == call.UploadInputArtifact)
+		h.affinity.Learn(affinity.Mention{Fleet: t.fleet, Tenant: t.call.Tenant, ID: id, Backend: t.target,
+			Sure: t.call.Method == call.UploadInputArtifact, Bound: t.binds()})
 	}
 }
 

@@ -24,6 +24,8 @@ var (
 		Message: "the call names two sessions, by session_id of the message and by metadata x-session-id, or twice by the latter"}
 	refusedSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_INVALID",
 		Message: "the session's id is longer than 512 bytes"}
+	refusedArtifacts = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARTIFACTS_INVALID",
+		Message: "the arguments name more than 64 artifacts, or one by an id that is longer than 512 bytes"}
 	refusedTwoIdentities = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_CONFLICT",
 		Message: "the call has metadata x-user-id or x-agent-id twice, with different values"}
 	refusedDeliberating = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,

@@ -148,6 +148,16 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	return made
 }
 
+// arguments name an artifact, now and then. In bytes it is not the sender's own, whose id is
+// another in another world.
+func (g *generator) arguments() map[string]any {
+	args := map[string]any{"n": g.random.IntN(3), "said": g.canary}
+	if theirs := g.theirs.all("artifact"); g.random.IntN(4) == 0 && len(theirs) > 0 {
+		args["capability_artifact_id"] = theirs[g.random.IntN(len(theirs))]
+	}
+	return args
+}
+
 // wellKnown are values of messages that JSON has words for.
 var wellKnown = map[protoreflect.FullName]any{
 	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "60s", "google.protobuf.FieldMask": "name,limits",
@@ -173,11 +183,13 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 	case f.IsMap():
 		g.t.Fatalf("say here what to put into %s", f.FullName())
 	case f.Message() != nil && f.Message().FullName() == "google.protobuf.Struct":
-		return map[string]any{"n": g.random.IntN(3), "said": g.canary}
+		return g.arguments()
 	case f.Message() != nil:
 		return g.message(f.Message())
 	case f.Kind() == protoreflect.BytesKind:
-		return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"n":%d,"said":"%s"}`, g.random.IntN(3), g.canary))
+		args, err := json.Marshal(g.arguments())
+		must(g.t, err)
+		return base64.StdEncoding.EncodeToString(args)
 	case f.Kind() == protoreflect.Int32Kind, f.Kind() == protoreflect.Int64Kind:
 		return g.random.IntN(4) - g.random.IntN(8)/7 // seldom less than 0
 	case f.Kind() == protoreflect.BoolKind:
@@ -211,9 +223,9 @@ var words = map[string][]string{
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},
 	"last_event_id": {"", "0", "⟦event⟧"}, // another's is a time, which is another in another world
-	"artifact_id":   {"⟦artifact⟧", "x"},  // what a capability gives out it gives to whoever knows it
+	"artifact_id":   {"⟦artifact⟧", "«artifact»", "«artifact»", "x"},
 
-	"capability_artifact_id": {"⟦artifact⟧", "x"},
+	"capability_artifact_id": {"⟦artifact⟧", "«artifact»", "x"},
 	"filename":               {"a.txt", "refused.txt"},
 	"mime_type":              {"text/plain"},
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -90,7 +91,9 @@ func startWorld(t *testing.T, gateways int, tenants, more string) (ports []strin
 		if id == "people" {
 			policy = "ask"
 		}
-		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, backends: ['%s']}\n", id, policy, gatewaytest.NewCapability("at-"+id).Serve(t, call.Doc).Addr)
+		capability := gatewaytest.NewCapability("at-" + id)
+		capability.Files = crand.Text() // no other world has the same ids
+		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
 	}
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\npolicies: {}\ntenants:\n"+tenants+"fleets:\n"+fleets)
 	for range gateways {

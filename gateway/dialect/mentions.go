@@ -3,7 +3,6 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"github.com/capgate/capgate/internal/call"
 )
@@ -15,6 +14,7 @@ const (
 	nameTail    = 23  // bytes in which idName may have begun without an end
 	maxID       = 512 // bytes of an id; longer ones are not reported
 	maxMentions = 64  // of one call; further ones are not reported
+	allMentions = 1e4 // the same where it matters more that all are
 )
 
 // Mentions finds the ids of artifacts in the payload of a response while it passes, in
@@ -29,6 +29,11 @@ type Mentions struct {
 	tailed int
 	id     []byte // the literal so far, with its first quote
 	count  int
+	most   int  // of count
+	missed bool // one was too long, or too many
+
+	unpacks bool
+	packed  []byte // the compressed message so far; at most a byte too many
 }
 
 // mention is how far the name and the value of an id have been read.
@@ -48,12 +53,16 @@ func Watches(m call.Method) bool {
 }
 
 // NewMentions gives every id to found, in a string of its own, while the bytes pass.
-func NewMentions(found func(id string)) *Mentions { return &Mentions{found: found} }
+func NewMentions(found func(id string)) *Mentions { return &Mentions{found: found, most: maxMentions} }
 
 // Reset makes ms ready for the response to a call of m.
 func (ms *Mentions) Reset(m call.Method) {
-	*ms = Mentions{found: ms.found, plain: m == call.UploadInputArtifact, id: ms.id[:0]}
+	*ms = Mentions{found: ms.found, plain: m == call.UploadInputArtifact, id: ms.id[:0], most: maxMentions}
 }
+
+// All has more of them reported, also those of short messages that are compressed by
+// gzip, after Reset.
+func (ms *Mentions) All() { ms.most, ms.unpacks = allMentions, true }
 
 // see takes the next piece of the payload; last is true when a value of the field ends.
 func (ms *Mentions) see(p []byte, last bool) {
@@ -64,7 +73,7 @@ func (ms *Mentions) see(p []byte, last bool) {
 		}
 		return
 	}
-	for len(p) > 0 && ms.count < maxMentions {
+	for len(p) > 0 && ms.count < ms.most {
 		if ms.state == searching {
 			p = ms.search(p)
 		} else {
@@ -120,8 +129,8 @@ func (ms *Mentions) value(p []byte) []byte {
 			ms.state = searching
 			return p[i+1:]
 		case ms.state == inside || ms.state == escaped:
-			if len(ms.id) > 2*maxID {
-				ms.state = searching
+			if len(ms.id) > 6*maxID { // as long as it can be if all of it is escaped
+				ms.state, ms.missed = searching, true
 				return p[i:]
 			}
 			ms.id = append(ms.id, c)
@@ -144,30 +153,11 @@ func (ms *Mentions) value(p []byte) []byte {
 }
 
 func (ms *Mentions) report(id string) {
-	if id != "" && len(id) <= maxID {
+	switch {
+	case len(id) > maxID:
+		ms.missed = true
+	case id != "":
 		ms.count++
 		ms.found(id)
 	}
-}
-
-// maxNamed is how many artifacts of one call's arguments are looked for.
-const maxNamed = 8
-
-// Named are the ids of the artifacts that arguments name, each once; nil, for the price
-// of one search, if they name none.
-func Named(args []byte) []string {
-	if !bytes.Contains(args, idName) {
-		return nil
-	}
-	return named(args)
-}
-
-func named(args []byte) (ids []string) {
-	ms := NewMentions(func(id string) {
-		if len(ids) < maxNamed && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	})
-	ms.see(args, true)
-	return ids
 }

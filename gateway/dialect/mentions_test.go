@@ -1,6 +1,9 @@
 package dialect_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -171,4 +174,98 @@ func FuzzMentions(f *testing.F) {
 			t.Errorf("%q and %q", whole, cut)
 		}
 	})
+}
+
+func TestNamedAll(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string {
+		var args strings.Builder
+		for i := range n {
+			fmt.Fprintf(&args, `{"capability_artifact_id":"%d"},{"capability_artifact_id":"0"},`, i)
+		}
+		return args.String()
+	}
+	for name, test := range map[string]struct {
+		args string
+		want int
+		all  bool
+	}{
+		"none":              {`{"a":"\u0061"}`, 0, true},
+		"one":               {`{"capability_artifact_id":"0"}`, 1, true},
+		"escaped":           {`{"\u0063apability_artifact_i\u0064":"0","b":"capability\u005Fartifact_id"}`, 1, true},
+		"wholly escaped":    {`{"` + escaped("capability_artifact_id") + `":"` + escaped("0") + `"}`, 1, true},
+		"a backslash":       {`{"\\u0063apability_artifact_id":"0"}`, 0, true},
+		"before a quote":    {`{"x":"\u0061\"","capability_artifact_id":"0","y":"\u00e9\u00"}`, 1, true},
+		"as many as may":    {many(64), 64, true},
+		"too many":          {many(65), 64, false},
+		"the longest":       {`{"capability_artifact_id":"` + escaped(strings.Repeat("0", 512)) + `"}`, 1, true},
+		"too long":          {`{"capability_artifact_id":"` + strings.Repeat("0", 513) + `"}`, 0, false},
+		"far too long":      {`{"capability_artifact_id":"` + strings.Repeat("0", 5000) + `"}`, 0, false},
+		"an escape's end":   {`{"capability_artifact_id":"0"}\`, 1, true},
+		"part of an escape": {`{"capability_artifact_id":"0"}\u006`, 1, true},
+	} {
+		ids, all := dialect.NamedAll([]byte(test.args))
+		if len(ids) != test.want || all != test.all || len(ids) > 0 && strings.Trim(ids[0], "0") != "" {
+			t.Errorf("%s: %.80q, %v", name, ids, all)
+		}
+	}
+	plain := []byte(`{"attachments":[{"artifact_id":"x\u003c"}]}`)
+	if same, _ := dialect.NamedAll(plain); same != nil {
+		t.Errorf("%q", same)
+	}
+}
+
+// escaped is a text with all its characters, which are ASCII, as JSON may write them.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		fmt.Fprintf(&b, `\u%04x`, c)
+	}
+	return b.String()
+}
+
+// Where all mentions count, short messages that gzip packed are looked into, up to a bound.
+func TestMentionsInPackedMessages(t *testing.T) {
+	t.Parallel()
+	quoted := `{"capability_artifact_id":"a"}`
+	long := strings.Repeat(" ", 256<<10)
+	noise := make([]byte, 17<<10)
+	_, _ = rand.Read(noise)
+	for name, test := range map[string]struct {
+		message proto.Message
+		want    []string
+	}{
+		"an id":     {&docpb.InvokeResponse{ResultJson: []byte(quoted)}, []string{"a"}},
+		"early":     {&docpb.InvokeResponse{ResultJson: []byte(quoted + long)}, []string{"a"}},
+		"late":      {&docpb.InvokeResponse{ResultJson: []byte(long + quoted)}, nil},
+		"too long":  {&docpb.InvokeResponse{ResultJson: []byte(quoted + string(noise))}, nil},
+		"the error": {&docpb.InvokeResponse{Error: quoted}, nil},
+	} {
+		plain, err := proto.Marshal(test.message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(plain)
+		_ = w.Close()
+		response := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(packed.Len())), packed.Bytes()...)
+		response = append(response, 1, 0, 0, 0, 2, 'n', 'o') // no gzip
+		response = append(response, frames(t, &docpb.InvokeResponse{ResultJson: []byte(`{"capability_artifact_id":"b"}`)})...)
+		for _, size := range []int{1, 7, 1 << 20} {
+			var s dialect.Scanner
+			var ids []string
+			s.Reset(call.Invoke, call.Doc)
+			ms := dialect.NewMentions(func(id string) { ids = append(ids, id) })
+			ms.Reset(call.Invoke)
+			ms.All()
+			s.Watch(ms)
+			for piece := range slices.Chunk(response, size) {
+				s.Body(piece)
+			}
+			if want := append(test.want, "b"); !slices.Equal(ids, want) || s.Outcome() != dialect.OutcomeUnknown {
+				t.Errorf("%s in pieces of %d: %q, %v", name, size, ids, s.Outcome())
+			}
+		}
+	}
 }

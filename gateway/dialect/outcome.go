@@ -100,6 +100,9 @@ func (s *Scanner) Body(p []byte) {
 		if !s.opaque && !s.field.read(p[:n], s.shape, s.mentions) {
 			s.opaque = true
 		}
+		if s.head[0] != 0 {
+			s.mentions.pack(p[:n], s.left == uint32(n))
+		}
 		p = p[n:]
 		if s.left -= uint32(n); s.left == 0 {
 			s.endMessage()

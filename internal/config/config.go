@@ -283,7 +283,7 @@ type Affinity struct {
 	Sessions        bool          // affinity: session: calls of one session go to one backend, while it lives; none: they go to any; default session for the class environment, else none
 	SessionTTL      time.Duration // session_ttl: how long a session keeps its backend without a call, 10s to 720h; default 1h
 	SharedArtifacts bool          // artifacts: shared: backends find each other's files, so that calls that name one go to any; own: they go to the backend that has it; default own
-	ArtifactTTL     time.Duration // artifact_ttl: how long it is remembered which backend has a file, 10s to 720h; default 24h
+	ArtifactTTL     time.Duration // artifact_ttl: how long it is remembered which backend has a file, and whose it is, 10s to 720h; default 24h
 }
 
 // Limit bounds the calls that each backend of a fleet has at once. MaxConcurrent is a field of the

@@ -1,6 +1,7 @@
 package gatewaytest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,7 @@ type Seen struct {
 // Capability is a small capability for any dialect.
 type Capability struct {
 	Name  string                                            // in the trailer "served-by"
+	Files string                                            // what ids of files begin with; "": the name
 	Lists func() (result []byte, failure string, err error) // of List; nil: there is no such tool
 
 	docpb.UnimplementedCapabilityServer
@@ -235,7 +237,7 @@ func (c *Capability) keep(f File) (id, failure string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id = fmt.Sprintf("%s-%d", c.Name, len(c.files)+1)
+	id = fmt.Sprintf("%s-%d", cmp.Or(c.Files, c.Name), len(c.files)+1)
 	c.files[id] = f
 	return id, ""
 }

@@ -17,6 +17,7 @@ import "strings"
 //	{health:N}:page           hash     24h        N from 0 to 15: votes on backends, and the page's version; written again hourly
 //	{TENANT:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
 //	{TENANT:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
+//	{artifacts:CAP:SUM}:first string   artifact_ttl tenant: the first that was given that artifact; only where there are tenants
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after
 //	{drains}:calls            hash     none       replica → when it reported, ms, and the calls that it has at drained backends; gone after 15 s
 //	{drains}:ended            sorted   none       fields whose drain was ended in the last hour, by when, ms: who has not heard does not give them back
@@ -61,7 +62,7 @@ import "strings"
 // What of this goes with a tenant that is deleted: erase.go. What is kept of a tenant's own has the tenant as the first word between the braces. What has
 // not is the installation's, and no caller sees any of it as it is: who serves (registry,
 // health, drains, slots), what there is to call (catalog: each tenant sees what it is granted of
-// it), who there is (tenants, key, by which a tenant is found), and what replicas and the
+// it), who there is (tenants, key, by which a tenant is found), whose a file is (artifacts: nobody else is told of it), and what replicas and the
 // webhook's receiver, which is the operator's, are told of all tenants (policies, webhooks).
 // The same goes for caches in memory, and for questions that calls ask together.
 //

@@ -147,54 +147,8 @@ func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.Bound, error) 
 	}, nil
 }
 
-// Remember implements affinity.Store.
-func (s *Sessions) Remember(ctx context.Context, holdings []affinity.Holding) error {
-	return s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
-		cmds, _ := r.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command
-			for _, h := range holdings {
-				mode := "NX"
-				if h.Sure {
-					mode = ""
-				}
-				pipe.SetArgs(ctx, s.artifactKey(h.Artifact), h.Addr, redis.SetArgs{Mode: mode, TTL: h.TTL})
-			}
-			return nil
-		})
-		for _, cmd := range cmds {
-			if err := cmd.Err(); failed(err) {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// maxAddr is more than any host:port has, in bytes.
-const maxAddr = 300
-
-// Holder implements affinity.Store.
-func (s *Sessions) Holder(ctx context.Context, a affinity.Artifact) (addr string, err error) {
-	key := s.artifactKey(a)
-	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
-		addr, err = r.Get(ctx, key).Result()
-		return err
-	})
-	switch {
-	case errors.Is(err, redis.Nil):
-		return "", nil
-	case redis.HasErrorPrefix(err, "WRONGTYPE"), err == nil && (addr == "" || len(addr) > maxAddr):
-		s.malformed(key)
-		return "", nil
-	}
-	return addr, err
-}
-
 func (s *Sessions) pinKey(n affinity.Session) string {
 	return s.key(tag{n.Tenant, "pin", n.Capability, digest(n.ID)})
-}
-
-func (s *Sessions) artifactKey(a affinity.Artifact) string {
-	return s.key(tag{a.Tenant, "artifact", a.Capability, digest(a.ID)})
 }
 
 // digest stands for an id that a caller or a backend chose, whatever its length, and

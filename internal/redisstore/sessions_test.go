@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -251,7 +252,7 @@ func TestArtifacts(t *testing.T) {
 			for i := range h {
 				h[i].TTL = time.Minute
 			}
-			if err := a.Remember(t.Context(), h); err != nil {
+			if _, err := a.Remember(t.Context(), h); err != nil {
 				t.Error(err)
 			}
 		}
@@ -284,6 +285,35 @@ func TestArtifacts(t *testing.T) {
 		}
 		if n := store.Stats().Malformed - before; n != 2 {
 			t.Errorf("%d malformed values, want 2", n)
+		}
+	})
+}
+
+// An artifact that one tenant has is no other's because that was told of it, but is if that
+// uploaded it, too.
+func TestBoundArtifacts(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open().Sessions()
+		holding := func(tenant, id string, sure bool) affinity.Holding {
+			return affinity.Holding{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id}, Addr: "a:1", Sure: sure, Bound: true, TTL: time.Minute}
+		}
+		for i, step := range []struct {
+			told []affinity.Holding
+			want []bool
+		}{
+			{[]affinity.Holding{holding("a", "1", true), holding("a", "2", false), holding("b", "3", false)}, []bool{true, true, true}},
+			{[]affinity.Holding{holding("b", "1", false), holding("b", "2", false), holding("b", "3", false)}, []bool{false, false, true}},
+			{[]affinity.Holding{holding("b", "1", true), holding("a", "3", false), holding("a", "1", false)}, []bool{true, false, true}},
+			{[]affinity.Holding{holding("b", "1", false)}, []bool{false}}, // it has it nevertheless
+		} {
+			if kept, err := s.Remember(t.Context(), step.told); err != nil || !slices.Equal(kept, step.want) {
+				t.Errorf("%d: %v, want %v: %v", i, kept, step.want, err)
+			}
+		}
+		for _, test := range []struct{ tenant, id, want string }{{"a", "1", "a:1"}, {"b", "1", "a:1"}, {"a", "2", "a:1"}, {"b", "2", ""}, {"b", "3", "a:1"}, {"a", "3", ""}} {
+			if got, err := s.Holder(t.Context(), holding(test.tenant, test.id, false).Artifact); got != test.want || err != nil {
+				t.Errorf("%s's %s is at %q, want %q: %v", test.tenant, test.id, got, test.want, err)
+			}
 		}
 	})
 }

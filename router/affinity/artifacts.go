@@ -3,6 +3,7 @@ package affinity
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/router"
@@ -12,6 +13,8 @@ import (
 type held struct {
 	addr  string // of the backend that has it; "": nobody knows
 	until time.Time
+
+	claimed bool // a backend told the tenant of it; the store has not said yet whether it is another's
 }
 
 const (
@@ -28,23 +31,32 @@ const (
 // the call.
 var patience = [...]time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 70 * time.Millisecond}
 
-// Learn remembers that a backend gave out an artifact's id. sure says that it was given
-// the artifact just now; otherwise what was known before goes before. It does not
-// block, and keeps none of the strings.
-func (k *Keeper) Learn(f *router.Fleet, tenant, id string, b *router.Backend, sure bool) {
-	if id == "" || len(id) > MaxID {
+// Mention is an artifact's id in what a backend answered.
+type Mention struct {
+	Fleet   *router.Fleet
+	Tenant  string
+	ID      string
+	Backend *router.Backend
+	Sure    bool // the backend was given the artifact by this very call
+	Bound   bool // it is only there for tenants who uploaded it or were told of it
+}
+
+// Learn remembers a mention. Of one that is not sure, what was known before goes before
+// it. It does not block, and keeps none of the strings.
+func (k *Keeper) Learn(m Mention) {
+	if m.ID == "" || len(m.ID) > MaxID {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	a := Artifact{tenant, f.Capability, id}
-	if before, ok := k.artifacts.Get(a); ok && before.addr != "" && now.Before(before.until) && (before.addr == b.Addr || !sure) {
+	a := Artifact{m.Tenant, m.Fleet.Capability, m.ID}
+	if before, ok := k.artifacts.Get(a); ok && before.addr != "" && now.Before(before.until) && (before.addr == m.Backend.Addr && !before.claimed || !m.Sure) {
 		return
 	}
-	ttl := f.Affinity().ArtifactTTL
-	a.Tenant, a.ID = strings.Clone(tenant), strings.Clone(id)
-	k.artifacts.Add(a, held{b.Addr, now.Add(ttl)})
+	ttl := m.Fleet.Affinity().ArtifactTTL
+	a.Tenant, a.ID = strings.Clone(m.Tenant), strings.Clone(m.ID)
+	k.artifacts.Add(a, held{addr: m.Backend.Addr, until: now.Add(ttl), claimed: m.Bound && !m.Sure && k.store != nil})
 	if k.store == nil || k.closed {
 		return
 	}
@@ -52,7 +64,7 @@ func (k *Keeper) Learn(f *router.Fleet, tenant, id string, b *router.Backend, su
 		k.dropped.Add(1)
 		return
 	}
-	k.holdings = append(k.holdings, Holding{Artifact: a, Addr: b.Addr, Sure: sure, TTL: ttl})
+	k.holdings = append(k.holdings, Holding{Artifact: a, Addr: m.Backend.Addr, Sure: m.Sure, Bound: m.Bound, TTL: ttl})
 	select {
 	case k.told <- struct{}{}:
 	default:
@@ -66,19 +78,32 @@ func (k *Keeper) holder(q *Query, now time.Time) (b *router.Backend, known bool)
 	known = true
 	for _, id := range q.Artifacts {
 		h, ok := k.artifacts.Get(Artifact{q.Tenant, q.Fleet.Capability, id})
-		if !ok || now.After(h.until) {
+		if !ok || now.After(h.until) || q.Bound && h.claimed {
 			known = known && len(id) > MaxID
 			continue
 		}
-		if b := q.Fleet.Backend(h.addr); b != nil && b != q.Tried && b.Alive() && (b.Session == "" || q.Session == "" || b.Session == q.Session) {
+		if b == nil && q.Fleet.Tracks() {
+			b = q.at(h.addr)
+		}
+		if b != nil && !q.Bound {
 			return b, true
 		}
 	}
-	return nil, known
+	return b, known
 }
 
-// lookUp asks the store for the call's artifacts that memory does not know.
-func (k *Keeper) lookUp(ctx context.Context, q *Query) error {
+// at is the backend with an address, if the call may go there; else nil.
+func (q *Query) at(addr string) *router.Backend {
+	b := q.Fleet.Backend(addr)
+	if b == nil || b == q.Tried || !b.Alive() || b.Session != "" && q.Session != "" && b.Session != q.Session {
+		return nil
+	}
+	return b
+}
+
+// lookUp asks the store for the call's artifacts that memory does not know. asked is true
+// once the store has answered for all of them.
+func (k *Keeper) lookUp(ctx context.Context, q *Query, asked *atomic.Bool) error {
 	began := time.Now()
 	for i, at := range patience {
 		select {
@@ -88,7 +113,7 @@ func (k *Keeper) lookUp(ctx context.Context, q *Query) error {
 		}
 		for _, id := range q.Artifacts {
 			a := Artifact{q.Tenant, q.Fleet.Capability, id}
-			if k.knows(a) {
+			if k.knows(a, q.Bound) {
 				continue
 			}
 			k.lookups.Add(1)
@@ -98,6 +123,7 @@ func (k *Keeper) lookUp(ctx context.Context, q *Query) error {
 			}
 			k.note(q.Fleet, a, addr, i == len(patience)-1)
 		}
+		asked.Store(true)
 		k.mu.Lock()
 		_, known := k.holder(q, time.Now())
 		k.mu.Unlock()
@@ -108,11 +134,11 @@ func (k *Keeper) lookUp(ctx context.Context, q *Query) error {
 	return nil
 }
 
-func (k *Keeper) knows(a Artifact) bool {
+func (k *Keeper) knows(a Artifact, bound bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h, ok := k.artifacts.Peek(a)
-	return ok && time.Now().Before(h.until) || len(a.ID) > MaxID
+	return ok && time.Now().Before(h.until) && !(bound && h.claimed) || len(a.ID) > MaxID
 }
 
 // note puts into memory what the store says; that it knows nothing only at last.
@@ -122,11 +148,11 @@ func (k *Keeper) note(f *router.Fleet, a Artifact, addr string, last bool) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h := held{addr, time.Now().Add(unknownFor)}
+	h := held{addr: addr, until: time.Now().Add(unknownFor)}
 	if addr != "" {
 		h.until = time.Now().Add(f.Affinity().ArtifactTTL / 2)
 	}
-	if now, ok := k.artifacts.Peek(a); !ok || now.addr == "" || time.Now().After(now.until) {
+	if now, ok := k.artifacts.Peek(a); !ok || now.addr == "" || now.claimed && addr != "" || time.Now().After(now.until) {
 		k.artifacts.Add(a, h)
 	}
 }
@@ -159,8 +185,9 @@ func (k *Keeper) remember(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	err := k.store.Remember(ctx, some)
+	kept, err := k.store.Remember(ctx, some)
 	if err == nil {
+		k.settleClaims(some, kept)
 		return true
 	}
 	k.cfg.Log.Debug("artifacts not remembered", "artifacts", n, "error", err)

@@ -3,6 +3,7 @@ package affinity
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/router"
@@ -19,9 +20,12 @@ type waiter struct {
 }
 
 // Ask finds what Find did not know, and calls done with it, from whatever goroutine, at
-// most Config.Wait later. q must own its strings.
+// most Config.Wait later, or ten times that if q is bound. q must own its strings.
 func (k *Keeper) Ask(q Query, done func(Answer)) {
 	by := time.Now().Add(k.cfg.Wait)
+	if q.Bound {
+		by = by.Add((mustKnow - 1) * k.cfg.Wait)
+	}
 	k.mu.Lock()
 	now := time.Now()
 	_, known := k.holder(&q, now)
@@ -31,13 +35,22 @@ func (k *Keeper) Ask(q Query, done func(Answer)) {
 		return
 	}
 	k.mu.Unlock()
-	k.do(by, func(ctx context.Context) error { return k.lookUp(ctx, &q) }, func(error) { k.askSession(q, by, done) })
+	var asked atomic.Bool
+	k.do(by, func(ctx context.Context) error { return k.lookUp(ctx, &q, &asked) }, func(error) {
+		q.asked = asked.Load()
+		k.askSession(q, by, done)
+	})
 }
 
 // askSession is Ask when all is known of the call's artifacts that can be.
 func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
 	k.mu.Lock()
 	now := time.Now()
+	if refusal := k.missing(&q, now); refusal != nil {
+		k.mu.Unlock()
+		done(Answer{Refusal: refusal})
+		return
+	}
 	holder, _ := k.holder(&q, now)
 	a, known := k.find(&q, holder, now, k.askable(now))
 	if known {

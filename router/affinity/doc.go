@@ -16,6 +16,7 @@
 //	ask.go       asking the store, once for all calls of a session
 //	confirm.go   in the background: pins that are used are kept alive in the store
 //	artifacts.go which backend has which artifact
+//	bound.go     whose it is, where there are tenants
 //
 // # Sessions
 //
@@ -42,4 +43,9 @@
 // Which backend gave out an artifact's id is remembered. If that backend is dead, calls
 // follow their session's pin, or go to any: backends may share a place for files after all,
 // and if not, one of them knows best what to answer.
+//
+// A bound call may only name what its tenant was given. An upload is its tenant's at
+// once. A result may repeat what another tenant has: that is a claim, which counts when the
+// store has said that nobody had it first. So nothing but the tenant's own is ever asked for,
+// and without the store's word a call is refused.
 package affinity

@@ -14,7 +14,10 @@ type Query struct {
 	Tenant    string
 	Session   string          // "": none
 	Artifacts []string        // that the call names
+	Bound     bool            // it may name only what its tenant uploaded or was told of
 	Tried     *router.Backend // where it provably did not start; nil: nowhere yet
+
+	asked bool // the store has said all that it knows of Artifacts
 }
 
 func (q *Query) session() Session { return Session{q.Tenant, q.Fleet.Capability, q.Session} }
@@ -47,6 +50,9 @@ func (k *Keeper) Find(q *Query) (Answer, bool) {
 	holder, known := k.holder(q, now)
 	if !known && askable {
 		return Answer{}, false
+	}
+	if refusal := k.missing(q, now); refusal != nil {
+		return Answer{Refusal: refusal}, true
 	}
 	return k.find(q, holder, now, askable)
 }

@@ -36,6 +36,7 @@ type Holding struct {
 	Artifact Artifact
 	Addr     string // its backend, host:port
 	Sure     bool   // the backend has just been given it; otherwise an older word goes before this one
+	Bound    bool   // unless it is sure, it is not kept if another tenant had the artifact first
 	TTL      time.Duration
 }
 
@@ -50,8 +51,8 @@ type Store interface {
 	// are told. Asked again what it has done already, it says New again.
 	Move(ctx context.Context, to Binding, from Pin) (Bound, error)
 
-	// Remember keeps holdings.
-	Remember(ctx context.Context, holdings []Holding) error
+	// Remember keeps holdings, and says of each whether it did, or had kept it before.
+	Remember(ctx context.Context, holdings []Holding) (kept []bool, err error)
 
 	// Holder returns the address of the backend that has an artifact, "" if none is known.
 	Holder(ctx context.Context, artifact Artifact) (addr string, err error)

@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// ownScript makes a tenant the first who has an artifact, unless another is. It answers
+// whether it is the first.
+//
+// ARGV: tenant, TTL in ms.
+var ownScript = newScript(`
+	local first = redis.pcall('GET', KEYS[1])
+	if type(first) == 'string' and first ~= ARGV[1] then
+		return 0
+	end
+	redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+	return 1`)
+
+// Remember implements affinity.Store.
+func (s *Sessions) Remember(ctx context.Context, holdings []affinity.Holding) (kept []bool, err error) {
+	if kept, err = s.own(ctx, holdings); err != nil {
+		return nil, err
+	}
+	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		cmds, _ := r.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command
+			for i, h := range holdings {
+				mode := "NX"
+				if h.Sure {
+					mode = ""
+				}
+				if kept[i] {
+					pipe.SetArgs(ctx, s.artifactKey(h.Artifact), h.Addr, redis.SetArgs{Mode: mode, TTL: h.TTL})
+				}
+			}
+			return nil
+		})
+		for _, cmd := range cmds {
+			if err := cmd.Err(); failed(err) {
+				return err
+			}
+		}
+		return nil
+	})
+	return kept, err
+}
+
+// own says which holdings are to be kept, and makes their tenants the first who have
+// them. What a tenant uploaded is its own even if another uploaded the same.
+func (s *Sessions) own(ctx context.Context, holdings []affinity.Holding) (kept []bool, err error) {
+	kept = make([]bool, len(holdings))
+	firsts := make([]*redis.Cmd, len(holdings))
+	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, h := range holdings {
+				if kept[i] = !h.Bound || h.Sure; h.Bound {
+					firsts[i] = ownScript.lua.Eval(ctx, pipe, []string{s.firstKey(h.Artifact)}, h.Artifact.Tenant, h.TTL.Milliseconds())
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	for i, first := range firsts {
+		if first != nil && err == nil {
+			var n int
+			n, err = first.Int()
+			kept[i] = kept[i] || n == 1
+		}
+	}
+	return kept, err
+}
+
+// maxAddr is more than any host:port has, in bytes.
+const maxAddr = 300
+
+// Holder implements affinity.Store.
+func (s *Sessions) Holder(ctx context.Context, a affinity.Artifact) (addr string, err error) {
+	key := s.artifactKey(a)
+	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		addr, err = r.Get(ctx, key).Result()
+		return err
+	})
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "", nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE"), err == nil && (addr == "" || len(addr) > maxAddr):
+		s.malformed(key)
+		return "", nil
+	}
+	return addr, err
+}
+
+func (s *Sessions) artifactKey(a affinity.Artifact) string {
+	return s.key(tag{a.Tenant, "artifact", a.Capability, digest(a.ID)})
+}
+
+func (s *Sessions) firstKey(a affinity.Artifact) string {
+	return s.key(tag{"artifacts", a.Capability, digest(a.ID)}, "first")
+}
