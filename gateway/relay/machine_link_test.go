@@ -114,6 +114,14 @@ func (m *machine) settleDials() {
 	}
 }
 
+// takes is whether the relay reads what the endpoint writes. The shard's timers run beside
+// the test, and end a connection that has lingered.
+func (m *machine) takes(e *endpoint) bool {
+	m.sh.enter()
+	defer m.sh.leave()
+	return !e.c.closed && !e.c.stalled
+}
+
 // deliver feeds n bytes of what the endpoint wrote, through the buffer that all
 // connections of a shard share.
 func (m *machine) deliver(e *endpoint, n int) {
