@@ -35,7 +35,10 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, Loads, Replicas,
+// insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
+const insideWindow = 64 << 10
+
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
@@ -51,6 +54,7 @@ type Config struct {
 	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
 	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
 	Drain      Drain
+	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
 	Overload   *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
@@ -132,13 +136,15 @@ func New(cfg Config) (*Gateway, error) {
 	g.inside, err = grpc.NewClient("passthrough:///capgate.internal",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return g.relay.Dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(insideWindow), grpc.WithStaticConnWindowSize(16*insideWindow), // or a slow reader's would grow
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithDisableServiceConfig())
 	if err != nil {
 		g.relay.Close()
 		return nil, fmt.Errorf("client of our own relay: %w", err)
 	}
-	if web, err = rest.New(g.inside, HTTPStatus, rest.Config{MaxBody: maxMessage}); err != nil {
+	cfg.REST.MaxBody = maxMessage
+	if web, err = rest.New(g.inside, HTTPStatus, cfg.REST); err != nil {
 		g.relay.Close()
 		return nil, fmt.Errorf("json api: %w", err)
 	}

@@ -3,7 +3,6 @@ package rest
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
@@ -54,19 +53,4 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 	w.WriteHeader(http.StatusAccepted)
 	_, _ = w.Write(append(out, '\n')) // the client may be gone; there is nobody left to tell
 	return true
-}
-
-// preferWait is the seconds of a preference wait=N (RFC 7240 §4.3), "" where there is none.
-func preferWait(header http.Header) string {
-	for _, line := range header.Values("Prefer") {
-		for preference := range strings.SplitSeq(line, ",") {
-			name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
-			value, _, _ = strings.Cut(value, ";")
-			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
-			if strings.EqualFold(strings.TrimSpace(name), "wait") && err == nil {
-				return strconv.FormatUint(seconds, 10)
-			}
-		}
-	}
-	return ""
 }

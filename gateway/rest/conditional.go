@@ -5,17 +5,26 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
 )
 
 // tagged is an answer that says what it is known by.
 type tagged interface{ GetEtag() string }
 
-// label puts an answer's etag into the header. What a caller may use is for nobody else.
-func label(_ context.Context, w http.ResponseWriter, m proto.Message) error {
+// label says in the header what an answer is: its etag, as what a caller may use is for nobody else, and
+// what became of a call.
+func label(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	if t, ok := m.(tagged); ok && t.GetEtag() != "" {
 		w.Header().Set("ETag", t.GetEtag())
 		w.Header().Set("Cache-Control", "private, no-cache")
+	}
+	if o := bodyOf(ctx).outcome; o != "" {
+		w.Header().Set("X-Capgate-Outcome", o)
+	}
+	if b, ok := m.(*httpbody.HttpBody); ok && len(b.GetData()) == 0 {
+		w.Header().Del("Content-Type")
+		w.WriteHeader(http.StatusNoContent)
 	}
 	return nil
 }

@@ -65,6 +65,21 @@ func decodeMessage(data []byte, m proto.Message) error {
 	return nil
 }
 
+// objectOf is the text of the JSON object that is the arguments of a tool; {} where there is none.
+func objectOf(data []byte) ([]byte, error) {
+	data = bytes.Trim(data, " \t\r\n")
+	if len(data) == 0 {
+		return []byte("{}"), nil
+	}
+	if err := checkJSON(data); err != nil {
+		return nil, err
+	}
+	if data[0] != '{' {
+		return nil, errors.New("the body must be a JSON object, the arguments of the tool")
+	}
+	return data, nil
+}
+
 // members are the fields of a JSON object that nobody has taken yet.
 type members map[string]json.RawMessage
 

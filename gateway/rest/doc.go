@@ -8,9 +8,13 @@
 //	jsoncheck.go which JSON is accepted at all
 //	decode.go    JSON request → message
 //	marshaler.go grpc-gateway's view of decode, and message → JSON response
-//	server.go    the RPC behind the routes: one call to a capability
+//	server.go    the RPCs behind the routes: one call to a capability
+//	calls.go     which calls are answered as streams; accept.go, prefer.go what a client would rather have
+//	stream.go    a call's answer piece by piece; records.go how that is written
+//	eventsource.go the streams that GET may begin
 //	problem.go   every error, as problem+json (RFC 9457)
 //	events.go    server-sent events of approvals; feed.go has those of callers
+//	pump.go      how a stream is written: at once, no faster than it is read, and with beats
 //	allow.go     which methods a path has
 //
 // Arguments, configuration and results are never decoded and encoded again: their JSON

@@ -1,11 +1,10 @@
 package rest
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -57,59 +56,31 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, _ map[string]stri
 	if req.GetLastEventId() == "" {
 		req.LastEventId = query.Get("last_event_id")
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	told, ended := make(chan *capgatepb.WatchApprovalsResponse), make(chan error, 1)
-	go func() {
-		ended <- e.feed(ctx, req, func(event *capgatepb.WatchApprovalsResponse) error {
-			select {
-			case told <- event:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
+	out := newLive(w, eventStream, "no-store", e.cfg.Slow)
+	out.prelude = fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())
+	over, err := pump(r.Context(), e.cfg.Beat,
+		func(ctx context.Context, tell func(*capgatepb.WatchApprovalsResponse) error) error {
+			return e.feed(ctx, req, tell)
+		},
+		func(event *capgatepb.WatchApprovalsResponse) error {
+			text, err := textOf(event)
+			if err != nil {
+				return err
 			}
-		})
-	}()
-	out := &eventWriter{w: w, control: http.NewResponseController(w), slow: e.cfg.Slow}
-	over, err := e.relay(out, told, ended)
-	cancel()
+			return out.write(text)
+		},
+		func() error { return out.write([]byte(":\n\n")) })
 	if over {
-		_ = out.control.SetWriteDeadline(time.Time{}) // another request may come by the connection
-	} else {
-		err = errors.Join(err, <-ended)
+		out.end()
 	}
 	if err != nil && !out.begun {
 		WriteProblem(w, r, err, e.cfg.HTTPStatus)
 	}
 }
 
-// relay writes what is told until the feed is over, whose error it answers with, or the
-// client does not read.
-func (e *Events) relay(out *eventWriter, told <-chan *capgatepb.WatchApprovalsResponse, ended <-chan error) (over bool, err error) {
-	beat := time.NewTicker(e.cfg.Beat)
-	defer beat.Stop()
-	for err == nil {
-		select {
-		case event := <-told:
-			err = out.event(event)
-		case <-beat.C:
-			err = out.write(":\n\n")
-		case err = <-ended:
-			return true, err
-		}
-	}
-	return false, err
-}
-
-// eventWriter writes the parts of one response.
-type eventWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	slow    time.Duration
-	begun   bool
-}
-
-func (o *eventWriter) event(e *capgatepb.WatchApprovalsResponse) error {
-	var b strings.Builder
+// textOf is an event as it is sent.
+func textOf(e *capgatepb.WatchApprovalsResponse) ([]byte, error) {
+	var b bytes.Buffer
 	if e.GetId() != "" {
 		fmt.Fprintf(&b, "id: %s\n", e.GetId())
 	}
@@ -120,28 +91,10 @@ func (o *eventWriter) event(e *capgatepb.WatchApprovalsResponse) error {
 		}
 		data, err := encodeMessage(a) // one line
 		if err != nil {
-			return err
+			return nil, err
 		}
 		fmt.Fprintf(&b, "event: %s\ndata: %s", e.GetEvent(), data)
 	}
 	b.WriteByte('\n')
-	return o.write(b.String())
-}
-
-// write sends some lines now, or fails if the client takes too long to read them.
-func (o *eventWriter) write(lines string) error {
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.slow)) // what cannot do that ends with the connection
-	if !o.begun {
-		o.begun = true
-		head := o.w.Header()
-		head.Set("Content-Type", "text/event-stream")
-		head.Set("Cache-Control", "no-store")
-		head.Set("X-Accel-Buffering", "no") // nginx
-		o.w.WriteHeader(http.StatusOK)
-		lines = fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds()) + lines
-	}
-	if _, err := o.w.Write([]byte(lines)); err != nil {
-		return err
-	}
-	return o.control.Flush()
+	return b.Bytes(), nil
 }

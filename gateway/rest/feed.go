@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -21,7 +20,7 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 	events := NewEvents(feedOf(client), EventsConfig{HTTPStatus: h.status})
 	// What comes later goes before /v1/approvals/{id}.
 	return h.mux.HandlePath(http.MethodGet, EventsPath, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Approvals_WatchApprovals_FullMethodName)
+		ctx, err := h.outgoing(r, capgatepb.Approvals_WatchApprovals_FullMethodName)
 		if err != nil {
 			WriteProblem(w, r, err, h.status)
 			return

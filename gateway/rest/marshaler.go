@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -24,8 +25,13 @@ type marshaler struct{}
 
 var _ runtime.Marshaler = marshaler{}
 
-// ContentType is always JSON: errors do not come this way.
-func (marshaler) ContentType(any) string { return "application/json" }
+// ContentType is JSON, but for what says its own: errors do not come this way.
+func (marshaler) ContentType(v any) string {
+	if b, ok := v.(*httpbody.HttpBody); ok {
+		return b.GetContentType()
+	}
+	return "application/json"
+}
 
 // NewDecoder returns the decoder of a request. r is the *body that prepare made, or a copy of it
 // where the generated code reads it twice.
@@ -54,6 +60,8 @@ func decode(b *body, v any) *refusal {
 	switch v := v.(type) {
 	case *capgatepb.InvokeRequest:
 		err = decodeInvoke(data, b.capability, v)
+	case **structpb.Struct: // the arguments of a tool
+		b.args, err = objectOf(data)
 	case proto.Message:
 		err = decodeMessage(data, v)
 	case **capgatepb.Tenant: // where a body is a field of a request
@@ -93,6 +101,8 @@ func (marshaler) Marshal(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case *capgatepb.InvokeResponse:
 		return encodeInvoke(v)
+	case *httpbody.HttpBody:
+		return v.GetData(), nil
 	case proto.Message:
 		return encodeMessage(v)
 	}
@@ -121,7 +131,7 @@ func encodeInvoke(resp *capgatepb.InvokeResponse) ([]byte, error) {
 	out = append(out, '{')
 	switch {
 	case len(result) == 0:
-	case utf8.Valid(result) && json.Valid(result):
+	case isText(result):
 		out = append(append(out, `"result":`...), bytes.Trim(result, " \t\r\n")...)
 	default:
 		out = base64.StdEncoding.AppendEncode(append(out, `"result_json":"`...), result)

@@ -18,20 +18,25 @@ import (
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
-var forwarded = [...]string{"x-request-id", "x-session-id", "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
+var forwarded = [...]string{"x-request-id", sessionID, "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
 	origin, apiKey, "traceparent", "tracestate", "baggage"}
 
 const (
 	origin         = "x-capgate-origin" // the gateway's own, in place of what a caller sent
 	authorization  = "authorization"
+	sessionID      = "x-session-id"
 	apiKey         = "x-api-key"       // a key of the gateway's own; others' go nowhere
 	ownKey         = "cg_"             // how those begin
 	grpcTimeout    = "Grpc-Timeout"    // "1500m", as gRPC writes it
 	requestTimeout = "Request-Timeout" // "1.5" seconds, or "1500ms"
 )
 
-// forwardHeader is grpc-gateway's question which header becomes which metadata.
+// forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
+// goes no further than here: it is a field of the message.
 func forwardHeader(name string) (string, bool) {
+	if strings.EqualFold(name, threadID) {
+		return threadID, true
+	}
 	for _, f := range forwarded {
 		if strings.EqualFold(name, f) {
 			return f, true
@@ -46,7 +51,20 @@ func forwardHeader(name string) (string, bool) {
 type body struct {
 	io.ReadCloser
 	capability string // from the path
+	args       []byte // where the body is the arguments of a tool: their text
+	asHTTP     bool   // a tool's own error is to be an HTTP status
+	outcome    string // of a call: success or tool_error, as the log has it
 	refused    *refusal
+}
+
+type bodyKey struct{}
+
+// bodyOf is the body of the request that ctx is of.
+func bodyOf(ctx context.Context) *body {
+	if b, ok := ctx.Value(bodyKey{}).(*body); ok {
+		return b
+	}
+	return &body{ReadCloser: http.NoBody}
 }
 
 // prepare stands between the mux and the generated code of every route.
@@ -67,7 +85,6 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		r = r.WithContext(ctx)
 		r.Header = r.Header.Clone()
 		r.Header.Del(grpcTimeout) // it is in ctx
 		if !strings.HasPrefix(r.Header.Get(apiKey), ownKey) {
@@ -77,13 +94,15 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		r.Header.Set("Content-Type", "application/json") // whatever it was, it means that; grpc-gateway complains of none
 		if seconds := preferWait(r.Header); seconds != "" && r.Header.Get(approvalWait) == "" {
 			r.Header.Set(approvalWait, seconds)
-			w.Header().Set("Preference-Applied", "wait="+seconds)
+			w.Header().Add("Preference-Applied", "wait="+seconds)
 		}
 		in := r.Body
 		if in == nil {
 			in = http.NoBody
 		}
-		r.Body = &body{ReadCloser: http.MaxBytesReader(w, in, h.maxBody), capability: params["capability_id"]}
+		b := &body{ReadCloser: http.MaxBytesReader(w, in, h.cfg.MaxBody), capability: params["capability_id"]}
+		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
+		r.Body = b
 		next(&conditional{ResponseWriter: w, known: r.Header.Values("If-None-Match")}, r, params)
 	}
 }
@@ -91,15 +110,17 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 // check is what can be said of a request before its body is read. It returns the time
 // that the caller gives the call, 0 when it does not say.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
-	if id, ok := params["capability_id"]; ok && (id == "" || !utf8.ValidString(id)) {
-		return 0, noSuchPath()
+	for _, id := range [...]string{"capability_id", "tool_name"} {
+		if v, ok := params[id]; ok && (v == "" || !utf8.ValidString(v)) {
+			return 0, noSuchPath()
+		}
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return 0, &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE",
 			detail: "the body must be JSON: send it with Content-Type: application/json"}
 	}
-	if r.ContentLength > h.maxBody {
-		return 0, tooLarge(h.maxBody)
+	if r.ContentLength > h.cfg.MaxBody {
+		return 0, tooLarge(h.cfg.MaxBody)
 	}
 	for name, values := range r.Header {
 		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {

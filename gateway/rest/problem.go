@@ -2,6 +2,8 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -12,6 +14,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // problem is an error as RFC 9457 has it.
@@ -24,6 +28,8 @@ type problem struct {
 	Reason     string            `json:"reason,omitempty"`      // google.rpc.ErrorInfo.reason
 	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
+	Result     json.RawMessage   `json:"result,omitempty"`      // of a tool that failed, as in InvokeResponse
+	ResultJSON []byte            `json:"result_json,omitempty"`
 }
 
 // refusal is an error that the front door itself found.
@@ -66,48 +72,91 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		h.writeRefusal(w, r, b.refused)
 		return
 	}
-	if awaitApproval(w, err) {
-		return
-	}
-	if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 && r.Method == http.MethodGet {
+	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 && r.Method == http.MethodGet {
 		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is not what is wanted: " + st.Message()})
 		return
 	}
-	WriteProblem(w, r, err, h.status)
+	h.fail(w, r, err)
+}
+
+// fail answers a request whose call failed.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var refused *refusal
+	var failed toolFailure
+	switch {
+	case errors.As(err, &refused):
+		h.writeRefusal(w, r, refused)
+	case errors.As(err, &failed):
+		writeProblem(w, r, failed.problem())
+	case !awaitApproval(w, err):
+		WriteProblem(w, r, err, h.status)
+	}
+}
+
+// toolFailure is a tool's own error that is to be an HTTP status.
+type toolFailure struct{ resp *capgatepb.InvokeResponse }
+
+func (t toolFailure) Error() string { return t.resp.GetError() }
+
+func (t toolFailure) problem() problem {
+	p := problem{Status: http.StatusUnprocessableEntity, Detail: t.resp.GetError(), Code: code.Code_UNKNOWN.String(), Reason: "TOOL_ERROR"}
+	if result := t.resp.GetResultJson(); isText(result) {
+		p.Result = result
+	} else {
+		p.ResultJSON = result
+	}
+	return p
+}
+
+// problemIn is the problem of a stream that has begun, as a record holds it.
+func (h *Handler) problemIn(_ *http.Request, err error) problem {
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return h.problemOf(refused).titled()
+	}
+	return problemOf(err, h.status).titled()
 }
 
 // WriteProblem answers a request with the error of a gRPC call. httpStatus is the
 // gateway's table of HTTP statuses for gRPC codes.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus func(codes.Code) int) {
+	p := problemOf(err, httpStatus)
+	for _, d := range status.Convert(err).Details() {
+		if _, quota := d.(*errdetails.QuotaFailure); quota {
+			tellLimit(w.Header(), &p)
+		}
+	}
+	writeProblem(w, r, p)
+}
+
+func problemOf(err error, httpStatus func(codes.Code) int) problem {
 	st := status.Convert(err)
 	p := problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
-	quota := false
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
-		case *errdetails.QuotaFailure:
-			quota = true
 		case *errdetails.RetryInfo:
 			p.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0).Seconds()
 		}
 	}
-	if quota {
-		tellLimit(w.Header(), &p)
-	}
-	writeProblem(w, r, p)
+	return p
 }
 
 func (h *Handler) writeRefusal(w http.ResponseWriter, r *http.Request, refused *refusal) {
+	writeProblem(w, r, h.problemOf(refused))
+}
+
+func (h *Handler) problemOf(refused *refusal) problem {
 	p := problem{Status: refused.status, Detail: refused.detail, Code: code.Code(refused.code).String(), Reason: refused.reason}
 	if p.Status == 0 {
 		p.Status = h.status(refused.code)
 	}
-	writeProblem(w, r, p)
+	return p
 }
 
-// writeProblem sends p, whose Type and Title it fills in.
-func writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
+// titled is p with what follows from its status.
+func (p problem) titled() problem {
 	if p.Status < 400 || p.Status > 599 {
 		p.Status = http.StatusInternalServerError
 	}
@@ -115,6 +164,12 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
 	if p.Title == "" {
 		p.Title = "Client Closed Request" // 499, which has no entry in the standard's table
 	}
+	return p
+}
+
+// writeProblem sends p.
+func writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
+	p = p.titled()
 	out, err := plainJSON(p)
 	if err != nil {
 		out = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"INTERNAL"}`)

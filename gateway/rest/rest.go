@@ -1,10 +1,12 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -18,28 +20,52 @@ import (
 type Config struct {
 	// MaxBody is the largest request body in bytes; 0 means 16 MiB. More is 413.
 	MaxBody int64
+	// ToolErrors says how a tool's own error is answered where the request does not say it by Prefer: errors=….
+	ToolErrors ToolErrors
+	// EventSource is asked whether a tool may be called by GET. It must not block. nil: none may.
+	EventSource func(capability, tool string) bool
+	Beat        time.Duration // how often a stream that has nothing to tell shows that it lives; default 15 s
+	Stall       time.Duration // how long the client of a stream may read nothing; default 1 min
 }
+
+// ToolErrors is how a tool's own error is answered.
+type ToolErrors uint8
+
+// The ways.
+const (
+	ResultErrors ToolErrors = iota // 200, and the answer says it
+	HTTPErrors                     // 422 and problem+json
+)
 
 // defaultMaxBody is 16 MiB, like the largest message of Selu's orchestrator.
 const defaultMaxBody = 16 << 20
 
+func (c Config) withDefaults() Config {
+	if c.MaxBody <= 0 {
+		c.MaxBody = defaultMaxBody
+	}
+	if c.EventSource == nil {
+		c.EventSource = func(string, string) bool { return false }
+	}
+	c.Beat, c.Stall = cmp.Or(c.Beat, 15*time.Second), cmp.Or(c.Stall, time.Minute)
+	return c
+}
+
 // Handler serves the JSON API. It is safe for concurrent use and has nothing to close.
 type Handler struct {
-	mux     *runtime.ServeMux
-	status  func(codes.Code) int
-	maxBody int64
+	mux          *runtime.ServeMux
+	status       func(codes.Code) int
+	cfg          Config
+	capabilities docpb.CapabilityClient
 }
 
 // New returns the JSON API of the gateway that conn leads to. httpStatus is the
 // gateway's table of HTTP statuses for gRPC codes.
 func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
-	h := &Handler{status: httpStatus, maxBody: cfg.MaxBody}
-	if h.maxBody <= 0 {
-		h.maxBody = defaultMaxBody
-	}
+	h := &Handler{status: httpStatus, cfg: cfg.withDefaults()}
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
-		runtime.WithMiddlewares(h.prepare),
+		runtime.WithMiddlewares(h.prepare, h.choose),
 		runtime.WithErrorHandler(h.callFailed),
 		runtime.WithRoutingErrorHandler(h.noRoute),
 		runtime.WithIncomingHeaderMatcher(forwardHeader),
@@ -58,6 +84,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	}
 	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux, capgatepb.NewTenantsClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Tenants: %w", err)
+	}
+	if err := h.routeCalls(conn); err != nil {
+		return nil, fmt.Errorf("register the routes of streams: %w", err)
 	}
 	return h, h.routeApprovals(conn)
 }

@@ -29,6 +29,8 @@ const invokePath = "/v1/capabilities/weather/invoke"
 type backend struct {
 	docpb.UnimplementedCapabilityServer
 	invoke func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error)
+	stream func(*docpb.InvokeRequest, grpc.ServerStreamingServer[docpb.InvokeChunk]) error
+	health func(context.Context) (*docpb.HealthResponse, error)
 
 	mu   sync.Mutex
 	req  *docpb.InvokeRequest
@@ -37,17 +39,33 @@ type backend struct {
 }
 
 func (b *backend) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	b.see(ctx, req)
+	if b.invoke != nil {
+		return b.invoke(ctx, req)
+	}
+	return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil // an echo
+}
+
+func (b *backend) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
+	b.see(stream.Context(), req)
+	if b.stream != nil {
+		return b.stream(req, stream)
+	}
+	return stream.Send(&docpb.InvokeChunk{Data: req.GetArgsJson(), Done: true})
+}
+
+func (b *backend) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
+	return b.health(ctx)
+}
+
+func (b *backend) see(ctx context.Context, req *docpb.InvokeRequest) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.req = req
 	b.md, _ = metadata.FromIncomingContext(ctx)
 	if d, ok := ctx.Deadline(); ok {
 		b.left = time.Until(d)
 	}
-	b.mu.Unlock()
-	if b.invoke != nil {
-		return b.invoke(ctx, req)
-	}
-	return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil // an echo
 }
 
 // last is the call that came last.

@@ -10,6 +10,7 @@ package capgatepb
 
 import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
+	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -202,12 +203,284 @@ func (x *InvokeResponse) GetError() string {
 	return ""
 }
 
+// StreamInvokeResponse is one record of a stream. Of a server-sent event, event and id are its own, and
+// the other fields its data. As JSON the fields have these names.
+type StreamInvokeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// chunk: a piece of the result. done, the last one: the tool has ended. error, the last one: the call
+	// did not end well, and what came is not all. As lines of JSON also heartbeat, which means nothing.
+	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// A number, from 1.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// With chunk: the piece, where it is JSON.
+	Data *structpb.Value `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	// With chunk: the piece, where it is not; base64 in JSON.
+	DataBase64 []byte `protobuf:"bytes,4,opt,name=data_base64,json=dataBase64,proto3" json:"data_base64,omitempty"`
+	// With done, not empty: the tool failed, and this is what it says for the model or a human to read.
+	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// With error: the problem document (RFC 9457) that a call would have got that is not streamed.
+	Problem       *structpb.Struct `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamInvokeResponse) Reset() {
+	*x = StreamInvokeResponse{}
+	mi := &file_capgate_v1_gateway_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamInvokeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamInvokeResponse) ProtoMessage() {}
+
+func (x *StreamInvokeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_gateway_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamInvokeResponse.ProtoReflect.Descriptor instead.
+func (*StreamInvokeResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_gateway_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StreamInvokeResponse) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *StreamInvokeResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StreamInvokeResponse) GetData() *structpb.Value {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *StreamInvokeResponse) GetDataBase64() []byte {
+	if x != nil {
+		return x.DataBase64
+	}
+	return nil
+}
+
+func (x *StreamInvokeResponse) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *StreamInvokeResponse) GetProblem() *structpb.Struct {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
+}
+
+// CallToolRequest has no configuration: it holds credentials, which belong neither into a path nor into
+// headers. Invoke is for calls with configuration.
+type CallToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Both come from the path.
+	CapabilityId string `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
+	ToolName     string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Arguments of the tool: a JSON object, passed on as the text that it is. It is the body; none stands for {}.
+	Args *structpb.Struct `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	// As in InvokeRequest. Over HTTP these are the query, or the headers X-Session-Id and X-Thread-Id.
+	SessionId     string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	ThreadId      string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallToolRequest) Reset() {
+	*x = CallToolRequest{}
+	mi := &file_capgate_v1_gateway_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallToolRequest) ProtoMessage() {}
+
+func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_gateway_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallToolRequest.ProtoReflect.Descriptor instead.
+func (*CallToolRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_gateway_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CallToolRequest) GetCapabilityId() string {
+	if x != nil {
+		return x.CapabilityId
+	}
+	return ""
+}
+
+func (x *CallToolRequest) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *CallToolRequest) GetArgs() *structpb.Struct {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *CallToolRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *CallToolRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+type GetHealthRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CapabilityId  string                 `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthRequest) Reset() {
+	*x = GetHealthRequest{}
+	mi := &file_capgate_v1_gateway_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthRequest) ProtoMessage() {}
+
+func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_gateway_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
+func (*GetHealthRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_gateway_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetHealthRequest) GetCapabilityId() string {
+	if x != nil {
+		return x.CapabilityId
+	}
+	return ""
+}
+
+type GetHealthResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls may come.
+	Ready bool `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Detail for a human, for example how many backends there are.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthResponse) Reset() {
+	*x = GetHealthResponse{}
+	mi := &file_capgate_v1_gateway_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthResponse) ProtoMessage() {}
+
+func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_gateway_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
+func (*GetHealthResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_gateway_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetHealthResponse) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *GetHealthResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_capgate_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_gateway_proto_rawDesc = "" +
 	"\n" +
 	"\x18capgate/v1/gateway.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa9\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa9\x02\n" +
 	"\rInvokeRequest\x12#\n" +
 	"\rcapability_id\x18\x01 \x01(\tR\fcapabilityId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12+\n" +
@@ -223,9 +496,34 @@ const file_capgate_v1_gateway_proto_rawDesc = "" +
 	"\x06result\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12\x1f\n" +
 	"\vresult_json\x18\x02 \x01(\fR\n" +
 	"resultJson\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error2~\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"\xd2\x01\n" +
+	"\x14StreamInvokeResponse\x12\x14\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12*\n" +
+	"\x04data\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x04data\x12\x1f\n" +
+	"\vdata_base64\x18\x04 \x01(\fR\n" +
+	"dataBase64\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x121\n" +
+	"\aproblem\x18\x06 \x01(\v2\x17.google.protobuf.StructR\aproblem\"\xbc\x01\n" +
+	"\x0fCallToolRequest\x12#\n" +
+	"\rcapability_id\x18\x01 \x01(\tR\fcapabilityId\x12\x1b\n" +
+	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12+\n" +
+	"\x04args\x18\x03 \x01(\v2\x17.google.protobuf.StructR\x04args\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x1b\n" +
+	"\tthread_id\x18\x05 \x01(\tR\bthreadId\"7\n" +
+	"\x10GetHealthRequest\x12#\n" +
+	"\rcapability_id\x18\x01 \x01(\tR\fcapabilityId\"C\n" +
+	"\x11GetHealthResponse\x12\x14\n" +
+	"\x05ready\x18\x01 \x01(\bR\x05ready\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\x97\x05\n" +
 	"\aGateway\x12s\n" +
-	"\x06Invoke\x12\x19.capgate.v1.InvokeRequest\x1a\x1a.capgate.v1.InvokeResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/capabilities/{capability_id}/invokeB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\x06Invoke\x12\x19.capgate.v1.InvokeRequest\x1a\x1a.capgate.v1.InvokeResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/capabilities/{capability_id}/invoke\x12\x81\x01\n" +
+	"\fStreamInvoke\x12\x19.capgate.v1.InvokeRequest\x1a .capgate.v1.StreamInvokeResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/capabilities/{capability_id}/stream0\x01\x12\x7f\n" +
+	"\bCallTool\x12\x1b.capgate.v1.CallToolRequest\x1a\x14.google.api.HttpBody\"@\x82\xd3\xe4\x93\x02::\x04args\"2/v1/capabilities/{capability_id}/tools/{tool_name}\x12\x96\x01\n" +
+	"\n" +
+	"StreamTool\x12\x1b.capgate.v1.CallToolRequest\x1a .capgate.v1.StreamInvokeResponse\"G\x82\xd3\xe4\x93\x02A:\x04args\"9/v1/capabilities/{capability_id}/tools/{tool_name}/stream0\x01\x12y\n" +
+	"\tGetHealth\x12\x1c.capgate.v1.GetHealthRequest\x1a\x1d.capgate.v1.GetHealthResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/capabilities/{capability_id}/healthB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_gateway_proto_rawDescOnce sync.Once
@@ -239,24 +537,40 @@ func file_capgate_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_gateway_proto_rawDescData
 }
 
-var file_capgate_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_capgate_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_capgate_v1_gateway_proto_goTypes = []any{
-	(*InvokeRequest)(nil),   // 0: capgate.v1.InvokeRequest
-	(*InvokeResponse)(nil),  // 1: capgate.v1.InvokeResponse
-	(*structpb.Struct)(nil), // 2: google.protobuf.Struct
-	(*structpb.Value)(nil),  // 3: google.protobuf.Value
+	(*InvokeRequest)(nil),        // 0: capgate.v1.InvokeRequest
+	(*InvokeResponse)(nil),       // 1: capgate.v1.InvokeResponse
+	(*StreamInvokeResponse)(nil), // 2: capgate.v1.StreamInvokeResponse
+	(*CallToolRequest)(nil),      // 3: capgate.v1.CallToolRequest
+	(*GetHealthRequest)(nil),     // 4: capgate.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),    // 5: capgate.v1.GetHealthResponse
+	(*structpb.Struct)(nil),      // 6: google.protobuf.Struct
+	(*structpb.Value)(nil),       // 7: google.protobuf.Value
+	(*httpbody.HttpBody)(nil),    // 8: google.api.HttpBody
 }
 var file_capgate_v1_gateway_proto_depIdxs = []int32{
-	2, // 0: capgate.v1.InvokeRequest.args:type_name -> google.protobuf.Struct
-	2, // 1: capgate.v1.InvokeRequest.config:type_name -> google.protobuf.Struct
-	3, // 2: capgate.v1.InvokeResponse.result:type_name -> google.protobuf.Value
-	0, // 3: capgate.v1.Gateway.Invoke:input_type -> capgate.v1.InvokeRequest
-	1, // 4: capgate.v1.Gateway.Invoke:output_type -> capgate.v1.InvokeResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6,  // 0: capgate.v1.InvokeRequest.args:type_name -> google.protobuf.Struct
+	6,  // 1: capgate.v1.InvokeRequest.config:type_name -> google.protobuf.Struct
+	7,  // 2: capgate.v1.InvokeResponse.result:type_name -> google.protobuf.Value
+	7,  // 3: capgate.v1.StreamInvokeResponse.data:type_name -> google.protobuf.Value
+	6,  // 4: capgate.v1.StreamInvokeResponse.problem:type_name -> google.protobuf.Struct
+	6,  // 5: capgate.v1.CallToolRequest.args:type_name -> google.protobuf.Struct
+	0,  // 6: capgate.v1.Gateway.Invoke:input_type -> capgate.v1.InvokeRequest
+	0,  // 7: capgate.v1.Gateway.StreamInvoke:input_type -> capgate.v1.InvokeRequest
+	3,  // 8: capgate.v1.Gateway.CallTool:input_type -> capgate.v1.CallToolRequest
+	3,  // 9: capgate.v1.Gateway.StreamTool:input_type -> capgate.v1.CallToolRequest
+	4,  // 10: capgate.v1.Gateway.GetHealth:input_type -> capgate.v1.GetHealthRequest
+	1,  // 11: capgate.v1.Gateway.Invoke:output_type -> capgate.v1.InvokeResponse
+	2,  // 12: capgate.v1.Gateway.StreamInvoke:output_type -> capgate.v1.StreamInvokeResponse
+	8,  // 13: capgate.v1.Gateway.CallTool:output_type -> google.api.HttpBody
+	2,  // 14: capgate.v1.Gateway.StreamTool:output_type -> capgate.v1.StreamInvokeResponse
+	5,  // 15: capgate.v1.Gateway.GetHealth:output_type -> capgate.v1.GetHealthResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_gateway_proto_init() }
@@ -270,7 +584,7 @@ func file_capgate_v1_gateway_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_gateway_proto_rawDesc), len(file_capgate_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -10,6 +10,7 @@ package capgatepb
 
 import (
 	context "context"
+	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -21,7 +22,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Gateway_Invoke_FullMethodName = "/capgate.v1.Gateway/Invoke"
+	Gateway_Invoke_FullMethodName       = "/capgate.v1.Gateway/Invoke"
+	Gateway_StreamInvoke_FullMethodName = "/capgate.v1.Gateway/StreamInvoke"
+	Gateway_CallTool_FullMethodName     = "/capgate.v1.Gateway/CallTool"
+	Gateway_StreamTool_FullMethodName   = "/capgate.v1.Gateway/StreamTool"
+	Gateway_GetHealth_FullMethodName    = "/capgate.v1.Gateway/GetHealth"
 )
 
 // GatewayClient is the client API for Gateway service.
@@ -29,13 +34,28 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Gateway calls capabilities with plain JSON.
+//
+// Every call is refused with NOT_FOUND for a capability that no fleet serves, UNAVAILABLE where no
+// backend of its fleet can be reached, INVALID_ARGUMENT for what the fields below forbid. A tool that
+// fails is not an error of the call, unless its caller prefers that (Prefer: errors=http).
 type GatewayClient interface {
-	// Executes a tool and returns the full result.
-	//
-	// NOT_FOUND for a capability that no fleet serves, UNAVAILABLE where no backend of its fleet can
-	// be reached, INVALID_ARGUMENT for what the fields below forbid. A tool that fails is not an
-	// error of the call: the response says so in `error`.
+	// Executes a tool and returns the full result. Where the request accepts text/event-stream or
+	// application/x-ndjson rather than JSON it is StreamInvoke.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeResponse, error)
+	// Executes a tool and returns its result piece by piece, as it comes: as server-sent events, or as
+	// lines of JSON (application/x-ndjson). The last record is done or error. Until the first record a
+	// call that is refused is a plain HTTP error.
+	StreamInvoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamInvokeResponse], error)
+	// Executes a tool with the body as its arguments, and answers with nothing but its result: as
+	// application/json, byte for byte, or as text/plain or application/octet-stream where it is not JSON;
+	// 204 where there is none. A tool that failed answers with an InvokeResponse in its place, and the header
+	// X-Capgate-Outcome says so: tool_error, and not success. A request that accepts streams is StreamTool.
+	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*httpbody.HttpBody, error)
+	// Executes a tool as StreamInvoke does, with the body as its arguments. GET does it with the query
+	// parameter args, for tools that the configuration offers so (event_source).
+	StreamTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamInvokeResponse], error)
+	// Says whether a capability takes calls, by what health knows of its fleet, whatever its backends speak.
+	GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error)
 }
 
 type gatewayClient struct {
@@ -56,18 +76,91 @@ func (c *gatewayClient) Invoke(ctx context.Context, in *InvokeRequest, opts ...g
 	return out, nil
 }
 
+func (c *gatewayClient) StreamInvoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamInvokeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Gateway_ServiceDesc.Streams[0], Gateway_StreamInvoke_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[InvokeRequest, StreamInvokeResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Gateway_StreamInvokeClient = grpc.ServerStreamingClient[StreamInvokeResponse]
+
+func (c *gatewayClient) CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*httpbody.HttpBody, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(httpbody.HttpBody)
+	err := c.cc.Invoke(ctx, Gateway_CallTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gatewayClient) StreamTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamInvokeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Gateway_ServiceDesc.Streams[1], Gateway_StreamTool_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CallToolRequest, StreamInvokeResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Gateway_StreamToolClient = grpc.ServerStreamingClient[StreamInvokeResponse]
+
+func (c *gatewayClient) GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHealthResponse)
+	err := c.cc.Invoke(ctx, Gateway_GetHealth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // GatewayServer is the server API for Gateway service.
 // All implementations must embed UnimplementedGatewayServer
 // for forward compatibility.
 //
 // Gateway calls capabilities with plain JSON.
+//
+// Every call is refused with NOT_FOUND for a capability that no fleet serves, UNAVAILABLE where no
+// backend of its fleet can be reached, INVALID_ARGUMENT for what the fields below forbid. A tool that
+// fails is not an error of the call, unless its caller prefers that (Prefer: errors=http).
 type GatewayServer interface {
-	// Executes a tool and returns the full result.
-	//
-	// NOT_FOUND for a capability that no fleet serves, UNAVAILABLE where no backend of its fleet can
-	// be reached, INVALID_ARGUMENT for what the fields below forbid. A tool that fails is not an
-	// error of the call: the response says so in `error`.
+	// Executes a tool and returns the full result. Where the request accepts text/event-stream or
+	// application/x-ndjson rather than JSON it is StreamInvoke.
 	Invoke(context.Context, *InvokeRequest) (*InvokeResponse, error)
+	// Executes a tool and returns its result piece by piece, as it comes: as server-sent events, or as
+	// lines of JSON (application/x-ndjson). The last record is done or error. Until the first record a
+	// call that is refused is a plain HTTP error.
+	StreamInvoke(*InvokeRequest, grpc.ServerStreamingServer[StreamInvokeResponse]) error
+	// Executes a tool with the body as its arguments, and answers with nothing but its result: as
+	// application/json, byte for byte, or as text/plain or application/octet-stream where it is not JSON;
+	// 204 where there is none. A tool that failed answers with an InvokeResponse in its place, and the header
+	// X-Capgate-Outcome says so: tool_error, and not success. A request that accepts streams is StreamTool.
+	CallTool(context.Context, *CallToolRequest) (*httpbody.HttpBody, error)
+	// Executes a tool as StreamInvoke does, with the body as its arguments. GET does it with the query
+	// parameter args, for tools that the configuration offers so (event_source).
+	StreamTool(*CallToolRequest, grpc.ServerStreamingServer[StreamInvokeResponse]) error
+	// Says whether a capability takes calls, by what health knows of its fleet, whatever its backends speak.
+	GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error)
 	mustEmbedUnimplementedGatewayServer()
 }
 
@@ -80,6 +173,18 @@ type UnimplementedGatewayServer struct{}
 
 func (UnimplementedGatewayServer) Invoke(context.Context, *InvokeRequest) (*InvokeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Invoke not implemented")
+}
+func (UnimplementedGatewayServer) StreamInvoke(*InvokeRequest, grpc.ServerStreamingServer[StreamInvokeResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamInvoke not implemented")
+}
+func (UnimplementedGatewayServer) CallTool(context.Context, *CallToolRequest) (*httpbody.HttpBody, error) {
+	return nil, status.Error(codes.Unimplemented, "method CallTool not implemented")
+}
+func (UnimplementedGatewayServer) StreamTool(*CallToolRequest, grpc.ServerStreamingServer[StreamInvokeResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamTool not implemented")
+}
+func (UnimplementedGatewayServer) GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHealth not implemented")
 }
 func (UnimplementedGatewayServer) mustEmbedUnimplementedGatewayServer() {}
 func (UnimplementedGatewayServer) testEmbeddedByValue()                 {}
@@ -120,6 +225,64 @@ func _Gateway_Invoke_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Gateway_StreamInvoke_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(InvokeRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(GatewayServer).StreamInvoke(m, &grpc.GenericServerStream[InvokeRequest, StreamInvokeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Gateway_StreamInvokeServer = grpc.ServerStreamingServer[StreamInvokeResponse]
+
+func _Gateway_CallTool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CallToolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatewayServer).CallTool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gateway_CallTool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatewayServer).CallTool(ctx, req.(*CallToolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Gateway_StreamTool_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CallToolRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(GatewayServer).StreamTool(m, &grpc.GenericServerStream[CallToolRequest, StreamInvokeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Gateway_StreamToolServer = grpc.ServerStreamingServer[StreamInvokeResponse]
+
+func _Gateway_GetHealth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHealthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatewayServer).GetHealth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gateway_GetHealth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatewayServer).GetHealth(ctx, req.(*GetHealthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Gateway_ServiceDesc is the grpc.ServiceDesc for Gateway service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -131,7 +294,26 @@ var Gateway_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Invoke",
 			Handler:    _Gateway_Invoke_Handler,
 		},
+		{
+			MethodName: "CallTool",
+			Handler:    _Gateway_CallTool_Handler,
+		},
+		{
+			MethodName: "GetHealth",
+			Handler:    _Gateway_GetHealth_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "StreamInvoke",
+			Handler:       _Gateway_StreamInvoke_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "StreamTool",
+			Handler:       _Gateway_StreamTool_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "capgate/v1/gateway.proto",
 }

@@ -1,0 +1,118 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Where tools are called, as the mux writes its patterns.
+const (
+	invokePattern = "/v1/capabilities/{capability_id=*}/invoke"
+	toolPattern   = "/v1/capabilities/{capability_id=*}/tools/{tool_name=*}"
+	streamPattern = "/v1/capabilities/{capability_id=*}/stream"
+	toolStream    = toolPattern + "/stream"
+)
+
+const threadID = "X-Thread-Id" // what a message calls thread_id
+
+// routeCalls adds the routes of streams, which the generated code knows, but not how to serve.
+func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
+	h.capabilities = docpb.NewCapabilityClient(inside{conn})
+	for _, route := range []struct {
+		method, pattern string
+		serve           runtime.HandlerFunc
+	}{
+		{http.MethodPost, streamPattern, h.streamPosted},
+		{http.MethodPost, toolStream, h.streamPosted},
+		{http.MethodGet, toolStream, h.streamGot},
+	} {
+		if err := h.mux.HandlePath(route.method, route.pattern, route.serve); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose stands behind prepare. A call that may be answered whole or as a stream goes the way that its
+// sender would rather have.
+func (h *Handler) choose(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		pattern, _ := runtime.HTTPPattern(r.Context())
+		if p := pattern.String(); r.Method != http.MethodPost || p != invokePattern && p != toolPattern {
+			next(w, r, params)
+			return
+		}
+		w.Header().Add("Vary", "Accept")
+		if f, _ := formWanted(r.Header, whole, orWhole()); f != whole {
+			h.stream(w, r, params, f)
+			return
+		}
+		bodyOf(r.Context()).asHTTP = h.errorsAs(w.Header(), r.Header)
+		next(w, r, params)
+	}
+}
+
+// streamPosted serves the paths that have nothing but streams.
+func (h *Handler) streamPosted(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	w.Header().Add("Vary", "Accept")
+	f, ok := formWanted(r.Header, events, onlyStreams())
+	if !ok {
+		h.writeRefusal(w, r, notAcceptable())
+		return
+	}
+	h.stream(w, r, params, f)
+}
+
+// stream reads the request and answers it as a stream.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, params map[string]string, f form) {
+	if again(w, r) {
+		return
+	}
+	req, refused := requestOf(r, params)
+	if refused != nil {
+		h.writeRefusal(w, r, refused)
+		return
+	}
+	h.serveStream(w, r, f, req)
+}
+
+// again answers who comes back for a stream that broke: a call is not made twice for one that was asked for. 204
+// tells an EventSource to come no more (WHATWG HTML §9.2.3).
+func again(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get(lastEventID) == "" && r.URL.Query().Get("last_event_id") == "" {
+		return false
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// requestOf reads the call of a tool out of a request by the rules of its path.
+func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest, *refusal) {
+	b := bodyOf(r.Context())
+	if tool, ok := params["tool_name"]; ok {
+		req := &capgatepb.CallToolRequest{CapabilityId: params["capability_id"], ToolName: tool}
+		if refused := decode(b, &req.Args); refused != nil {
+			return nil, refused
+		}
+		query := r.URL.Query()
+		req.SessionId, req.ThreadId = query.Get("session_id"), query.Get("thread_id")
+		return toolCall(req, b.args, r.Header.Get(sessionID), r.Header.Get(threadID)), nil
+	}
+	req := new(capgatepb.InvokeRequest)
+	if refused := decode(b, req); refused != nil {
+		return nil, refused
+	}
+	req.CapabilityId = params["capability_id"]
+	return invocation(req), nil
+}
+
+// outgoing is a request's context with what its headers become.
+func (h *Handler) outgoing(r *http.Request, method string) (context.Context, error) {
+	return runtime.AnnotateContext(r.Context(), h.mux, r, method)
+}

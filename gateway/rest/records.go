@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The records of a stream.
+const (
+	recordChunk = "chunk"
+	recordDone  = "done"
+	recordError = "error"
+)
+
+// form is how a stream is written.
+type form uint8
+
+// The forms.
+const (
+	whole  form = iota // not as a stream
+	events             // server-sent events (WHATWG HTML §9.2)
+	lines              // JSON, one record a line
+)
+
+const (
+	eventStream = "text/event-stream"
+	jsonLines   = "application/x-ndjson"
+)
+
+func (f form) contentType() string {
+	if f == lines {
+		return jsonLines
+	}
+	return eventStream
+}
+
+// record is one record: members are those of its JSON object besides event and id, without the braces, and
+// have no line breaks.
+func (f form) record(event string, id int, members []byte) []byte {
+	number := strconv.Itoa(id)
+	b := make([]byte, 0, len(members)+64)
+	if f == lines {
+		b = append(b, `{"event":"`+event+`","id":"`+number+`"`...)
+		if len(members) > 0 {
+			b = append(b, ',')
+		}
+		return append(append(b, members...), "}\n"...)
+	}
+	b = append(b, "id: "+number+"\nevent: "+event+"\ndata: {"...)
+	return append(append(b, members...), "}\n\n"...)
+}
+
+// beat is what shows that a stream lives. The first thing of an event stream has an id, so that a client that
+// loses it does not begin the call again.
+func (f form) beat(begun bool) []byte {
+	switch {
+	case f == lines:
+		return []byte(`{"event":"heartbeat"}` + "\n") // who reads lines may not expect an empty one
+	case begun:
+		return []byte(":\n\n")
+	}
+	return []byte("id: 0\n:\n\n")
+}
+
+// piece is data as a member: JSON as the text that it is, on one line, and anything else in base64.
+func piece(data []byte) []byte {
+	if !isText(data) {
+		b := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(data))+20), `"data_base64":"`...)
+		return append(base64.StdEncoding.AppendEncode(b, data), '"')
+	}
+	b := append(make([]byte, 0, len(data)+8), `"data":`...)
+	from := len(b)
+	b = append(b, bytes.Trim(data, " \t\r\n")...)
+	for i, c := range b[from:] {
+		if c == '\n' || c == '\r' { // between its words: inside a string there is none
+			b[from+i] = ' '
+		}
+	}
+	return b
+}
+
+// isText is whether data is one JSON text.
+func isText(data []byte) bool { return utf8.Valid(data) && json.Valid(data) }
