@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -19,7 +20,7 @@ type lookup[V any] struct {
 	there  *memory[*V]
 	absent *memory[*V] // nil each
 	asking singleflight.Group
-	rate   *rate // of questions about ids of which nothing is known
+	rate   *Bucket // of questions about ids of which nothing is known
 	asked  atomic.Int64
 }
 
@@ -70,7 +71,7 @@ func (l *lookup[V]) fetch(id string, there, absent stamp) (*V, error) {
 	if l.lost.Load() {
 		return nil, errLost
 	}
-	if l.there.get(id) == nil && !l.rate.take() {
+	if l.there.get(id) == nil && !l.rate.Take(time.Now()) {
 		return nil, refusedTooMany
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

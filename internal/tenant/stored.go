@@ -66,7 +66,7 @@ func NewStored(store Store, o Options) (*Stored, error) {
 	s.pepper.Store(new([]byte))
 	s.standard.Store(new(Limits))
 	s.directory = NewDirectory(s)
-	strangers := newRate(o.Unknown, s.fresh.now)
+	strangers := NewBucket(o.Unknown, time.Second/time.Duration(o.Unknown))
 	err := prepare(&s.keys, &s.fresh, strangers, o.Entries)
 	if err == nil {
 		err = prepare(&s.tenants, &s.fresh, strangers, o.Entries)
@@ -75,7 +75,7 @@ func NewStored(store Store, o Options) (*Stored, error) {
 	return s, err
 }
 
-func prepare[V any](l *lookup[V], f *fresh, strangers *rate, entries int) (err error) {
+func prepare[V any](l *lookup[V], f *fresh, strangers *Bucket, entries int) (err error) {
 	l.fresh, l.rate = f, strangers
 	if l.there, err = newMemory[*V](entries); err == nil {
 		l.absent, err = newMemory[*V](max(entries/10, 1000))

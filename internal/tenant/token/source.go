@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // source has the keys of one issuer. One goroutine fetches them, and nobody else.
@@ -18,8 +20,8 @@ type source struct {
 	fetcher  *fetcher
 	now      func() time.Time
 	log      *slog.Logger
-	all      *bucket
-	own      *bucket
+	all      *tenant.Bucket
+	own      *tenant.Bucket
 	stop     context.CancelFunc // of run; nil: it has not begun
 
 	set  atomic.Pointer[keySet] // nil: never fetched
@@ -44,10 +46,10 @@ const (
 	fetchEvery = 10 * time.Second
 )
 
-func newSource(i *Issuer, o *Options, all *bucket) *source {
+func newSource(i *Issuer, o *Options, all *tenant.Bucket) *source {
 	return &source{
 		name: i.Name, settings: i.Source, fetcher: newFetcher(i), now: o.Now, log: o.Log.With("issuer", i.Name),
-		all: all, own: newBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRound(),
+		all: all, own: tenant.NewBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRound(),
 	}
 }
 
@@ -162,7 +164,7 @@ func (s *source) again() *round {
 	if s.next != nil || s.ended {
 		return s.next
 	}
-	if now := s.now(); !s.own.take(now) || !s.all.take(now) {
+	if now := s.now(); !s.own.Take(now) || !s.all.Take(now) {
 		s.limited.Add(1)
 		return nil
 	}

@@ -38,7 +38,7 @@ type Verifier struct {
 	options   Options
 	tenants   Tenants
 	cache     *cache
-	fetches   *bucket // for keys that are unknown, of all issuers
+	fetches   *tenant.Bucket // for keys that are unknown, of all issuers
 	verifying chan struct{}
 	table     atomic.Pointer[map[string]*issuer] // by iss; never changed
 
@@ -69,7 +69,7 @@ func New(tenants Tenants, o Options) (*Verifier, error) {
 		return nil, err
 	}
 	v := &Verifier{
-		options: o, tenants: tenants, cache: known, fetches: newBucket(fetchesBurst, fetchesEvery),
+		options: o, tenants: tenants, cache: known, fetches: tenant.NewBucket(fetchesBurst, fetchesEvery),
 		// Signatures are checked by half of the processors: calls go on while somebody sends false ones.
 		verifying: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
