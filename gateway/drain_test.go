@@ -63,7 +63,7 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	f.capability.WaitSeen(t, 5)
 
 	f.gateway.Drain()
-	f.gateway.Log.Wait(t, `"msg":"draining"`)
+	f.gateway.Log.Wait(t, `"msg":"draining","delay":"`)
 	if code, body := f.gateway.Admin(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, `"draining":true`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}

@@ -245,7 +245,7 @@ func (g *Gateway) drain() {
 	g.draining.Store(true)
 	g.health.Shutdown()
 	how := g.howToDrain.Load()
-	g.cfg.Log.Info("draining", "delay", how.Delay, "timeout", how.Timeout)
+	g.cfg.Log.Info("draining", "delay", how.Delay.String(), "timeout", how.Timeout.String())
 	<-time.After(how.Delay) // load balancers need it to see that we are not ready
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()

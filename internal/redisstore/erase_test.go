@@ -2,8 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -124,12 +124,13 @@ func TestManyKeysAreErased(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
-		var all []affinity.Binding
-		for i := range 3000 {
-			all = append(all, binding(affinity.Session{Tenant: "acme", Capability: "mail", ID: fmt.Sprint(i)}, "a:1", 0))
+		for range 8 {
+			var some []affinity.Holding
+			for range 250 {
+				some = append(some, affinity.Holding{Artifact: affinity.Artifact{Tenant: "acme", Capability: "mail", ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
+			}
+			must(t, s.Sessions().Remember(ctx, some))
 		}
-		_, err := s.Sessions().Bind(ctx, all)
-		must(t, err)
 		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		if left := under(t, s, "acme"); len(left) != 0 {
 			t.Errorf("%d keys are left", len(left))

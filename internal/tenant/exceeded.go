@@ -20,13 +20,13 @@ var exceeded = [call.NumLimits]struct{ reason, message string }{
 }
 
 // Exceeded refuses a call beyond a limit of its tenant, which is most. after is when another may
-// go; 0: none like it ever will. Nothing is told but of the caller's own tenant.
+// go, which is told in whole milliseconds; 0: none like it ever will. Nothing is told but of the caller's own tenant.
 func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Refusal {
 	value := strconv.FormatInt(most, 10)
 	return &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: exceeded[l].reason, Message: exceeded[l].message + " (" + value + ")",
 		Metadata:   map[string]string{"limit": l.String(), "max": value},
-		RetryAfter: after, Quota: "tenant:" + of,
+		RetryAfter: (after + time.Millisecond - 1).Truncate(time.Millisecond), Quota: "tenant:" + of,
 	}
 }
 
