@@ -6,6 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -26,17 +29,17 @@ Flags:
 
 // runCheck is capgate check. The verdict goes to stdout, problems to stderr.
 func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("check", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are printed below, once
-	file := fs.String("config", "capgate.yaml", "the configuration `file`")
-	rest, err := parseFlags(fs, args)
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are printed below, once
+	file := flags.String("config", "capgate.yaml", "the configuration `file`")
+	rest, err := parseFlags(flags, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, checkUsage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
 		return 0
 	}
-	if err == nil && len(rest) > 0 && given(fs, "config") {
+	if err == nil && len(rest) > 0 && given(flags, "config") {
 		err = errors.New("--config and manifests are two checks")
 	}
 	if err != nil {
@@ -67,11 +70,31 @@ func checkConfig(file string) (string, error) {
 	if _, err := withFiles(c, files, nil); err != nil {
 		return "", errors.New(file + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
 	}
+	if err := checkAudit(c.Audit.To); err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
 	backends := 0
 	for i := range c.Fleets {
 		backends += len(c.Fleets[i].Backends)
 	}
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
+}
+
+// checkAudit says whether the audit log has a folder: the log itself is made when it is needed.
+func checkAudit(to string) error {
+	if to == "" || to == "stdout" {
+		return nil
+	}
+	folder := filepath.Dir(to)
+	switch is, err := os.Stat(folder); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("audit.to: there is no folder %s", folder)
+	case err != nil:
+		return fmt.Errorf("audit.to: the folder %s cannot be looked at: %w", folder, err)
+	case !is.IsDir():
+		return fmt.Errorf("audit.to: %s is not a folder", folder)
+	}
+	return nil
 }
 
 // checkManifests says how much is in manifests that keep to their rules.

@@ -21,6 +21,7 @@ func TestCheck(t *testing.T) {
 	good := write("good.yaml", fleet)
 	bad := write("bad.yaml", "lisen: ':1'\nadmin: x\n"+fleet)
 	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
+	noFolder := write("audit.yaml", "audit: {to: /nowhere/log}\n"+fleet)
 	dynamic := write("dynamic.yaml", "id: files\nimage: i\ntool_source: dynamic\n")
 	static := write("static.yaml", "id: a\nimage: i\n")
 	misfits := write("misfits.yaml", "fleets:\n- {capability: a, backends: [], manifest: "+static+", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
@@ -34,6 +35,7 @@ func TestCheck(t *testing.T) {
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
 		"bad":     {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: /nowhere/c: cannot be read", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"audit":   {[]string{"--config", noFolder}, 1, nil, []string{noFolder + ": audit.to: there is no folder /nowhere"}},
 		"misfits": {[]string{"--config", misfits}, 1, nil, []string{
 			misfits + ": fleet a: validate_arguments: " + static + " has no tools", misfits + ": fleet a: discovery: " + static + " does not say tool_source: dynamic",
 			misfits + ": fleet b: manifest: " + dynamic + " is of the capability files"}},

@@ -33,6 +33,9 @@ func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err erro
 			return err
 		}
 		i.directory = i.stored.Directory()
+		if p.store.Stats().Embedded {
+			p.log.Warn("tenants and API keys that are made end with this process and are no other replica's: identity.store is redis, and there is none but the one inside")
+		}
 	} else {
 		i.directory = tenant.NewDirectory(nil)
 	}

@@ -109,7 +109,8 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 	issuer := issuertest.Start(t)
 	var files configMap
 	files.put(t, map[string]string{"capgate.yaml": configOf(fmt.Sprintf("identity: {store: redis}\nissuers: [{name: corp, issuer: %q, audiences: [capgate], ca_file: %s}]\n", issuer.URL, issuer.CAFile), backend)})
-	_, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	p.stderr.wait(t, p, "tenants and API keys that are made end with this process") // there is no Redis but the one inside
 	client, raw := dial(t, public), issuer.Token(t, nil)
 	invoke := func() string {
 		_, err := client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+raw), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -31,18 +32,19 @@ type reloader struct {
 	wake    chan struct{} // whoever else says what the fleets are has news
 	loads   atomic.Pointer[loads]
 
-	started *config.Config // what needs a restart is as here
-	keys    [][]byte       // of approvals, too
-	current *settings      // in force
-	tried   prints         // of the newest files that were loaded, or were not as they are bad
-	seen    prints         // of what differed at the last look; nil: nothing
+	started *config.Config    // what needs a restart is as here
+	keys    [][]byte          // of approvals, too
+	headers map[string]string // of traces, too
+	current *settings         // in force
+	tried   prints            // of the newest files that were loaded, or were not as they are bad
+	seen    prints            // of what differed at the last look; nil: nothing
 }
 
 func newReloader(p *process, s *settings) *reloader {
 	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
-		started: s.cfg, keys: s.approvalKeys, current: s, tried: s.files,
+		started: s.cfg, keys: s.approvalKeys, headers: s.traceHeaders, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -124,6 +126,9 @@ func (r *reloader) load(because string) {
 	restart := needsRestart(r.started, cfg)
 	if cfg.Approvals == r.started.Approvals && !sameKeys(s.approvalKeys, r.keys) {
 		restart = append(restart, "approvals.key_file")
+	}
+	if cfg.Traces == r.started.Traces && !maps.Equal(s.traceHeaders, r.headers) {
+		restart = append(restart, "traces.headers_file")
 	}
 	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
 	if len(restart) > 0 {

@@ -37,6 +37,8 @@ func TestTracesOfAProcess(t *testing.T) {
 	if body := waitPage(t, "http://"+admin+"/metrics", "capgate_trace_spans_exported_total"); !strings.Contains(body, `capgate_trace_spans_dropped_total{reason="full"} 0`) {
 		t.Errorf("%s", body)
 	}
+	must(t, os.WriteFile(headers, []byte("Authorization: Basic b3RoZXI=\n"), 0o600))
+	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["traces.headers_file"]`)
 	p.signal(t, syscall.SIGTERM)
 	if exit := p.wait(t); exit != 0 {
 		t.Errorf("exit status %d", exit)
