@@ -32,7 +32,8 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	r.Tenant = id
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
 	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
-	must(t, s.Sessions().Remember(t.Context(), []affinity.Holding{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}}))
+	_, err := s.Sessions().Remember(t.Context(), []affinity.Holding{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}})
+	must(t, err)
 }
 
 // spender makes calls for a tenant, and says how many it has made today.
@@ -129,7 +130,8 @@ func TestManyKeysAreErased(t *testing.T) {
 			for range 250 {
 				some = append(some, affinity.Holding{Artifact: affinity.Artifact{Tenant: "acme", Capability: "mail", ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
 			}
-			must(t, s.Sessions().Remember(ctx, some))
+			_, err := s.Sessions().Remember(ctx, some)
+			must(t, err)
 		}
 		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		if left := under(t, s, "acme"); len(left) != 0 {
