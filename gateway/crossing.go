@@ -6,11 +6,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
 )
 
@@ -18,14 +22,24 @@ import (
 // to a backend.
 const ticketHeader = "x-capgate-ticket"
 
-// crossing is what the second passage of a call has to know of the first.
+// crossing is what the second passage of a call takes over from the first. Whoever has it
+// owns the claim and the use.
 type crossing struct {
-	target  *router.Backend // chosen, and claimed by the first until it ends
-	tries   int
-	session string // that it was chosen for
-	caller  tenant.Identity
-	span    *tracing.Span
-	trace   observe.TraceID
+	call     call.Call // as its caller made it
+	caller   tenant.Identity
+	ours     bool
+	target   *router.Backend
+	claim    router.Claim // on target
+	tries    int
+	named    []string
+	decision policy.Decision
+	judged   bool
+	use      *approvals.Use
+	approval string
+	span     *tracing.Span
+	trace    observe.TraceID
+	came     time.Time
+	shadowed string
 }
 
 // crossings are the calls that went to the translator. Such a call passes the gateway
@@ -43,12 +57,9 @@ type crossings struct {
 
 func newCrossings() *crossings { return &crossings{secret: rand.Text(), ours: rand.Text()} }
 
-// leave issues the ticket of a call that goes to the translator. A call that did not
-// get there, and goes again, keeps its ticket.
-func (c *crossings) leave(ticket string, x crossing) string {
-	if ticket == "" {
-		ticket = c.secret + strconv.FormatUint(c.last.Add(1), 36)
-	}
+// issue makes the ticket of a call that goes to the translator.
+func (c *crossings) issue(x crossing) string {
+	ticket := c.secret + strconv.FormatUint(c.last.Add(1), 36)
 	c.open.Store(ticket, x)
 	return ticket
 }
@@ -66,34 +77,82 @@ func (c *crossings) claim(ticket string) (crossing, bool) {
 // ticket up.
 func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(ticket, c.secret) }
 
-// crossing is what the second passage of a call has to know, in strings that outlive the first.
-func (t *transit) crossing() crossing {
-	who := tenant.Identity{Tenant: t.call.Tenant, Key: t.call.Key, Scopes: tenant.Invoke, User: strings.Clone(t.call.User), Agent: strings.Clone(t.call.Agent), Settings: t.settings}
-	return crossing{t.target, t.tries, strings.Clone(t.call.Session), who, t.span, t.trace}
+// leave sends a call on its way to the translator with a ticket, and all that it has.
+func (h *handler) leave(s *relay.Stream, t *transit) {
+	t.ticket = h.crossings.issue(t.crossing(s.Started()))
+	t.claim, t.use = router.Claim{}, nil
+	s.SetHeader(ticketHeader, t.ticket)
+	s.SetHeader(capabilityHeader, t.call.Capability)
+	s.SetHeader(originHeader, t.origin.text())
 }
 
-// comeBack goes on with a call that the translator brings back. Its caller is known: the
-// credential did not cross. One whose first passage has ended meanwhile has nobody to
-// answer to.
+// stay undoes leave, for a call that did not get to the translator.
+func (h *handler) stay(s *relay.Stream, t *transit) {
+	if h.crossings.takeBack(t) {
+		t.ticket = ""
+		t.done(router.Outcome{})
+		s.DropHeader(ticketHeader)
+		s.DropHeader(originHeader)
+	}
+}
+
+// crossing is what the second passage takes over, in strings that outlive the first.
+func (t *transit) crossing(came time.Time) crossing {
+	c := t.call
+	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
+	shadowed := t.shadowed()
+	if t.before != nil {
+		came, shadowed = t.before.came, t.before.shadowed
+	}
+	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.settings}
+	return crossing{
+		call: c, caller: who, ours: t.ours, target: t.target, claim: t.claim, tries: t.tries, named: t.named,
+		decision: t.decision, judged: t.judged, use: t.use, approval: t.approval, span: t.span, trace: t.trace, came: came, shadowed: shadowed,
+	}
+}
+
+// comeBack goes on with a call that the translator brings back, and is what its caller made
+// again, but for the way in which it is said now. Its caller is known: the credential did not
+// cross. One whose first passage has ended meanwhile has nobody to answer to.
 func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Refusal) {
 	x, open := h.crossings.claim(ticket)
 	if !open {
 		t.recorded = true
 		return tenant.Identity{}, refusedService
 	}
-	t.target, t.tries, t.call.Session, t.assigned = x.target, x.tries, x.session, true
+	t.before, t.call, t.ours, t.named = &x, x.call, x.ours, x.named
+	t.target, t.claim, t.tries, t.assigned = x.target, x.claim, x.tries, true
+	t.decision, t.judged, t.use, t.approval = x.decision, x.judged, x.use, x.approval
 	t.span, t.trace = x.span, x.trace
 	return x.caller, nil
 }
 
-// records says whether a call that has ended is to be recorded here.
-func (h *handler) records(t *transit) bool {
-	if t.own || t.recorded {
+// takeBack gives a call that did not get to the translator what it left with.
+func (c *crossings) takeBack(t *transit) (here bool) {
+	if t.ticket == "" {
 		return false
 	}
-	if t.ticket == "" {
-		return true
+	x, here := c.claim(t.ticket)
+	if here {
+		t.claim, t.use = x.claim, x.use
 	}
-	_, here := h.crossings.claim(t.ticket)
 	return here
+}
+
+// lengthen counts a call's time from when its caller made it.
+func (x *crossing) lengthen(rec *observe.Record) {
+	earlier := max(rec.Started.Sub(x.came), 0)
+	rec.Shadowed, rec.Started = x.shadowed, x.came
+	rec.Ended += earlier
+	for _, at := range []*time.Duration{&rec.Forwarded, &rec.FirstByte} {
+		if *at > 0 {
+			*at += earlier
+		}
+	}
+}
+
+// records says whether a call that has ended is to be recorded here. One that never came
+// back is again what it was when it left.
+func (h *handler) records(t *transit) bool {
+	return !t.own && !t.recorded && (t.ticket == "" || h.crossings.takeBack(t))
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
-	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
 // eachPair runs a test for every client's dialect with every backend's.
@@ -172,30 +171,6 @@ func TestTranslationKeepsMetadataAndAuthority(t *testing.T) {
 				if got := strings.Join(md.Get(name), "|"); got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
-			}
-		})
-	}
-}
-
-func TestLegacyClientsAreToldNo(t *testing.T) {
-	t.Parallel()
-	for _, backend := range []call.Dialect{call.Doc, call.Live} {
-		t.Run(backend.String(), func(t *testing.T) {
-			t.Parallel()
-			f := startFront(t, call.Doc, backend)
-			ctx := to(t.Context(), "caps")
-			for path, messages := range map[string][2]any{
-				"/selu.capability.v1.CapabilityService/Invoke":      {&legacypb.InvokeRequest{ToolName: "echo"}, new(legacypb.InvokeResponse)},
-				"/selu.capability.v1.CapabilityService/HealthCheck": {&legacypb.HealthCheckRequest{}, new(legacypb.HealthCheckResponse)},
-			} {
-				err := f.conn.Invoke(ctx, path, messages[0], messages[1])
-				if status.Code(err) != codes.Unimplemented || errorInfo(err).GetReason() != "DIALECT_UNSUPPORTED" ||
-					!strings.Contains(err.Error(), "speaks the "+backend.String()+" dialect") {
-					t.Errorf("%s: %v", path, err)
-				}
-			}
-			if seen := f.capability.Seen(); len(seen) != 0 {
-				t.Errorf("the backend got %v", seen)
 			}
 		})
 	}

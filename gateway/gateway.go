@@ -178,7 +178,7 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 // dialects, health and reflection.
 func (g *Gateway) startServices() *relay.Upstream {
 	upstream, ln := g.relay.NewLocalUpstream("services")
-	g.services = dialect.NewServer(g.inside, grpc.MaxRecvMsgSize(maxMessage))
+	g.services = dialect.NewServer(g.inside, GRPCStatus, grpc.MaxRecvMsgSize(maxMessage))
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(g.services, g.health)
 	if g.cfg.Services != nil {

@@ -73,6 +73,10 @@ func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal)
 		h.refuse(s, t, refusal)
 		return
 	}
+	if t.before != nil { // all was read in its first passage
+		h.pass(s, t, first{})
+		return
+	}
 	switch t.call.Method {
 	case call.Invoke, call.StreamInvoke, call.Healthcheck, call.DownloadOutputArtifact:
 		// A Healthcheck is answered here, and not before its caller has asked: some take
@@ -113,7 +117,7 @@ func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusa
 	t := transitOf(s)
 	var m first
 	if refusal == nil {
-		m, refusal = t.read(msg)
+		m, refusal = t.read(s, msg)
 	}
 	if refusal != nil {
 		h.refuse(s, t, refusal)
@@ -145,8 +149,8 @@ func (h *handler) decided(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	switch {
 	case refusal != nil:
 		h.refuse(s, t, refusal)
-	case t.call.Method == call.Healthcheck && t.call.Dialect != call.Legacy:
-		s.Reply(healthReply(t.fleet))
+	case t.call.Method == call.Healthcheck:
+		s.Reply(healthReply(t.fleet, t.call.Dialect))
 	default:
 		h.place(s, t)
 	}
@@ -189,14 +193,14 @@ func (h *handler) meet(s *relay.Stream, t *transit) bool {
 
 // met goes on with the line for a call whose backend is known.
 func (h *handler) met(s *relay.Stream, t *transit, refusal *call.Refusal) {
-	if refusal == nil {
-		refusal = t.adapt()
-	}
-	if refusal != nil {
+	switch {
+	case refusal != nil:
 		h.refuse(s, t, refusal)
-		return
+	case t.adapts():
+		h.forward(s, t)
+	default:
+		h.suit(s, t)
 	}
-	h.forward(s, t)
 }
 
 // resolve finds the fleet that the call means, if it is there for the caller.
@@ -209,6 +213,11 @@ func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refus
 	}
 	t.call.Capability = t.fleet.Capability
 	t.metrics = metricsOf(t.fleet)
+	if t.call.Method == call.Other {
+		if m, lacks := dialect.Lacking(t.call.Path); lacks {
+			return lacking(m)
+		}
+	}
 	return nil
 }
 
@@ -218,6 +227,9 @@ func (h *handler) route(t *transit) (refusal *call.Refusal) {
 	case t.own:
 	case t.assigned:
 		t.assigned = false
+	case t.suited != nil:
+		t.target, t.claim = t.suited, t.fleet.Claim(t.suited, true)
+		t.suited = nil
 	case t.place.Backend != nil:
 		t.claim = t.fleet.Claim(t.place.Backend, t.target != nil)
 		t.target = t.place.Backend
@@ -227,22 +239,6 @@ func (h *handler) route(t *transit) (refusal *call.Refusal) {
 	return refusal
 }
 
-// adapt finds out whether the call has to change for its backend, and whether it can.
-func (t *transit) adapt() *call.Refusal {
-	if t.own {
-		return nil
-	}
-	t.mode = dialect.Translate(t.call.Method, t.call.Dialect, t.target.Dialect())
-	if t.mode == dialect.Impossible {
-		return &call.Refusal{
-			Kind:    call.Unimplemented,
-			Reason:  "DIALECT_UNSUPPORTED",
-			Message: "the capability's backend speaks the " + t.target.Dialect().String() + " dialect, into which this call cannot be translated",
-		}
-	}
-	return nil
-}
-
 // forward hands the stream to the relay.
 func (h *handler) forward(s *relay.Stream, t *transit) {
 	if t.own {
@@ -250,10 +246,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		return
 	}
 	if t.mode == dialect.Convert {
-		t.ticket = h.crossings.leave(t.ticket, t.crossing())
-		s.SetHeader(ticketHeader, t.ticket)
-		s.SetHeader(capabilityHeader, t.call.Capability)
-		s.SetHeader(originHeader, t.origin.text())
+		h.leave(s, t)
 		s.Forward(h.services)
 		return
 	}
@@ -261,20 +254,15 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		t.begun = true
 		h.recorder.Begin(t.metrics, t.tenant, uint32(s.Shard()))
 	}
-	if t.ticket != "" { // a try before this one went to the translator
-		s.DropHeader(ticketHeader)
-		s.DropHeader(originHeader)
-	}
 	t.origin.tell(s)
 	t.bound(s)
 	path := t.call.Path
-	if d := t.target.Dialect(); t.call.Method != call.Other && d != call.Auto && d != t.call.Dialect {
-		path, _ = dialect.Path(t.call.Method, d) // there is one, or route had refused
+	if d := t.target.Dialect(); t.call.Method != call.Other {
+		if path = t.pathAt(d); d != call.Auto && d != t.spoken.Dialect || t.tries > 0 { // a first try may have gone by another dialect's path
+			s.SetPath(path)
+		}
 	}
-	if path != t.call.Path || t.tries > 0 { // a first try may have gone by another dialect's path
-		s.SetPath(path)
-	}
-	if t.outcome.Reset(t.call.Method, t.call.Dialect) {
+	if t.outcome.Reset(t.spoken.Method, t.spoken.Dialect) {
 		t.scanned = true
 		h.watchArtifacts(t)
 		s.TapResponse(&t.outcome)
@@ -296,6 +284,8 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 		return
 	}
 	t.missed(err)
+	h.stay(s, t)
+	t.tried, t.moved = t.target, false
 	t.span.Missed()
 	allowed := t.again
 	t.started = t.lost
@@ -327,6 +317,7 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if h.limits != nil {
 		h.limits.Release(uint32(s.Shard()), &t.permit)
 	}
+	records := h.records(t)
 	t.done(t.learned(r))
 	if t.quit != nil {
 		t.quit()
@@ -337,7 +328,7 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if r.Forwarded > 0 {
 		t.place.Pinned.Used()
 	}
-	if h.records(t) {
+	if records {
 		rec := t.recordOf(s, r)
 		rec.Quiet = t.shed && h.shedding.quiet(r.Started)
 		t.span.End(&rec)

@@ -12,7 +12,7 @@ import (
 // identify finds out who calls, and goes on in identified: at once where that is known.
 func (h *handler) identify(s *relay.Stream, t *transit) {
 	who, refusal, inside := h.fromInside(s, t)
-	if !inside || t.ours {
+	if !inside || t.ours && t.before == nil {
 		h.trace(s, t)
 	}
 	if inside {
@@ -63,7 +63,7 @@ func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusa
 	if refusal == nil {
 		refusal = t.scoped(who.Scopes)
 	}
-	t.settings = who.Settings
+	t.settings, t.asserts = who.Settings, who.Asserts
 	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
 	if !t.own && !t.ours {
 		t.tenant = h.metrics.Tenant(who.Tenant)
@@ -72,6 +72,22 @@ func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusa
 		s.SetHeader(tenant.Metadata, who.Text())
 	}
 	h.identified(s, t, refusal)
+}
+
+// nameUser believes a message that says on whose behalf its caller calls as far as a header
+// is believed that says so.
+func (t *transit) nameUser(s *relay.Stream, user string) *call.Refusal {
+	if user == "" || t.asserts&tenant.User == 0 {
+		return nil
+	}
+	if said, _ := s.Header(userHeader); said != "" && said != user {
+		return refusedTwoIdentities
+	}
+	_, refusal := tenant.Identity{}.Say(tenant.Claim{User: user}, tenant.User)
+	if refusal == nil {
+		t.call.User = t.keep(user)
+	}
+	return refusal
 }
 
 // isOpen tells the own services that need no credential. Load balancers have none, and

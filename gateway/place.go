@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -22,6 +23,9 @@ const maxSession = 512
 // named says that the first message of a call has nothing to go by: its capability is named
 // elsewhere, its fleet does not care for sessions or artifacts, nor policy for its tool.
 func (h *handler) named(t *transit, k router.Key) bool {
+	if t.call.Dialect == call.Legacy && t.asserts&tenant.User != 0 {
+		return false // it may say whose call it is
+	}
 	table := h.router.Table()
 	if !table.Names(k) {
 		return false

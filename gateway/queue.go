@@ -10,7 +10,11 @@ import (
 // counts meanwhile.
 func (h *handler) enter(s *relay.Stream, t *transit) {
 	t.bound(s)
-	waiter, a := t.fleet.Enter(router.Entrant{Tenant: t.call.Tenant, Backend: t.place.Backend, Tried: t.target}, func() func(router.Admission) bool {
+	to := t.place.Backend
+	if t.suited != nil {
+		to, t.suited = t.suited, nil
+	}
+	waiter, a := t.fleet.Enter(router.Entrant{Tenant: t.call.Tenant, Backend: to, Tried: t.target}, func() func(router.Admission) bool {
 		parked := s.Park()
 		t.span.Wait(tracing.ForPlace)
 		return func(a router.Admission) bool {

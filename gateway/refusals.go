@@ -27,7 +27,7 @@ var (
 	refusedArtifacts = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARTIFACTS_INVALID",
 		Message: "the arguments name more than 64 artifacts, or one by an id that is longer than 512 bytes"}
 	refusedTwoIdentities = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_CONFLICT",
-		Message: "the call has metadata x-user-id or x-agent-id twice, with different values"}
+		Message: "the call names two users or two agents: by metadata x-user-id or x-agent-id twice, or by user_id of its context otherwise than by metadata"}
 	refusedDeliberating = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "too many calls wait to know whether they may run"}
 	refusedConsent = &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID",
@@ -126,13 +126,29 @@ func unreachable(f *router.Fleet) *call.Refusal {
 	}
 }
 
+// lacking is the end of a call of an RPC that the caller's dialect does not have.
+func lacking(m call.Method) *call.Refusal {
+	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
+		Message: "the legacy dialect, in which the call is made, has no " + m.String() + ": make it in another one"}
+}
+
+// untranslatable is the end of a call that the backend's dialect cannot say.
+func untranslatable(m call.Method, d call.Dialect) *call.Refusal {
+	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
+		Message: "the capability's backend speaks the " + d.String() + " dialect, which has no " + m.String()}
+}
+
 // healthReply answers Healthcheck for a capability from what health knows. Its bytes
-// are the same in the doc and the live dialect: ready=1, message=2.
-func healthReply(f *router.Fleet) []byte {
+// are the same in the doc and the live dialect, ready=1, message=2; legacy has the first
+// alone.
+func healthReply(f *router.Fleet, d call.Dialect) []byte {
 	ready, summary := f.Health().Ready()
 	var msg []byte
 	if ready {
 		msg = protowire.AppendVarint(protowire.AppendTag(msg, 1, protowire.VarintType), 1)
+	}
+	if d == call.Legacy {
+		return msg
 	}
 	return protowire.AppendString(protowire.AppendTag(msg, 2, protowire.BytesType), summary)
 }

@@ -37,6 +37,7 @@ var kindCodes = [...]codes.Code{
 	call.Canceled:           codes.Canceled,
 	call.AlreadyExists:      codes.AlreadyExists,
 	call.Aborted:            codes.Aborted,
+	call.DataLoss:           codes.DataLoss,
 }
 
 // failures says how the relay's own failures read. Their reason is the failure's

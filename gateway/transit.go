@@ -25,6 +25,7 @@ import (
 // call's stream, belongs to it from Headers to Done, and is used again after that.
 type transit struct {
 	call     call.Call
+	spoken   dialect.Entry    // what it is in this stream: the translator makes another RPC of some calls
 	settings *tenant.Settings // of the call's tenant; nil: there are none
 	permit   limits.Permit    // by its tenant's limits
 	fleet    *router.Fleet
@@ -51,6 +52,7 @@ type transit struct {
 	lost     bool                       // one had it that may have, before the try that is made now
 	mentions *dialect.Mentions          // sees the response; nil until it is needed
 	metrics  *observe.CapabilityMetrics // the fleet's, once it is known
+	asserts  tenant.Asserts             // what the caller may say of itself, also in a message
 	tenant   *observe.TenantMetrics     // of who calls; nil for the gateway itself, and where that is not known
 	begun    bool                       // counted as in flight at both
 	bounds   *tenant.Settings           // that its stream is held to; nil: none
@@ -61,7 +63,11 @@ type transit struct {
 	ticket   string                     // went to the translator with it; see crossings
 	audited  bool                       // there is a place for its record in the audit log
 	recorded bool                       // came back from there, but its ticket was claimed
+	before   *crossing                  // its first passage, if it came back from there
 	assigned bool                       // came back from there, and target is where it goes
+	suited   *router.Backend            // where it goes, as it was sent to one that speaks what it cannot be translated to
+	moved    bool                       // it was sent elsewhere for that
+	tried    *router.Backend            // where it did not start
 	reason   string                     // why the gateway refused
 	request  string                     // x-request-id
 	origin   origin                     // where it comes from
@@ -83,6 +89,7 @@ func (p *transitPool) get(s *relay.Stream) *transit {
 	s.Value = t
 	path := s.Path()
 	if e, ok := dialect.Lookup(path); ok {
+		t.spoken = e
 		t.call.Method, t.call.Dialect, t.call.Service = e.Method, e.Dialect, e.Service
 		t.call.Path, _ = dialect.Path(e.Method, e.Dialect)
 	} else {
@@ -141,7 +148,7 @@ type first struct {
 }
 
 // read takes out of the first message what the call is routed by.
-func (t *transit) read(msg []byte) (m first, refusal *call.Refusal) {
+func (t *transit) read(s *relay.Stream, msg []byte) (m first, refusal *call.Refusal) {
 	if t.call.Method == call.DownloadOutputArtifact {
 		id, err := dialect.ReadArtifactID(msg)
 		if err != nil {
@@ -149,9 +156,16 @@ func (t *transit) read(msg []byte) (m first, refusal *call.Refusal) {
 		}
 		return first{artifact: id}, nil
 	}
-	key, err := dialect.ReadKey(msg)
+	readKey := dialect.ReadKey
+	if t.call.Dialect == call.Legacy {
+		readKey = dialect.ReadLegacyKey
+	}
+	key, err := readKey(msg)
 	if err != nil {
 		return first{}, refusedMalformed
+	}
+	if refusal := t.nameUser(s, view(key.User)); refusal != nil {
+		return first{}, refusal
 	}
 	t.call.Tool = t.keep(view(key.Tool))
 	t.call.Session = t.keep(view(key.Session))
@@ -185,16 +199,25 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 		rec.Decision = observe.Decision{Made: true, Level: t.decision.Level, Verdict: t.decision.Verdict, Cached: t.decision.Cached,
 			Differs: t.decision.Differs, Candidate: t.decision.Candidate, Approval: t.approval}
 	}
-	if l, would := t.permit.Shadowed(); would {
-		rec.Shadowed = l.String()
-	}
+	rec.Shadowed = t.shadowed()
 	if t.target != nil && t.ticket == "" {
 		rec.Backend = t.target.Addr
 	}
 	if t.scanned && r.Code == 0 {
 		rec.Outcome = outcomes[t.outcome.Outcome()]
 	}
+	if t.before != nil {
+		t.before.lengthen(&rec)
+	}
 	return rec
+}
+
+// shadowed is the limit that would have refused the call, were it in force; "" if none.
+func (t *transit) shadowed() string {
+	if l, would := t.permit.Shadowed(); would {
+		return l.String()
+	}
+	return ""
 }
 
 var outcomes = [...]observe.Outcome{

@@ -93,13 +93,8 @@ func live(b *backend) func(*grpc.Server) {
 	return func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, liveServer{backend: b}) }
 }
 
-// legacy is known by a name that its generated code cannot have beside live's.
 func legacy(b *backend) func(*grpc.Server) {
-	return func(s *grpc.Server) {
-		desc := legacypb.CapabilityService_ServiceDesc
-		desc.ServiceName = "selu.capability.v1.CapabilityService"
-		s.RegisterService(&desc, legacyServer{backend: b})
-	}
+	return func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, legacyServer{backend: b}) }
 }
 
 func standard(st healthpb.HealthCheckResponse_ServingStatus) func(*grpc.Server) {

@@ -80,6 +80,22 @@ func (f *Fleet) HasOther(b *Backend) bool {
 	return len(p.all) > 1 || len(p.all) == 1 && p.all[0].Backend != b
 }
 
+// Speaking is the usable backend with the least to do of those that speak a dialect that
+// fits; nil if there is none of which that is known. tried, which may be nil, is taken only if
+// there is no other.
+func (f *Fleet) Speaking(fits func(call.Dialect) bool, tried *Backend) *Backend {
+	var best *Backend
+	for _, m := range f.pick.Load().all {
+		d := m.Dialect()
+		switch {
+		case d == call.Auto || !fits(d):
+		case best == nil, best == tried, m.Backend != tried && m.load.lighter(best.load):
+			best = m.Backend
+		}
+	}
+	return best
+}
+
 // any is Route where there is nothing to consider but loads, as it mostly is.
 func (f *Fleet) any(n uint64, tried *Backend) *load {
 	if n == 1 {

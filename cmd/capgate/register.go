@@ -42,7 +42,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, as the gateway reaches it")
 	fs.StringVar(&req.Session, "session", "", "`id` of the only session that it serves; calls of that session go nowhere else")
 	fs.StringVar(&req.Zone, "zone", "", "`name` of where it is")
-	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc or live")
+	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc, live or legacy")
 	ttl := fs.Duration("ttl", 30*time.Second, "it is forgotten when it was not renewed for this `duration`")
 	weight := fs.Int("weight", 100, "`share` of calls, against the other backends', 0 to 10000; 0: no new calls")
 	file := fs.String("manifest", "", "`file` of the capability's manifest.yaml, for a gateway that takes it from backends (registration.manifests)")

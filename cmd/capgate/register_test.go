@@ -277,7 +277,7 @@ func TestRegisterRefused(t *testing.T) {
 		{1, "169.254.169.254 is link-local; registration.allow can permit it (ADDRESS_FORBIDDEN)", []string{"--capability", "caps", "--addr", "169.254.169.254:80"}},
 		{1, "addr: write host:port", []string{"--capability", "caps", "--addr", "127.0.0.1"}},
 		{1, "ttl: it must be from 1s to 1h0m0s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "2h"}},
-		{1, "dialect: it must be auto, doc or live", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--dialect", "klingon"}},
+		{1, "dialect: it must be auto, doc, live or legacy", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--dialect", "klingon"}},
 		{1, "capgate register: ", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--admin", public}},
 	} {
 		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"register"}, test.args...)...)

@@ -4,9 +4,12 @@
 //
 //	paths.go       which gRPC path is which RPC of which dialect, and what two dialects share
 //	key.go         reads the routing fields out of an InvokeRequest without unmarshalling it
+//	legacykey.go   the same for legacy, where some are entries of a map
 //	outcome.go     reads what became of a call out of its response bytes as they pass
 //	mentions.go    finds the ids of artifacts in results and arguments
-//	translator.go  a gRPC server that carries uploads from one dialect into another
+//	translator.go  a gRPC server that carries calls from one dialect into another
+//	upload.go      an upload, chunk by chunk
+//	legacy.go      what becomes of a call from or to legacy
 //	metadata.go    what of a call's metadata a translated call takes along
 //
 // Where two dialects have the same bytes for an RPC, the relay forwards them as they

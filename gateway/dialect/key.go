@@ -7,10 +7,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Why ReadKey refuses a message. They never quote it: it holds arguments and secrets.
+// Why a message is refused. They never quote it: it holds arguments and secrets.
 var (
 	ErrMalformed = errors.New("the request is not a well-formed protobuf message")
-	ErrUTF8      = errors.New("tool_name, session_id or capability_id is not valid UTF-8")
+	ErrUTF8      = errors.New("what the request has to say in UTF-8 is not")
 )
 
 // Field numbers of InvokeRequest, the same in the doc and live dialects.
@@ -28,6 +28,7 @@ type Key struct {
 	Tool       []byte
 	Session    []byte
 	Capability []byte
+	User       []byte // on whose behalf the caller says that it calls; the legacy dialect only
 	Args       []byte // not looked at
 	Config     []byte // not looked at; it holds secrets
 }
@@ -43,23 +44,14 @@ type Key struct {
 func ReadKey(msg []byte) (Key, error) {
 	var k Key
 	for len(msg) > 0 {
-		num, typ, n := protowire.ConsumeTag(msg)
-		if n < 0 || num > protowire.MaxValidNumber {
-			return Key{}, ErrMalformed
-		}
-		msg = msg[n:]
-		if typ != protowire.BytesType {
-			if n = protowire.ConsumeFieldValue(num, typ, msg); n < 0 {
-				return Key{}, ErrMalformed
-			}
-			msg = msg[n:]
-			continue
-		}
-		v, n := protowire.ConsumeBytes(msg)
+		num, v, n := nextField(msg)
 		if n < 0 {
 			return Key{}, ErrMalformed
 		}
 		msg = msg[n:]
+		if v == nil {
+			continue
+		}
 		if field := k.field(num); field != nil {
 			if num != fieldArgs && num != fieldConfig && !utf8.Valid(v) {
 				return Key{}, ErrUTF8
@@ -68,6 +60,27 @@ func ReadKey(msg []byte) (Key, error) {
 		}
 	}
 	return k, nil
+}
+
+// nextField reads the field that msg begins with: its number, its value where that is
+// length-delimited, else nil, and how many bytes it has, less than 0 if it is malformed.
+func nextField(msg []byte) (num protowire.Number, v []byte, n int) {
+	num, typ, n := protowire.ConsumeTag(msg)
+	if n < 0 || num > protowire.MaxValidNumber {
+		return 0, nil, -1
+	}
+	if typ != protowire.BytesType {
+		m := protowire.ConsumeFieldValue(num, typ, msg[n:])
+		if m < 0 {
+			return 0, nil, -1
+		}
+		return num, nil, n + m
+	}
+	v, m := protowire.ConsumeBytes(msg[n:])
+	if m < 0 {
+		return 0, nil, -1
+	}
+	return num, v, n + m
 }
 
 func (k *Key) field(num protowire.Number) *[]byte {

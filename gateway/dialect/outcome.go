@@ -50,12 +50,16 @@ const prefixSize = 5
 
 // shape says where a response message keeps its outcome.
 type shape struct {
-	errorField protowire.Number // a string; 0 when there is nothing to scan
-	doneField  protowire.Number // a bool; 0 when the response is a single message
+	errorField   protowire.Number // a string; 0 when there is nothing to scan
+	doneField    protowire.Number // a bool; 0 when the response is a single message
+	successField protowire.Number // a bool, which says it all: without it the call failed; 0 where there is none
 }
 
 func shapeOf(m call.Method, d call.Dialect) shape {
-	if d != call.Doc && d != call.Live {
+	switch {
+	case d == call.Legacy && m == call.Invoke:
+		return shape{errorField: 3, successField: 2}
+	case d != call.Doc && d != call.Live:
 		return shape{}
 	}
 	switch m {
@@ -134,7 +138,11 @@ func (s *Scanner) endMessage() {
 		s.unread = true
 		return
 	}
-	s.failed = s.failed || s.field.hasError
+	if s.shape.successField != 0 {
+		s.failed = s.failed || !s.field.success
+	} else {
+		s.failed = s.failed || s.field.hasError
+	}
 	s.done = s.field.done
 }
 
@@ -165,7 +173,7 @@ type fieldReader struct {
 	bytes  bool             // it is length-delimited
 	depth  int              // open groups
 
-	hasError, done bool // as the last values of their fields say
+	hasError, done, success bool // as the last values of their fields say
 }
 
 // expectation is what the next varint is.
@@ -217,8 +225,12 @@ func (f *fieldReader) take(v uint64, sh shape) bool {
 	case aTag:
 		return f.tag(v)
 	case aValue:
-		if f.depth == 0 && f.num == sh.doneField {
+		switch {
+		case f.depth > 0:
+		case f.num == sh.doneField:
 			f.done = v != 0
+		case f.num == sh.successField:
+			f.success = v != 0
 		}
 	case aLength:
 		f.skip = v

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
 // frame puts gRPC's prefix before a message.
@@ -73,7 +74,18 @@ func TestOutcome(t *testing.T) {
 		{"live upload error", call.UploadInputArtifact, call.Live, encoded(t, &livepb.UploadInputArtifactResponse{Error: "e"}), dialect.ToolError},
 		{"health", call.Healthcheck, call.Doc, encoded(t, &docpb.HealthResponse{Message: "m"}), dialect.OutcomeUnknown},
 		{"other", call.Other, call.Auto, frame(0, str(2, "x")), dialect.OutcomeUnknown},
-		{"legacy", call.Invoke, call.Legacy, frame(0, str(3, "x")), dialect.OutcomeUnknown},
+		{"legacy success", call.Invoke, call.Legacy, encoded(t, &legacypb.InvokeResponse{Result: "{}", Success: true}), dialect.OK},
+		{"legacy success with an error", call.Invoke, call.Legacy, encoded(t, &legacypb.InvokeResponse{Success: true, Error: "e"}), dialect.OK},
+		{"legacy failure", call.Invoke, call.Legacy, frame(0, str(3, "x")), dialect.ToolError},
+		{"legacy failure without a text", call.Invoke, call.Legacy, frame(0, nil), dialect.ToolError},
+		{"legacy failure with a result", call.Invoke, call.Legacy, frame(0, str(1, "{}")), dialect.ToolError},
+		{"legacy, the last success counts", call.Invoke, call.Legacy, frame(0, wire(varint(2, 1), varint(2, 0))), dialect.ToolError},
+		{"legacy, success of another type", call.Invoke, call.Legacy, frame(0, str(2, "1")), dialect.ToolError},
+		{"legacy, success in a group", call.Invoke, call.Legacy, frame(0, wire(tag(9, protowire.StartGroupType), varint(2, 1), tag(9, protowire.EndGroupType))), dialect.ToolError},
+		{"legacy, a long true", call.Invoke, call.Legacy, frame(0, []byte{0x10, 0x81, 0x80, 0x80, 0x00}), dialect.OK},
+		{"legacy, compressed", call.Invoke, call.Legacy, frame(1, varint(2, 1)), dialect.OutcomeUnknown},
+		{"legacy, cut off", call.Invoke, call.Legacy, frame(0, varint(2, 1))[:6], dialect.CutOff},
+		{"legacy health", call.Healthcheck, call.Legacy, frame(0, varint(1, 1)), dialect.OutcomeUnknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,12 +133,16 @@ func FuzzScanner(f *testing.F) {
 	f.Add(uint8(1), uint16(1), wire(encoded(f, &docpb.InvokeChunk{Data: []byte("abc")}), encoded(f, &docpb.InvokeChunk{Done: true})))
 	f.Add(uint8(2), uint16(7), frame(0, wire(groups(2), varint(4, 1))))
 	f.Add(uint8(3), uint16(7), frame(1, nil))
+	f.Add(uint8(4), uint16(1), encoded(f, &legacypb.InvokeResponse{Result: "{}", Success: true, Error: "x"}))
 	f.Fuzz(func(t *testing.T, m uint8, size uint16, body []byte) {
-		method := []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact}[m%4]
+		method, d := []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact, call.Invoke}[m%5], call.Doc
+		if m%5 == 4 {
+			d = call.Legacy
+		}
 		var whole, pieces dialect.Scanner
-		whole.Reset(method, call.Doc)
+		whole.Reset(method, d)
 		whole.Body(body)
-		pieces.Reset(method, call.Doc)
+		pieces.Reset(method, d)
 		for b := body; len(b) > 0; {
 			n := min(int(size)+1, len(b))
 			pieces.Body(b[:n])
@@ -135,7 +151,7 @@ func FuzzScanner(f *testing.F) {
 		if whole.Outcome() != pieces.Outcome() {
 			t.Fatalf("whole: %v; in pieces: %v", whole.Outcome(), pieces.Outcome())
 		}
-		if want, ok := decoded(method, body); ok && whole.Outcome() != want {
+		if want, ok := decoded(method, d, body); ok && whole.Outcome() != want {
 			t.Fatalf("got %v, want %v", whole.Outcome(), want)
 		}
 	})
@@ -143,7 +159,7 @@ func FuzzScanner(f *testing.F) {
 
 // decoded is the outcome by the book: every message unmarshalled. It is false where a
 // message cannot be.
-func decoded(m call.Method, body []byte) (dialect.Outcome, bool) {
+func decoded(m call.Method, dia call.Dialect, body []byte) (dialect.Outcome, bool) {
 	var seen, failed, done bool
 	for len(body) > 0 {
 		if len(body) < 5 || body[0] != 0 || uint64(len(body)-5) < uint64(binary.BigEndian.Uint32(body[1:])) {
@@ -152,10 +168,18 @@ func decoded(m call.Method, body []byte) (dialect.Outcome, bool) {
 		n := 5 + int(binary.BigEndian.Uint32(body[1:]))
 		msg := map[call.Method]proto.Message{call.Invoke: &docpb.InvokeResponse{}, call.StreamInvoke: &docpb.InvokeChunk{},
 			call.DownloadOutputArtifact: &docpb.ArtifactChunk{}, call.UploadInputArtifact: &docpb.UploadInputArtifactResponse{}}[m]
+		if dia == call.Legacy {
+			msg = &legacypb.InvokeResponse{}
+		}
 		if proto.Unmarshal(body[5:n], msg) != nil {
 			return 0, false
 		}
 		seen = true
+		if dia == call.Legacy {
+			failed = failed || !msg.(*legacypb.InvokeResponse).GetSuccess()
+			done, body = true, body[n:]
+			continue
+		}
 		failed = failed || msg.(interface{ GetError() string }).GetError() != ""
 		d, stream := msg.(interface{ GetDone() bool })
 		done = !stream || d.GetDone()

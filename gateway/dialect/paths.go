@@ -105,16 +105,42 @@ func Translate(m call.Method, from, to call.Dialect) Mode {
 	if from == to || from == call.Auto || to == call.Auto {
 		return Same
 	}
-	if from == call.Legacy || to == call.Legacy {
-		return Impossible
-	}
+	legacy := from == call.Legacy || to == call.Legacy
 	switch m {
-	case call.Invoke, call.StreamInvoke, call.Healthcheck, call.DownloadOutputArtifact:
+	case call.Invoke, call.StreamInvoke:
+		if legacy {
+			return Convert
+		}
 		return Same
 	case call.UploadInputArtifact:
+		if legacy {
+			return Impossible
+		}
 		return Convert
+	case call.DownloadOutputArtifact:
+		if legacy {
+			return Impossible
+		}
+		return Same
+	case call.Healthcheck: // the gateway answers it, and each reads the others' answers
+		return Same
 	case call.Other:
 		return Impossible
 	}
 	return Impossible
+}
+
+// Lacking says which RPC path asks for in a dialect that does not have it, though others do.
+func Lacking(path string) (call.Method, bool) {
+	_, d := serviceOf(path)
+	if d == call.Auto {
+		return call.Other, false
+	}
+	name := path[strings.LastIndexByte(path, '/'):]
+	for m, p := range paths[call.Doc] {
+		if p != "" && paths[d][m] == "" && strings.HasSuffix(p, name) {
+			return call.Method(m), true
+		}
+	}
+	return call.Other, false
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -70,6 +71,11 @@ func (b liveBackend) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.Up
 	return in.SendAndClose(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.id, SizeBytes: r.size, Error: r.err})
 }
 
+func refuse(r *call.Refusal) *status.Status {
+	kinds := map[call.Kind]codes.Code{call.InvalidArgument: codes.InvalidArgument, call.DataLoss: codes.DataLoss}
+	return status.New(kinds[r.Kind], r.Reason+": "+r.Message)
+}
+
 func serve(t *testing.T, srv *grpc.Server) *grpc.ClientConn {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,7 +113,7 @@ func chain(t *testing.T, from string, b uploads) *grpc.ClientConn {
 	} else {
 		livepb.RegisterCapabilityServer(backend, liveBackend{uploads: b})
 	}
-	return serve(t, dialect.NewServer(serve(t, backend)))
+	return serve(t, dialect.NewServer(serve(t, backend), refuse))
 }
 
 // uploader is a client's upload in either dialect.

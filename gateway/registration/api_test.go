@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "1s"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "ttl: it must be from 5s"},
 		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "3601s"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "ttl: it must be from 5s"},
 		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "weight": 10001}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "weight: "},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "dialect": "legacy"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "dialect: "},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "dialect": "elder"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "dialect: "},
 		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "max_concurrent": -1}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "max_concurrent: "},
 		{register, `{"capability": "weather", "addr": "127.0.0.1:1"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN", "127.0.0.1 is loopback"},
 		{register, `{"capability": "weather", "addr": "localhost:1"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN", "is loopback"},

@@ -30,9 +30,9 @@ type server struct {
 // RegisterBackend implements capgatepb.RegistryServer.
 func (s *server) RegisterBackend(ctx context.Context, req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
 	dialect, ok := call.ParseDialect(req.GetDialect())
-	if !ok || dialect == call.Legacy {
+	if !ok {
 		return nil, s.refused(&call.Refusal{Kind: call.InvalidArgument, Reason: "REGISTRATION_INVALID",
-			Message: "dialect: it must be auto, doc or live", Metadata: map[string]string{"field": "dialect"}})
+			Message: "dialect: it must be auto, doc, live or legacy", Metadata: map[string]string{"field": "dialect"}})
 	}
 	g := registry.Registration{
 		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,

@@ -25,6 +25,7 @@ const (
 	Canceled
 	AlreadyExists
 	Aborted
+	DataLoss
 )
 
 // Refusal is the gateway's own "no". It is immutable: the common ones are built

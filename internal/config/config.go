@@ -213,7 +213,7 @@ type Fleet struct {
 	Services   []string      // services: gRPC services whose calls come here when they name no capability, package.Service; default none
 	Backends   []Backend     // backends: host:port or {addr, weight, zone} each; [] where all register themselves
 	Names      []Name        // backends: those that are dns:///… instead
-	Dialect    call.Dialect  // dialect: auto (ask the backends, the default), doc or live
+	Dialect    call.Dialect  // dialect: auto (ask the backends, the default), doc, live or legacy
 	Deadline   Deadline      // deadline: how long calls may take
 	Health     Health        // health: how the backends are probed
 	Ejection   Ejection      // ejection: when the ends of calls take a backend out, long before a probe

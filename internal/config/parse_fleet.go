@@ -90,11 +90,8 @@ func (p *parser) dialect(f *Fleet) strictyaml.Field {
 	var s string
 	return p.Text(&s, func(v string) string {
 		d, ok := call.ParseDialect(v)
-		switch {
-		case !ok:
-			return fmt.Sprintf("%q is not a dialect; it must be auto, doc or live", v)
-		case d == call.Legacy:
-			return "legacy is not supported yet; it must be auto, doc or live"
+		if !ok {
+			return fmt.Sprintf("%q is not a dialect; it must be auto, doc, live or legacy", v)
 		}
 		f.Dialect = d
 		return ""

@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
 // The tools of a Capability.
@@ -29,8 +30,13 @@ const (
 	Cut   = "cut"        // streamed, ends well but without done
 	Block = "block"      // waits for Release, or until its caller leaves
 	Break = "break"      // a gRPC error of its own, with details
+	Empty = "empty"      // answers with nothing
+	Mute  = "mute"       // a tool error; in the legacy dialect one without a text
 	List  = "list_tools" // what Lists answers, as a discovery tool does
 )
+
+// MuteError is what Mute says where it has to say something.
+const MuteError = "it says nothing"
 
 // RefusedFile is the name of a file that a Capability does not take: the reply's error
 // says so.
@@ -50,6 +56,7 @@ type Seen struct {
 	Path     string
 	Metadata metadata.MD
 	Request  *docpb.InvokeRequest // of Invoke and StreamInvoke
+	Context  map[string]string    // of Invoke in the legacy dialect
 	Left     time.Duration        // until its deadline; 0 if it has none
 }
 
@@ -82,11 +89,14 @@ func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOpti
 	t.Helper()
 	t.Cleanup(c.Release)
 	return Serve(t, func(s *grpc.Server) {
-		if d == call.Live {
+		switch d {
+		case call.Live:
 			livepb.RegisterCapabilityServer(s, live{c: c})
-			return
+		case call.Legacy:
+			legacypb.RegisterCapabilityServiceServer(s, legacy{c: c})
+		default:
+			docpb.RegisterCapabilityServer(s, c)
 		}
-		docpb.RegisterCapabilityServer(s, c)
 	}, opts...)
 }
 
@@ -132,8 +142,11 @@ func (c *Capability) File(id string) (File, bool) {
 
 // see remembers a call, and says who served it.
 func (c *Capability) see(ctx context.Context, req *docpb.InvokeRequest) error {
-	md, _ := metadata.FromIncomingContext(ctx)
-	seen := Seen{Metadata: md, Request: req}
+	return c.saw(ctx, Seen{Request: req})
+}
+
+func (c *Capability) saw(ctx context.Context, seen Seen) error {
+	seen.Metadata, _ = metadata.FromIncomingContext(ctx)
 	seen.Path, _ = grpc.Method(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
 		seen.Left = time.Until(deadline)
@@ -182,6 +195,10 @@ func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result 
 		}
 	case Echo, Cut:
 		return req.GetArgsJson(), "", nil
+	case Empty:
+		return nil, "", nil
+	case Mute:
+		return nil, MuteError, nil
 	case Fail:
 		return nil, fmt.Sprintf("the tool failed for %s", req.GetArgsJson()), nil
 	case Block:

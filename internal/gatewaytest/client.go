@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
 // Client is a capability's client in one dialect, with one set of messages for both.
@@ -27,10 +28,13 @@ type Uploaded struct {
 	Size      uint64 // the live dialect only
 }
 
-// NewClient makes a client of the doc or the live dialect.
+// NewClient makes a client of a dialect; Auto is doc.
 func NewClient(conn grpc.ClientConnInterface, d call.Dialect) Client {
-	if d == call.Live {
+	switch d {
+	case call.Live:
 		return liveClient{livepb.NewCapabilityClient(conn)}
+	case call.Legacy:
+		return legacyClient{legacypb.NewCapabilityServiceClient(conn), conn}
 	}
 	return docClient{docpb.NewCapabilityClient(conn)}
 }

@@ -6,7 +6,8 @@
 //	backend.go     gRPC servers that can be stopped, and addresses where none answers
 //	capability.go  a capability that does what it is asked to and remembers who asked
 //	live.go        the same in the live dialect
-//	client.go      a capability's client in either dialect
+//	legacy.go      the same in the legacy dialect, and its client
+//	client.go      a capability's client in any dialect
 //	log.go         the log, line by line
 //	operators.go   the operators' port: pages and metrics
 //	leaks.go       which goroutines belong to which gateway

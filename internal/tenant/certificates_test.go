@@ -114,8 +114,8 @@ func TestCertificates(t *testing.T) {
 		known  bool
 		reason string
 	}{
-		"SPIFFE":             {orch, tenant.Identity{Tenant: "acme", User: "ann", Key: orch, Scopes: tenant.Invoke, Settings: acme}, true, ""},
-		"a label":            {"a.agents.example.org", tenant.Identity{Tenant: "acme", Agent: "bot", Key: "a.agents.example.org", Scopes: tenant.Read, Settings: acme}, true, ""},
+		"SPIFFE":             {orch, tenant.Identity{Tenant: "acme", User: "ann", Key: orch, Scopes: tenant.Invoke, Asserts: tenant.User, Settings: acme}, true, ""},
+		"a label":            {"a.agents.example.org", tenant.Identity{Tenant: "acme", Agent: "bot", Key: "a.agents.example.org", Scopes: tenant.Read, Asserts: tenant.Agent, Settings: acme}, true, ""},
 		"a name":             {"one.example.org", tenant.Identity{Tenant: "acme", Key: "one.example.org", Scopes: tenant.Approve, Settings: acme}, true, ""},
 		"is not in memory":   {"spiffe://example.org/remote", tenant.Identity{}, false, ""},
 		"tenant is not":      {"spiffe://example.org/lost", tenant.Identity{}, true, "CREDENTIAL_INVALID"},

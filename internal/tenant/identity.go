@@ -16,6 +16,8 @@ type Identity struct {
 	Key    string // id of the key that was shown, or the name in a certificate; "" where there are none
 	Scopes Scopes // what the caller may do
 
+	Asserts Asserts // what of User and Agent the caller may say itself, also later than it was identified
+
 	Settings *Settings // of the tenant; nil in a gateway without tenants, and where Text was on the way
 }
 
@@ -31,6 +33,7 @@ func (i Identity) Say(c Claim, may Asserts) (Identity, *call.Refusal) {
 	if i.Settings != nil && i.Settings.Disabled {
 		return Identity{Tenant: i.Tenant, Key: i.Key}, refusedDisabled
 	}
+	i.Asserts = may
 	if may&User != 0 && c.User != "" {
 		i.User = c.User
 	}

@@ -56,8 +56,8 @@ func TestIdentify(t *testing.T) {
 			}{
 				"asserts nothing":   {tenant.Claim{Credential: ofPlain, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
 				"a long name":       {tenant.Claim{Credential: ofPlain, User: long, Agent: ""}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"asserts both":      {tenant.Claim{Credential: ofBoth, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID, Scopes: tenant.Read | tenant.Admin}, ""},
-				"asserts the agent": {tenant.Claim{Credential: ofAgent, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke}, ""},
+				"asserts both":      {tenant.Claim{Credential: ofBoth, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID, Scopes: tenant.Read | tenant.Admin, Asserts: tenant.User | tenant.Agent}, ""},
+				"asserts the agent": {tenant.Claim{Credential: ofAgent, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke, Asserts: tenant.Agent}, ""},
 				"asserts too much":  {tenant.Claim{Credential: ofBoth, User: long, Agent: ""}, tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
 				"expired":           {tenant.Claim{Credential: ofLate, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
 				"expires soon":      {tenant.Claim{Credential: ofSoon, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},

@@ -1,0 +1,150 @@
+package dialect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/call"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
+)
+
+// capabilityHeader names the capability of a call; the gateway sets it for all that it
+// sends here.
+const capabilityHeader = "x-capability-id"
+
+// noReason is the error of a legacy failure that does not say why: without a text it would
+// be a success to clients of the other dialects.
+const noReason = "the tool failed, and did not say why"
+
+// toLegacy calls backends of the legacy dialect.
+type toLegacy struct {
+	client legacypb.CapabilityServiceClient
+	refuse Status
+}
+
+// invocation is an InvokeRequest of the doc or the live dialect.
+type invocation interface {
+	GetToolName() string
+	GetArgsJson() []byte
+	GetConfigJson() []byte
+	GetSessionId() string
+	GetCapabilityId() string
+	GetThreadId() string
+}
+
+// invoke carries out a call. A tool's own failure is not an error, but never "".
+func (l *toLegacy) invoke(ctx context.Context, in invocation) (result []byte, failure string, err error) {
+	if !utf8.Valid(in.GetArgsJson()) || !utf8.Valid(in.GetConfigJson()) {
+		return nil, "", l.refuse(refusedBinary).Err()
+	}
+	resp, err := carry(ctx, legacyRequest(in), l.client.Invoke)
+	if err != nil {
+		return nil, "", err
+	}
+	if resp.GetSuccess() {
+		return []byte(resp.GetResult()), "", nil // an error is only one where success is false
+	}
+	if failure = resp.GetError(); failure == "" {
+		failure = noReason
+	}
+	return []byte(resp.GetResult()), failure, nil
+}
+
+// legacyRequest says the same in the legacy dialect. No arguments are an object without any:
+// parameters are always JSON there. The configuration is text among the context, unless it
+// says nothing.
+func legacyRequest(in invocation) *legacypb.InvokeRequest {
+	out := &legacypb.InvokeRequest{ToolName: in.GetToolName(), Parameters: string(in.GetArgsJson()), Context: map[string]string{}}
+	if out.Parameters == "" {
+		out.Parameters = "{}"
+	}
+	for name, value := range map[string]string{
+		contextSession: in.GetSessionId(), contextThread: in.GetThreadId(), contextCapability: in.GetCapabilityId(),
+	} {
+		if value != "" {
+			out.Context[name] = value
+		}
+	}
+	if config := bytes.TrimSpace(in.GetConfigJson()); len(config) > 0 && string(config) != "{}" {
+		out.Context[contextConfig] = string(in.GetConfigJson())
+	}
+	return out
+}
+
+// legacySide serves clients of the legacy dialect from backends of the others.
+type legacySide struct {
+	legacypb.UnimplementedCapabilityServiceServer
+	doc    docpb.CapabilityClient
+	refuse Status
+}
+
+func (s *legacySide) Invoke(ctx context.Context, in *legacypb.InvokeRequest) (*legacypb.InvokeResponse, error) {
+	req, err := requestOfLegacy(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := carry(ctx, req, s.doc.Invoke)
+	if err != nil {
+		return nil, err
+	}
+	out := &legacypb.InvokeResponse{Success: resp.GetError() == "", Error: resp.GetError()}
+	switch {
+	case utf8.Valid(resp.GetResultJson()):
+		out.Result = string(resp.GetResultJson())
+	case out.Success:
+		return nil, s.refuse(refusedBinaryResult).Err()
+	}
+	return out, nil
+}
+
+// requestOfLegacy says the same in the doc dialect. What the context says that has no field
+// there is an object of the configuration, which is otherwise empty. Who the user is was a
+// matter between the caller and the gateway: backends learn it from nobody.
+func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.InvokeRequest, error) {
+	said := in.GetContext()
+	out := &docpb.InvokeRequest{
+		ToolName: in.GetToolName(), ArgsJson: []byte(in.GetParameters()),
+		SessionId: said[contextSession], ThreadId: said[contextThread], CapabilityId: said[contextCapability],
+	}
+	if md, _ := metadata.FromIncomingContext(ctx); out.CapabilityId == "" && len(md.Get(capabilityHeader)) > 0 {
+		out.CapabilityId = md.Get(capabilityHeader)[0]
+	}
+	rest := maps.Clone(said)
+	for _, name := range []string{contextSession, contextThread, contextUser, contextCapability} {
+		delete(rest, name)
+	}
+	if rest == nil {
+		rest = map[string]string{}
+	}
+	var err error
+	out.ConfigJson, err = json.Marshal(map[string]map[string]string{"context": rest})
+	return out, err
+}
+
+// carry makes the call that a translated one becomes, with all of it but its message.
+func carry[Req, Resp any](ctx context.Context, req *Req, far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
+	out, opts := outgoing(ctx)
+	var header, trailer metadata.MD
+	resp, err := far(out, req, append(opts, grpc.MaxCallRecvMsgSize(maxMessage), grpc.Header(&header), grpc.Trailer(&trailer))...)
+	if headErr := grpc.SetHeader(ctx, custom(header)); err == nil {
+		err = headErr
+	}
+	if tailErr := grpc.SetTrailer(ctx, custom(trailer)); err == nil {
+		err = tailErr
+	}
+	return resp, err
+}
+
+var (
+	refusedBinary = &call.Refusal{Kind: call.InvalidArgument, Reason: "DIALECT_TEXT_ONLY",
+		Message: "the capability's backend speaks the legacy dialect, in which arguments and configuration are text, and these are not UTF-8"}
+	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY",
+		Message: "the tool has run, but its result is not UTF-8, and the legacy dialect, in which it was called, has text alone: call it in another dialect"}
+)

@@ -1,0 +1,80 @@
+package dialect
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+)
+
+// upload carries one upload from in to the call that open makes. chunk translates what
+// the client sends and says how many bytes of the file it holds; reply translates the
+// answer, given the bytes of the file that were sent on.
+func upload[InChunk, InReply, OutChunk, OutReply any](
+	in grpc.ClientStreamingServer[InChunk, InReply],
+	open func(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[OutChunk, OutReply], error),
+	chunk func(*InChunk) (*OutChunk, int),
+	reply func(*OutReply, uint64) *InReply,
+) error {
+	ctx, opts := outgoing(in.Context())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, err := open(ctx, append(opts, grpc.MaxCallRecvMsgSize(maxMessage))...)
+	if err != nil {
+		return err
+	}
+
+	// The answer may come before the client is through, so the chunks go in a goroutine
+	// of their own. It ends with the call: gRPC ends in.Recv when this function returns.
+	var sent atomic.Uint64
+	broken := make(chan error, 1) // why the client's side ended the upload
+	go func() {
+		if err := pump(in, out, chunk, &sent); err != nil {
+			broken <- err
+			cancel()
+		}
+	}()
+
+	answer := new(OutReply)
+	err = out.RecvMsg(answer)
+	in.SetTrailer(custom(out.Trailer()))
+	if err != nil {
+		select {
+		case err = <-broken: // the far side only saw us cancel
+		default:
+		}
+		return err
+	}
+	if h, err := out.Header(); err == nil {
+		if err := in.SetHeader(custom(h)); err != nil {
+			return err
+		}
+	}
+	return in.SendAndClose(reply(answer, sent.Load()))
+}
+
+// pump sends on what the client sends until either side ends. An error is the client's;
+// the far side's comes out of its RecvMsg.
+func pump[InChunk, InReply, OutChunk, OutReply any](
+	in grpc.ClientStreamingServer[InChunk, InReply],
+	out grpc.ClientStreamingClient[OutChunk, OutReply],
+	chunk func(*InChunk) (*OutChunk, int),
+	sent *atomic.Uint64,
+) error {
+	for {
+		c, err := in.Recv()
+		if errors.Is(err, io.EOF) {
+			return out.CloseSend()
+		}
+		if err != nil {
+			return err
+		}
+		o, n := chunk(c)
+		sent.Add(uint64(n))
+		if err := out.Send(o); err != nil {
+			return nil // the far side has ended; RecvMsg says how
+		}
+	}
+}
