@@ -144,6 +144,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("client of our own relay: %w", err)
 	}
 	cfg.REST.MaxBody = maxMessage
+	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
 	if web, err = rest.New(g.inside, HTTPStatus, cfg.REST); err != nil {
 		g.relay.Close()
 		return nil, fmt.Errorf("json api: %w", err)

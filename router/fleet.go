@@ -40,8 +40,9 @@ type about struct {
 	// slowStart is the time in which a backend that comes back gets its whole share.
 	slowStart time.Duration
 
-	idempotent idempotent
-	limit      Limit
+	idempotent, eventSource declared
+
+	limit Limit
 
 	states []health.Backend // of members; guarded by standing.mu
 	health *health.Snapshot // the same for others; guarded by standing.mu

@@ -39,6 +39,8 @@ type FleetConfig struct {
 	Affinity   Affinity
 	Limit      Limit
 	SlowStart  time.Duration // in which a backend that comes back gets its whole share of calls; default 30 s; negative: none
+
+	EventSource []string // tools that may be called by GET; "*": all
 }
 
 // BackendConfig is one backend of a fleet.
@@ -146,7 +148,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	f := &Fleet{Capability: strings.Clone(cfg.Capability), about: &about{
 		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
-		idempotent: newIdempotent(cfg.Idempotent), limit: cfg.Limit.withDefaults(),
+		idempotent: newDeclared(cfg.Idempotent), eventSource: newDeclared(cfg.EventSource), limit: cfg.Limit.withDefaults(),
 	}}
 	if f.slowStart == 0 {
 		f.slowStart = 30 * time.Second

@@ -62,6 +62,7 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	// capability for an upload, download or health check work as they are.
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
 	fleet.Affinity.SharedArtifacts = true
+	fleet.EventSource = []string{"get_current_weather", "get_forecast"}
 	cfg.Fleets = []config.Fleet{fleet}
 	cfg.Log.Format = "text"
 	cfg.Policies.Enabled = true

@@ -197,6 +197,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"traces", started.Traces != next.Traces},
 		{"metrics", started.Metrics != next.Metrics},
+		{"rest", started.REST != next.REST},
 		{"overload", started.Overload != next.Overload},
 		{"audit", started.Audit != next.Audit},
 		{"log.format", started.Log.Format != next.Log.Format},

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/gateway/tenancy"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
@@ -148,6 +149,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(s.cfg),
+		REST:       restOf(s.cfg),
 		Overload:   p.shedder,
 		Replicas:   p.sharers(),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
@@ -164,6 +166,14 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		p.gateway.Single(s.single(s.cfg.Multi))
 	}
 	return err
+}
+
+// restOf is how the JSON API is set up.
+func restOf(cfg *config.Config) rest.Config {
+	if cfg.REST.HTTPErrors {
+		return rest.Config{ToolErrors: rest.HTTPErrors}
+	}
+	return rest.Config{}
 }
 
 func (p *process) listen(cfg *config.Config) (err error) {

@@ -23,6 +23,7 @@ type Config struct {
 	Drain        Drain        // drain: how the gateway stops
 	Log          Log          // log: what it writes to standard error
 	Metrics      Metrics      // metrics: what is counted
+	REST         REST         // rest: the JSON API
 	Overload     Overload     // overload: what this process can take, before it turns calls away
 	Traces       Traces       // traces: where spans of calls go; default nowhere
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
@@ -186,6 +187,11 @@ type Metrics struct {
 	Tenants int // tenants: how many tenants, the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
 }
 
+// REST is the JSON API.
+type REST struct {
+	HTTPErrors bool // tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer: errors=result; result, the default, leaves it in the answer, with 200, unless the request says errors=http
+}
+
 // Overload is what this process can take. Beyond it calls are turned away, of the tenants
 // first that have more than their fair share.
 type Overload struct {
@@ -232,6 +238,10 @@ type Fleet struct {
 	TLS        BackendTLS    // tls: to the backends; default cleartext
 	Shield     string        // shield: name of the shield that judges its calls, or none; default the file's shield
 	Own        Own           // not a field
+
+	// event_source: tools that may be called by GET too, as a browser's EventSource does. They must change
+	// nothing, for browsers send GET again, and of their own accord; "*": all; default none.
+	EventSource []string
 }
 
 // Own is what the file says of a fleet itself, so that its manifest does not.

@@ -35,6 +35,7 @@ approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
 identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
+rest: {tool_errors: http}
 overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
@@ -45,6 +46,7 @@ fleets:
     retry: {share: 0, floor: 3}
     slow_start: 0s
     idempotent: [get_forecast, "*"]
+    event_source: [get_forecast]
     max_concurrent: 8
     queue: {length: 0, wait: 3s}
     deadline: {default: 1s, max: 2s, stream: 3s}
@@ -83,6 +85,7 @@ fleets:
 		Drain:    config.Drain{Timeout: time.Minute},
 		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
 		Metrics:  config.Metrics{Tenants: 7},
+		REST:     config.REST{HTTPErrors: true},
 		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:   config.Default().Traces,
 		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
@@ -114,7 +117,9 @@ fleets:
 			Unguarded:  true,
 			Enforce:    true,
 			Own:        config.Own{MaxConcurrent: true, Deadline: true, Discovery: true},
-			TLS:        config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
+
+			EventSource: []string{"get_forecast"},
+			TLS:         config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
 		}, plain},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -217,6 +222,8 @@ func TestParseErrors(t *testing.T) {
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
 		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, wait: 0s}\n", []string{
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`, `f:5: fleets[0].queue.length: "x" is not possible`, `f:5: fleets[0].queue.wait: 0 is not possible`}},
+		"rest":         {"rest: {tool_errors: loud, cors: 1}\n" + fleet, []string{`f:1: rest.tool_errors: "loud"`, `f:1: rest.cors: `}},
+		"event_source": {"fleets:\n- capability: a\n  backends: ['b:1']\n  event_source: ['a b']\n", []string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
 			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is given twice`, `f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{

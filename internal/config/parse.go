@@ -64,6 +64,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"drain":        p.drain,
 		"log":          p.log,
 		"metrics":      p.metrics,
+		"rest":         p.rest,
 		"overload":     p.overload,
 		"traces":       p.traces,
 		"fleets":       p.List(p.fleet),

@@ -85,17 +85,17 @@ func (p *parser) queue(f *Fleet) strictyaml.Field {
 	}
 }
 
-// tool reads the name of an idempotent tool.
-func (p *parser) tool(f *Fleet) strictyaml.Field {
+// tool reads the name of a tool, or "*", and adds it to all.
+func (p *parser) tool(all *[]string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		var tool string
 		p.Text(&tool, checkTool)(at)
 		switch {
 		case tool == "":
-		case slices.Contains(f.Idempotent, tool):
+		case slices.Contains(*all, tool):
 			p.Fail(at, "%s is given twice", tool)
 		default:
-			f.Idempotent = append(f.Idempotent, tool)
+			*all = append(*all, tool)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"health":         p.health(&f),
 		"ejection":       p.ejection(&f),
 		"retry":          p.retry(&f),
-		"idempotent":     p.List(p.tool(&f)),
+		"idempotent":     p.List(p.tool(&f.Idempotent)),
 		"max_concurrent": p.Integer(&f.Limit.MaxConcurrent, 0, 100_000),
 		"queue":          p.queue(&f),
 		"slow_start":     p.Duration(&f.SlowStart, 0),
@@ -39,6 +39,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"drift_guard":         p.Boolean(&guard),
 		"tls":                 p.backendTLS(&f.TLS),
 		"shield":              p.shieldName(&f.Shield),
+		"event_source":        p.List(p.tool(&f.EventSource)),
 	})
 	f.Unguarded = !guard
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}

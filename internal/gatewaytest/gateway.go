@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
@@ -54,6 +55,8 @@ type Options struct {
 
 	Limits *limits.Limiter // of tenants; it is run; default none
 
+	REST rest.Config // of the JSON API; default as it is
+
 	Approver gateway.Approver   // default nobody
 	Leaving  func()             // as gateway.Config's; default nobody
 	Shield   gateway.Shield     // default none
@@ -76,6 +79,7 @@ type Fleet struct {
 	Affinity   router.Affinity
 	Reserved   map[string]string // addresses of backends that serve one session, to that
 	Health     health.Config     // default Interval: an hour, so that a backend is probed once
+	Sources    []string          // tools that may be called by GET
 	Unprobed   bool              // health never looks at the backends, which stay usable
 }
 
@@ -178,6 +182,7 @@ func (g *Gateway) build(o Options) error {
 		Recorder:   observe.NewRecorder(metrics, g.accessLog),
 		Tracer:     o.Tracer,
 		Drain:      drain,
+		REST:       o.REST,
 		Log:        logger,
 	})
 	return err
@@ -193,7 +198,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, EventSource: f.Sources, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue
