@@ -151,7 +151,7 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 // TestWhatAKeyAsserts: who calls is the key's to say, and to whom it is told is the log. The
 // second passage of a translated upload is the same caller's.
 func TestWhatAKeyAsserts(t *testing.T) {
-	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
+	every(t, func(t *testing.T, client, backend call.Dialect) {
 		ring := newKeyring()
 		f := keyed(t, ring, client, backend)
 		said := []string{"x-tenant-id", "globex", "x-user-id", "ann", "x-agent-id", "bot"}
@@ -160,7 +160,11 @@ func TestWhatAKeyAsserts(t *testing.T) {
 			if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.client.Upload(ctx, gatewaytest.File{Data: []byte("x")}); err != nil {
+			again := func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))) }
+			if filed(client, backend) {
+				again = func() error { return second(f.client.Upload(ctx, gatewaytest.File{Data: []byte("x")})) }
+			}
+			if err := again(); err != nil {
 				t.Fatal(err)
 			}
 		}

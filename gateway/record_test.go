@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -208,7 +209,7 @@ func TestMetricsAfterCalls(t *testing.T) {
 // Whatever a caller or a capability says stays between them: it is in no log line, no
 // metric, no page and no error of the gateway's own.
 func TestNothingOfTheContentIsRecorded(t *testing.T) {
-	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
+	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)
 		const canary = "c4n4ry"
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", canary, "authorization", "Bearer "+canary, "raw-bin", canary)
@@ -232,7 +233,8 @@ func TestNothingOfTheContentIsRecorded(t *testing.T) {
 		tell(second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: canary, MIME: canary, Data: []byte(canary)})))
 		tell(second(f.client.Download(to(ctx, "caps"), canary)))
 		malformed := []byte("\x0a\x06" + canary + "\x12\x7f" + canary)
-		tell(f.conn.Invoke(ctx, "/selu.capability.Capability/Invoke", &malformed, new([]byte), grpc.ForceCodec(rawCodec{})))
+		path, _ := dialect.Path(call.Invoke, client)
+		tell(f.conn.Invoke(ctx, path, &malformed, new([]byte), grpc.ForceCodec(rawCodec{})))
 		for _, body := range []string{
 			`{"tool_name":"echo","config":{"token":"` + canary + `"},"args":{"a":"` + canary + `"}}`,
 			`{"tool_name":"echo","config":{"token":"` + canary + `"},"args":`,

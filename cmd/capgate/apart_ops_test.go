@@ -180,6 +180,14 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 		return []string{g.word(string(f.Name()))}
 	case f.IsList():
 		return []any{g.message(f.Message())}
+	case f.FullName() == "capgate.selu.legacy.InvokeRequest.context":
+		said := map[string]string{}
+		for _, name := range []string{"capability_id", "session_id", "user_id", "thread_id"} {
+			if g.random.IntN(3) > 0 {
+				said[name] = g.word(name)
+			}
+		}
+		return said
 	case f.IsMap():
 		g.t.Fatalf("say here what to put into %s", f.FullName())
 	case f.Message() != nil && f.Message().FullName() == "google.protobuf.Struct":
@@ -216,6 +224,7 @@ var words = map[string][]string{
 	"agent_id":      {"bot"},
 	"session_id":    {"", "s1", "s2", "discovery-caps"},
 	"thread_id":     {"", "s1"},
+	"parameters":    {`{"a":1}`, `{"a":2}`, ""}, // of the legacy dialect
 	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
 	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "x"},
 	"state":         {"", "pending", "used", "x"},
