@@ -49,7 +49,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Every "sh test" block of the README works against a demo, and prints what the
+// Every "sh test" block of the README and of what it points to works against a demo, and prints what the
 // "output" block behind it shows, where … stands for anything. Every "yaml test" block
 // can be served.
 func TestREADME(t *testing.T) {
@@ -57,18 +57,29 @@ func TestREADME(t *testing.T) {
 	p, greeting := startDemo(t)
 	public, admin := addresses(greeting)
 	ports := strings.NewReplacer("localhost:8080", public, "localhost:8081", admin)
-	all := blocks(t, "README.md")
 	ran := 0
+	for _, file := range []string{"README.md", "docs/rest.md"} {
+		ran += tryBlocks(t, file, ports)
+	}
+	if ran < 9 {
+		t.Errorf("only %d blocks were tested", ran)
+	}
+	p.stop(t)
+}
+
+// tryBlocks does what the blocks of a document say, and counts them.
+func tryBlocks(t *testing.T, document string, ports *strings.Replacer) (ran int) {
+	all := blocks(t, document)
 	for i, b := range all {
 		switch b.info {
 		case "sh test":
 			ran++
 			output, exit := shell(t, ports.Replace(b.text))
 			if exit != 0 {
-				t.Errorf("README.md:%d: exit status %d: %s", b.line, exit, output)
+				t.Errorf("%s:%d: exit status %d: %s", document, b.line, exit, output)
 			}
 			if i+1 < len(all) && strings.HasSuffix(all[i+1].info, " output") && !matches(output, all[i+1].text) {
-				t.Errorf("README.md:%d prints\n%s\nand not\n%s", b.line, output, all[i+1].text)
+				t.Errorf("%s:%d prints\n%s\nand not\n%s", document, b.line, output, all[i+1].text)
 			}
 		case "yaml test":
 			ran++
@@ -77,14 +88,11 @@ func TestREADME(t *testing.T) {
 				t.Fatal(err)
 			}
 			if exit, _, stderr := runProgram(t, nil, "check", "--config", file); exit != 0 {
-				t.Errorf("README.md:%d: %s", b.line, stderr)
+				t.Errorf("%s:%d: %s", document, b.line, stderr)
 			}
 		}
 	}
-	if ran < 9 {
-		t.Errorf("only %d blocks were tested", ran)
-	}
-	p.stop(t)
+	return ran
 }
 
 // matches compares what was printed with what a document shows.

@@ -28,7 +28,7 @@ func curl(args []string) int {
 	method := fs.String("X", "", "")
 	data := fs.String("d", "", "")
 	head := fs.Bool("i", false, "")
-	_ = fs.Bool("s", false, "")
+	_, _ = fs.Bool("s", false, ""), fs.Bool("N", false, "")
 	h2 := fs.Bool("http2-prior-knowledge", false, "")
 	header := http.Header{}
 	fs.Func("H", "", func(v string) error {
