@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -155,4 +156,12 @@ func ParseStored(fields map[string]string) (keyOK, tenantOK bool) {
 	k, keyOK := parseKey("id", fields)
 	r, tenantOK := parseTenant("id", fields)
 	return keyOK && k != nil, tenantOK && r != nil
+}
+
+// RecordKey is where the call of an idempotency key is kept.
+func (i *IdempotencyStore) RecordKey(c *idempotency.Claim) string { return i.keys(c)[0] }
+
+// Do sends commands.
+func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	return i.do(ctx, f)
 }

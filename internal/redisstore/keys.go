@@ -47,6 +47,8 @@ import "strings"
 //	{TENANT:limits}:month:PER:CAP:TOOL         hash   to the month's end  the same of the month
 //	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash   5 s          replica → places for calls at once, until when it wants more, until when it has them, number
 //	{TENANT:limits}:UID:…     the same of tenants in Redis: one that gets the id of another begins anew
+//	{TENANT:idempotency}:record:SUM hash   idempotency.ttl  the call of an idempotency key: state, print (keyed hash of what was asked), token of who carries it out, until when it holds without a word, ms, answer, encrypted
+//	{TENANT:idempotency}:index      sorted the longest of those  digests of the tenant's keys, by when they are forgotten, ms
 //	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
 //	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
 //	{webhooks}:entries        hash     none       the same ids → tenant, approval, kind, when, ms
@@ -76,6 +78,7 @@ import "strings"
 //	policies                  version, tenant, user, agent, capability, tool: a rule that was set or deleted
 //	tenants                   version, tenant, key: one of the two that has changed
 //	approvals                 tenant, id, what happened, and the digest of the session that an answer holds for: an approval's event
+//	idempotency               digest of a key whose call has ended
 //	catalog                   empty: what is known of tools has changed
 //	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for
 

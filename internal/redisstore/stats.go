@@ -10,26 +10,27 @@ type Purpose int
 
 // The purposes.
 const (
-	Watch     Purpose = iota // asking whether Redis is there
-	Listen                   // to what other replicas tell
-	Health                   // who is alive, who probes whom, drains
-	Registry                 // backends that register
-	Session                  // which backend has a session or an artifact
-	Slots                    // how many calls a backend may have
-	Policy                   // rules: who may call what
-	Approvals                // calls that wait for a person
-	Identity                 // who calls: tenants and API keys
-	Limits                   // how much tenants may do
+	Watch       Purpose = iota // asking whether Redis is there
+	Listen                     // to what other replicas tell
+	Health                     // who is alive, who probes whom, drains
+	Registry                   // backends that register
+	Session                    // which backend has a session or an artifact
+	Slots                      // how many calls a backend may have
+	Policy                     // rules: who may call what
+	Approvals                  // calls that wait for a person
+	Identity                   // who calls: tenants and API keys
+	Limits                     // how much tenants may do
+	Idempotency                // calls with idempotency keys
 	purposes
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits", "idempotency"}[p]
 }
 
 // Purposes are all of them.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits}
+	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency}
 }
 
 // Stats is what a Store has done. The counters only grow.

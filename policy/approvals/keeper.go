@@ -181,7 +181,7 @@ func (k *Keeper) draft(r *Request, args *arguments, session *Sum) *Draft {
 	}
 	d.CallSum = d.sum()
 	switch {
-	case !k.sealer.on():
+	case !k.sealer.On():
 		d.Preview = k.masker.preview(args.value)
 	case len(args.text) <= k.opts.MostArgs:
 		d.Sealed = k.sealer.seal(&d.Approval, sealedArgs, args.text)

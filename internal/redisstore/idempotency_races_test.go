@@ -1,0 +1,141 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/seal"
+)
+
+// repeater makes one replica's Keeper, which runs until the test ends.
+func repeater(t *testing.T, s *redisstore.Store, o idempotency.Options) *idempotency.Keeper {
+	t.Helper()
+	o.Keys = [][]byte{bytes.Repeat([]byte{7}, seal.KeyBytes)}
+	if o.Lease == 0 {
+		o.Lease = time.Hour
+	}
+	k, err := idempotency.New(s.Idempotency(), o)
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() {
+		k.Close()
+		stop()
+		running.Wait()
+	})
+	return k
+}
+
+func keyed(key, args string) *idempotency.Request {
+	return &idempotency.Request{Tenant: "acme", Key: key, Method: "Invoke", Capability: "mail", Tool: "send", Args: []byte(args)}
+}
+
+// TestOneOfManyRuns: of a hundred repeats at three replicas one runs, and all get its answer. The
+// others wait for it, or come later.
+func TestOneOfManyRuns(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		var all []*idempotency.Keeper
+		for range 3 {
+			all = append(all, repeater(t, open(), idempotency.Options{Poll: time.Hour}))
+		}
+		for round := range 5 {
+			var runs, firsts, repeats atomic.Int64
+			key := fmt.Sprint("round ", round)
+			atOnce(100, func(i int) {
+				answer, repeat, refusal := all[i%3].Do(t.Context(), keyed(key, "{}"), func(context.Context) ([]byte, idempotency.Ended) {
+					return []byte(fmt.Sprint("answer ", runs.Add(1))), idempotency.Certain
+				})
+				switch {
+				case refusal != nil || string(answer) != "answer 1":
+					t.Errorf("%q, %v", answer, refusal)
+				case repeat:
+					repeats.Add(1)
+				default:
+					firsts.Add(1)
+				}
+			})
+			if runs.Load() != 1 || firsts.Load() != 1 || repeats.Load() != 99 {
+				t.Fatalf("round %d: %d ran, %d were the first, %d repeats", round, runs.Load(), firsts.Load(), repeats.Load())
+			}
+		}
+	})
+}
+
+// TestOneAfterAnotherRuns: where calls do not start, each repeat at three replicas has its try, one
+// at a time, until one starts.
+func TestOneAfterAnotherRuns(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		var all []*idempotency.Keeper
+		for range 3 {
+			all = append(all, repeater(t, open(), idempotency.Options{Poll: time.Hour}))
+		}
+		var runs, running, answered atomic.Int64
+		atOnce(30, func(i int) {
+			answer, _, refusal := all[i%3].Do(t.Context(), keyed("k", "{}"), func(context.Context) ([]byte, idempotency.Ended) {
+				defer running.Add(-1)
+				if running.Add(1) > 1 {
+					t.Error("two ran at once")
+				}
+				if runs.Add(1) < 10 {
+					return []byte("no"), idempotency.NotStarted
+				}
+				return []byte("yes"), idempotency.Certain
+			})
+			if refusal != nil {
+				t.Error(refusal)
+			}
+			if string(answer) == "yes" {
+				answered.Add(1)
+			}
+		})
+		if runs.Load() != 10 || answered.Load() != 21 {
+			t.Errorf("%d ran, %d were answered", runs.Load(), answered.Load())
+		}
+	})
+}
+
+// TestTheOwnerDies: its replica says nothing any more.
+func TestTheOwnerDies(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		dead := aClaim("", "dead")
+		r := keyed("k", "{}")
+		found := make(chan *idempotency.Claim, 1)
+		spy, err := idempotency.New(spying{open().Idempotency(), found}, idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, seal.KeyBytes)}})
+		must(t, err)
+		t.Cleanup(spy.Close)
+		_, _, _ = spy.Do(t.Context(), r, nil) // says what such a claim is
+		c := <-found
+		dead.ID, dead.Print, dead.Lease = c.ID, c.Print, 100*time.Millisecond
+		stands(t, open().Idempotency(), dead)
+
+		k := repeater(t, open(), idempotency.Options{Poll: time.Hour})
+		for range 2 {
+			_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Ended) {
+				t.Error("it runs again")
+				return nil, idempotency.Certain
+			})
+			if refusal == nil || refusal.Reason != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
+				t.Errorf("got %v", refusal)
+			}
+		}
+	})
+}
+
+// spying is a store that tells what is claimed, and claims nothing.
+type spying struct {
+	idempotency.Store
+	found chan<- *idempotency.Claim
+}
+
+func (s spying) Begin(_ context.Context, c *idempotency.Claim) (idempotency.Found, error) {
+	s.found <- c
+	return idempotency.Found{State: idempotency.Unknown, Print: c.Print}, nil
+}
