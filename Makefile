@@ -12,6 +12,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 
 FUZZTIME ?= 10s
 
+SWAGGER = bin/node/node_modules/swagger-ui-dist openapi/viewer/files
+
 # Every tool is a module of its own under tools/, pinned there, and built into a directory named
 # after a checksum of its go.mod and go.sum: another version is another directory.
 tool_dir = bin/tools/$(1)-$(firstword $(shell cat tools/$(1)/go.mod tools/$(1)/go.sum | cksum))
@@ -45,21 +47,28 @@ lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/openparallax --path proto/selu
 
 .PHONY: generate
-generate: regenerate ## Go code from the protos, and Grafana's dashboards
+generate: regenerate ## Go code and the OpenAPI document from the protos, and Grafana's dashboards
 	find proto -name '*.pb*.go' -delete
 	cp -r bin/.generated/proto .
+	cp bin/.generated/routes.json openapi/
 	go run ./deploy/grafana
 
+.PHONY: viewer
+viewer: setup ## the page of the OpenAPI document, from npm
+	go run ./openapi/viewer/fetch $(SWAGGER)
+
 .PHONY: check-generated
-check-generated: regenerate ## fail if the committed Go code is not what the protos say
-	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto \
+check-generated: regenerate setup ## fail if what is committed is not what the protos say, or not what npm has
+	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto && diff bin/.generated/routes.json openapi/routes.json \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
+	go run ./openapi/viewer/fetch -check $(SWAGGER)
 
 # A dot hides the copy from the go command.
 .PHONY: regenerate
 regenerate: $(BUF)/ok $(PROTOC)/ok
 	rm -rf bin/.generated
 	PATH="$(CURDIR)/$(PROTOC):$$PATH" $(BUF)/buf generate --output bin/.generated
+	go run ./openapi/generate openapi/base.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/routes.json
 
 .PHONY: bench
 bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chosen

@@ -88,6 +88,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	if err := h.routeCalls(conn); err != nil {
 		return nil, fmt.Errorf("register the routes of streams: %w", err)
 	}
+	if err := h.routeDocuments(conn); err != nil {
+		return nil, fmt.Errorf("routes of documents: %w", err)
+	}
 	return h, h.routeApprovals(conn)
 }
 

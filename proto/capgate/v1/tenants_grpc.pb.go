@@ -58,6 +58,7 @@ type TenantsClient interface {
 	// Makes a tenant. ALREADY_EXISTS (TENANT_EXISTS) where there is one with this id, RESOURCE_EXHAUSTED
 	// (TENANTS_FULL) where there are too many.
 	CreateTenant(ctx context.Context, in *CreateTenantRequest, opts ...grpc.CallOption) (*CreateTenantResponse, error)
+	// Tells of one tenant.
 	GetTenant(ctx context.Context, in *GetTenantRequest, opts ...grpc.CallOption) (*GetTenantResponse, error)
 	// Lists tenants by id.
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
@@ -71,6 +72,7 @@ type TenantsClient interface {
 	CreateKey(ctx context.Context, in *CreateKeyRequest, opts ...grpc.CallOption) (*CreateKeyResponse, error)
 	// Lists the keys of a tenant by id, those that ended in the last 30 days among them.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
+	// Tells of one key of a tenant.
 	GetKey(ctx context.Context, in *GetKeyRequest, opts ...grpc.CallOption) (*GetKeyResponse, error)
 	// Makes a key with another id and secret in the place of one that holds for a while yet, and is like it in
 	// all else. FAILED_PRECONDITION (KEY_OVER) for one that is revoked or has expired, or (KEY_ROTATED, with the other's id as
@@ -213,6 +215,7 @@ type TenantsServer interface {
 	// Makes a tenant. ALREADY_EXISTS (TENANT_EXISTS) where there is one with this id, RESOURCE_EXHAUSTED
 	// (TENANTS_FULL) where there are too many.
 	CreateTenant(context.Context, *CreateTenantRequest) (*CreateTenantResponse, error)
+	// Tells of one tenant.
 	GetTenant(context.Context, *GetTenantRequest) (*GetTenantResponse, error)
 	// Lists tenants by id.
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
@@ -226,6 +229,7 @@ type TenantsServer interface {
 	CreateKey(context.Context, *CreateKeyRequest) (*CreateKeyResponse, error)
 	// Lists the keys of a tenant by id, those that ended in the last 30 days among them.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
+	// Tells of one key of a tenant.
 	GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error)
 	// Makes a key with another id and secret in the place of one that holds for a while yet, and is like it in
 	// all else. FAILED_PRECONDITION (KEY_OVER) for one that is revoked or has expired, or (KEY_ROTATED, with the other's id as

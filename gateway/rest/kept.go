@@ -1,0 +1,52 @@
+package rest
+
+import (
+	"container/list"
+	"sync"
+)
+
+// maxKept is how many bytes of documents are kept.
+const maxKept = 32 << 20
+
+// kept is what was written last, by what it is known by: an ETag, which is of all that is in it. So
+// callers who may use the same get the same. The zero value works.
+type kept struct {
+	mu    sync.Mutex
+	texts map[string]*list.Element
+	order list.List // of *keptText, the one asked for last in front
+	size  int
+}
+
+type keptText struct {
+	tag  string
+	text []byte
+}
+
+// get returns a text, which must not be changed.
+func (k *kept) get(tag string) ([]byte, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, ok := k.texts[tag]
+	if !ok {
+		return nil, false
+	}
+	k.order.MoveToFront(e)
+	return e.Value.(*keptText).text, true
+}
+
+func (k *kept) put(tag string, text []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, there := k.texts[tag]; there || len(text) > maxKept {
+		return
+	}
+	if k.texts == nil {
+		k.texts = map[string]*list.Element{}
+	}
+	k.texts[tag] = k.order.PushFront(&keptText{tag, text})
+	for k.size += len(text); k.size > maxKept; {
+		last := k.order.Remove(k.order.Back()).(*keptText)
+		delete(k.texts, last.tag)
+		k.size -= len(last.text)
+	}
+}

@@ -1,0 +1,165 @@
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"strconv"
+)
+
+// MaxBytes is about how long a document may be. Tools for which there is no room are left out, and the
+// document says that there are some: x-capgate-left-out.
+const MaxBytes = 4 << 20
+
+// Capability is one of which a caller may use some tools.
+type Capability struct {
+	ID    string
+	Tools []Tool
+}
+
+// Tool is one that a caller may use.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      map[string]any // JSON Schema of its arguments, as encoding/json reads it; it is not changed
+	Policy      string         // allow or ask
+	Terminal    bool           // an agent's loop ends after a call that succeeded
+}
+
+//go:embed routes.json
+var routes []byte
+
+// Documents writes documents. It is immutable.
+type Documents struct {
+	fixed    document
+	template operation
+	version  string
+}
+
+// document is the order of what is in one.
+type document struct {
+	OpenAPI    string                                `json:"openapi"`
+	Info       json.RawMessage                       `json:"info"`
+	Servers    json.RawMessage                       `json:"servers"`
+	Security   json.RawMessage                       `json:"security"`
+	Tags       []json.RawMessage                     `json:"tags"`
+	Paths      map[string]json.RawMessage            `json:"paths"`
+	Components map[string]map[string]json.RawMessage `json:"components"`
+	Template   json.RawMessage                       `json:"x-tool-operation,omitempty"`
+	LeftOut    bool                                  `json:"x-capgate-left-out,omitempty"`
+}
+
+// operation is the call of a tool.
+type operation struct {
+	Tags        []string        `json:"tags,omitempty"`
+	ID          string          `json:"operationId"`
+	Summary     string          `json:"summary"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Body        any             `json:"requestBody"`
+	Responses   json.RawMessage `json:"responses"`
+	Policy      string          `json:"x-capgate-policy,omitempty"`
+	Terminal    bool            `json:"x-capgate-terminal-on-success,omitempty"`
+}
+
+// New reads what all documents have.
+func New() (*Documents, error) {
+	sum := sha256.Sum256(routes)
+	d := &Documents{version: hex.EncodeToString(sum[:])}
+	if err := json.Unmarshal(routes, &d.fixed); err != nil {
+		return nil, fmt.Errorf("routes.json: %w", err)
+	}
+	if err := json.Unmarshal(d.fixed.Template, &d.template); err != nil {
+		return nil, fmt.Errorf("routes.json: x-tool-operation: %w", err)
+	}
+	d.fixed.Template = nil
+	return d, nil
+}
+
+// Version is what the fixed part is known by.
+func (d *Documents) Version() string { return d.version }
+
+// Write makes the document with these tools, as JSON. more says that there are others, which there was no
+// room to ask for.
+func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) {
+	doc := d.fixed
+	doc.Tags = append([]json.RawMessage(nil), doc.Tags...)
+	doc.Paths = maps.Clone(doc.Paths)
+	doc.Components = maps.Clone(doc.Components)
+	doc.Components["schemas"] = maps.Clone(doc.Components["schemas"])
+	doc.LeftOut = more
+	room := MaxBytes - len(routes)
+	for _, c := range capabilities {
+		for i, t := range c.Tools {
+			name := doc.nameOf(c.ID + "." + t.Name)
+			schema, err := encode(schemaOf(name, t.Schema))
+			if err != nil {
+				return nil, err
+			}
+			item, err := encode(map[string]any{"post": d.operation(c.ID, t, name)})
+			if err != nil {
+				return nil, err
+			}
+			if room -= len(schema) + len(item); room < 0 {
+				doc.LeftOut = true
+				return encode(doc)
+			}
+			doc.Components["schemas"][name] = schema
+			doc.Paths["/v1/capabilities/"+url.PathEscape(c.ID)+"/tools/"+url.PathEscape(t.Name)] = item
+			if i > 0 {
+				continue
+			}
+			tag, err := encode(map[string]string{"name": tagOf(c.ID), "description": "Tools of the capability " + plain(c.ID) + "."})
+			if err != nil {
+				return nil, err
+			}
+			doc.Tags = append(doc.Tags, tag)
+		}
+	}
+	return encode(doc)
+}
+
+// tagOf is what the operations of a capability are listed under, apart from those of the gateway.
+func tagOf(capability string) string { return "capability " + capability }
+
+func (d *Documents) operation(capability string, t Tool, schema string) operation {
+	o := d.template
+	o.Tags = []string{tagOf(capability)}
+	o.ID, o.Summary, o.Description, o.Policy, o.Terminal = schema, t.Name, plain(t.Description), t.Policy, t.Terminal
+	o.Body = map[string]any{
+		"required": true,
+		"content":  map[string]any{"application/json": map[string]any{"schema": map[string]any{"$ref": componentPath + schema}}},
+	}
+	return o
+}
+
+const componentPath = "#/components/schemas/"
+
+var unnamable = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+// nameOf makes the name of a component that there is not yet.
+func (doc *document) nameOf(wanted string) string {
+	wanted = unnamable.ReplaceAllString(wanted, "_")
+	name := wanted
+	for i := 2; doc.Components["schemas"][name] != nil; i++ {
+		name = wanted + "_" + strconv.Itoa(i)
+	}
+	return name
+}
+
+// encode writes v as it is: `<` is no danger in JSON that nobody puts into HTML.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("write an openapi document: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,282 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/openapi"
+)
+
+func documents(t *testing.T) *openapi.Documents {
+	t.Helper()
+	d, err := openapi.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// object reads JSON.
+func object(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var o map[string]any
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return o
+}
+
+// at is what is below some names.
+func at(t *testing.T, o map[string]any, names ...string) any {
+	t.Helper()
+	var v any = o
+	for _, name := range names {
+		m, ok := v.(map[string]any)
+		if !ok || m[name] == nil {
+			t.Fatalf("nothing at %q of %q", name, names)
+		}
+		v = m[name]
+	}
+	return v
+}
+
+// write makes a document of one tool, from a schema that a manifest may have.
+func write(t *testing.T, schema string) map[string]any {
+	t.Helper()
+	if len(schema) < 4<<10 { // it takes long over long ones
+		if _, err := toolschema.Compile([]byte(schema)); err != nil {
+			t.Fatalf("no manifest has this: %v", err)
+		}
+	}
+	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object(t, text)
+}
+
+func TestAToolIsAnOperation(t *testing.T) {
+	t.Parallel()
+	schema := object(t, []byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}},"required":["n"],"additionalProperties":false}`))
+	text, err := documents(t).Write([]openapi.Capability{
+		{ID: "weather", Tools: []openapi.Tool{{Name: "now", Description: "Says <b>it</b> ![x](http://x)", Schema: schema, Policy: "ask", Terminal: true}}},
+		{ID: "we/ä{r}", Tools: []openapi.Tool{{Name: "now", Schema: map[string]any{}}, {Name: "t"}}},
+		{ID: "we___r_", Tools: []openapi.Tool{{Name: "t"}}},
+		{ID: "none"},
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := object(t, text)
+	if !strings.HasPrefix(string(text), `{"openapi":"3.1.0","info":{`) || doc["x-tool-operation"] != nil || doc["x-capgate-left-out"] != nil {
+		t.Errorf("%.200s", text)
+	}
+	post, _ := at(t, doc, "paths", "/v1/capabilities/weather/tools/now", "post").(map[string]any)
+	if post["operationId"] != "weather.now" || post["summary"] != "now" || post["description"] != `Says &lt;b>it&lt;/b> !\[x](http://x)` ||
+		post["x-capgate-policy"] != "ask" || post["x-capgate-terminal-on-success"] != true {
+		t.Errorf("%v", post)
+	}
+	if ref := at(t, post, "requestBody", "content", "application/json", "schema", "$ref"); ref != "#/components/schemas/weather.now" {
+		t.Error(ref)
+	}
+	if got := at(t, doc, "components", "schemas", "weather.now"); !reflect.DeepEqual(got, any(schema)) {
+		t.Errorf("%v", got)
+	}
+	at(t, post, "responses", "4XX")
+	ids := map[any]bool{}
+	for path, item := range at(t, doc, "paths").(map[string]any) {
+		for _, operation := range item.(map[string]any) {
+			id := operation.(map[string]any)["operationId"]
+			if ids[id] {
+				t.Errorf("%s: operationId %v is there twice", path, id)
+			}
+			ids[id] = true
+		}
+	}
+	at(t, doc, "paths", "/v1/capabilities/we%2F%C3%A4%7Br%7D/tools/now", "post")
+	if got := at(t, doc, "components", "schemas", "we___r_.now"); !reflect.DeepEqual(got, any(map[string]any{"type": "object"})) {
+		t.Error(got)
+	}
+	at(t, doc, "components", "schemas", "we___r_.t")
+	at(t, doc, "components", "schemas", "we___r_.t_2")
+}
+
+// TestReferencesLeadIntoTheDocument, or are no more.
+func TestReferencesLeadIntoTheDocument(t *testing.T) {
+	t.Parallel()
+	const here = `#/components/schemas/c.t`
+	for name, test := range map[string]struct{ schema, want string }{
+		"definitions":     {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
+		"to itself":       {`{"type":"object","properties":{"a":{"$ref":"#"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `"}}}`},
+		"odd names":       {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`},
+		"an older draft":  {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"$ref":"#/definitions/x"},"definitions":{"items":[{"type":"null"}],"additionalItems":false},"b":{"$ref":"#/properties/definitions/items/0"}},"definitions":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"definitions":{"prefixItems":[{"type":"null"}],"items":{"not":{}}},"b":{"$ref":"` + here + `/properties/definitions/prefixItems/0"}},"$defs":{"x":{"type":"string"}}}`},
+		"the oldest":      {`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"minimum":1,"exclusiveMinimum":true,"maximum":2,"exclusiveMaximum":false}}}`, `{"type":"object","properties":{"n":{"exclusiveMinimum":1,"maximum":2}}}`},
+		"by name":         {`{"type":"object","properties":{"a":{"$ref":"#x"},"b":{"$dynamicRef":"#y"}},"$defs":{"x":{"$anchor":"x","type":"string"},"y":{"$dynamicAnchor":"y","type":"null"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"b":{"$ref":"` + here + `/$defs/y"}},"$defs":{"x":{"type":"string"},"y":{"type":"null"}}}`},
+		"a resource":      {`{"type":"object","properties":{"a":{"$id":"tool:///a","properties":{"b":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"tool:///a"}}}`, `{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"` + here + `/properties/a/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"` + here + `/properties/a"}}}`},
+		"in circles":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/z"},"z":{"properties":{"x":{"$ref":"#/$defs/x"}}}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"$ref":"` + here + `/$defs/y"},"y":{"$ref":"` + here + `/$defs/z"},"z":{"properties":{"x":{"$ref":"` + here + `/$defs/x"}}}}}`},
+		"names of fields": {`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`, `{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`},
+		"data":            {`{"type":"object","default":{"$ref":"http://evil/"},"examples":[{"a":[{"$ref":"file:///etc/passwd"}]}],"enum":[{"a":1}]}`, `{"type":"object","enum":[{"a":1}]}`},
+		"unknown":         {`{"type":"object","x-y":{"$ref":"http://evil/"},"externalDocs":{"url":"http://evil/"}}`, `{"type":"object"}`},
+		"true and false":  {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
+		"nothing":         {`{}`, `{"type":"object"}`},
+	} {
+		doc := write(t, test.schema)
+		if got, want := at(t, doc, "components", "schemas", "c.t"), any(object(t, []byte(test.want))); !reflect.DeepEqual(got, want) {
+			text, _ := json.Marshal(got)
+			t.Errorf("%s: %s\nwant %s", name, text, test.want)
+		}
+	}
+}
+
+// What no manifest could have, because the gateway would not compile it, does no harm either.
+func TestReferencesThatLeadNowhere(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		`{"properties":{"a":{"$ref":"http://evil/"}}}`, `{"properties":{"a":{"$ref":"/etc/passwd"}}}`, `{"properties":{"a":{"$ref":"#/components/schemas/Tenant"}}}`,
+		`{"properties":{"a":{"$ref":"#/%zz"}}}`, `{"properties":{"a":{"$ref":""}}}`, `{"properties":{"a":{"$ref":"#/properties/a"}}}`,
+		`{"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"$ref":"#/nope"}}}`, `{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`,
+		`{"properties":{"a":{"$ref":"#/allOf/7"}},"allOf":[]}`, `{"properties":{"a":{"$ref":7}}}`,
+	} {
+		text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c.t")) {
+			if ref != "#/components/schemas/c.t/$defs/b" {
+				t.Errorf("%s: %s", schema, ref)
+			}
+		}
+	}
+}
+
+func refs(v any) (all []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, child := range v {
+			if ref, ok := child.(string); ok && name == "$ref" {
+				all = append(all, ref)
+			}
+			all = append(all, refs(child)...)
+		}
+	case []any:
+		for _, child := range v {
+			all = append(all, refs(child)...)
+		}
+	}
+	return all
+}
+
+// TestSchemasAreBounded, as they are and as what they become.
+func TestSchemasAreBounded(t *testing.T) {
+	t.Parallel()
+	var laughs strings.Builder
+	for i := range 64 {
+		fmt.Fprintf(&laughs, `"l%d":{"properties":{"a":{"$ref":"#/$defs/l%d"},"b":{"$ref":"#/$defs/l%d"}}},`, i, i+1, i+1)
+	}
+	deep := strings.Repeat(`{"items":`, 90) + `{}` + strings.Repeat(`}`, 90)
+	for name, test := range map[string]struct {
+		schema string
+		shown  bool
+	}{
+		"laughs":          {`{"type":"object","properties":{"x":{"$ref":"#/$defs/l0"}},"$defs":{` + laughs.String() + `"l64":{"type":"string"}}}`, false},
+		"a long one":      {`{"type":"object","properties":{"x":{"enum":["` + strings.Repeat("x", 130<<10) + `"]}}}`, false},
+		"many":            {`{"type":"object","properties":{` + many(9000) + `}}`, false},
+		"a deep one":      {`{"type":"object","properties":{"x":` + deep + `}}`, true},
+		"a long sentence": {`{"type":"object","description":"` + strings.Repeat("ä", 60<<10) + `"}`, true},
+	} {
+		doc := write(t, test.schema)
+		got, _ := at(t, doc, "components", "schemas", "c.t").(map[string]any)
+		if description, _ := got["description"].(string); strings.Contains(description, "too large to be shown") == test.shown || len(description) > 5<<10 {
+			t.Errorf("%s: %.300v", name, got)
+		}
+	}
+	tools := make([]openapi.Tool, 60)
+	for i := range tools {
+		tools[i] = openapi.Tool{Name: fmt.Sprint("t", i), Schema: map[string]any{"pattern": strings.Repeat("x", 100<<10)}}
+	}
+	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: tools}}, false)
+	if err != nil || len(text) > openapi.MaxBytes || len(text) < openapi.MaxBytes/2 || object(t, text)["x-capgate-left-out"] != true {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+func many(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf(`"n%d":{"not":{}}`, i)
+	}
+	return strings.Join(names, ",")
+}
+
+// TestYAMLSaysTheSame, and no reader takes a string for something else.
+func TestYAMLSaysTheSame(t *testing.T) {
+	t.Parallel()
+	odd := []any{"yes", "NO", "off", "~", "null", "1", "1_000", "0x1f", "1e3", ".inf", "12:30:45", "2026-01-02", "", " a", "a ", "a: b", "a #b", "- a", "?", "&a", "*a", "!x", "|", ">", "%", "@", "`",
+		"\u2028", "\x00", "é\n\tü\n", "\"'", "{}", "[", "<<", "=", "true", "y", "N", "\U0001f600"}
+	names := map[string]any{}
+	for _, o := range odd {
+		names[o.(string)] = map[string]any{"type": "string"}
+	}
+	schema := map[string]any{"type": "object", "properties": names, "enum": odd}
+	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Description: "a\n\n  b: c\n", Schema: schema}}}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := openapi.YAML(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := yaml.Unmarshal(said, &got); err != nil {
+		t.Fatal(err)
+	}
+	back, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(object(t, back), object(t, text)) {
+		t.Errorf("%s", said)
+	}
+	for _, word := range []string{"yes", "NO", "off", "null", "12:30:45", "y", "N", "="} {
+		if !strings.Contains(string(said), `- "`+word+`"`) {
+			t.Errorf("%q has no quotes", word)
+		}
+	}
+	if !strings.HasPrefix(string(said), "openapi: ") {
+		t.Errorf("%.100s", said)
+	}
+}
+
+// FuzzWrite: whatever a schema is, the document is JSON, and its references lead into it.
+func FuzzWrite(f *testing.F) {
+	f.Add(`{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#"}}}`)
+	f.Add(`{"definitions":{"a":{"items":[{"$ref":"#/definitions/a/items/0"}]}}}`)
+	d, err := openapi.New()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, schema string) {
+		var o map[string]any
+		if json.Unmarshal([]byte(schema), &o) != nil {
+			return
+		}
+		text, err := d.Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Schema: o}}}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c.t")) {
+			if !strings.HasPrefix(ref, "#/components/schemas/c.t") {
+				t.Errorf("%s", ref)
+			}
+		}
+		if _, err := openapi.YAML(text); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+// Command generate writes openapi/routes.json: base.yaml, and the routes that protoc-gen-openapiv3 found
+// in the protos. `make generate` runs it.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// services are the protos whose routes are on the public port.
+var services = []string{"gateway", "catalog", "approvals", "tenants"}
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: generate BASE.yaml DIR, where DIR has what protoc-gen-openapiv3 wrote")
+		os.Exit(2)
+	}
+	if err := run(os.Stdout, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer, base, dir string) error {
+	text, err := os.ReadFile(base)
+	if err != nil {
+		return err
+	}
+	var doc object
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return fmt.Errorf("%s: %w", base, err)
+	}
+	for _, s := range services {
+		text, err := os.ReadFile(filepath.Join(dir, s+".openapi.json"))
+		if err != nil {
+			return err
+		}
+		var more object
+		if err := json.Unmarshal(text, &more); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+		merge(doc, more)
+	}
+	finish(doc)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(doc)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"maps"
+	"regexp"
+	"strings"
+)
+
+// object is one in an OpenAPI document, or all of it.
+type object = map[string]any
+
+// at is the object below some names; nil: there is none.
+func at(o object, names ...string) object {
+	for _, name := range names {
+		o, _ = o[name].(object)
+	}
+	return o
+}
+
+func list(o object, name string) []any {
+	l, _ := o[name].([]any)
+	return l
+}
+
+// merge adds to doc the routes of a proto, as JSON over HTTP has them. What doc says of one goes before.
+func merge(doc, proto object) {
+	respell(proto)
+	paths := at(doc, "paths")
+	for path := range at(proto, "paths") {
+		to := dotted.ReplaceAllString(path, "{${1}_$2}")
+		if paths[to] == nil {
+			paths[to] = object{}
+		}
+		for method := range at(proto, "paths", path) {
+			operation := at(proto, "paths", path, method)
+			begin(operation)
+			maps.Copy(operation, at(paths, to, method))
+			at(paths, to)[method] = operation
+		}
+	}
+	for name, schema := range at(proto, "components", "schemas") {
+		if !strings.HasPrefix(name, own) {
+			continue // google.api.HttpBody, which stands for what base.yaml says
+		}
+		at(doc, "components", "schemas")[strings.TrimPrefix(name, own)] = schema
+	}
+	doc["tags"] = append(list(doc, "tags"), list(proto, "tags")...)
+}
+
+// begin makes the first sentence of a comment the summary, and the rest the description.
+func begin(operation object) {
+	text, _ := operation["summary"].(string)
+	summary, rest, more := strings.Cut(text, ". ")
+	if !more {
+		return
+	}
+	if description, ok := operation["description"].(string); ok {
+		rest += "\n\n" + description
+	}
+	operation["summary"], operation["description"] = summary+".", rest
+}
+
+// finish gives every operation what all have: an answer to what goes wrong.
+func finish(doc object) {
+	refuse(at(doc, template))
+	for path := range at(doc, "paths") {
+		for method := range at(doc, "paths", path) {
+			refuse(at(doc, "paths", path, method))
+		}
+	}
+}
+
+const template = "x-tool-operation"
+
+func refuse(operation object) {
+	for _, statuses := range []string{"4XX", "5XX"} {
+		if responses := at(operation, "responses"); responses[statuses] == nil {
+			responses[statuses] = object{"$ref": "#/components/responses/Problem"}
+		}
+	}
+}
+
+const own = "capgate.v1."
+
+var (
+	dotted = regexp.MustCompile(`\{(\w+)\.(\w+)\}`) // {tenant.id}
+	camel  = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	line   = regexp.MustCompile(`([^\n])\n([^\n])`)
+)
+
+// snake is a field's name in the proto: page_size for pageSize.
+func snake(name string) string {
+	return strings.ToLower(camel.ReplaceAllString(name, "${1}_$2"))
+}
+
+// respell changes names to those that the API answers with: fields are spelt as in the
+// proto, and references follow. Lines of comments become paragraphs.
+func respell(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			respell(e)
+		}
+	case object:
+		if properties := at(v, "properties"); properties != nil {
+			spelt := object{}
+			for name, schema := range properties {
+				spelt[snake(name)] = schema
+			}
+			v["properties"] = spelt
+		}
+		if name, ok := v["name"].(string); ok && v["in"] != nil {
+			v["name"] = strings.ReplaceAll(snake(name), ".", "_")
+		}
+		if ref, ok := v["$ref"].(string); ok {
+			v["$ref"] = strings.Replace(ref, "/"+own, "/", 1)
+		}
+		for _, name := range []string{"summary", "description"} {
+			if text, ok := v[name].(string); ok {
+				v[name] = line.ReplaceAllString(text, "$1 $2")
+			}
+		}
+		for _, e := range v {
+			respell(e)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package viewer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+//go:embed files/index.html files/page.css files/page.js files/swagger-ui-bundle.js.gz files/swagger-ui.css.gz
+var files embed.FS
+
+// policy is what the page may do: run its own scripts and ask its own gateway. Swagger UI styles what it draws, and
+// has its pictures in itself.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Pages are what answers at which path. They take GET and HEAD.
+func Pages() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"/docs":                      page("index.html", "text/html; charset=utf-8"),
+		"/docs/page.css":             page("page.css", "text/css; charset=utf-8"),
+		"/docs/page.js":              page("page.js", "text/javascript; charset=utf-8"),
+		"/docs/swagger-ui.css":       page("swagger-ui.css.gz", "text/css; charset=utf-8"),
+		"/docs/swagger-ui-bundle.js": page("swagger-ui-bundle.js.gz", "text/javascript; charset=utf-8"),
+	}
+}
+
+// page answers with a file. One that is compressed goes as it is to whoever can read that.
+func page(name, form string) http.HandlerFunc {
+	content, err := files.ReadFile("files/" + name) // it is embedded above
+	_, packed := strings.CutSuffix(name, ".gz")
+	sum := sha256.Sum256(content)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err != nil {
+			http.Error(w, fmt.Sprintf("%s is not in this program", name), http.StatusInternalServerError)
+			return
+		}
+		head := w.Header()
+		head.Set("Content-Type", form)
+		head.Set("Content-Security-Policy", policy)
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("Cache-Control", "no-cache")
+		head.Set("ETag", tag)
+		var from io.Reader = bytes.NewReader(content)
+		if packed {
+			head.Add("Vary", "Accept-Encoding")
+			if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+				head.Set("Content-Encoding", "gzip")
+			} else if z, err := gzip.NewReader(from); err == nil { // it is what fetch wrote
+				from = z
+			}
+		}
+		_, _ = io.Copy(w, from) // the client may be gone; there is nobody left to tell
+	}
+}
