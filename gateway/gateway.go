@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/gateway/web"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
@@ -128,9 +129,9 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
-	var web http.Handler // needs the relay, which needs it; it is there before the first request
+	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
-	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.ServeHTTP(w, r) })))
+	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	h.flows.relay = g.relay
 	var err error
 	g.inside, err = grpc.NewClient("passthrough:///capgate.internal",
@@ -145,10 +146,12 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	cfg.REST.MaxBody = maxMessage
 	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
-	if web, err = rest.New(g.inside, HTTPStatus, cfg.REST); err != nil {
+	api, err := rest.New(g.inside, HTTPStatus, cfg.REST)
+	if err != nil {
 		g.relay.Close()
 		return nil, fmt.Errorf("json api: %w", err)
 	}
+	doors = web.New(g.inside, api, web.Config{MaxMessage: maxMessage})
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))

@@ -1,0 +1,42 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// errorDomain is google.rpc.ErrorInfo.domain of what the gateway says no to.
+const errorDomain = "capgate.dev"
+
+// refused is what the front door itself says no to.
+func refused(reason string, code connect.Code, format string, args ...any) *connect.Error {
+	err := connect.NewError(code, fmt.Errorf(format, args...))
+	addDetail(err, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain})
+	return err
+}
+
+// errorOf is how a call of gRPC ended, which was not well.
+func errorOf(err error) *connect.Error {
+	st := status.Convert(err)
+	code := st.Code()
+	if code == codes.OK || code > codes.Unauthenticated { // it has no name
+		code = codes.Unknown
+	}
+	failed := connect.NewError(connect.Code(code), errors.New(st.Message()))
+	for _, d := range st.Proto().GetDetails() {
+		addDetail(failed, d)
+	}
+	return failed
+}
+
+func addDetail(err *connect.Error, detail proto.Message) {
+	if d, wrong := connect.NewErrorDetail(detail); wrong == nil {
+		err.AddDetail(d)
+	}
+}
