@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -313,4 +314,30 @@ func selfSigned(t *testing.T) (cert tls.Certificate, caFile string) {
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, caFile
+}
+
+// Whatever the backend speaks, the command gets its answers.
+func TestInvokeALegacyBackend(t *testing.T) {
+	t.Parallel()
+	for _, configured := range []string{"auto", "legacy"} {
+		backend := gatewaytest.NewCapability("b1").Serve(t, call.Legacy)
+		file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nfleets:\n  - {capability: caps, policy: allow, dialect: "+configured+", backends: ['"+backend.Addr+"']}\n")
+		_, public, admin := serve(t, nil, "--config", file)
+		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
+		for _, test := range []struct {
+			args           []string
+			exit           int
+			stdout, stderr string
+		}{
+			{[]string{"caps", "echo", `{"a": 1}`}, 0, "{\n  \"a\": 1\n}\n", ""},
+			{[]string{"--stream", "caps", "echo", `{"a": 1}`}, 0, `{"a":1}` + "\n", ""},
+			{[]string{"caps", "fail"}, exitToolError, "", "fail: the tool failed for {}\n"},
+			{[]string{"--stream", "caps", "mute"}, exitToolError, "", "mute: the tool failed, and did not say why\n"},
+		} {
+			exit, stdout, stderr := invokeWith(t, "", append([]string{"--addr", public}, test.args...)...)
+			if exit != test.exit || stdout != test.stdout || stderr != test.stderr {
+				t.Errorf("%s, %v: %d %q %q", configured, test.args, exit, stdout, stderr)
+			}
+		}
+	}
 }

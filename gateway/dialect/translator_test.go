@@ -76,7 +76,7 @@ func refuse(r *call.Refusal) *status.Status {
 	return status.New(kinds[r.Kind], r.Reason+": "+r.Message)
 }
 
-func serve(t *testing.T, srv *grpc.Server) *grpc.ClientConn {
+func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
