@@ -74,6 +74,10 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			p.hit = true
 			return
 		}
+		if isFile(r) {
+			h.prepareFile(next, w, r, params)
+			return
+		}
 		timeout, refused := h.check(r, params)
 		if refused != nil {
 			h.writeRefusal(w, r, refused)
@@ -122,7 +126,12 @@ func (h *Handler) check(r *http.Request, params map[string]string) (time.Duratio
 	if r.ContentLength > h.cfg.MaxBody {
 		return 0, tooLarge(h.cfg.MaxBody)
 	}
-	for name, values := range r.Header {
+	return checkHeader(r.Header)
+}
+
+// checkHeader is what can be said of the headers of any request.
+func checkHeader(header http.Header) (time.Duration, *refusal) {
+	for name, values := range header {
 		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {
 			continue
 		}
@@ -132,7 +141,7 @@ func (h *Handler) check(r *http.Request, params map[string]string) (time.Duratio
 			}
 		}
 	}
-	return timeoutOf(r.Header)
+	return timeoutOf(header)
 }
 
 // isJSON is whether a body of that type is read as JSON. A form is what curl -d calls

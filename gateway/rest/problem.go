@@ -121,12 +121,17 @@ func (h *Handler) problemIn(_ *http.Request, err error) problem {
 // gateway's table of HTTP statuses for gRPC codes.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus func(codes.Code) int) {
 	p := problemOf(err, httpStatus)
+	tellQuota(w.Header(), err, &p)
+	writeProblem(w, r, p)
+}
+
+// tellQuota says which limit refused a call, if one did.
+func tellQuota(head http.Header, err error, p *problem) {
 	for _, d := range status.Convert(err).Details() {
 		if _, quota := d.(*errdetails.QuotaFailure); quota {
-			tellLimit(w.Header(), &p)
+			tellLimit(head, p)
 		}
 	}
-	writeProblem(w, r, p)
 }
 
 func problemOf(err error, httpStatus func(codes.Code) int) problem {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/artifact"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -26,6 +27,8 @@ type Config struct {
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // how often a stream that has nothing to tell shows that it lives; default 15 s
 	Stall       time.Duration // how long the client of a stream may read nothing; default 1 min
+	// Files bounds files.
+	Files artifact.Config
 }
 
 // ToolErrors is how a tool's own error is answered.
@@ -57,6 +60,7 @@ type Handler struct {
 	status       func(codes.Code) int
 	cfg          Config
 	capabilities docpb.CapabilityClient
+	files        *artifact.Files
 }
 
 // New returns the JSON API of the gateway that conn leads to. httpStatus is the
@@ -90,6 +94,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	}
 	if err := h.routeDocuments(conn); err != nil {
 		return nil, fmt.Errorf("routes of documents: %w", err)
+	}
+	if err := h.routeFiles(conn); err != nil {
+		return nil, fmt.Errorf("register the routes of files: %w", err)
 	}
 	return h, h.routeApprovals(conn)
 }

@@ -140,6 +140,13 @@ func (c *Capability) File(id string) (File, bool) {
 	return f, ok
 }
 
+// Kept is how many artifacts were uploaded.
+func (c *Capability) Kept() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.files)
+}
+
 // see remembers a call, and says who served it.
 func (c *Capability) see(ctx context.Context, req *docpb.InvokeRequest) error {
 	return c.saw(ctx, Seen{Request: req})

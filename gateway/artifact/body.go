@@ -1,0 +1,78 @@
+package artifact
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// body is a request's body, of which no more than so much is read, and which may not pause for
+// longer than so.
+type body struct {
+	in      io.Reader
+	control *http.ResponseController
+	left    int64 // bytes that may come
+	most    int64
+	stall   time.Duration
+	pause   *time.Timer // runs while the client is waited for
+
+	mu      sync.Mutex
+	over    bool // it has ended, or nobody reads on
+	stalled bool
+}
+
+func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Duration) *body {
+	b := &body{in: r.Body, control: http.NewResponseController(w), left: most, most: most, stall: stall}
+	b.pause = time.AfterFunc(stall, func() { b.interrupt(true) })
+	b.pause.Stop()
+	return b
+}
+
+// Read implements io.Reader. Its errors are Problems, but for io.EOF.
+func (b *body) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	b.pause.Reset(b.stall)
+	n, err := b.in.Read(p)
+	b.pause.Stop()
+	if b.left -= int64(n); b.left < 0 {
+		n, err = 0, tooLarge(b.most)
+	}
+	if err == nil {
+		return n, nil
+	}
+	problem := (*Problem)(nil)
+	switch stalls := b.finish(); {
+	case err == io.EOF, errors.As(err, &problem):
+	case stalls:
+		err = stalled()
+	default:
+		err = broken()
+	}
+	return n, err
+}
+
+// finish is the last that is done with the body. It says whether the client paused for too long.
+func (b *body) finish() (stalled bool) {
+	b.pause.Stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	return b.stalled
+}
+
+// end lets no Read wait on, from any goroutine. The connection takes no other request after it,
+// but where the body was over.
+func (b *body) end() { b.interrupt(false) }
+
+func (b *body) interrupt(stalled bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		b.over, b.stalled = true, stalled
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // what cannot do that ends with the connection
+	}
+}

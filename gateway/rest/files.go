@@ -1,0 +1,190 @@
+package rest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/artifact"
+)
+
+// Where files are, as the mux writes its patterns. A file's id may have slashes.
+const (
+	filesPattern = "/v1/capabilities/{capability_id=*}/artifacts"
+	filePattern  = filesPattern + "/{artifact_id=**}"
+)
+
+// tooLargeReason is of a file that is larger than its tenant's may be.
+const tooLargeReason = "ARTIFACT_TOO_LARGE"
+
+// isFile is whether a request's body or answer is a file, and no JSON.
+func isFile(r *http.Request) bool {
+	pattern, _ := runtime.HTTPPattern(r.Context())
+	return pattern.String() == filesPattern || pattern.String() == filePattern
+}
+
+// routeFiles adds the routes of files.
+func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
+	h.files = artifact.New(conn, h.cfg.Files)
+	for _, route := range []struct {
+		method, pattern string
+		serve           runtime.HandlerFunc
+	}{
+		{http.MethodPost, filesPattern, h.upload},
+		{http.MethodGet, filePattern, h.download},
+		{http.MethodHead, filePattern, h.download},
+	} {
+		if err := h.mux.HandlePath(route.method, route.pattern, route.serve); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareFile is prepare for requests that have to do with files.
+func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request, params map[string]string) {
+	if !printable(params["capability_id"]) { // there is none, and metadata could not say it
+		h.writeRefusal(w, r, noSuchPath())
+		return
+	}
+	if id, ok := params["artifact_id"]; ok && (id == "" || !utf8.ValidString(id)) {
+		h.writeRefusal(w, r, noSuchPath())
+		return
+	}
+	timeout, refused := checkHeader(r.Header)
+	if refused != nil {
+		h.writeRefusal(w, r, refused)
+		return
+	}
+	ctx := r.Context()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, metadataOf(r.Header))), params)
+}
+
+// metadataOf is what of a request's headers goes along with the call that it becomes.
+func metadataOf(header http.Header) metadata.MD {
+	md := metadata.MD{}
+	for _, name := range append(forwarded[:], authorization) {
+		if v := header.Values(name); len(v) > 0 && (name != apiKey || strings.HasPrefix(v[0], ownKey)) {
+			md[name] = v
+		}
+	}
+	return md
+}
+
+// uploadedFile is a file that a capability has, as the answer to an upload says it; or one
+// that it has not, and why.
+type uploadedFile struct {
+	ID          string   `json:"id,omitempty"`
+	Filename    string   `json:"filename,omitempty"`
+	ContentType string   `json:"content_type,omitempty"`
+	Size        *int64   `json:"size,omitempty"`   // bytes
+	SHA256      string   `json:"sha256,omitempty"` // in hexadecimal digits
+	Path        string   `json:"path,omitempty"`   // where it may be had
+	Problem     *problem `json:"problem,omitempty"`
+}
+
+func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	results, isForm, err := h.files.Upload(w, r, params["capability_id"])
+	if err != nil {
+		h.failFile(w, r, err)
+		return
+	}
+	code := http.StatusCreated
+	all := make([]uploadedFile, len(results))
+	for i := range results {
+		all[i] = h.uploaded(r, params["capability_id"], &results[i])
+		if results[i].Err != nil {
+			code = http.StatusMultiStatus
+		}
+	}
+	if len(all) == 1 && results[0].Err != nil {
+		h.failFile(w, r, results[0].Err)
+		return
+	}
+	if len(all) == 1 {
+		w.Header().Set("Location", all[0].Path)
+		w.Header().Set("Digest", results[0].SHA256.Digest())
+	}
+	if !isForm {
+		writeJSON(w, code, all[0])
+		return
+	}
+	writeJSON(w, code, map[string][]uploadedFile{"artifacts": all})
+}
+
+func (h *Handler) uploaded(r *http.Request, capability string, result *artifact.Result) uploadedFile {
+	u := uploadedFile{Filename: result.Filename, ContentType: result.ContentType}
+	if result.Err != nil {
+		p := h.problemOfFile(r, result.Err).titled()
+		u.Problem = &p
+		return u
+	}
+	u.ID, u.Size, u.SHA256 = result.ID, &result.Size, hex.EncodeToString(result.SHA256[:])
+	u.Path = "/v1/capabilities/" + url.PathEscape(capability) + "/artifacts/" + url.PathEscape(result.ID)
+	return u
+}
+
+func (h *Handler) download(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	if err := h.files.Download(w, r, params["capability_id"], params["artifact_id"]); err != nil {
+		h.failFile(w, r, err)
+	}
+}
+
+func (h *Handler) failFile(w http.ResponseWriter, r *http.Request, err error) {
+	p := h.problemOfFile(r, err)
+	tellQuota(w.Header(), err, &p)
+	writeProblem(w, r, p)
+}
+
+// problemOfFile is what went wrong with a file. One that is too large for its tenant does not become
+// smaller later.
+func (h *Handler) problemOfFile(r *http.Request, err error) problem {
+	var own *artifact.Problem
+	if errors.As(err, &own) {
+		err = &refusal{code: own.Code, status: own.Status, reason: own.Reason, detail: own.Detail}
+	}
+	p := h.problemIn(r, err)
+	if p.Reason == tooLargeReason && isOwn(err) && r.Method == http.MethodPost {
+		p.Status = http.StatusRequestEntityTooLarge
+	}
+	return p
+}
+
+// isOwn is whether an error is the gateway's, and not a capability's.
+func isOwn(err error) bool {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetDomain() == ownDomain
+		}
+	}
+	return false
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	out, err := plainJSON(v)
+	if err != nil { // of what is written here there is nothing that could not be
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	out = append(out, '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
+	w.WriteHeader(code)
+	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+}
