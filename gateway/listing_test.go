@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/manifest"
@@ -141,6 +142,44 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	}
 	if resp, body = getJSON(t, g, "/v1/capabilities/b"); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CAPABILITY_UNKNOWN") {
 		t.Errorf("%s %s", resp.Status, body)
+	}
+}
+
+// TestToolsHavePages, in their author's order. Without page_size there is one, with all.
+func TestToolsHavePages(t *testing.T) {
+	t.Parallel()
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", policy.Any): call.Allow, on("a", "blocked"): call.Block}},
+		map[string]catalog.Author{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "z"), tool(t, "blocked"), tool(t, "a"), tool(t, "m")}}}})
+	client := capgatepb.NewCatalogClient(g.Conn(t))
+	for size, want := range map[int32]string{0: "[z a m]", 1: "[z] [a] [m]", 2: "[z a] [m]", 3: "[z a m]", 1000: "[z a m]"} {
+		var pages []string
+		for token := ""; len(pages) == 0 || token != ""; {
+			resp, err := client.ListTools(t.Context(), &capgatepb.ListToolsRequest{CapabilityId: "a", PageSize: size, PageToken: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, tool := range resp.GetTools() {
+				names = append(names, tool.GetName())
+			}
+			pages, token = append(pages, fmt.Sprint(names)), resp.GetNextPageToken()
+		}
+		if got := strings.Join(pages, " "); got != want {
+			t.Errorf("%d a page: %s, want %s", size, got, want)
+		}
+	}
+	for _, query := range []string{"page_size=1001", "page_size=-1", "page_token=*"} {
+		if resp, body := getJSON(t, g, "/v1/capabilities/a/tools?"+query); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "LIST_INVALID") {
+			t.Errorf("%s: %s %s", query, resp.Status, body)
+		}
+	}
+	// A tool that is blocked is not told from one that is not there.
+	of := func(name string) string {
+		_, body := getJSON(t, g, "/v1/capabilities/a/tools?page_token="+paging.Token(name))
+		return body
+	}
+	if of("blocked") != of("absent") {
+		t.Error(of("blocked"))
 	}
 }
 

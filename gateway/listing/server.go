@@ -19,6 +19,7 @@ import (
 const (
 	defaultPage = 50
 	maxPage     = 200
+	maxTools    = 1000
 	// asking is how many capabilities are looked at together.
 	asking = 16
 )
@@ -133,7 +134,18 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	if err != nil {
 		return nil, err
 	}
+	size, after, refusal := paging.Read(req, max(len(tools), 1), maxTools, "LIST_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
 	resp := &capgatepb.ListToolsResponse{}
+	if after != "" { // the order is their author's, so it is the tool itself that a token names; one that is gone begins anew
+		tools = tools[1+slices.IndexFunc(tools, func(t usableTool) bool { return t.Name == after }):]
+	}
+	if len(tools) > size {
+		tools = tools[:size]
+		resp.NextPageToken = paging.Token(tools[size-1].Name)
+	}
 	for _, t := range tools {
 		said, err := toolOf(&t)
 		if err != nil {

@@ -392,8 +392,12 @@ func (x *GetCapabilityResponse) GetEtag() string {
 }
 
 type ListToolsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CapabilityId  string                 `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	CapabilityId string                 `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
+	// At most so many, 0 to 1000; 0: all.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty: the first page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,11 +439,27 @@ func (x *ListToolsRequest) GetCapabilityId() string {
 	return ""
 }
 
+func (x *ListToolsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListToolsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tools []*Tool                `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// As in ListCapabilitiesResponse.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +508,13 @@ func (x *ListToolsResponse) GetEtag() string {
 	return ""
 }
 
+func (x *ListToolsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_capgate_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_catalog_proto_rawDesc = "" +
@@ -521,12 +548,16 @@ const file_capgate_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x16.capgate.v1.CapabilityR\n" +
 	"capability\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etag\"7\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\"s\n" +
 	"\x10ListToolsRequest\x12#\n" +
-	"\rcapability_id\x18\x01 \x01(\tR\fcapabilityId\"O\n" +
+	"\rcapability_id\x18\x01 \x01(\tR\fcapabilityId\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"w\n" +
 	"\x11ListToolsResponse\x12&\n" +
 	"\x05tools\x18\x01 \x03(\v2\x10.capgate.v1.ToolR\x05tools\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etag2\xfc\x02\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\xfc\x02\n" +
 	"\aCatalog\x12w\n" +
 	"\x10ListCapabilities\x12#.capgate.v1.ListCapabilitiesRequest\x1a$.capgate.v1.ListCapabilitiesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12~\n" +
 	"\rGetCapability\x12 .capgate.v1.GetCapabilityRequest\x1a!.capgate.v1.GetCapabilityResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/capabilities/{capability_id}\x12x\n" +

@@ -109,6 +109,8 @@ func local_request_Catalog_GetCapability_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
+var filter_Catalog_ListTools_0 = &utilities.DoubleArray{Encoding: map[string]int{"capability_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
 func request_Catalog_ListTools_0(ctx context.Context, marshaler runtime.Marshaler, client CatalogClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq ListToolsRequest
@@ -122,6 +124,12 @@ func request_Catalog_ListTools_0(ctx context.Context, marshaler runtime.Marshale
 	protoReq.CapabilityId, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Catalog_ListTools_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -143,6 +151,12 @@ func local_request_Catalog_ListTools_0(ctx context.Context, marshaler runtime.Ma
 	protoReq.CapabilityId, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Catalog_ListTools_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.ListTools(ctx, &protoReq)
 	return msg, metadata, err
