@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/conform"
+)
+
+const conformUsage = `Usage: capgate conform [flags] HOST:PORT
+
+Checks, without a gateway, whether a capability container keeps to the capability protocol,
+rule by rule: pass, fail, or skip where it cannot be told, and which document the rule is from.
+
+Many rules need a call that does no harm, which is made about fifty times. --tool and --args say
+which; otherwise it is the first tool of --manifest, or of what the discovery tool lists, whose
+author recommends to allow it and whose input_schema has examples (or a default) of all that it requires.
+
+Exit status: 0 if no rule is broken, 1 if one is, 2 for a wrong command line.
+
+Flags:
+`
+
+// exitBroken is that of a container that breaks a rule.
+const exitBroken = 1
+
+// conforming is capgate conform, as the command line describes it.
+type conforming struct {
+	*subject
+	kit                               conform.Kit
+	args, badArgs, slowArgs, dialects string
+}
+
+func runConform(ctx context.Context, args []string, std stdio) int {
+	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
+	c := conforming{subject: addSubject(fs)}
+	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a tool to call, which must do no harm")
+	fs.StringVar(&c.args, "args", "", "its arguments, a `JSON` object; default {}")
+	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default what is no JSON at all")
+	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "", "`name` of a tool that takes seconds, to see whether it heeds deadlines and cancellation")
+	fs.StringVar(&c.slowArgs, "slow-args", "", "its arguments, a `JSON` object; default {}")
+	fs.StringVar(&c.dialects, "dialect", "", "check only this `dialect`: doc, live or legacy; default all that it speaks")
+	fs.DurationVar(&c.kit.Wait, "wait", 30*time.Second, "`duration` in which the container is ready")
+	fs.DurationVar(&c.kit.Timeout, "timeout", 20*time.Second, "`duration` of one check")
+	words, status, ok := parseLine(fs, args, 1, conformUsage, std)
+	if !ok {
+		return status
+	}
+	if err := c.take(words); err != nil {
+		return wrongLine(fs, err, std)
+	}
+	tell := func(r conform.Result) { fmt.Fprint(std.out, resultLine(r)) }
+	if c.json {
+		tell = func(conform.Result) {}
+	}
+	report := c.kit.Run(ctx, tell)
+	if c.json {
+		_ = json.NewEncoder(std.out).Encode(report) // nobody is left to tell
+	} else {
+		fmt.Fprintf(std.out, "\n%d passed, %d failed, %d skipped\n", report.Passed, report.Failed, report.Skipped)
+	}
+	if ctx.Err() != nil || report.Failed > 0 {
+		return exitBroken
+	}
+	return 0
+}
+
+// take reads the words and flags that are not taken as they are.
+func (c *conforming) take(words []string) error {
+	if err := c.subject.take(words); err != nil {
+		return err
+	}
+	c.kit.Target, c.kit.Manifest = c.target, c.manifest
+	if c.badArgs != "" {
+		c.kit.BadArgs = []byte(c.badArgs)
+	}
+	dialect, known := call.ParseDialect(c.dialects)
+	if dialect != call.Auto {
+		c.kit.Dialects = []call.Dialect{dialect}
+	}
+	c.kit.Harmless.Args, c.kit.Slow.Args = orEmptyObject(c.args), orEmptyObject(c.slowArgs)
+	switch {
+	case !known || c.dialects == call.Auto.String():
+		return fmt.Errorf("--dialect: %q is not doc, live or legacy", c.dialects)
+	case c.kit.Harmless.Tool == "" && c.args != "", c.kit.Slow.Tool == "" && c.slowArgs != "":
+		return errors.New("--args goes with --tool, and --slow-args with --slow-tool")
+	case !isObject(c.kit.Harmless.Args):
+		return errors.New("--args is not a JSON object")
+	case !isObject(c.kit.Slow.Args):
+		return errors.New("--slow-args is not a JSON object")
+	case c.kit.Wait <= 0 || c.kit.Timeout <= 0:
+		return errors.New("--wait and --timeout must be more than 0s")
+	}
+	return nil
+}
+
+func orEmptyObject(args string) []byte {
+	if args == "" {
+		args = "{}"
+	}
+	return []byte(args)
+}
+
+// resultLine shows one result to people.
+func resultLine(r conform.Result) string {
+	line := fmt.Sprintf("%s  %-6s  %-16s  %s [%s]\n", r.Verdict, orDash(r.Dialect), r.Rule, r.Says, r.Source)
+	if r.Why != "" {
+		line += "      " + r.Why + "\n"
+	}
+	return line
+}

@@ -1,0 +1,158 @@
+package conform
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// Call is a call of a tool.
+type Call struct {
+	Tool string
+	Args []byte // a JSON object
+}
+
+// Kit checks one container. The zero value of all but Target works.
+type Kit struct {
+	Target   container.Target
+	Dialects []call.Dialect     // to be checked; default all that it speaks
+	Manifest *manifest.Manifest // the container's; nil: discovery is asked
+	Harmless Call               // a call that does no harm; without a Tool it is found in the manifest or by discovery
+	BadArgs  []byte             // with which that tool fails; default what is no JSON
+	Slow     Call               // a call that takes seconds; without a Tool unfinished requests are used
+
+	Wait    time.Duration // for readiness; default 30 s, the orchestrator's
+	Timeout time.Duration // of one check; default 20 s
+	Largest int           // bytes of the largest request; default 16 MiB, the orchestrator's
+	Grace   time.Duration // in which a call ends whose time is up, and others go on after those given up; default 5 s
+}
+
+func (k Kit) withDefaults() Kit {
+	k.Wait = cmp.Or(k.Wait, 30*time.Second)
+	k.Timeout = cmp.Or(k.Timeout, 20*time.Second)
+	k.Grace = cmp.Or(k.Grace, 5*time.Second)
+	k.Largest = cmp.Or(k.Largest, 16<<20)
+	if k.BadArgs == nil {
+		k.BadArgs = []byte(`{"broken":`)
+	}
+	return k
+}
+
+// run is the check of one dialect. What a check finds out is here for those behind it.
+type run struct {
+	Kit
+	client container.Client
+
+	tools    container.Tools
+	toolsErr error
+
+	harmless Call
+	unknown  error  // why there is no harmless call
+	good     bool   // the harmless call works
+	result   []byte // of it
+	steady   bool   // it is the same each time
+	stream   streamed
+	files    files
+}
+
+// Run checks all rules and tells of each as soon as it is known. It returns early when ctx ends.
+func (k Kit) Run(ctx context.Context, tell func(Result)) Report {
+	k = k.withDefaults()
+	report := Report{Address: k.Target.Addr, Results: []Result{}}
+	done := func(one Result) {
+		report.add(one)
+		tell(one)
+	}
+	conn, spoken := k.meet(ctx, done)
+	if conn == nil {
+		return report
+	}
+	defer func() { _ = conn.Close() }()
+	for _, s := range spoken {
+		r := &run{Kit: k, client: container.Client{Conn: conn, Dialect: s.Dialect}}
+		for _, rule := range Rules() {
+			if rule.in.has(s.Dialect) && ctx.Err() == nil {
+				done(rule.result(s.Dialect.String(), r.try(ctx, rule)))
+			}
+		}
+	}
+	return report
+}
+
+// try checks one rule in its time.
+func (r *run) try(ctx context.Context, rule Rule) error {
+	ctx, cancel := context.WithTimeout(ctx, max(r.Timeout, r.Wait))
+	defer cancel()
+	return rule.check(ctx, r)
+}
+
+// meet finds out which dialects are to be checked. Without a connection there is nothing to check.
+func (k Kit) meet(ctx context.Context, done func(Result)) (*grpc.ClientConn, []container.Spoken) {
+	ctx, cancel := context.WithTimeout(ctx, k.Wait)
+	defer cancel()
+	port, dialect := firstRules()
+	err := k.reach(ctx)
+	var conn *grpc.ClientConn
+	if err == nil {
+		conn, err = k.Target.Dial()
+	}
+	done(port.result("", err))
+	if err != nil {
+		return nil, nil
+	}
+	found := container.Probe(ctx, conn)
+	var wanted []container.Spoken
+	for _, s := range found.Spoken {
+		if len(k.Dialects) == 0 || slices.Contains(k.Dialects, s.Dialect) {
+			wanted = append(wanted, s)
+		}
+	}
+	switch {
+	case found.Silent != "":
+		err = errors.New("it does not answer calls: " + found.Silent)
+	case len(found.Spoken) == 0:
+		err = errors.New("it has none of the services selu.capability.Capability, selu.capability.v1.Capability and selu.capability.v1.CapabilityService")
+	case len(wanted) == 0:
+		err = errors.New("it speaks " + found.Spoken[0].Dialect.String())
+	}
+	done(dialect.result("", err))
+	return conn, wanted
+}
+
+// reach waits for a server that is about to start.
+func (k Kit) reach(ctx context.Context) error {
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := k.Target.Reach(ctx)
+		var why *container.Problem
+		if err == nil || !errors.As(err, &why) || why.Kind != container.NothingThere {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-again.C:
+		}
+	}
+}
+
+func (rule Rule) result(dialect string, err error) Result {
+	one := Result{Verdict: Pass, Rule: rule.Name, Dialect: dialect, Says: rule.Says, Source: rule.Source}
+	var cannot skip
+	switch {
+	case errors.As(err, &cannot):
+		one.Verdict, one.Why = Skip, string(cannot)
+	case err != nil:
+		one.Verdict, one.Why = Fail, err.Error()
+	}
+	return one
+}

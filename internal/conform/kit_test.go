@@ -1,0 +1,232 @@
+package conform_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/conform"
+	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
+)
+
+// check runs the kit, and returns the names of the rules by verdict.
+func check(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.Verdict][]string) {
+	t.Helper()
+	by = map[conform.Verdict][]string{}
+	told := 0
+	report = k.Run(t.Context(), func(conform.Result) { told++ })
+	for _, r := range report.Results {
+		by[r.Verdict] = append(by[r.Verdict], r.Rule)
+		if r.Says == "" || r.Source == "" || (r.Verdict == conform.Pass) != (r.Why == "") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if told != len(report.Results) || report.Passed+report.Failed+report.Skipped != told {
+		t.Errorf("%d told, %+v", told, report)
+	}
+	return report, by
+}
+
+// lines shows a report.
+func lines(report conform.Report) string {
+	var b strings.Builder
+	for _, r := range report.Results {
+		fmt.Fprintln(&b, r.Verdict, r.Dialect, r.Rule, r.Why)
+	}
+	return b.String()
+}
+
+func kit(addr string) conform.Kit {
+	return conform.Kit{
+		Target: container.Target{Addr: addr}, Harmless: conform.Call{Tool: tool, Args: []byte("{}")},
+		Wait: gatewaytest.Patience, Timeout: 2 * gatewaytest.Patience, Grace: gatewaytest.Patience,
+		Largest: 1 << 20,
+	}
+}
+
+func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
+	t.Parallel()
+	for _, rule := range conform.Rules() {
+		dialects := []string{"doc"}
+		switch rule.Name {
+		case "upload-size":
+			dialects = []string{"live"}
+		case "context-optional":
+			dialects = []string{"legacy"}
+		case "unknown-tool", "invoke", "tool-error":
+			dialects = []string{"doc", "legacy"}
+		}
+		for _, dialect := range dialects {
+			t.Run(rule.Name+" "+dialect, func(t *testing.T) {
+				t.Parallel()
+				k := kit("")
+				switch dialect {
+				case "doc":
+					k.Target.Addr = serveBroken(t, rule.Name)
+				case "live":
+					k.Target.Addr = gatewaytest.Serve(t, func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, brokenLive{rule: rule.Name}) }).Addr
+					k.Harmless = conform.Call{}
+				case "legacy":
+					k.Target.Addr = gatewaytest.Serve(t, func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{rule: rule.Name}) }).Addr
+				}
+				switch rule.Name {
+				case "health": // it is waited for
+					k.Wait = 300 * time.Millisecond
+				case "large-message":
+					k.Largest = 0 // as large as it is
+				case "deadline", "cancel": // these too
+					k.Grace = 3 * time.Second
+				}
+				report, by := check(t, k)
+				if !slices.Equal(by[conform.Fail], []string{rule.Name}) {
+					t.Errorf("failed: %q\n%s", by[conform.Fail], lines(report))
+				}
+			})
+		}
+	}
+}
+
+func TestNothingToCheck(t *testing.T) {
+	t.Parallel()
+	none := gatewaytest.Serve(t, func(*grpc.Server) {}).Addr
+	doc := serveBroken(t, "")
+	for want, k := range map[string]conform.Kit{
+		"fail  port nothing listens at": {Target: container.Target{Addr: gatewaytest.Refusing(t)}, Wait: 300 * time.Millisecond},
+		"fail  dialect it has none of":  {Target: container.Target{Addr: none}},
+		"fail  dialect it speaks doc":   {Target: container.Target{Addr: doc}, Dialects: []call.Dialect{call.Live}},
+	} {
+		report, by := check(t, k)
+		if len(by[conform.Fail]) != 1 || by[conform.Skip] != nil || !strings.Contains(lines(report), want) {
+			t.Errorf("want %s\n%s", want, lines(report))
+		}
+	}
+}
+
+// What keeps to the rules, and gatewaytest's capabilities, which break one on purpose.
+func TestGoodContainers(t *testing.T) {
+	t.Parallel()
+	demo, err := weather.New(weather.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func(d call.Dialect) string { return gatewaytest.NewCapability("good").Serve(t, d).Addr }
+	echo := conform.Call{Tool: gatewaytest.Echo, Args: []byte(`{"a":"ä"}`)}
+	slow := conform.Call{Tool: gatewaytest.Block, Args: []byte(`{}`)}
+	for name, test := range map[string]struct {
+		addr     string
+		harmless conform.Call
+		slow     conform.Call
+		skipped  []string
+		failed   []string
+	}{
+		"weather": {
+			gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, demo) }, grpc.MaxRecvMsgSize(16<<20)).Addr,
+			conform.Call{Tool: "get_forecast", Args: []byte(`{"location":"Berlin"}`)}, conform.Call{}, []string{"discovery"}, nil,
+		},
+		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{}, []string{"discovery"}, nil},
+		// gatewaytest's has a gRPC error for a tool that is not there, so that tests meet one.
+		"doc":    {served(call.Doc), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool", "stream-error"}},
+		"live":   {served(call.Live), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool", "stream-error"}},
+		"legacy": {served(call.Legacy), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool"}},
+		"older":  {gatewaytest.Serve(t, func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{}) }).Addr, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{}, []string{"health", "discovery"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := kit(test.addr)
+			k.Harmless, k.Slow = test.harmless, test.slow
+			if name == "weather" {
+				k.Largest = 0
+			}
+			if k.Harmless.Args == nil {
+				k.Harmless.Args = []byte("{}")
+			}
+			report, by := check(t, k)
+			if !slices.Equal(by[conform.Fail], test.failed) || !slices.Equal(by[conform.Skip], test.skipped) {
+				t.Errorf("skipped: %q\n%s", by[conform.Skip], lines(report))
+			}
+		})
+	}
+}
+
+// A container that has no streams and files is checked for the rest, and one that speaks two dialects in both.
+func TestPartsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	addr := gatewaytest.Serve(t, func(s *grpc.Server) {
+		livepb.RegisterCapabilityServer(s, brokenLive{})
+		legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{})
+	}).Addr
+	k := kit(addr)
+	k.Harmless = conform.Call{}
+	report, by := check(t, k)
+	if by[conform.Fail] != nil {
+		t.Error(lines(report))
+	}
+	for _, want := range []string{
+		"skip live stream no harmless call is known: --tool NAME",
+		"skip live stream-error it has no StreamInvoke",
+		"skip live download it gives no files",
+		"pass live upload-size",
+		"skip legacy health it has none",
+		"pass legacy unknown-tool",
+	} {
+		if !strings.Contains(lines(report), want) {
+			t.Errorf("no %q in\n%s", want, lines(report))
+		}
+	}
+}
+
+// lister is a capability whose discovery tool lists tools.
+type lister struct {
+	docpb.UnimplementedCapabilityServer
+	list string
+}
+
+func (l lister) Invoke(_ context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	switch req.GetToolName() {
+	case "list_tools":
+		return &docpb.InvokeResponse{ResultJson: []byte(l.list)}, nil
+	case "look":
+		return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil
+	}
+	return &docpb.InvokeResponse{Error: "no such tool"}, nil
+}
+
+func TestTheHarmlessCallIsFound(t *testing.T) {
+	t.Parallel()
+	const at = `{"name":"%s","description":"d","recommended_policy":"%s","input_schema":{"type":"object","required":["a"],"properties":{"a":%s}}}`
+	look := func(policy, schema string) string { return fmt.Sprintf(at, "look", policy, schema) }
+	for name, test := range map[string]struct {
+		tools string
+		want  string // of the line of invoke
+	}{
+		"examples":           {look("allow", `{"examples":["x"]}`), "pass doc invoke"},
+		"default":            {look("allow", `{"default":null}`), "pass doc invoke"},
+		"const":              {look("allow", `{"const":3}`), "pass doc invoke"},
+		"enum":               {look("allow", `{"enum":["x","y"]}`), "pass doc invoke"},
+		"not harmless":       {look("ask", `{"examples":["x"]}`), "skip doc invoke no tool that its author recommends to allow"},
+		"no example":         {look("allow", `{"type":"string"}`), "skip doc invoke no tool that its author recommends to allow"},
+		"example that fails": {look("allow", `{"type":"string","examples":[3]}`), "skip doc invoke no tool that its author recommends to allow"},
+		"no tools":           {"", "skip doc invoke no harmless call is known"},
+		"the second":         {fmt.Sprintf(at, "delete", "block", `{"default":1}`) + "," + look("allow", `{"default":1}`), "pass doc invoke"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, lister{list: "[" + test.tools + "]"}) }).Addr
+			report, _ := check(t, conform.Kit{Target: container.Target{Addr: addr}, Wait: 300 * time.Millisecond, Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20})
+			if !strings.Contains(lines(report), test.want) {
+				t.Errorf("no %q in\n%s", test.want, lines(report))
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package conform
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/internal/container"
+)
+
+// outlive makes a call whose deadline its server is told and its client does not keep, as gRPC clients do, and waits
+// for its end, however that may be. A call that is not whole never gets the end of its request.
+func outlive(ctx context.Context, to container.Target, path string, messages []proto.Message, whole bool, deadline time.Duration) error {
+	protocols := new(http.Protocols)
+	scheme := "http"
+	if to.TLS != nil {
+		scheme = "https"
+		protocols.SetHTTP2(true)
+	}
+	protocols.SetUnencryptedHTTP2(to.TLS == nil)
+	transport := &http.Transport{Protocols: protocols, TLSClientConfig: to.TLS.Clone(), DisableCompression: true}
+	defer transport.CloseIdleConnections()
+
+	body, writing := io.Pipe()
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer func() { _ = body.Close() }() // ends the writer
+	writer.Go(func() {
+		for _, m := range messages {
+			if _, err := writing.Write(frame(m)); err != nil {
+				return
+			}
+		}
+		if whole {
+			_ = writing.Close()
+		}
+	})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, scheme+"://"+to.Addr+path, body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/grpc")
+	request.Header.Set("Te", "trailers")
+	request.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", deadline.Milliseconds()))
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<20))
+	return ended(ctx, err)
+}
+
+// ended is nil for whatever a server ends a call with: a status, a reset of the stream, the end of the connection.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	return nil
+}
+
+// frame is a message with what gRPC puts before it (gRPC over HTTP/2, "Length-Prefixed-Message").
+func frame(m proto.Message) []byte {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return nil // the kit's own messages can always be written
+	}
+	framed := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))) //nolint:gosec // the kit's own messages are short
+	return append(framed, data...)
+}

@@ -1,0 +1,181 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"syscall"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Target is where a container listens.
+type Target struct {
+	Addr string      // host:port
+	TLS  *tls.Config // nil: cleartext. An empty ServerName stands for the host
+}
+
+// Kind is what keeps a container from being asked.
+type Kind string
+
+// The kinds.
+const (
+	Unresolved    Kind = "unresolved"      // the host's name means nothing
+	NothingThere  Kind = "nothing_listens" // connections are refused
+	Unreachable   Kind = "unreachable"     // no connection, for another reason
+	NotHTTP2      Kind = "not_http2"       // something else listens
+	TLSNeeded     Kind = "tls_needed"      // it speaks TLS, and was asked without
+	NotTLS        Kind = "not_tls"         // it was asked in TLS, which it does not speak
+	BadConnection Kind = "certificate"     // TLS does not come about: a certificate, a version
+)
+
+// Problem is why nothing can be asked.
+type Problem struct {
+	Kind  Kind
+	Words string // for people
+	Err   error  // may be nil
+}
+
+func (p *Problem) Error() string { return p.Words }
+
+func (p *Problem) Unwrap() error { return p.Err }
+
+// hello is what an HTTP/2 client says first: the preface and empty SETTINGS (RFC 9113 §3.4).
+const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+// The first byte of a record of TLS that is an alert (RFC 8446 §5.1), and the type of a
+// SETTINGS frame, with which every HTTP/2 server begins.
+const (
+	alertRecord   = 0x15
+	settingsFrame = 0x04
+)
+
+// Reach finds out whether a server of HTTP/2 is at the target. The error is a *Problem.
+// ctx should have a deadline: a server that says nothing is waited for.
+func (t Target) Reach(ctx context.Context) error {
+	raw, err := t.dialTCP(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = raw.Close() }()
+	if t.TLS != nil {
+		secure, err := t.handshake(ctx, raw)
+		if err != nil {
+			return err
+		}
+		raw = secure
+	}
+	first, err := greet(ctx, raw)
+	if err == nil && first[3] == settingsFrame {
+		return nil
+	}
+	if t.TLS == nil && t.speaksTLS(ctx, first) {
+		return &Problem{Kind: TLSNeeded, Words: t.Addr + " speaks TLS: ask it with --tls, or --tls-ca FILE"}
+	}
+	switch {
+	case bytes.HasPrefix(first, []byte("HTTP/1")):
+		return &Problem{Kind: NotHTTP2, Words: t.Addr + " speaks HTTP/1 and not HTTP/2, which gRPC needs"}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not answer in HTTP/2 in time", Err: err}
+	}
+	return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not speak HTTP/2", Err: err}
+}
+
+func (t Target) dialTCP(ctx context.Context) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", t.Addr)
+	var dns *net.DNSError
+	switch {
+	case err == nil:
+		return nc, nil
+	case errors.As(err, &dns):
+		return nil, &Problem{Kind: Unresolved, Words: fmt.Sprintf("the host of %s is not known", t.Addr), Err: err}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, &Problem{Kind: NothingThere, Words: "nothing listens at " + t.Addr, Err: err}
+	case ctx.Err() != nil || os.IsTimeout(err):
+		return nil, &Problem{Kind: Unreachable, Words: t.Addr + " does not take a connection in time", Err: err}
+	}
+	return nil, &Problem{Kind: Unreachable, Words: fmt.Sprintf("%s cannot be connected to: %v", t.Addr, err), Err: err}
+}
+
+// handshake makes a connection secure.
+func (t Target) handshake(ctx context.Context, raw net.Conn) (net.Conn, error) {
+	secure := tls.Client(raw, t.config())
+	err := secure.HandshakeContext(ctx)
+	var header tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	switch {
+	case err == nil && secure.ConnectionState().NegotiatedProtocol != "h2":
+		return nil, &Problem{Kind: NotHTTP2, Words: t.Addr + " does not offer HTTP/2 in its TLS handshake (ALPN h2), which gRPC needs"}
+	case err == nil:
+		return secure, nil
+	case errors.As(err, &header), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return nil, &Problem{Kind: NotTLS, Words: t.Addr + " does not speak TLS: ask it without --tls", Err: err}
+	case errors.As(err, &unknown):
+		return nil, &Problem{Kind: BadConnection, Words: t.Addr + " shows a certificate of an authority that is not trusted; --tls-ca FILE names one that is", Err: err}
+	case errors.As(err, &host):
+		return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("%s shows a certificate for another host: %v", t.Addr, err), Err: err}
+	}
+	return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("TLS with %s does not come about: %v", t.Addr, err), Err: err}
+}
+
+func (t Target) config() *tls.Config {
+	c := t.TLS.Clone()
+	if c.ServerName == "" {
+		c.ServerName, _, _ = net.SplitHostPort(t.Addr)
+	}
+	c.NextProtos = []string{"h2"}
+	return c
+}
+
+// greet says hello, and returns what the server says first: a frame's header, if it speaks HTTP/2.
+func greet(ctx context.Context, nc net.Conn) ([]byte, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = nc.SetDeadline(deadline) // a connection that cannot have one fails at the next line
+	}
+	// The server may have ended it already and said why: what it said counts.
+	_, writing := io.WriteString(nc, hello)
+	first := make([]byte, 9)
+	n, err := io.ReadFull(nc, first)
+	return first[:n], errors.Join(err, writing)
+}
+
+// speaksTLS finds out whether a server that did not greet in HTTP/2 does so in TLS. No
+// certificate is looked at, for nothing is said.
+func (t Target) speaksTLS(ctx context.Context, first []byte) bool {
+	if len(first) > 0 && first[0] == alertRecord {
+		return true
+	}
+	raw, err := t.dialTCP(ctx)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = raw.Close() }()
+	secure := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // only to see whether it is TLS; nothing is sent
+	return secure.HandshakeContext(ctx) == nil
+}
+
+// Dial makes a gRPC channel to the target. Nothing is tried twice, and no proxy stands between.
+func (t Target) Dial() (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if t.TLS != nil {
+		creds = credentials.NewTLS(t.config())
+	}
+	return grpc.NewClient("passthrough:///"+t.Addr,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}),
+		grpc.WithUserAgent("capgate-conform"),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+}
