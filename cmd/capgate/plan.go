@@ -161,8 +161,8 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
 		Idempotent: f.Idempotent, EventSource: f.EventSource,
-		Limit:      router.Limit{PerBackend: f.Limit.MaxConcurrent, Queue: orNone(f.Limit.Queue), Wait: f.Limit.Wait},
-		Retries:    router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
+		Limit:   router.Limit{PerBackend: f.Limit.MaxConcurrent, Queue: orNone(f.Limit.Queue), Wait: f.Limit.Wait},
+		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
 			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
