@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// installed is a program that tools/setup has installed.
+func installed(t *testing.T, path ...string) string {
+	t.Helper()
+	file, err := filepath.Abs(filepath.Join(append([]string{root, "bin"}, path...)...))
+	must(t, err)
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("%v: run `make setup`", err)
+	}
+	return file
+}
+
+// beside makes a directory from which node finds its packages.
+func beside(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(installed(t, "node"), "test")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// tells runs a program and returns what it prints.
+func tells(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(cleanEnv(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "HOME="+dir)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", filepath.Base(name), args, err, out, stderr.String())
+	}
+	return string(out)
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+}
+
+// snippet is the tested block of docs/openapi.md in a language, for a gateway at addr.
+func snippet(t *testing.T, language, addr string) string {
+	t.Helper()
+	for _, b := range blocks(t, "docs/openapi.md") {
+		if b.info == language+" test" {
+			return strings.ReplaceAll(b.text, "localhost:8080", addr)
+		}
+	}
+	t.Fatalf("docs/openapi.md has no tested %s", language)
+	return ""
+}
+
+// What validators of others say of the document, in both of its forms.
+func TestOpenAPIIsValid(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	dir := beside(t)
+	// Where a summary says all, there is no description.
+	put(t, dir, "spectral.yaml", "extends: ['spectral:oas']\nrules: {operation-description: off}\n")
+	put(t, dir, "redocly.yaml", "extends: [recommended-strict]\n")
+	for _, name := range []string{"openapi.json", "openapi.yaml"} {
+		code, text := page(t, "http://"+public+"/"+name)
+		if code != 200 {
+			t.Fatalf("%d %s", code, text)
+		}
+		put(t, dir, name, text)
+	}
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "redocly"), "lint", "--config", "redocly.yaml", "openapi.json", "openapi.yaml")
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "spectral"), "lint", "--ruleset", "spectral.yaml", "--fail-severity", "warn", "openapi.json", "openapi.yaml")
+}
+
+// The client that the documentation makes compiles strictly, and calls.
+func TestOpenAPIMakesATypeScriptClient(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	dir := beside(t)
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "openapi-typescript"), "http://"+public+"/openapi.json", "--output", "capgate.d.ts")
+	client := snippet(t, "ts", public)
+	put(t, dir, "client.ts", client)
+	compile := []string{installed(t, "node", "node_modules", ".bin", "tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--noUncheckedIndexedAccess"}
+	tells(t, dir, compile[0], append(compile[1:], "client.ts")...)
+	if out := tells(t, dir, "node", "client.js"); !strings.Contains(out, "location: 'Berlin'") {
+		t.Errorf("%s", out)
+	}
+	// Arguments are the tool's own.
+	put(t, dir, "wrong.ts", "export {};\n"+strings.Replace(client, "  body: {", "  // @ts-expect-error\n  body: { place: 1,", 1))
+	tells(t, dir, compile[0], append(compile[1:], "--noEmit", "wrong.ts")...)
+}
+
+func TestPythonOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	if out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c", snippet(t, "python", public)); !strings.Contains(out, "'location': 'Berlin'") {
+		t.Errorf("%s", out)
+	}
+}
+
+// browsed is what openapi/viewer/testdata/browser.mjs saw.
+type browsed struct {
+	Strange    []string // URLs that are not the gateway's
+	Complaints []string // of the browser
+	Before     int      // tools without a key
+	After      int
+	Result     string
+}
+
+func browse(t *testing.T, args ...string) browsed {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatalf("%v: run `make setup`", err)
+	}
+	dir := beside(t)
+	put(t, dir, "browser.mjs", read(t, "openapi/viewer/testdata/browser.mjs"))
+	var saw browsed
+	must(t, json.Unmarshal([]byte(tells(t, dir, "node", append([]string{"browser.mjs", chromium, filepath.Join(dir, "profile")}, args...)...)), &saw))
+	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
+		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
+	}
+	if !strings.Contains(saw.Result, `"location": "Berlin"`) {
+		t.Errorf("the tool answers %q", saw.Result)
+	}
+	return saw
+}
+
+func TestDocsInABrowser(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	if saw := browse(t, "http://"+public); saw.Before != 3 || saw.After != 3 {
+		t.Errorf("%+v", saw)
+	}
+}
+
+// Who has a key shows it to the page, and sees its tools.
+func TestDocsInABrowserWithAKey(t *testing.T) {
+	t.Parallel()
+	backends, stop, err := startReplicas()
+	must(t, err)
+	t.Cleanup(stop)
+	id, secret := tenant.NewCredential()
+	manifest, err := filepath.Abs(filepath.Join(root, "examples", "weather", "manifest.yaml"))
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "capgate.yaml")
+	put(t, filepath.Dir(file), filepath.Base(file), fmt.Sprintf(`
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+policies: {}
+tenants: [{id: acme, capabilities: ["*"], keys: [{id: %s, hash: "%s", scopes: [invoke, read]}]}]
+fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]
+`, id, tenant.HashOf(secret, nil), manifest, strings.Join(backends, `", "`)))
+	_, public, _ := serve(t, nil, "--config", file)
+	if saw := browse(t, "http://"+public, tenant.Credential(id, secret)); saw.Before != 0 || saw.After != 3 {
+		t.Errorf("%+v", saw)
+	}
+}
