@@ -7,6 +7,8 @@ import (
 	"net/http/pprof" // it also registers with http.DefaultServeMux, which nothing of ours serves.
 	"strings"
 	"time"
+
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 // maxUnusable bounds the fleets that /readyz names when nobody asked for all.
@@ -62,8 +64,9 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	a.page(problems.Path, "what the reasons of errors mean", problems.Page())
 	a.mux.HandleFunc("GET /{$}", a.index)
-	return a.mux
+	return problems.WithRequestID(problems.Mux(a.mux))
 }
 
 type admin struct {

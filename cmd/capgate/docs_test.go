@@ -1,11 +1,18 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway"
 )
 
 // root is the repository's, seen from this package.
@@ -104,7 +111,7 @@ func matches(got, shown string) bool {
 
 var (
 	link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	code = regexp.MustCompile("`([a-z0-9_.]+(/[a-z0-9_.]+)+|[a-z0-9_.]+\\.(go|yaml|yml))`")
+	file = regexp.MustCompile("`([a-z0-9_.]+(/[a-z0-9_.]+)+|[a-z0-9_.]+\\.(go|yaml|yml))`")
 )
 
 // What the documents point to is there.
@@ -122,7 +129,7 @@ func TestDocumentsPointToWhatIsThere(t *testing.T) {
 		text := read(t, document)
 		found := link.FindAllStringSubmatch(text, -1)
 		if document == "ARCHITECTURE.md" {
-			found = append(found, code.FindAllStringSubmatch(text, -1)...)
+			found = append(found, file.FindAllStringSubmatch(text, -1)...)
 		}
 		for _, m := range found {
 			_, err := os.Stat(filepath.Join(root, m[1]))
@@ -134,55 +141,72 @@ func TestDocumentsPointToWhatIsThere(t *testing.T) {
 }
 
 var (
-	reasonField = regexp.MustCompile(`\b(?:[Rr]eason(?:,[^=\n]*)?:?\s*=?\s*|refused\()"([A-Z][A-Z_]+)"`)
-	reasonWord  = regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+|DRAINING|OVERLOADED)`")
+	literal    = regexp.MustCompile(`"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|DRAINING|OVERLOADED|INTERNAL)"`)
+	reasonWord = regexp.MustCompile("`([A-Z][A-Z_]+)`")
 )
 
-// The README's table has the reasons that the gateway gives, and no others.
-func TestREADMEKnowsEveryReason(t *testing.T) {
+// docs/errors.md explains the reasons that the gateway gives, and no others. Every word of that form in
+// the code is taken for a reason but for those of other protocols.
+func TestEveryReasonIsExplained(t *testing.T) {
 	t.Parallel()
-	given := map[string]bool{}
-	for _, pattern := range []string{"gateway/*.go", "gateway/dialect/*.go", "gateway/web/*.go", "router/*.go", "policy/*.go", "policy/approvals/*.go", "policy/shield/*.go", "gateway/approving/*.go", "internal/call/*.go", "internal/tenant/*.go", "internal/tenant/limits/*.go", "router/affinity/*.go", "gateway/relay/handler.go"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, err)
-		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
+	given := map[string]string{}
+	for _, folder := range []string{"gateway", "router", "policy", "internal", "health"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, filepath.Join(root, "internal", "gatewaytest")) {
+				return err
 			}
-			text := read(t, strings.TrimPrefix(file, root+string(filepath.Separator)))
-			for _, m := range reasonField.FindAllStringSubmatch(text, -1) {
-				given[m[1]] = true
+			for _, m := range literal.FindAllStringSubmatch(read(t, strings.TrimPrefix(file, root+string(filepath.Separator))), -1) {
+				given[m[1]] = file
 			}
-			if _, names, ok := strings.Cut(text, "failureNames = "); ok {
-				names, _, _ = strings.Cut(names, "}")
-				for _, m := range regexp.MustCompile(`"([A-Z_]+)"`).FindAllStringSubmatch(names, -1) {
-					given[m[1]] = true
-				}
-			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, silent := range []string{
-		"INTERNAL", "CLIENT_GONE", "CLIENT_PROTOCOL", "TOO_MANY_BYTES", // nobody is there to read them
+	for _, other := range []string{
+		"ENABLE_PUSH", "INITIAL_WINDOW_SIZE", "MAX_FRAME_SIZE", "PUSH_PROMISE", // HTTP/2
 	} {
-		delete(given, silent)
+		delete(given, other)
 	}
-	_, table, _ := strings.Cut(read(t, "README.md"), "| reason |")
-	table, _, _ = strings.Cut(table, "\n\n")
+	for name := range code.Code_value {
+		if name != "DEADLINE_EXCEEDED" && name != "INTERNAL" { // which are reasons, too
+			delete(given, name)
+		}
+	}
 	shown := map[string]bool{}
-	for _, m := range reasonWord.FindAllStringSubmatch(table, -1) {
-		shown[m[1]] = true
-		if !given[m[1]] {
-			t.Errorf("the README explains %s, which nobody gives", m[1])
+	for _, table := range strings.Split(read(t, "docs/errors.md"), "| reason |")[1:] {
+		table, _, _ = strings.Cut(table, "\n\n")
+		for _, row := range strings.Split(strings.TrimSpace(table), "\n")[2:] {
+			cells := strings.Split(row, "|")
+			for _, m := range reasonWord.FindAllStringSubmatch(cells[1], -1) {
+				if given[m[1]] == "" {
+					t.Errorf("docs/errors.md explains %s, which nobody gives", m[1])
+				}
+				if shown[m[1]] {
+					t.Errorf("docs/errors.md explains %s twice", m[1])
+				}
+				shown[m[1]] = true
+			}
 		}
 	}
-	for reason := range given {
+	for reason, file := range given {
 		if !shown[reason] {
-			t.Errorf("the README does not explain %s", reason)
+			t.Errorf("docs/errors.md does not explain %s of %s", reason, file)
 		}
 	}
-	if len(shown) < 15 {
-		t.Errorf("found only %d reasons in the README", len(shown))
+	if len(shown) < 100 {
+		t.Errorf("found only %d reasons", len(shown))
+	}
+}
+
+// docs/errors.md has the HTTP status of every gRPC code.
+func TestEveryCodeIsShown(t *testing.T) {
+	t.Parallel()
+	text := read(t, "docs/errors.md")
+	for c := codes.OK; c <= codes.Unauthenticated; c++ {
+		if row := fmt.Sprintf("\n| `%s` | %d |\n", code.Code(c), gateway.HTTPStatus(c)); !strings.Contains(text, row) {
+			t.Errorf("docs/errors.md has not%s", row)
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 const (
@@ -90,7 +90,7 @@ func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answ
 		}
 		return nil
 	}
-	var problem operators.Problem
+	var problem problems.Problem
 	if err := decoder.Decode(&problem); err != nil || problem.Detail == "" {
 		return fmt.Errorf("%s, which is no answer of a capgate's operators' port", resp.Status)
 	}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
@@ -47,7 +50,7 @@ func New(cfg Config) *API {
 func (a *API) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/fleets", a.listFleets)
 	mux.HandleFunc("GET /v1/backends/{addr}", a.getBackend)
-	own := http.NewCrossOriginProtection() // an operator's browser may show others' pages
+	own := ownPages() // an operator's browser may show others' pages
 	mux.Handle("POST /v1/backends/{target}", own.Handler(http.HandlerFunc(a.postBackend)))
 }
 
@@ -60,19 +63,14 @@ func write(w http.ResponseWriter, status int, body any) {
 	_ = e.Encode(body) // the reader left: nobody to tell
 }
 
-// Problem is an error, as RFC 9457 has it.
-type Problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`   // the gRPC code
-	Reason string `json:"reason"` // UPPER_SNAKE_CASE
+func refuse(w http.ResponseWriter, r *http.Request, status int, code codes.Code, reason, detail string) {
+	w.Header().Set("Cache-Control", "no-store")
+	problems.Write(w, r, problems.Own(status, code, reason, detail))
 }
 
-func refuse(w http.ResponseWriter, status int, code, reason, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(Problem{"about:blank", http.StatusText(status), status, detail, code, reason})
+// ownPages refuses what a browser sends for a page of another site.
+func ownPages() *http.CrossOriginProtection {
+	p := http.NewCrossOriginProtection()
+	p.SetDenyHandler(http.HandlerFunc(problems.CrossSite))
+	return p
 }

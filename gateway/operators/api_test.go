@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/drains"
@@ -136,7 +137,7 @@ func TestFleets(t *testing.T) {
 	if one := fleet(t, url, "news"); one.Backends[0].Session != "s1" || one.Backends[1].State != "off" {
 		t.Errorf("%+v", one)
 	}
-	if status, p := ask[operators.Problem](t, "GET", url+"/v1/fleets?capability=none", ""); status != 404 || p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
+	if status, p := ask[problems.Problem](t, "GET", url+"/v1/fleets?capability=none", ""); status != 404 || p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
 		t.Errorf("%d %+v", status, p)
 	}
 }
@@ -171,7 +172,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for query, reason := range map[string]string{"page_size=-1": "INVALID_PAGE_SIZE", "page_size=x": "INVALID_PAGE_SIZE", "page_token=!": "INVALID_PAGE_TOKEN"} {
-		if status, p := ask[operators.Problem](t, "GET", url+"/v1/fleets?"+query, ""); status != 400 || p.Reason != reason {
+		if status, p := ask[problems.Problem](t, "GET", url+"/v1/fleets?"+query, ""); status != 400 || p.Reason != reason {
 			t.Errorf("%s: %d %+v", query, status, p)
 		}
 	}
@@ -224,16 +225,16 @@ func TestDrainRefused(t *testing.T) {
 		{addr1, "", 404, "NO_SUCH_PATH"},
 		{addr1 + ":stop", "", 404, "NO_SUCH_PATH"},
 	} {
-		status, p := ask[operators.Problem](t, "POST", url+"/v1/backends/"+test.target, test.body)
+		status, p := ask[problems.Problem](t, "POST", url+"/v1/backends/"+test.target, test.body)
 		if status != test.status || p.Reason != test.reason {
 			t.Errorf("%s %.50s: %d %+v", test.target, test.body, status, p)
 		}
 	}
-	if status, p := ask[operators.Problem](t, "GET", url+"/v1/backends/10.9.9.9:2", ""); status != 404 || p.Reason != "BACKEND_UNKNOWN" {
+	if status, p := ask[problems.Problem](t, "GET", url+"/v1/backends/10.9.9.9:2", ""); status != 404 || p.Reason != "BACKEND_UNKNOWN" {
 		t.Errorf("%d %+v", status, p)
 	}
 	k.err = drains.ErrFull
-	if status, p := ask[operators.Problem](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"force":true}`); status != 429 || p.Reason != "TOO_MANY_DRAINS" {
+	if status, p := ask[problems.Problem](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"force":true}`); status != 429 || p.Reason != "TOO_MANY_DRAINS" {
 		t.Errorf("%d %+v", status, p)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
@@ -42,7 +44,7 @@ func (a *API) getBackend(w http.ResponseWriter, r *http.Request) {
 	addr := r.PathValue("addr")
 	fleets := a.having(addr, r.URL.Query().Get("capability"))
 	if len(fleets) == 0 {
-		unknownBackend(w, addr, r.URL.Query().Get("capability"))
+		unknownBackend(w, r, addr, r.URL.Query().Get("capability"))
 		return
 	}
 	write(w, http.StatusOK, a.backend(addr, fleets))
@@ -56,7 +58,7 @@ func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
 	} else if addr, ok := strings.CutSuffix(target, ":undrain"); ok {
 		a.drain(w, r, addr, false)
 	} else {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "NO_SUCH_PATH", "what can be done to a backend is :drain and :undrain")
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH", "what can be done to a backend is :drain and :undrain")
 	}
 }
 
@@ -65,12 +67,12 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
-		refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_BODY", "the body must be JSON, with capability and force at most")
+		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_BODY", "the body must be JSON, with capability and force at most")
 		return
 	}
 	fleets := a.having(addr, req.Capability)
 	if len(fleets) == 0 {
-		unknownBackend(w, addr, req.Capability)
+		unknownBackend(w, r, addr, req.Capability)
 		return
 	}
 	var keys []drains.Key
@@ -82,13 +84,13 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 		}
 	}
 	if drained && !req.Force && len(bare) > 0 {
-		refuse(w, http.StatusBadRequest, "FAILED_PRECONDITION", "LAST_BACKEND",
+		refuse(w, r, http.StatusBadRequest, codes.FailedPrecondition, "LAST_BACKEND",
 			"no other backend could take the calls of "+strings.Join(bare, ", ")+": they would be refused; force says that this is meant")
 		return
 	}
 	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained)
 	if errors.Is(err, drains.ErrFull) {
-		refuse(w, http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", "TOO_MANY_DRAINS", err.Error())
+		refuse(w, r, http.StatusTooManyRequests, codes.ResourceExhausted, "TOO_MANY_DRAINS", err.Error())
 		return
 	}
 	answer := a.backend(addr, fleets)
@@ -130,10 +132,10 @@ func (a *API) backend(addr string, fleets []*router.Fleet) BackendDrains {
 	return answer
 }
 
-func unknownBackend(w http.ResponseWriter, addr, capability string) {
+func unknownBackend(w http.ResponseWriter, r *http.Request, addr, capability string) {
 	detail := "no fleet has the backend " + addr
 	if capability != "" {
 		detail = "no fleet " + capability + " has the backend " + addr
 	}
-	refuse(w, http.StatusNotFound, "NOT_FOUND", "BACKEND_UNKNOWN", detail)
+	refuse(w, r, http.StatusNotFound, codes.NotFound, "BACKEND_UNKNOWN", detail)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/router"
 )
 
@@ -57,7 +59,7 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 	if v := r.URL.Query().Get("page_size"); v != "" {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
-			refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_PAGE_SIZE", "page_size must be a number that is not negative")
+			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_SIZE", "page_size must be a number that is not negative")
 			return
 		}
 		if n > 0 {
@@ -66,14 +68,14 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 	}
 	after, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
 		return
 	}
 	fleets := slices.Clone(a.cfg.Router.Table().Fleets())
 	if name := r.URL.Query().Get("capability"); name != "" {
 		fleets = slices.DeleteFunc(fleets, func(f *router.Fleet) bool { return f.Capability != name })
 		if len(fleets) == 0 {
-			refuse(w, http.StatusNotFound, "NOT_FOUND", "CAPABILITY_UNKNOWN", "no fleet serves this capability")
+			refuse(w, r, http.StatusNotFound, codes.NotFound, "CAPABILITY_UNKNOWN", "no fleet serves this capability")
 			return
 		}
 	}

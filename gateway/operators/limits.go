@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"net/http"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
@@ -49,7 +51,7 @@ func MountLimits(mux *http.ServeMux, q Quotas, who func() Gateway) {
 		if id := r.URL.Query().Get("tenant"); id != "" {
 			u, ok := q.UsageOf(id)
 			if !ok {
-				refuse(w, http.StatusNotFound, "NOT_FOUND", "USAGE_UNKNOWN", "no tenant of that id has limits and called this replica of late")
+				refuse(w, r, http.StatusNotFound, codes.NotFound, "USAGE_UNKNOWN", "no tenant of that id has limits and called this replica of late")
 				return
 			}
 			page.Tenants = append(page.Tenants, usage(&u))
@@ -58,7 +60,7 @@ func MountLimits(mux *http.ServeMux, q Quotas, who func() Gateway) {
 		}
 		after, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
 		if err != nil {
-			refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
 			return
 		}
 		all := q.Usage(string(after), tenantsPage+1)

@@ -58,7 +58,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
 	)
-	own := http.NewCrossOriginProtection() // an operator's browser may show others' pages
+	own := ownPages() // an operator's browser may show others' pages
 	for _, service := range all {
 		service.GRPC(s.grpc)
 		if err := service.JSON(context.Background(), mux); err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -41,7 +43,7 @@ type LettersPage struct {
 // /v1/webhooks/dead/{id}:retry, which has one tried again.
 func MountWebhooks(mux *http.ServeMux, letters Letters) {
 	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
-	own := http.NewCrossOriginProtection() // an operator's browser may show others' pages
+	own := ownPages() // an operator's browser may show others' pages
 	mux.Handle("POST /v1/webhooks/dead/{target}", own.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters) })))
 }
 
@@ -50,14 +52,14 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 	if token := r.URL.Query().Get("page_token"); token != "" {
 		n, err := strconv.ParseUint(token, 10, 31)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, "INVALID_ARGUMENT", "LETTER_INVALID", "page_token: it must be an answer's next_page_token")
+			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "LETTER_INVALID", "page_token: it must be an answer's next_page_token")
 			return
 		}
 		skip = int(n)
 	}
 	found, err := letters.Dead(r.Context(), skip, lettersPage)
 	if err != nil {
-		refuseLetters(w)
+		refuseLetters(w, r)
 		return
 	}
 	page := LettersPage{Dead: []Letter{}}
@@ -74,19 +76,19 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters) {
 	id, ok := strings.CutSuffix(r.PathValue("target"), ":retry")
 	if !ok {
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "LETTER_UNKNOWN", "want POST /v1/webhooks/dead/ID:retry")
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "want POST /v1/webhooks/dead/ID:retry")
 		return
 	}
 	switch found, err := letters.Retry(r.Context(), id); {
 	case err != nil:
-		refuseLetters(w)
+		refuseLetters(w, r)
 	case !found:
-		refuse(w, http.StatusNotFound, "NOT_FOUND", "LETTER_UNKNOWN", "there is no such dead letter")
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "there is no such dead letter")
 	default:
 		write(w, http.StatusOK, struct{}{})
 	}
 }
 
-func refuseLetters(w http.ResponseWriter) {
-	refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE", "WEBHOOKS_UNAVAILABLE", "dead letters cannot be read or written at the moment")
+func refuseLetters(w http.ResponseWriter, r *http.Request) {
+	refuse(w, r, http.StatusServiceUnavailable, codes.Unavailable, "WEBHOOKS_UNAVAILABLE", "dead letters cannot be read or written at the moment")
 }

@@ -6,10 +6,11 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 const (
-	ownDomain        = "capgate.dev" // of the gateway's refusals; a capability has others
 	approvalRequired = "APPROVAL_REQUIRED"
 	approvalWait     = "X-Approval-Wait" // header and metadata: seconds
 )
@@ -37,7 +38,7 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 		}
 	}
 	id := info.GetMetadata()["approval"]
-	if info.GetDomain() != ownDomain || info.GetReason() != approvalRequired || id == "" {
+	if info.GetDomain() != problems.OwnDomain || info.GetReason() != approvalRequired || id == "" {
 		return false
 	}
 	out, err := plainJSON(awaiting{Status: "approval_required", Approval: id, Expires: info.GetMetadata()["expires"], Detail: st.Message()})

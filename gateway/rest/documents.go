@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/openapi"
 	"github.com/capgate/capgate/openapi/viewer"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -103,7 +104,7 @@ func (d *documents) document(ctx context.Context, only, form string) (text []byt
 // nobody is whether a caller was refused because it sent no credential. The fixed routes are no secret.
 func nobody(err error) bool {
 	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == ownDomain {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problems.OwnDomain {
 			return info.GetReason() == "CREDENTIAL_MISSING"
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/artifact"
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 // Where files are, as the mux writes its patterns. A file's id may have slashes.
@@ -90,13 +91,13 @@ func metadataOf(header http.Header) metadata.MD {
 // uploadedFile is a file that a capability has, as the answer to an upload says it; or one
 // that it has not, and why.
 type uploadedFile struct {
-	ID          string   `json:"id,omitempty"`
-	Filename    string   `json:"filename,omitempty"`
-	ContentType string   `json:"content_type,omitempty"`
-	Size        *int64   `json:"size,omitempty"`   // bytes
-	SHA256      string   `json:"sha256,omitempty"` // in hexadecimal digits
-	Path        string   `json:"path,omitempty"`   // where it may be had
-	Problem     *problem `json:"problem,omitempty"`
+	ID          string            `json:"id,omitempty"`
+	Filename    string            `json:"filename,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Size        *int64            `json:"size,omitempty"`   // bytes
+	SHA256      string            `json:"sha256,omitempty"` // in hexadecimal digits
+	Path        string            `json:"path,omitempty"`   // where it may be had
+	Problem     *problems.Problem `json:"problem,omitempty"`
 }
 
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[string]string) {
@@ -131,7 +132,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[stri
 func (h *Handler) uploaded(r *http.Request, capability string, result *artifact.Result) uploadedFile {
 	u := uploadedFile{Filename: result.Filename, ContentType: result.ContentType}
 	if result.Err != nil {
-		p := h.problemOfFile(r, result.Err).titled()
+		p := h.problemOfFile(r, result.Err).In(r)
 		u.Problem = &p
 		return u
 	}
@@ -149,12 +150,12 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, params map[st
 func (h *Handler) failFile(w http.ResponseWriter, r *http.Request, err error) {
 	p := h.problemOfFile(r, err)
 	tellQuota(w.Header(), err, &p)
-	writeProblem(w, r, p)
+	problems.Write(w, r, p)
 }
 
 // problemOfFile is what went wrong with a file. One that is too large for its tenant does not become
 // smaller later.
-func (h *Handler) problemOfFile(r *http.Request, err error) problem {
+func (h *Handler) problemOfFile(r *http.Request, err error) problems.Problem {
 	var own *artifact.Problem
 	if errors.As(err, &own) {
 		err = &refusal{code: own.Code, status: own.Status, reason: own.Reason, detail: own.Detail}
@@ -170,7 +171,7 @@ func (h *Handler) problemOfFile(r *http.Request, err error) problem {
 func isOwn(err error) bool {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetDomain() == ownDomain
+			return info.GetDomain() == problems.OwnDomain
 		}
 	}
 	return false

@@ -2,35 +2,18 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/problems"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
-
-// problem is an error as RFC 9457 has it.
-type problem struct {
-	Type       string            `json:"type"`
-	Title      string            `json:"title"`
-	Status     int               `json:"status"`
-	Detail     string            `json:"detail,omitempty"`
-	Code       string            `json:"code"`                  // the gRPC code, like INVALID_ARGUMENT
-	Reason     string            `json:"reason,omitempty"`      // google.rpc.ErrorInfo.reason
-	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
-	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
-	Result     json.RawMessage   `json:"result,omitempty"`      // of a tool that failed, as in InvokeResponse
-	ResultJSON []byte            `json:"result_json,omitempty"`
-}
 
 // refusal is an error that the front door itself found.
 type refusal struct {
@@ -87,7 +70,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &refused):
 		h.writeRefusal(w, r, refused)
 	case errors.As(err, &failed):
-		writeProblem(w, r, failed.problem())
+		problems.Write(w, r, failed.problem())
 	case !awaitApproval(w, err):
 		WriteProblem(w, r, err, h.status)
 	}
@@ -98,8 +81,8 @@ type toolFailure struct{ resp *capgatepb.InvokeResponse }
 
 func (t toolFailure) Error() string { return t.resp.GetError() }
 
-func (t toolFailure) problem() problem {
-	p := problem{Status: http.StatusUnprocessableEntity, Detail: t.resp.GetError(), Code: code.Code_UNKNOWN.String(), Reason: "TOOL_ERROR"}
+func (t toolFailure) problem() problems.Problem {
+	p := problems.Own(http.StatusUnprocessableEntity, codes.Unknown, "TOOL_ERROR", t.resp.GetError())
 	if result := t.resp.GetResultJson(); isText(result) {
 		p.Result = result
 	} else {
@@ -109,24 +92,24 @@ func (t toolFailure) problem() problem {
 }
 
 // problemIn is the problem of a stream that has begun, as a record holds it.
-func (h *Handler) problemIn(_ *http.Request, err error) problem {
+func (h *Handler) problemIn(r *http.Request, err error) problems.Problem {
 	var refused *refusal
 	if errors.As(err, &refused) {
-		return h.problemOf(refused).titled()
+		return h.problemOf(refused).In(r)
 	}
-	return problemOf(err, h.status).titled()
+	return problems.Of(err, h.status).In(r)
 }
 
 // WriteProblem answers a request with the error of a gRPC call. httpStatus is the
 // gateway's table of HTTP statuses for gRPC codes.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus func(codes.Code) int) {
-	p := problemOf(err, httpStatus)
+	p := problems.Of(err, httpStatus)
 	tellQuota(w.Header(), err, &p)
-	writeProblem(w, r, p)
+	problems.Write(w, r, p)
 }
 
 // tellQuota says which limit refused a call, if one did.
-func tellQuota(head http.Header, err error, p *problem) {
+func tellQuota(head http.Header, err error, p *problems.Problem) {
 	for _, d := range status.Convert(err).Details() {
 		if _, quota := d.(*errdetails.QuotaFailure); quota {
 			tellLimit(head, p)
@@ -134,69 +117,14 @@ func tellQuota(head http.Header, err error, p *problem) {
 	}
 }
 
-func problemOf(err error, httpStatus func(codes.Code) int) problem {
-	st := status.Convert(err)
-	p := problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
-	for _, d := range st.Details() {
-		switch d := d.(type) {
-		case *errdetails.ErrorInfo:
-			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
-		case *errdetails.RetryInfo:
-			p.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0).Seconds()
-		}
-	}
-	return p
-}
-
 func (h *Handler) writeRefusal(w http.ResponseWriter, r *http.Request, refused *refusal) {
-	writeProblem(w, r, h.problemOf(refused))
+	problems.Write(w, r, h.problemOf(refused))
 }
 
-func (h *Handler) problemOf(refused *refusal) problem {
-	p := problem{Status: refused.status, Detail: refused.detail, Code: code.Code(refused.code).String(), Reason: refused.reason}
-	if p.Status == 0 {
-		p.Status = h.status(refused.code)
+func (h *Handler) problemOf(refused *refusal) problems.Problem {
+	httpStatus := refused.status
+	if httpStatus == 0 {
+		httpStatus = h.status(refused.code)
 	}
-	return p
-}
-
-// titled is p with what follows from its status.
-func (p problem) titled() problem {
-	if p.Status < 400 || p.Status > 599 {
-		p.Status = http.StatusInternalServerError
-	}
-	p.Type, p.Title = "about:blank", http.StatusText(p.Status) // RFC 9457 §4.2.1
-	if p.Title == "" {
-		p.Title = "Client Closed Request" // 499, which has no entry in the standard's table
-	}
-	return p
-}
-
-// writeProblem sends p.
-func writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
-	p = p.titled()
-	out, err := plainJSON(p)
-	if err != nil {
-		out = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"INTERNAL"}`)
-		p.Status = http.StatusInternalServerError
-	}
-	out = append(out, '\n')
-	head := w.Header()
-	head.Set("Content-Type", "application/problem+json")
-	head.Set("Content-Length", strconv.Itoa(len(out)))
-	if p.RetryAfter > 0 {
-		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
-	}
-	if p.Status == http.StatusUnauthorized {
-		challenge := "Bearer" // RFC 9110 §15.5.2 asks for one
-		if p.Reason == "CREDENTIAL_INVALID" || p.Reason == "CREDENTIAL_EXPIRED" {
-			challenge = `Bearer error="invalid_token"` // RFC 6750 §3.1
-		}
-		head.Set("WWW-Authenticate", challenge)
-	}
-	w.WriteHeader(p.Status)
-	if r.Method == http.MethodHead {
-		return
-	}
-	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+	return problems.Own(httpStatus, refused.code, refused.reason, refused.detail)
 }

@@ -15,16 +15,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/rest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-type problem struct {
-	Type, Title, Detail, Code, Reason string
-	Status                            int
-	Metadata                          map[string]string
-	RetryAfter                        float64 `json:"retry_after"`
-}
+type problem = problems.Problem
 
 // problemOf is the problem in an answer; the test fails if there is none.
 func problemOf(t testing.TB, a answer) problem {
@@ -35,7 +31,7 @@ func problemOf(t testing.TB, a answer) problem {
 	if err := dec.Decode(&p); err != nil || a.header.Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("not a problem: %v, %v, %q", err, a.header, a.body)
 	}
-	if p.Status != a.status || p.Type == "" || p.Title == "" || p.Code == "" {
+	if p.Status != a.status || p.Type == "" || p.Title == "" || p.Code == "" || p.RequestID == "" || p.RequestID != a.header.Get("X-Request-Id") {
 		t.Errorf("%d %+v", a.status, p)
 	}
 	return p

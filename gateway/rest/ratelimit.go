@@ -4,6 +4,8 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 // windows are the times that limits are for, in seconds, where they are always the same.
@@ -11,7 +13,7 @@ var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1"
 
 // tellLimit says which limit refused a call: as draft-ietf-httpapi-ratelimit-headers-10 has it, and by the
 // three headers that were there before.
-func tellLimit(head http.Header, p *problem) {
+func tellLimit(head http.Header, p *problems.Problem) {
 	limit, most := p.Metadata["limit"], p.Metadata["max"]
 	if limit == "" || most == "" {
 		return

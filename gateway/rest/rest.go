@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/artifact"
+	"github.com/capgate/capgate/gateway/problems"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -57,6 +58,7 @@ func (c Config) withDefaults() Config {
 // Handler serves the JSON API. It is safe for concurrent use and has nothing to close.
 type Handler struct {
 	mux          *runtime.ServeMux
+	way          http.Handler // of each request, to mux
 	status       func(codes.Code) int
 	cfg          Config
 	capabilities docpb.CapabilityClient
@@ -67,6 +69,7 @@ type Handler struct {
 // gateway's table of HTTP statuses for gRPC codes.
 func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
 	h := &Handler{status: httpStatus, cfg: cfg.withDefaults()}
+	h.way = problems.WithRequestID(http.HandlerFunc(h.serve))
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
 		runtime.WithMiddlewares(h.prepare, h.choose),
@@ -89,6 +92,10 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux, capgatepb.NewTenantsClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Tenants: %w", err)
 	}
+	page := problems.Page()
+	if err := h.mux.HandlePath(http.MethodGet, problems.Path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }); err != nil {
+		return nil, fmt.Errorf("register the page of errors: %w", err)
+	}
 	if err := h.routeCalls(conn); err != nil {
 		return nil, fmt.Errorf("register the routes of streams: %w", err)
 	}
@@ -102,7 +109,10 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 }
 
 // ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.way.ServeHTTP(w, r) }
+
+// serve answers a request that has an id.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.Method == http.MethodOptions {
 		h.options(w, r)

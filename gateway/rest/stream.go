@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/problems"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -89,7 +90,7 @@ func (s *streaming) done() error {
 	return s.record(recordDone, append([]byte(`"error":`), text...))
 }
 
-func (s *streaming) failed(p problem) error {
+func (s *streaming) failed(p problems.Problem) error {
 	text, err := plainJSON(p)
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func TestToolErrors(t *testing.T) {
 			if applied := strings.Join(got.header.Values("Preference-Applied"), ", "); got.status != tt.status || applied != tt.applied {
 				t.Errorf("%+v, %s: %d, applied %q, %s", tt, path, got.status, applied, got.body)
 			}
-			if tt.status == 422 && !strings.Contains(got.body, `"title":"Unprocessable Entity","status":422,"detail":"no such city","code":"UNKNOWN","reason":"TOOL_ERROR","result":[1]}`) {
+			if tt.status == 422 && !strings.Contains(got.body, `"title":"Unprocessable Entity","status":422,"detail":"no such city","code":"UNKNOWN","reason":"TOOL_ERROR","request_id":"`+got.header.Get("X-Request-Id")+`","result":[1]}`) {
 				t.Errorf("%s", got.body)
 			}
 		}

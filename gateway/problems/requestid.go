@@ -1,0 +1,55 @@
+package problems
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+)
+
+// RequestID is the header, of requests and of answers, by which a request is known.
+const RequestID = "X-Request-Id"
+
+// maxRequestID is the longest id of a request, in bytes.
+const maxRequestID = 128
+
+// WithRequestID gives each request that has none an id, and says it in the header of the answer. An id that cannot
+// be kept is refused, and not replaced: whoever sent it would look for it. gRPC passes untouched.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isGRPC(r.Header.Get("Content-Type")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		given := r.Header.Values(RequestID)
+		id := r.Header.Get(RequestID)
+		good := len(given) <= 1 && isRequestID(id)
+		if id == "" || !good {
+			id = rand.Text()
+			r.Header.Set(RequestID, id)
+		}
+		w.Header().Set(RequestID, id)
+		if !good {
+			Write(w, r, Own(http.StatusBadRequest, codes.InvalidArgument, "INVALID_HEADER",
+				"the header X-Request-Id may be there once, with at most 128 bytes of printable ASCII"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isRequestID(id string) bool {
+	for i := range len(id) {
+		if id[i] < 0x20 || id[i] > 0x7e {
+			return false
+		}
+	}
+	return len(id) <= maxRequestID
+}
+
+// isGRPC is whether a request is one of gRPC's own protocol, whose answers are no problem documents.
+func isGRPC(contentType string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(contentType), "application/grpc")
+	return ok && !strings.HasPrefix(rest, "-web")
+}
