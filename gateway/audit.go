@@ -28,7 +28,7 @@ func (h *handler) recordAudit(t *transit, rec *observe.Record) {
 		h.audit.Call(&audit.Call{
 			Call: &t.call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: t.ours,
 			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
-			Code: observe.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Started: rec.Started, Took: rec.Ended,
+			Code: observe.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
 		}, t.audited)
 	case t.audited:
 		h.audit.Release()

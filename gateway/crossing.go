@@ -13,37 +13,40 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
 )
 
-// ticketHeader carries the ticket of a call through the translator. It is never sent
-// to a backend.
+// ticketHeader carries the ticket of a call through the translator, or the keeper of answers. It
+// is never sent to a backend.
 const ticketHeader = "x-capgate-ticket"
 
 // crossing is what the second passage of a call takes over from the first. Whoever has it
-// owns the claim and the use.
+// owns the claim, the use and the permit.
 type crossing struct {
 	call     call.Call // as its caller made it
 	caller   tenant.Identity
 	ours     bool
-	target   *router.Backend
-	claim    router.Claim // on target
+	target   *router.Backend // nil: it went to the keeper of answers, before a backend was chosen
+	claim    router.Claim    // on target
 	tries    int
 	named    []string
 	decision policy.Decision
 	judged   bool
 	use      *approvals.Use
 	approval string
+	permit   limits.Permit
+	errand   *errand // nil: the call has no idempotency key
 	span     *tracing.Span
 	trace    observe.TraceID
 	came     time.Time
 	shadowed string
 }
 
-// crossings are the calls that went to the translator. Such a call passes the gateway
-// twice. The second passage goes where the first meant it to go: were it to choose
+// crossings are the calls that went to the translator, or to the keeper of answers. Such a call
+// passes the gateway twice. The second passage goes where the first meant it to go: were it to choose
 // again, a fleet whose backends speak different dialects could send it to and fro
 // without end. And the call is recorded once: when it comes back if it does, as only
 // then it is known what became of it, else when it ends. Whoever claims its ticket
@@ -73,6 +76,15 @@ func (c *crossings) claim(ticket string) (crossing, bool) {
 	return x.(crossing), true
 }
 
+// look is what claim would get.
+func (c *crossings) look(ticket string) (crossing, bool) {
+	x, open := c.open.Load(ticket)
+	if !open {
+		return crossing{}, false
+	}
+	return x.(crossing), true
+}
+
 // comesBack tells a call that comes from the translator from one whose caller made a
 // ticket up.
 func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(ticket, c.secret) }
@@ -80,7 +92,7 @@ func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(tic
 // leave sends a call on its way to the translator with a ticket, and all that it has.
 func (h *handler) leave(s *relay.Stream, t *transit) {
 	t.ticket = h.crossings.issue(t.crossing(s.Started()))
-	t.claim, t.use = router.Claim{}, nil
+	t.claim, t.use, t.permit = router.Claim{}, nil, limits.Permit{}
 	s.SetHeader(ticketHeader, t.ticket)
 	s.SetHeader(capabilityHeader, t.call.Capability)
 	s.SetHeader(originHeader, t.origin.text())
@@ -108,6 +120,7 @@ func (t *transit) crossing(came time.Time) crossing {
 	return crossing{
 		call: c, caller: who, ours: t.ours, target: t.target, claim: t.claim, tries: t.tries, named: t.named,
 		decision: t.decision, judged: t.judged, use: t.use, approval: t.approval, span: t.span, trace: t.trace, came: came, shadowed: shadowed,
+		permit: t.permit, errand: t.errand,
 	}
 }
 
@@ -122,10 +135,17 @@ func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Re
 	}
 	t.before, t.call, t.ours, t.named = &x, x.call, x.ours, x.named
 	t.target, t.claim, t.tries, t.assigned = x.target, x.claim, x.tries, true
+	t.permit, t.errand = x.permit, x.errand
 	t.decision, t.judged, t.use, t.approval = x.decision, x.judged, x.use, x.approval
 	t.span, t.trace = x.span, x.trace
+	if !x.translated() && !x.errand.take() {
+		return x.caller, refusedService
+	}
 	return x.caller, nil
 }
+
+// translated says that a call comes back from the translator.
+func (x *crossing) translated() bool { return x != nil && x.target != nil }
 
 // takeBack gives a call that did not get to the translator what it left with.
 func (c *crossings) takeBack(t *transit) (here bool) {
@@ -134,7 +154,7 @@ func (c *crossings) takeBack(t *transit) (here bool) {
 	}
 	x, here := c.claim(t.ticket)
 	if here {
-		t.claim, t.use = x.claim, x.use
+		t.claim, t.use, t.permit = x.claim, x.use, x.permit
 	}
 	return here
 }

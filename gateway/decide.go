@@ -74,6 +74,9 @@ func (h *handler) judge(s *relay.Stream, t *transit, o outcome) {
 	if o.use != nil {
 		t.span.Approved(o.use.Trace)
 	}
+	if t.errand != nil && o.refusal != nil && o.refusal.Reason == "APPROVAL_USED" {
+		t.errand.only, o.refusal = o.refusal, nil // by the first call of its key, perhaps
+	}
 	if o.refusal == nil && o.decision.Verdict == call.Block {
 		o.refusal = forbidden(&t.call, o.decision)
 	}

@@ -10,6 +10,7 @@
 //	outcome.go   what the end of a call says of its backend
 //	transit.go   what is remembered of a call while it passes
 //	crossing.go  a call that the translator brings back is still one call
+//	keeping.go   a call with an idempotency key goes through the keeper of answers
 //	gateway.go   puts relay, front doors and in-process services together; runs and drains them
 //	status.go    the only table from refusals to gRPC codes and HTTP statuses
 //	admin.go     the operators' port

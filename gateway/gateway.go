@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/gateway/web"
@@ -50,10 +51,11 @@ type Config struct {
 	Router     *router.Router
 	Metrics    *observe.Metrics
 	Recorder   *observe.Recorder
-	Tracer     *tracing.Tracer  // nil: no call is traced. Whoever made it closes it
-	BackendTLS TLSOf            // of Router's table; nil: all cleartext
-	Redis      func() string    // how the store that replicas share is, for operators; nil: there is none
-	Affinity   *affinity.Keeper // whoever made it runs it; nil: one for this gateway alone
+	Tracer     *tracing.Tracer     // nil: no call is traced. Whoever made it closes it
+	BackendTLS TLSOf               // of Router's table; nil: all cleartext
+	Redis      func() string       // how the store that replicas share is, for operators; nil: there is none
+	Affinity   *affinity.Keeper    // whoever made it runs it; nil: one for this gateway alone
+	Answers    *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Drain      Drain
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
@@ -82,6 +84,7 @@ type Gateway struct {
 	services      *grpc.Server // our own gRPC services, reached through the relay
 	health        *health.Server
 	inside        *grpc.ClientConn // to our own relay
+	keeping       *keeping
 	directory     *directory
 	draining      atomic.Bool
 	howToDrain    atomic.Pointer[Drain]
@@ -152,6 +155,8 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
 	doors = web.New(g.inside, api, web.Config{MaxMessage: maxMessage})
+	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.inside)
+	h.keeping = g.keeping
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
@@ -232,6 +237,7 @@ func (g *Gateway) Close() {
 	g.callers.close()
 	g.inflater.close()
 	g.deliberations.close()
+	g.keeping.close()
 	g.services.Stop()
 	<-g.served
 	_ = g.inside.Close()

@@ -39,6 +39,7 @@ type handler struct {
 	metrics       *observe.Metrics
 	tracer        *tracing.Tracer // nil: no call is traced
 	services      *relay.Upstream // the gateway's own gRPC services
+	keeping       *keeping        // of answers; nil: no call may have an idempotency key
 	log           *slog.Logger
 	statuses      *statuses
 	limits        *limits.Limiter // nil: none
@@ -134,6 +135,9 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 		refusal = t.readPlace(s, m)
 	}
 	if refusal == nil {
+		refusal = h.readKey(s, t)
+	}
+	if refusal == nil {
 		refusal = h.admitToAudit(t)
 	}
 	if refusal != nil {
@@ -151,7 +155,10 @@ func (h *handler) decided(s *relay.Stream, t *transit, refusal *call.Refusal) {
 		h.refuse(s, t, refusal)
 	case t.call.Method == call.Healthcheck:
 		s.Reply(healthReply(t.fleet, t.call.Dialect))
+	case t.errand != nil && t.before == nil:
+		h.keep(s, t)
 	default:
+		t.assigned = t.assigned && t.target != nil // what comes back from the keeper has no backend yet
 		h.place(s, t)
 	}
 }
@@ -314,10 +321,10 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if t.share != nil {
 		t.share.Done()
 	}
+	records := h.records(t)
 	if h.limits != nil {
 		h.limits.Release(uint32(s.Shard()), &t.permit)
 	}
-	records := h.records(t)
 	t.done(t.learned(r))
 	if t.quit != nil {
 		t.quit()
@@ -327,6 +334,9 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	}
 	if r.Forwarded > 0 {
 		t.place.Pinned.Used()
+	}
+	if records && t.before != nil && t.errand != nil {
+		t.errand.end(t.fate(r))
 	}
 	if records {
 		rec := t.recordOf(s, r)

@@ -21,7 +21,7 @@ func (t *transit) adapts() bool {
 // said.
 func (t *transit) modeFor(d call.Dialect) dialect.Mode {
 	mode := dialect.Translate(t.spoken.Method, t.spoken.Dialect, d)
-	if mode == dialect.Convert && t.before != nil && t.spoken.Method != call.UploadInputArtifact {
+	if mode == dialect.Convert && t.before.translated() && t.spoken.Method != call.UploadInputArtifact {
 		return dialect.Impossible
 	}
 	return mode
@@ -47,7 +47,7 @@ func (h *handler) suit(s *relay.Stream, t *transit) {
 		t.moved = true
 		t.done(router.Outcome{})
 		h.send(s, t, nil)
-	case t.before != nil: // it could be said when it went to the translator
+	case t.before.translated(): // it could be said when it went to the translator
 		h.refuse(s, t, unreachable(t.fleet))
 	default:
 		h.refuse(s, t, untranslatable(t.call.Method, t.target.Dialect()))

@@ -68,6 +68,7 @@ type transit struct {
 	suited   *router.Backend            // where it goes, as it was sent to one that speaks what it cannot be translated to
 	moved    bool                       // it was sent elsewhere for that
 	tried    *router.Backend            // where it did not start
+	errand   *errand                    // what is done for its idempotency key; nil: it has none
 	reason   string                     // why the gateway refused
 	request  string                     // x-request-id
 	origin   origin                     // where it comes from
@@ -205,6 +206,9 @@ func (t *transit) recordOf(s *relay.Stream, r *relay.Result) observe.Record {
 	}
 	if t.scanned && r.Code == 0 {
 		rec.Outcome = outcomes[t.outcome.Outcome()]
+	}
+	if t.errand != nil {
+		t.errand.record(&rec)
 	}
 	if t.before != nil {
 		t.before.lengthen(&rec)

@@ -42,3 +42,6 @@ func (f *Fleet) Idempotent(m call.Method, tool string) bool {
 func (f *Fleet) EventSource(tool string) bool {
 	return f != nil && (f.eventSource.all || f.eventSource.names(tool))
 }
+
+// Keyed says whether idempotency keys of calls by gRPC are for the gateway.
+func (f *Fleet) Keyed() bool { return f.cfg.Keyed }

@@ -65,7 +65,7 @@ func TestREADME(t *testing.T) {
 	public, admin := addresses(greeting)
 	ports := strings.NewReplacer("localhost:8080", public, "localhost:8081", admin)
 	ran := 0
-	for _, file := range []string{"README.md", "docs/rest.md", "docs/openapi.md"} {
+	for _, file := range []string{"README.md", "docs/rest.md", "docs/openapi.md", "docs/idempotency.md"} {
 		ran += tryBlocks(t, file, ports)
 	}
 	if ran < 9 {

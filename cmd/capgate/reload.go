@@ -34,6 +34,7 @@ type reloader struct {
 
 	started *config.Config    // what needs a restart is as here
 	keys    [][]byte          // of approvals, too
+	answers [][]byte          // keys of idempotency
 	headers map[string]string // of traces, too
 	current *settings         // in force
 	tried   prints            // of the newest files that were loaded, or were not as they are bad
@@ -44,7 +45,7 @@ func newReloader(p *process, s *settings) *reloader {
 	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
-		started: s.cfg, keys: s.approvalKeys, headers: s.traceHeaders, current: s, tried: s.files,
+		started: s.cfg, keys: s.approvalKeys, answers: s.answerKeys, headers: s.traceHeaders, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -127,6 +128,9 @@ func (r *reloader) load(because string) {
 	if cfg.Approvals == r.started.Approvals && !sameKeys(s.approvalKeys, r.keys) {
 		restart = append(restart, "approvals.key_file")
 	}
+	if cfg.Idempotency == r.started.Idempotency && !sameKeys(s.answerKeys, r.answers) {
+		restart = append(restart, "idempotency.key_file")
+	}
 	if cfg.Traces == r.started.Traces && !maps.Equal(s.traceHeaders, r.headers) {
 		restart = append(restart, "traces.headers_file")
 	}
@@ -191,6 +195,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"replicas", started.Replicas != next.Replicas},
 		{"policies", started.Policies != next.Policies},
 		{"approvals", started.Approvals != next.Approvals},
+		{"idempotency", started.Idempotency != next.Idempotency},
 		{"approvals.webhook", (started.Webhook.URL == "") != (next.Webhook.URL == "")},
 		{"tenants", started.Multi != next.Multi},
 		{"identity", started.Identity != next.Identity},

@@ -23,6 +23,7 @@ type settings struct {
 	files    prints                            // of all these files
 
 	approvalKeys [][]byte        // of approvals.key_file
+	answerKeys   [][]byte        // of idempotency.key_file
 	webhook      *webhook.Config // of approvals.webhook; nil: there is none
 
 	traceHeaders map[string]string // of traces.headers_file
@@ -76,6 +77,11 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	if file := cfg.Approvals.KeyFile; file != "" {
 		if s.approvalKeys, err = readKeys(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("approvals.key_file: %w", err))
+		}
+	}
+	if file := cfg.Idempotency.KeyFile; file != "" {
+		if s.answerKeys, err = readKeys(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("idempotency.key_file: %w", err))
 		}
 	}
 	if s.webhook, err = readWebhook(&cfg.Webhook, files); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/approving"
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
@@ -59,6 +60,7 @@ type process struct {
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
 	approvals *approvals.Keeper
+	answers   *idempotency.Keeper
 	webhook   *webhook.Deliverer // nil: nobody is told of approvals
 	approving *approving.Service
 	shields   *shield.Shields
@@ -118,7 +120,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.routing, p.firstLook = router.New(table), newFirstLook()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics)); err != nil {
+	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newAnswers(s, metrics)); err != nil {
 		return p, err
 	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
@@ -156,6 +158,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Redis:      redisState(p.store),
 		Operators:  operators,
 		Approver:   p.approvals,
+		Answers:    p.answers,
 		Limits:     p.quotas,
 		Describe:   p.describe,
 		Services:   p.forCallers,
@@ -230,6 +233,7 @@ func (p *process) run(ctx context.Context) error {
 	asking, cease := context.WithCancel(ctx) // not while calls finish
 	watchers.Go(func() { p.discovery.Run(asking) })
 	watchers.Go(func() { p.approvals.Run(probing) })
+	watchers.Go(func() { p.answers.Run(probing) })
 	if p.webhook != nil {
 		watchers.Go(func() { p.webhook.Run(probing) })
 	}
@@ -239,6 +243,7 @@ func (p *process) run(ctx context.Context) error {
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
 	p.tellTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
+	p.answers.Close()
 	cease()
 	stop()
 	watchers.Wait()

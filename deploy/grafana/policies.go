@@ -19,6 +19,8 @@ func policies() dashboard {
 				chart("Calls that wait for an answer", "short", "", gauge("instance", "capgate_approvals_waiting")),
 				chart("Approvals", "cps", "Granted: calls that ran because of what was answered for their session.", per("event", "capgate_approvals_events_total")),
 				chart("Refused for approvals", "reqps", "", per("reason", "capgate_approvals_refused_total")),
+				chart("Calls with idempotency keys", "reqps", "First: carried out. Replayed, joined: got the first one's answer. Unknown: nobody knows whether it was carried out.", per("result", "capgate_idempotency_calls_total")),
+				chart("Idempotency: under way", "short", "", query{"sum(capgate_idempotency_running)", "carried out"}, query{"sum(capgate_idempotency_waiting)", "wait"}),
 				chart("Webhook: events", "cps", "Late: nobody could answer any more. Dead: given up.", per("result", "capgate_webhook_events_total")),
 				chart("Webhook: requests", "cps", "That failed, and that were not an event's first.", per("kind", "capgate_webhook_requests_total")),
 				chart("Webhook: backlog", "short", "Of all replicas.", query{"max(capgate_webhook_queued)", "queued"}, query{"max(capgate_webhook_dead_letters)", "dead letters"}),

@@ -130,13 +130,13 @@ func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.In
 
 // carry makes the call that a translated one becomes, with all of it but its message.
 func carry[Req, Resp any](ctx context.Context, req *Req, far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
-	out, opts := outgoing(ctx)
+	out, opts := Outgoing(ctx)
 	var header, trailer metadata.MD
 	resp, err := far(out, req, append(opts, grpc.MaxCallRecvMsgSize(maxMessage), grpc.Header(&header), grpc.Trailer(&trailer))...)
-	if headErr := grpc.SetHeader(ctx, custom(header)); err == nil {
+	if headErr := grpc.SetHeader(ctx, Custom(header)); err == nil {
 		err = headErr
 	}
-	if tailErr := grpc.SetTrailer(ctx, custom(trailer)); err == nil {
+	if tailErr := grpc.SetTrailer(ctx, Custom(trailer)); err == nil {
 		err = tailErr
 	}
 	return resp, err

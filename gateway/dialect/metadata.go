@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// outgoing is ctx for a call that carries on the one that ctx is of, with its metadata
+// Outgoing is ctx for a call that carries on the one that ctx is of, with its metadata
 // and, as it is the child, its deadline and cancellation. The options carry its
 // authority: for a client without metadata that is all that names the capability.
-func outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
+func Outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	in, ok := metadata.FromIncomingContext(ctx)
 	if !ok {
 		return ctx, nil
@@ -20,12 +20,12 @@ func outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	if a := in.Get(":authority"); len(a) == 1 && a[0] != "" {
 		opts = append(opts, grpc.CallAuthority(a[0]))
 	}
-	return metadata.NewOutgoingContext(ctx, custom(in)), opts
+	return metadata.NewOutgoingContext(ctx, Custom(in)), opts
 }
 
-// custom is the part of md that belongs to the applications and not to a hop: no
+// Custom is the part of md that belongs to the applications and not to a hop: no
 // pseudo-headers, no connection headers and nothing that gRPC keeps for itself.
-func custom(md metadata.MD) metadata.MD {
+func Custom(md metadata.MD) metadata.MD {
 	out := make(metadata.MD, len(md))
 	for name, values := range md {
 		if !ofHop(name) {

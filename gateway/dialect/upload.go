@@ -18,7 +18,7 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	chunk func(*InChunk) (*OutChunk, int),
 	reply func(*OutReply, uint64) *InReply,
 ) error {
-	ctx, opts := outgoing(in.Context())
+	ctx, opts := Outgoing(in.Context())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, err := open(ctx, append(opts, grpc.MaxCallRecvMsgSize(maxMessage))...)
@@ -39,7 +39,7 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 
 	answer := new(OutReply)
 	err = out.RecvMsg(answer)
-	in.SetTrailer(custom(out.Trailer()))
+	in.SetTrailer(Custom(out.Trailer()))
 	if err != nil {
 		select {
 		case err = <-broken: // the far side only saw us cancel
@@ -48,7 +48,7 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 		return err
 	}
 	if h, err := out.Header(); err == nil {
-		if err := in.SetHeader(custom(h)); err != nil {
+		if err := in.SetHeader(Custom(h)); err != nil {
 			return err
 		}
 	}

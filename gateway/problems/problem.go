@@ -43,6 +43,14 @@ func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
 	return Problem{Type: typeOf(reason), Status: httpStatus, Detail: detail, Code: code.Code(c).String(), Reason: reason}
 }
 
+// statusOf is the HTTP status of one of the gateway's reasons, where it is not what its gRPC code has.
+func statusOf(reason string, httpStatus int) int {
+	if reason == "IDEMPOTENCY_KEY_REUSED" { // draft-ietf-httpapi-idempotency-key-header §2.7
+		return http.StatusUnprocessableEntity
+	}
+	return httpStatus
+}
+
 // Of is the error of a gRPC call, the gateway's or a capability's. httpStatus is the gateway's table of HTTP
 // statuses for gRPC codes.
 func Of(err error, httpStatus func(codes.Code) int) Problem {
@@ -54,6 +62,7 @@ func Of(err error, httpStatus func(codes.Code) int) Problem {
 			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
 			if d.GetDomain() == OwnDomain {
 				p.Type = typeOf(d.GetReason())
+				p.Status = statusOf(d.GetReason(), p.Status)
 			}
 		case *errdetails.RetryInfo:
 			p.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0).Seconds()

@@ -19,6 +19,7 @@ func label(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 		w.Header().Set("ETag", t.GetEtag())
 		w.Header().Set("Cache-Control", "private, no-cache")
 	}
+	bodyOf(ctx).tellReplay(w.Header())
 	if o := bodyOf(ctx).outcome; o != "" {
 		w.Header().Set("X-Capgate-Outcome", o)
 	}

@@ -27,7 +27,7 @@ func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 // headers, less what it adds of its own accord.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	out := metadata.MD{}
-	for _, name := range append(forwarded[:], authorization) {
+	for _, name := range append(forwarded[:], authorization, keyedMetadata) {
 		if v := made.Get(name); len(v) > 0 {
 			out[name] = v
 		}

@@ -25,10 +25,13 @@ const (
 	origin         = "x-capgate-origin" // the gateway's own, in place of what a caller sent
 	authorization  = "authorization"
 	sessionID      = "x-session-id"
-	apiKey         = "x-api-key"       // a key of the gateway's own; others' go nowhere
-	ownKey         = "cg_"             // how those begin
-	grpcTimeout    = "Grpc-Timeout"    // "1500m", as gRPC writes it
-	requestTimeout = "Request-Timeout" // "1.5" seconds, or "1500ms"
+	idempotencyKey = "Idempotency-Key"           // a call that is made again with it is not carried out again
+	keyedMetadata  = "x-capgate-idempotency-key" // what that is called inside the gateway
+	replayed       = "idempotency-replayed"      // metadata of an answer that the first such call got
+	apiKey         = "x-api-key"                 // a key of the gateway's own; others' go nowhere
+	ownKey         = "cg_"                       // how those begin
+	grpcTimeout    = "Grpc-Timeout"              // "1500m", as gRPC writes it
+	requestTimeout = "Request-Timeout"           // "1.5" seconds, or "1500ms"
 )
 
 // forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
@@ -36,6 +39,9 @@ const (
 func forwardHeader(name string) (string, bool) {
 	if strings.EqualFold(name, threadID) {
 		return threadID, true
+	}
+	if strings.EqualFold(name, idempotencyKey) {
+		return keyedMetadata, true
 	}
 	for _, f := range forwarded {
 		if strings.EqualFold(name, f) {
@@ -54,7 +60,15 @@ type body struct {
 	args       []byte // where the body is the arguments of a tool: their text
 	asHTTP     bool   // a tool's own error is to be an HTTP status
 	outcome    string // of a call: success or tool_error, as the log has it
+	replayed   bool   // the answer is that of the first call with its idempotency key
 	refused    *refusal
+}
+
+// tellReplay tells who repeats a call that this is not the first answer to it.
+func (b *body) tellReplay(head http.Header) {
+	if b.replayed {
+		head.Set("Idempotency-Replayed", "true")
+	}
 }
 
 type bodyKey struct{}

@@ -64,6 +64,7 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 
 // fail answers a request whose call failed.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	bodyOf(r.Context()).tellReplay(w.Header())
 	var refused *refusal
 	var failed toolFailure
 	switch {

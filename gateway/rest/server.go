@@ -42,12 +42,14 @@ func (s *server) CallTool(ctx context.Context, req *capgatepb.CallToolRequest) (
 
 func (s *server) call(ctx context.Context, req *docpb.InvokeRequest) (*capgatepb.InvokeResponse, error) {
 	made, _ := metadata.FromIncomingContext(ctx)
-	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), req, grpc.MaxCallRecvMsgSize(maxReply))
+	var trailer metadata.MD
+	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), req, grpc.MaxCallRecvMsgSize(maxReply), grpc.Trailer(&trailer))
+	b := bodyOf(ctx)
+	b.replayed = len(made.Get(keyedMetadata)) > 0 && len(trailer.Get(replayed)) > 0
 	if err != nil {
 		return nil, err
 	}
 	resp := &capgatepb.InvokeResponse{ResultJson: reply.GetResultJson(), Error: reply.GetError()}
-	b := bodyOf(ctx)
 	if b.outcome = "success"; resp.GetError() != "" {
 		b.outcome = "tool_error"
 		if b.asHTTP {

@@ -24,6 +24,7 @@ type Call struct {
 	Reason   string       // of the gateway's refusal; "" where it did not refuse
 	Failure  string       // of the relay's, likewise
 	Outcome  string       // what the tool said of itself
+	Replayed bool         // a repeat, by its idempotency key, that got the first call's answer
 	Started  time.Time
 	Took     time.Duration
 }
@@ -105,7 +106,7 @@ func (c *Call) append(b []byte) []byte {
 		l = l.word("decision", c.Verdict.String()).word("level", c.Level.String())
 	}
 	l = l.word("approval", c.Approval).word("code", c.Code).word("reason", c.Reason)
-	l = l.word("failure", c.Failure).word("outcome", c.Outcome).number("duration_us", c.Took.Microseconds())
+	l = l.word("failure", c.Failure).word("outcome", c.Outcome).yes("replayed", c.Replayed).number("duration_us", c.Took.Microseconds())
 	return l.end()
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	Registration Registration // registration: what backends that register themselves may do
 	Policies     Policies     // policies: rules on who may call what
 	Approvals    Approvals    // approvals: calls that people are asked about
+	Idempotency  Idempotency  // idempotency: calls that are carried out once, however often they are made
 	Webhook      Webhook      // approvals.webhook: a URL that is told what happens to approvals; default none
 	Shields      []Shield     // shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
 	Shield       string       // shield: name of the one for all fleets that name none; default none
@@ -143,6 +144,14 @@ type Approvals struct {
 	MaxPending int           // max_pending: approvals of a tenant that wait, for an answer or their call, 1 to 100000; default 10000
 }
 
+// Idempotency is what is kept of calls with idempotency keys. It should be the same for all replicas.
+type Idempotency struct {
+	TTL       time.Duration // ttl: how long an answer is kept for repeats, and a key is not free, 1s to 720h; default 24h
+	MaxAnswer int           // max_answer: the longest answer that is kept, in bytes, 1 to 4194304; who repeats a call with a longer one is told so; default 65536
+	MaxKeys   int           // max_keys: of a tenant that are kept at once, 1 to 1000000; default 10000
+	KeyFile   string        // key_file: keys that encrypt answers in Redis, as approvals.key_file; default that one's; without either, calls with idempotency keys are refused, unless Redis is embedded
+}
+
 // Webhook is a URL that is told what happens to approvals. It is in the approvals block.
 type Webhook struct {
 	URL        string        // url: where a request goes for each event, http or https
@@ -225,6 +234,7 @@ type Fleet struct {
 	Ejection   Ejection      // ejection: when the ends of calls take a backend out, long before a probe
 	Retry      Retry         // retry: second tries of calls that provably did not start
 	Idempotent []string      // idempotent: tools that may be carried out twice for one call, so that a call may be tried again although a lost backend may have begun it; "*": all tools, and every other call but uploads; default none
+	Keyed      bool          // idempotency.grpc: true takes idempotency-key of calls by gRPC for the gateway; default false, and it is the backends'
 	Class      call.Class    // class: tool, which answers each call by itself (the default), or environment, which keeps state between the calls of a session
 	Affinity   Affinity      // what has to come to the same backend; each field is the fleet's own
 	Limit      Limit         // max_concurrent, queue: how many calls a backend has at once, and how many wait
@@ -347,6 +357,7 @@ func Default() *Config {
 		Registration: Registration{MinTTL: 5 * time.Second, Max: 10_000, MaxPerCapability: 1000},
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 		Identity:     Identity{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
+		Idempotency:  Idempotency{TTL: 24 * time.Hour, MaxAnswer: 64 << 10, MaxKeys: 10_000},
 		Approvals:    Approvals{TTL: 10 * time.Minute, SessionTTL: time.Hour, MaxPending: 10_000},
 	}
 }

@@ -32,6 +32,7 @@ dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
 approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
+idempotency: {ttl: 3h, max_answer: 1024, max_keys: 9, key_file: /i.key}
 identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
@@ -46,6 +47,7 @@ fleets:
     retry: {share: 0, floor: 3}
     slow_start: 0s
     idempotent: [get_forecast, "*"]
+    idempotency: {grpc: true}
     event_source: [get_forecast]
     max_concurrent: 8
     queue: {length: 0, wait: 3s}
@@ -93,9 +95,10 @@ fleets:
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
 		},
-		Policies:  config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
-		Identity:  config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
-		Approvals: config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5},
+		Policies:    config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
+		Identity:    config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
+		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5},
+		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxAnswer: 1024, MaxKeys: 9, KeyFile: "/i.key"},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -105,6 +108,7 @@ fleets:
 			Ejection:   config.Ejection{ConnectFailures: 2, TimeoutLeast: 5 * time.Second, Base: time.Second, Max: 2 * time.Second},
 			Retry:      config.Retry{Floor: 3},
 			Idempotent: []string{"get_forecast", "*"},
+			Keyed:      true,
 			Limit:      config.Limit{MaxConcurrent: 8, Wait: 3 * time.Second},
 			Dialect:    call.Live,
 			Affinity:   config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
@@ -224,6 +228,9 @@ func TestParseErrors(t *testing.T) {
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`, `f:5: fleets[0].queue.length: "x" is not possible`, `f:5: fleets[0].queue.wait: 0 is not possible`}},
 		"rest":         {"rest: {tool_errors: loud, cors: 1}\n" + fleet, []string{`f:1: rest.tool_errors: "loud"`, `f:1: rest.cors: `}},
 		"event_source": {"fleets:\n- capability: a\n  backends: ['b:1']\n  event_source: ['a b']\n", []string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
+		"idempotency": {"idempotency: {ttl: 1ms, max_answer: 0, max_keys: x}\nfleets:\n- capability: a\n  backends: ['b:1']\n  idempotency: {http: true}\n", []string{
+			`f:1: idempotency.ttl: 1ms is too short`, `f:1: idempotency.max_answer: "0" is not possible`, `f:1: idempotency.max_keys: "x" is not possible`,
+			`f:5: fleets[0].idempotency.http: unknown field`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
 			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is given twice`, `f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - 'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{

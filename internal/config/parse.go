@@ -73,6 +73,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"registration": p.registration,
 		"policies":     p.policies,
 		"approvals":    p.approvals,
+		"idempotency":  p.idempotency,
 		"shields":      p.List(p.shield),
 		"shield":       p.shieldName(&c.Shield),
 		"tenants":      p.tenants,

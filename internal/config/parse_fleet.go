@@ -26,6 +26,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"health":         p.health(&f),
 		"ejection":       p.ejection(&f),
 		"retry":          p.retry(&f),
+		"idempotency":    p.keyed(&f),
 		"idempotent":     p.List(p.tool(&f.Idempotent)),
 		"max_concurrent": p.Integer(&f.Limit.MaxConcurrent, 0, 100_000),
 		"queue":          p.queue(&f),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/health"
@@ -57,11 +58,12 @@ type Options struct {
 
 	REST rest.Config // of the JSON API; default as it is
 
-	Approver gateway.Approver   // default nobody
-	Leaving  func()             // as gateway.Config's; default nobody
-	Shield   gateway.Shield     // default none
-	Tracer   *tracing.Tracer    // default none
-	Services func(*grpc.Server) // of the public port, that the gateway does not have by itself; default none
+	Approver gateway.Approver    // default nobody
+	Answers  *idempotency.Keeper // of calls with idempotency keys; default none
+	Leaving  func()              // as gateway.Config's; default nobody
+	Shield   gateway.Shield      // default none
+	Tracer   *tracing.Tracer     // default none
+	Services func(*grpc.Server)  // of the public port, that the gateway does not have by itself; default none
 }
 
 // Fleet is one capability and its backends.
@@ -74,6 +76,7 @@ type Fleet struct {
 	Ejection   router.Ejection
 	Retries    router.Retries
 	Idempotent []string // tools
+	Keyed      bool     // idempotency-key by gRPC is the gateway's
 	Limit      router.Limit
 	SlowStart  time.Duration
 	Affinity   router.Affinity
@@ -173,6 +176,7 @@ func (g *Gateway) build(o Options) error {
 		Overload:   o.Overload,
 		Decider:    decider,
 		Approver:   o.Approver,
+		Answers:    o.Answers,
 		Limits:     o.Limits,
 		Shield:     o.Shield,
 		Services:   o.Services,
@@ -198,7 +202,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, EventSource: f.Sources, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, EventSource: f.Sources, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue

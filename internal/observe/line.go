@@ -45,6 +45,9 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 		b = strconv.AppendBool(w.key(b, `,"policy_cached":`), rec.Decision.Cached)
 		b = w.str(b, `,"approval":`, rec.Decision.Approval)
 	}
+	if rec.Replayed {
+		b = strconv.AppendBool(w.key(b, `,"replayed":`), true)
+	}
 	b = w.str(b, `,"reason":`, rec.Reason)
 	b = w.str(b, `,"limit_shadow":`, rec.Shadowed)
 	b = w.str(b, `,"failure":`, rec.Failure)

@@ -40,25 +40,26 @@ type Metrics struct {
 	failures  reasonCounter
 	decisions *decisions
 
-	affinity   *watched[Affinity]
-	approvals  *watched[Approvals]
-	audit      *watched[Audit]
-	cache      *watched[Policy]
-	config     *watched[ConfigLoads]
-	fleets     *watched[iter.Seq[Fleet]]
-	health     *watched[Health]
-	identities *watched[Identities]
-	issuers    *watched[[]Issuer]
-	leases     *watched[Leases]
-	members    *watched[Registry]
-	overload   *watched[Overload]
-	proxies    *watched[uint64]
-	redis      *watched[Redis]
-	shields    *watched[[]Shield]
-	tools      *watched[iter.Seq[Tools]]
-	traces     *watched[Traces]
-	upstreams  *watched[int]
-	webhook    *watched[Webhook]
+	affinity    *watched[Affinity]
+	approvals   *watched[Approvals]
+	audit       *watched[Audit]
+	cache       *watched[Policy]
+	config      *watched[ConfigLoads]
+	fleets      *watched[iter.Seq[Fleet]]
+	health      *watched[Health]
+	idempotency *watched[Idempotency]
+	identities  *watched[Identities]
+	issuers     *watched[[]Issuer]
+	leases      *watched[Leases]
+	members     *watched[Registry]
+	overload    *watched[Overload]
+	proxies     *watched[uint64]
+	redis       *watched[Redis]
+	shields     *watched[[]Shield]
+	tools       *watched[iter.Seq[Tools]]
+	traces      *watched[Traces]
+	upstreams   *watched[int]
+	webhook     *watched[Webhook]
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -70,14 +71,14 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{
 		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics),
 		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(), config: newConfig(), fleets: newFleets(), health: newHealth(),
-		identities: newIdentities(), issuers: newIssuers(), leases: newLeases(), members: newRegistry(), overload: newOverload(), proxies: newProxies(),
+		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(), members: newRegistry(), overload: newOverload(), proxies: newProxies(),
 		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(), upstreams: newUpstreams(), webhook: newWebhook(),
 	}
 	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells), newDecisions(m.cells)
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(m), newTenantMetrics(m.tenants), m.decisions,
-		m.affinity, m.approvals, m.audit, m.cache, m.config, m.fleets, m.health, m.identities, m.issuers, m.leases,
+		m.affinity, m.approvals, m.audit, m.cache, m.config, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
 		m.members, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
 	} {
 		if err := reg.Register(c); err != nil {

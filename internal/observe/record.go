@@ -47,6 +47,7 @@ type Record struct {
 	Traced     bool          // spans of it go to the collector
 	Shed       bool          // turned away, as the process had too much to do
 	Quiet      bool          // counted, but not logged
+	Replayed   bool          // a repeat, by its idempotency key, that got the first call's answer
 	Begun      bool          // Begin counted the call as in flight at Capability and Tenant
 }
 

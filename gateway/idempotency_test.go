@@ -1,0 +1,273 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// keyedCall makes a call with an idempotency key by gRPC.
+func keyedCall(t *testing.T, c gatewaytest.Client, key, tool, args string) (text string, replayed bool, err error) {
+	t.Helper()
+	var header, trailer metadata.MD
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", key)
+	resp, err := c.Invoke(ctx, &docpb.InvokeRequest{ToolName: tool, ArgsJson: []byte(args)}, grpc.Header(&header), grpc.Trailer(&trailer))
+	replayed = len(trailer.Get("idempotency-replayed")) > 0
+	if err == nil && replayed != (len(header.Get("idempotency-replayed")) > 0) {
+		t.Errorf("replayed is said in the trailer, %v, and not in the header: %v", trailer, header)
+	}
+	return string(resp.GetResultJson()) + resp.GetError(), replayed, err
+}
+
+// keyedPost makes one by JSON.
+func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status int, replayed bool, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/weather/invoke"), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := g.HTTP1(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(all)
+}
+
+func reasonIn(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// keyedGateway serves weather, and keeps answers.
+func keyedGateway(t *testing.T, k *idempotency.Keeper, backends ...string) *gatewaytest.Gateway {
+	t.Helper()
+	return gatewaytest.Start(t, gatewaytest.Options{Answers: k,
+		Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: backends, Keyed: true}, {Capability: "plain", Backends: backends}}})
+}
+
+// TestARepeatGetsTheFirstAnswer in every pair of dialects, whatever the tool says.
+func TestARepeatGetsTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	for _, from := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
+		for _, to := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
+			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
+				t.Parallel()
+				c := gatewaytest.NewCapability("a")
+				g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, to).Addr)
+				client := gatewaytest.NewClient(g.Conn(t), from)
+				for i, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break, "none"} {
+					key := fmt.Sprint("key ", i)
+					want, replayed, wantErr := keyedCall(t, client, key, tool, `{"a":1}`)
+					if replayed {
+						t.Errorf("%s: the first is a repeat", tool)
+					}
+					got, replayed, err := keyedCall(t, client, key, tool, `{"a":1}`)
+					if !replayed || got != want || status.Code(err) != status.Code(wantErr) || status.Convert(err).Message() != status.Convert(wantErr).Message() || reasonIn(err) != reasonIn(wantErr) {
+						t.Errorf("%s: the first got %q, %v; the repeat %q, %v, %v", tool, want, wantErr, got, err, replayed)
+					}
+					if _, _, err := keyedCall(t, client, key, tool, `{"a":2}`); status.Code(err) != codes.InvalidArgument || reasonIn(err) != "IDEMPOTENCY_KEY_REUSED" {
+						t.Errorf("%s: with other arguments: %v", tool, err)
+					}
+					if n := len(c.Seen()); n != i+1 {
+						t.Fatalf("%s: %d calls came, want %d", tool, n, i+1)
+					}
+					if md := c.Seen()[i].Metadata; len(md.Get("idempotency-key")) > 0 || len(md.Get("x-capgate-ticket")) > 0 {
+						t.Errorf("the backend sees %v", md)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestRepeatsByJSON(t *testing.T) {
+	t.Parallel()
+	c := gatewaytest.NewCapability("a")
+	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, call.Live).Addr)
+	const echo = `{"tool_name":"echo","args":{"a":1},"config":{"secret":"one"}}`
+	code, replayed, first := keyedPost(t, g, "k", echo)
+	if code != 200 || replayed {
+		t.Fatalf("%d %s, %v", code, first, replayed)
+	}
+	if code, replayed, text := keyedPost(t, g, "k", strings.Replace(echo, "one", "two", 1)); code != 200 || !replayed || text != first {
+		t.Errorf("a repeat: %d %s, %v", code, text, replayed)
+	}
+	if code, _, text := keyedPost(t, g, "k", `{"tool_name":"echo","args":{"a":2}}`); code != 422 || !strings.Contains(text, "IDEMPOTENCY_KEY_REUSED") {
+		t.Errorf("with other arguments: %d %s", code, text)
+	}
+	code, _, first = keyedPost(t, g, "broken", `{"tool_name":"break"}`)
+	if again, replayed, text := keyedPost(t, g, "broken", `{"tool_name":"break"}`); again != code || !replayed || text != first {
+		t.Errorf("an error: %d %s, then %d %s, %v", code, first, again, text, replayed)
+	}
+	for _, bad := range []string{"", strings.Repeat("a", 256)} {
+		if code, _, text := keyedPost(t, g, bad, echo); code != 400 || !strings.Contains(text, "IDEMPOTENCY_KEY_INVALID") {
+			t.Errorf("%q: %d %s", bad, code, text)
+		}
+	}
+	if n := len(c.Seen()); n != 2 {
+		t.Errorf("%d calls came", n)
+	}
+	lines := g.Log.Calls(t, 7)
+	for i, want := range []bool{false, true, false, false, true} {
+		if got := lines[i]["replayed"] == true; got != want || want && (lines[i]["backend"] != nil || lines[i].Text("code") == "") || i == 2 && lines[i].Text("reason") != "IDEMPOTENCY_KEY_REUSED" {
+			t.Errorf("line %d: %v", i, lines[i])
+		}
+	}
+}
+
+// TestKeysOfOthers: a fleet that does not take keys by gRPC lets its backends have them; streams
+// have none.
+func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
+	c := gatewaytest.NewCapability("a")
+	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, call.Doc).Addr)
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "plain", "idempotency-key", "k", "x-capgate-idempotency-key", "k")
+	for range 2 {
+		if _, err := client.Invoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Echo}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := c.Seen()
+	if len(seen) != 2 || len(seen[0].Metadata.Get("idempotency-key")) != 1 || len(seen[0].Metadata.Get("x-capgate-idempotency-key")) != 0 {
+		t.Errorf("the backend saw %v", seen)
+	}
+	ctx = metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", "k")
+	if _, err := client.StreamInvoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Echo}); status.Code(err) != codes.Unimplemented || reasonIn(err) != "IDEMPOTENCY_UNSUPPORTED" {
+		t.Errorf("a stream: %v", err)
+	}
+	twice := metadata.AppendToOutgoingContext(ctx, "idempotency-key", "other")
+	if _, err := client.Invoke(twice, &docpb.InvokeRequest{ToolName: gatewaytest.Echo}); reasonIn(err) != "IDEMPOTENCY_KEY_INVALID" {
+		t.Errorf("two keys: %v", err)
+	}
+	off := keyedGateway(t, nil, c.Serve(t, call.Doc).Addr)
+	if _, _, err := keyedCall(t, gatewaytest.NewClient(off.Conn(t), call.Doc), "k", gatewaytest.Echo, "{}"); status.Code(err) != codes.FailedPrecondition || reasonIn(err) != "IDEMPOTENCY_OFF" {
+		t.Errorf("without a keeper: %v", err)
+	}
+}
+
+// TestRepeatsAtThreeReplicas: a hundred at once, by gRPC and JSON; the tool runs once.
+func TestRepeatsAtThreeReplicas(t *testing.T) {
+	t.Parallel()
+	redis := gatewaytest.StartRedis(t)
+	c := gatewaytest.NewCapability("a")
+	addr := c.Serve(t, call.Doc).Addr
+	var all []*gatewaytest.Gateway
+	var clients []gatewaytest.Client
+	for range 3 {
+		g := keyedGateway(t, gatewaytest.Answers(t, redis.Open(t), idempotency.Options{}), addr)
+		all, clients = append(all, g), append(clients, gatewaytest.NewClient(g.Conn(t), call.Doc))
+	}
+	var firsts int
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	for i := range 100 {
+		callers.Go(func() {
+			var replayed, ok bool
+			if i%2 == 0 {
+				text, again, err := keyedCall(t, clients[i%3], "k", gatewaytest.Block, `{"a":1}`)
+				replayed, ok = again, err == nil && text == `"released"`
+			} else {
+				code, again, text := keyedPost(t, all[i%3], "k", `{"tool_name":"block","args":{"a":1}}`)
+				replayed, ok = again, code == 200 && strings.Contains(text, "released")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if !ok {
+				t.Errorf("call %d failed", i)
+			}
+			if !replayed {
+				firsts++
+			}
+		})
+	}
+	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	c.Release()
+	callers.Wait()
+	if n := len(c.Seen()); n != 1 || firsts != 1 {
+		t.Errorf("the tool ran %d times; %d calls were the first", n, firsts)
+	}
+}
+
+// TestACallerComesBack: the call went on without it, and is one in the log.
+func TestACallerComesBack(t *testing.T) {
+	t.Parallel()
+	c := gatewaytest.NewCapability("a")
+	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, call.Doc).Addr)
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	ctx, leave := context.WithCancel(metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", "k"))
+	left := make(chan error)
+	go func() {
+		_, err := client.Invoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Block})
+		left <- err
+	}()
+	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	leave()
+	if err := <-left; status.Code(err) != codes.Canceled {
+		t.Errorf("who left got %v", err)
+	}
+	c.Release()
+	text, replayed, err := keyedCall(t, client, "k", gatewaytest.Block, "")
+	if err != nil || !replayed || text != `"released"` || len(c.Seen()) != 1 {
+		t.Errorf("who comes back got %q, %v, %v; the tool ran %d times", text, replayed, err, len(c.Seen()))
+	}
+	for _, line := range g.Log.Calls(t, 2) {
+		if line.Text("code") != "OK" {
+			t.Errorf("in the log: %v", line)
+		}
+	}
+}
+
+// TestACallThatDoesNotStart leaves its key free; one that may have started leaves doubt.
+func TestACallThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	k := gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{})
+	c := gatewaytest.NewCapability("a")
+	nobody := gatewaytest.Start(t, gatewaytest.Options{Answers: k, Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: []string{gatewaytest.Unreachable(t)}, Keyed: true, Unprobed: true}}})
+	for range 2 {
+		if _, replayed, err := keyedCall(t, gatewaytest.NewClient(nobody.Conn(t), call.Doc), "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Unavailable || replayed {
+			t.Errorf("no backend: %v, %v", err, replayed)
+		}
+	}
+	backend := c.Serve(t, call.Doc)
+	g := keyedGateway(t, k, backend.Addr)
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	lost := make(chan error)
+	go func() {
+		_, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}")
+		lost <- err
+	}()
+	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	backend.Stop()
+	if err := <-lost; status.Code(err) != codes.Unavailable {
+		t.Errorf("the first got %v", err)
+	}
+	if _, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Aborted || reasonIn(err) != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
+		t.Errorf("the repeat got %v", err)
+	}
+}

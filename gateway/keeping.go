@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Metadata of idempotency keys.
+const (
+	idempotencyHeader = "idempotency-key"           // of a caller by gRPC, where its fleet has that
+	keyedHeader       = "x-capgate-idempotency-key" // of one by JSON; believed of nobody else
+	replayedHeader    = "idempotency-replayed"      // of an answer that the first call got
+)
+
+// keeping is the keeper of answers as an upstream like any other: a gRPC server inside the process.
+// A call with an idempotency key goes there when it is decided, before it has a backend, and one
+// that is to be carried out comes back as the translator's do. So a call without a key pays nothing,
+// and one that runs goes on although its caller leaves.
+type keeping struct {
+	keeper    *idempotency.Keeper
+	upstream  *relay.Upstream
+	server    *grpc.Server
+	crossings *crossings
+	inside    *grpc.ClientConn
+	served    chan struct{} // closed when server has stopped
+}
+
+// newKeeping returns nil without a keeper.
+func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, inside *grpc.ClientConn) *keeping {
+	if keeper == nil {
+		return nil
+	}
+	k := &keeping{keeper: keeper, crossings: c, inside: inside, served: make(chan struct{})}
+	upstream, ln := r.NewLocalUpstream("answers")
+	k.upstream = upstream
+	k.server = grpc.NewServer(grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.UnknownServiceHandler(k.serve), grpc.WaitForHandlers(true))
+	go func() {
+		defer close(k.served)
+		_ = k.server.Serve(ln) // ends with Stop, and only so
+	}()
+	return k
+}
+
+// close is for after the relay has ended.
+func (k *keeping) close() {
+	if k != nil {
+		k.server.Stop()
+		<-k.served
+	}
+}
+
+// readKey finds out whether a call has an idempotency key, and may have one.
+func (h *handler) readKey(s *relay.Stream, t *transit) *call.Refusal {
+	if t.own || t.before != nil {
+		return nil
+	}
+	name := idempotencyHeader
+	if s.Peer().Internal {
+		if _, given := s.Header(keyedHeader); given {
+			name = keyedHeader
+		}
+	}
+	if name == idempotencyHeader && !t.fleet.Keyed() {
+		return nil
+	}
+	key, given := s.Header(name)
+	switch {
+	case !given:
+		return nil
+	case t.call.Method == call.StreamInvoke || t.call.Method == call.UploadInputArtifact:
+		return refusedKeyedStream
+	case t.call.Method != call.Invoke:
+		return nil
+	case s.Contradicts(name) || !idempotency.Valid(key):
+		return refusedKey
+	case h.keeping == nil:
+		return refusedKeyless
+	}
+	t.errand = newErrand(strings.Clone(key))
+	s.DropHeader(name)
+	return nil
+}
+
+var (
+	refusedKeyedStream = &call.Refusal{Kind: call.Unimplemented, Reason: "IDEMPOTENCY_UNSUPPORTED",
+		Message: "answers of streams and uploads are not kept: send this call without an idempotency key, or, if it is of a tool, not as a stream"}
+	refusedKey = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_INVALID",
+		Message: "an idempotency key has 1 to 255 printable characters of ASCII, and a call has one at most"}
+	refusedKeyless = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF", Message: "this gateway takes no idempotency keys"}
+)
+
+// keep sends a call to the keeper of answers.
+func (h *handler) keep(s *relay.Stream, t *transit) {
+	h.leave(s, t)
+	t.bound(s)
+	if t.outcome.Reset(t.spoken.Method, t.spoken.Dialect) { // of a repeat, which does not come back
+		t.scanned = true
+		s.TapResponse(&t.outcome)
+	}
+	s.Forward(h.keeping.upstream)
+}
+
+// serve answers a call that keep has sent.
+func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
+	ctx := stream.Context()
+	md, _ := metadata.FromIncomingContext(ctx)
+	x, open := k.crossings.look(strings.Join(md.Get(ticketHeader), ""))
+	path, named := grpc.MethodFromServerStream(stream)
+	if !open || !named || x.errand == nil {
+		return GRPCStatus(refusedService).Err() // its first passage has ended
+	}
+	var msg []byte
+	if err := stream.RecvMsg(&msg); err != nil {
+		return err
+	}
+	r, err := requestOf(&x, msg)
+	if err != nil {
+		return GRPCStatus(refusedMalformed).Err()
+	}
+	var said reply // by the backend, to this call
+	answer, repeat, refusal := k.keeper.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Ended) {
+		return k.carryOut(ctx, path, msg, x.errand, &said)
+	})
+	if refusal != nil {
+		x.errand.refuse.Store(refusal)
+		return GRPCStatus(refusal).Err()
+	}
+	if repeat {
+		x.errand.replay.Store(true)
+		said = reply{header: metadata.Pairs(replayedHeader, "true"), trailer: metadata.Pairs(replayedHeader, "true")}
+	}
+	stream.SetTrailer(said.trailer)
+	text, err := opened(answer)
+	if err != nil {
+		return err
+	}
+	if err := stream.SetHeader(said.header); err != nil {
+		return err
+	}
+	return stream.SendMsg(&text)
+}
+
+// requestOf is what the keeper has to know of a call.
+func requestOf(x *crossing, msg []byte) (*idempotency.Request, error) {
+	shape, read := x.call.Dialect, dialect.ReadKey
+	switch shape {
+	case call.Legacy:
+		read = dialect.ReadLegacyKey
+	case call.Live:
+		shape = call.Doc // an answer of one is an answer of the other
+	}
+	key, err := read(msg)
+	if err != nil {
+		return nil, err
+	}
+	r := &idempotency.Request{
+		Tenant: x.call.Tenant, User: x.call.User, Agent: x.call.Agent, Key: x.errand.key,
+		Method: x.call.Method.String() + " " + shape.String(), Capability: x.call.Capability, Tool: string(key.Tool), Session: x.call.Session,
+		Args: key.Args, Only: x.errand.only,
+	}
+	if x.caller.Settings != nil {
+		r.UID = x.caller.Settings.UID()
+	}
+	return r, nil
+}
+
+// reply is what a backend says around its message.
+type reply struct{ header, trailer metadata.MD }
+
+// carryOut makes a call again, through the gateway.
+func (k *keeping) carryOut(ctx context.Context, path string, msg []byte, e *errand, said *reply) ([]byte, idempotency.Ended) {
+	ctx, opts := dialect.Outgoing(ctx)
+	var header, trailer metadata.MD
+	var text []byte
+	opts = append(opts, grpc.ForceCodec(untouched{}), grpc.Header(&header), grpc.Trailer(&trailer))
+	err := k.inside.Invoke(ctx, path, &msg, &text, opts...)
+	said.header, said.trailer = dialect.Custom(header), dialect.Custom(trailer)
+	end := ending{how: idempotency.NotStarted}
+	if !e.miss() {
+		end = <-e.ended
+	}
+	if err == nil {
+		return append([]byte{packedMessage}, text...), end.how
+	}
+	if end.answered { // but that did not get here
+		end.how = idempotency.InDoubt
+	}
+	st := status.Convert(err)
+	packed, err := proto.Marshal(st.Proto())
+	if err != nil {
+		return nil, idempotency.InDoubt // which a status of grpc-go rules out
+	}
+	return append([]byte{packedStatus}, packed...), end.how
+}
+
+// What an answer begins with, as it is kept.
+const (
+	packedMessage = 'm' // a message follows
+	packedStatus  = 's' // a google.rpc.Status follows
+)
+
+// opened is the message of an answer, or its error.
+func opened(answer []byte) ([]byte, error) {
+	if len(answer) == 0 {
+		return nil, errPacked
+	}
+	if answer[0] == packedMessage {
+		return answer[1:], nil
+	}
+	var st spb.Status
+	if answer[0] != packedStatus || proto.Unmarshal(answer[1:], &st) != nil || codes.Code(st.GetCode()) == codes.OK {
+		return nil, errPacked
+	}
+	return nil, status.FromProto(&st).Err()
+}
+
+var errPacked = status.Error(codes.Internal, "an answer that was kept cannot be read")
+
+// untouched is a codec for messages that are passed on as they are.
+type untouched struct{}
+
+func (untouched) Name() string { return "" } // the content type says no more than gRPC
+
+func (untouched) Marshal(v any) ([]byte, error) {
+	if b, ok := v.(*[]byte); ok {
+		return *b, nil
+	}
+	return nil, errUntouched
+}
+
+func (untouched) Unmarshal(data []byte, v any) error {
+	b, ok := v.(*[]byte)
+	if !ok {
+		return errUntouched
+	}
+	*b = append([]byte(nil), data...)
+	return nil
+}
+
+var errUntouched = errors.New("only bytes are passed on")
