@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		"both":          {[]string{"--config", good, good}, 2, nil, []string{"are two checks"}},
 		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"its directory": {[]string{"../../examples/weather"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
-		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
+		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"}, nil},
 		"manifests":     {[]string{dynamic, "../../examples/weather"}, 0, []string{"ok: 2 manifests, 3 tools, 1 with dynamic tools\n"}, nil},
 		"bad manifest":  {[]string{good}, 1, nil, []string{good + ":1: fleets: unknown field", good + ":1: id: needed"}},
 		"twice":         {[]string{dynamic, dynamic}, 1, nil, []string{dynamic + ": id: files is the id of " + dynamic + " already"}},
