@@ -156,13 +156,18 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	doors = web.New(g.inside, api, web.Config{MaxMessage: maxMessage})
 	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.inside)
-	h.keeping = g.keeping
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
+	g.tell()
+	h.keeping, h.services = g.keeping, g.startServices()
+	return g, nil
+}
+
+// tell lets scrapes see what it is made of.
+func (g *Gateway) tell() {
+	cfg := &g.cfg
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
-	h.services = g.startServices()
-	return g, nil
 }
 
 // Swap puts another table in force, which was made with Config.Router's as the one

@@ -18,6 +18,9 @@ import (
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -42,11 +45,12 @@ func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status i
 		t.Fatal(err)
 	}
 	req.Header.Set("Idempotency-Key", key)
+	req.Header.Set("X-Request-Id", "same") // which problems quote
 	resp, err := g.HTTP1(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -269,5 +273,35 @@ func TestACallThatDoesNotStart(t *testing.T) {
 	}
 	if _, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Aborted || reasonIn(err) != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
 		t.Errorf("the repeat got %v", err)
+	}
+}
+
+// TestARepeatOfAnApprovedCall gets its answer, although its approval is used. A call that was not
+// made before does not run by that.
+func TestARepeatOfAnApprovedCall(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	c := gatewaytest.NewCapability("a")
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}})
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), Approver: d, Policy: policy.Options{Source: tools},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, call.Doc).Addr}, Keyed: true}},
+	})
+	client, req := gatewaytest.NewClient(g.Conn(t), call.Doc), request(gatewaytest.Echo, `{}`)
+	_, err := client.Invoke(with(t.Context(), "idempotency-key", "k"), req)
+	id := wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED").GetMetadata()["approval"]
+	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := client.Invoke(with(t.Context(), "idempotency-key", "k", "x-approval-id", id), req); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = client.Invoke(with(t.Context(), "idempotency-key", "other", "x-approval-id", id), req)
+	wants(t, err, codes.PermissionDenied, "APPROVAL_USED")
+	if n := len(c.Seen()); n != 1 {
+		t.Errorf("%d calls came", n)
 	}
 }
