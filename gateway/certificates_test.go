@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -85,11 +86,7 @@ func (s *secured) byGRPC(t *testing.T, cert *tls.Certificate) func(meta ...strin
 
 // byJSON does the same.
 func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(meta ...string) string {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(!second)
-	protocols.SetHTTP2(second)
-	transport := &http.Transport{Protocols: protocols, TLSClientConfig: s.shows(cert)}
-	t.Cleanup(transport.CloseIdleConnections)
+	client := s.client(t, cert, second)
 	return func(meta ...string) string {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.gateway.Addr+"/v1/capabilities/caps/invoke", strings.NewReader(`{"tool_name":"echo"}`))
 		if err != nil {
@@ -98,7 +95,7 @@ func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(
 		for i := 0; i < len(meta); i += 2 {
 			req.Header.Set(meta[i], meta[i+1])
 		}
-		resp, err := (&http.Client{Transport: transport}).Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			return "no connection"
 		}
@@ -111,6 +108,31 @@ func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(
 		reason, _, _ = strings.Cut(reason, `"`)
 		return reason
 	}
+}
+
+// byWeb does the same as a browser's client.
+func (s *secured) byWeb(t *testing.T, cert *tls.Certificate, second bool, options ...connect.ClientOption) func(meta ...string) string {
+	client := newWebClient(s.client(t, cert, second), "https://"+s.gateway.Addr, options...)
+	return func(meta ...string) string {
+		req := connect.NewRequest(request(gatewaytest.Echo, `{}`))
+		for i := 0; i < len(meta); i += 2 {
+			req.Header().Set(meta[i], meta[i+1])
+		}
+		_, err := client.invoke.CallUnary(t.Context(), req)
+		if err != nil && reasonOf(err) == "" {
+			return "no connection"
+		}
+		return reasonOf(err)
+	}
+}
+
+func (s *secured) client(t *testing.T, cert *tls.Certificate, second bool) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!second)
+	protocols.SetHTTP2(second)
+	transport := &http.Transport{Protocols: protocols, TLSClientConfig: s.shows(cert)}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 const spiffeOrch = "spiffe://example.org/ns/tools/sa/orch"
@@ -151,6 +173,7 @@ func TestCertificates(t *testing.T) {
 	for name, test := range tests {
 		for door, do := range map[string]func(...string) string{
 			"gRPC": s.byGRPC(t, test.cert), "HTTP/1.1": s.byJSON(t, test.cert, false), "HTTP/2": s.byJSON(t, test.cert, true),
+			"gRPC-Web": s.byWeb(t, test.cert, false, connect.WithGRPCWeb()), "HTTP/2 and Connect": s.byWeb(t, test.cert, true),
 		} {
 			for range 2 { // by the same connection
 				id := name + " " + door
@@ -161,7 +184,7 @@ func TestCertificates(t *testing.T) {
 		}
 	}
 	refused := 0
-	for _, line := range s.gateway.Log.Calls(t, 2*3*(len(tests)-3)) {
+	for _, line := range s.gateway.Log.Calls(t, 2*5*(len(tests)-3)) {
 		name, _, _ := strings.Cut(line.Text("request_id"), " gRPC")
 		name, _, _ = strings.Cut(name, " HTTP/")
 		test := tests[name]
@@ -173,7 +196,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s: %v", name, line)
 		}
 	}
-	if refused != 6*6 {
+	if refused != 6*2*5 {
 		t.Errorf("%d calls were refused", refused)
 	}
 }

@@ -147,14 +147,10 @@ func New(cfg Config) (*Gateway, error) {
 		g.relay.Close()
 		return nil, fmt.Errorf("client of our own relay: %w", err)
 	}
-	cfg.REST.MaxBody = maxMessage
-	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
-	api, err := rest.New(g.inside, HTTPStatus, cfg.REST)
-	if err != nil {
+	if doors, err = frontDoors(g.inside, &cfg); err != nil {
 		g.relay.Close()
-		return nil, fmt.Errorf("json api: %w", err)
+		return nil, err
 	}
-	doors = web.New(g.inside, api, web.Config{MaxMessage: maxMessage})
 	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.inside)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
@@ -168,6 +164,17 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
+}
+
+// frontDoors are what HTTP that is not gRPC comes to.
+func frontDoors(inside *grpc.ClientConn, cfg *Config) (http.Handler, error) {
+	cfg.REST.MaxBody = maxMessage
+	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
+	api, err := rest.New(inside, HTTPStatus, cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("json api: %w", err)
+	}
+	return web.New(inside, api, web.Config{MaxMessage: maxMessage}), nil
 }
 
 // Swap puts another table in force, which was made with Config.Router's as the one

@@ -39,7 +39,7 @@ type Handler struct {
 func New(conn grpc.ClientConnInterface, next http.Handler, cfg Config) *Handler {
 	h := &Handler{cfg: cfg.withDefaults(), conn: conn, next: next}
 	options := connect.WithHandlerOptions(
-		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")),
+		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")), connect.WithCodec(codec("json; charset=utf-8")),
 		connect.WithReadMaxBytes(h.cfg.MaxMessage), connect.WithCompressMinBytes(compressFrom))
 	h.unary = connect.NewUnaryHandler("", h.passUnary, options)
 	h.stream = connect.NewBidiStreamHandler("", h.passStream, options)

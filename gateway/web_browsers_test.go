@@ -1,0 +1,152 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/capgate/capgate/internal/call"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// npm is where tools/setup installs what JavaScript needs.
+const npm = "../bin/node"
+
+// browsing is how long a browser may take to start and to make its calls on a machine with much else to do.
+const browsing = 3 * time.Minute
+
+// seenByPage is what testdata/web/calls.mjs says of one protocol.
+type seenByPage struct {
+	Whole, Streamed, Message, ServedBy string
+	Done                               bool
+	Code, BrokenCode                   int
+	Details                            []string
+}
+
+func assertSeenByPage(t *testing.T, raw []byte, protocols ...string) {
+	t.Helper()
+	var saw map[string]seenByPage
+	if err := json.Unmarshal(raw, &saw); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	if got := slices.Sorted(maps.Keys(saw)); !slices.Equal(got, protocols) {
+		t.Fatalf("%s", raw)
+	}
+	const args = `{"ö":1e400}`
+	want := seenByPage{Whole: args, Streamed: args, Done: true, ServedBy: "b1", Code: 15, BrokenCode: 15,
+		Message: "broke: 100% of it, naïvely", Details: []string{"google.rpc.ErrorInfo"}}
+	for name, got := range saw {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// descriptors are those of the doc capability.
+func descriptors(t *testing.T) []byte {
+	t.Helper()
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(docpb.File_selu_capability_capability_proto)}}
+	raw, err := proto.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func modules(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(npm, "node_modules"))
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, "@connectrpc", "connect-web"))
+	}
+	if err != nil {
+		t.Fatalf("%v: run `make setup`", err)
+	}
+	return dir
+}
+
+func TestClientsOfNode(t *testing.T) {
+	t.Parallel()
+	f := startFront(t, call.Doc, call.Doc)
+	dir := t.TempDir()
+	for _, err := range []error{
+		os.CopyFS(dir, os.DirFS("testdata/web")),
+		os.Symlink(modules(t), filepath.Join(dir, "node_modules")),
+		os.WriteFile(filepath.Join(dir, "descriptors"), descriptors(t), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), browsing)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "node.mjs", f.gateway.URL(""), "descriptors")
+	cmd.Dir, cmd.Stderr = dir, t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	assertSeenByPage(t, out, "Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON")
+}
+
+func TestAPageInABrowser(t *testing.T) {
+	t.Parallel()
+	f := startFront(t, call.Doc, call.Doc)
+	set, report := descriptors(t), make(chan []byte, 1)
+	gateway, err := url.Parse(f.gateway.URL(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", httputil.NewSingleHostReverseProxy(gateway))
+	mux.Handle("/modules/", http.StripPrefix("/modules/", http.FileServer(http.Dir(modules(t)))))
+	for _, name := range []string{"/page.html", "/calls.mjs"} {
+		mux.HandleFunc(name, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/web"+name) })
+	}
+	mux.HandleFunc("/descriptors", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) })
+	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		report <- body
+	})
+	profile, err := os.MkdirTemp("", "capgate-chromium") // not t.TempDir: a process that dies may still write to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
+	page := httptest.NewServer(mux)
+	t.Cleanup(page.Close)
+	cmd := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--user-data-dir="+profile, page.URL+"/page.html")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is many processes
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: run `make setup`", err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	select {
+	case saw := <-report:
+		assertSeenByPage(t, saw, "Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON", "gRPC-Web, text")
+	case <-time.After(browsing):
+		t.Fatal("the page says nothing")
+	}
+}
