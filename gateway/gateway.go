@@ -17,9 +17,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/gateway/web"
@@ -40,7 +42,7 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
@@ -57,6 +59,7 @@ type Config struct {
 	Affinity   *affinity.Keeper    // whoever made it runs it; nil: one for this gateway alone
 	Answers    *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Drain      Drain
+	CORS       cors.Config          // which pages of other sites may call; none: none
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
 	Overload   *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
@@ -174,7 +177,9 @@ func frontDoors(inside *grpc.ClientConn, cfg *Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
-	return web.New(inside, api, web.Config{MaxMessage: maxMessage}), nil
+	pages := cfg.CORS
+	pages.Headers, pages.Expose = append(web.RequestHeaders(), pages.Headers...), append(web.ResponseHeaders(), pages.Expose...)
+	return problems.WithRequestID(cors.Handler(pages, web.New(inside, api, web.Config{MaxMessage: maxMessage}))), nil
 }
 
 // Swap puts another table in force, which was made with Config.Router's as the one

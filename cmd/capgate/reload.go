@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"reflect"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -202,6 +203,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"traces", started.Traces != next.Traces},
 		{"metrics", started.Metrics != next.Metrics},
+		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
 		{"overload", started.Overload != next.Overload},
 		{"audit", started.Audit != next.Audit},

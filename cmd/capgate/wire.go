@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/approving"
+	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/registration"
@@ -151,6 +152,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(s.cfg),
+		CORS:       cors.Config(s.cfg.CORS),
 		REST:       restOf(s.cfg),
 		Overload:   p.shedder,
 		Replicas:   p.sharers(),

@@ -6,7 +6,10 @@ import (
 )
 
 // probe marks a request that only asks whether a route takes it.
-type probe struct{ hit bool }
+type probe struct {
+	hit    bool
+	stream bool // it has nothing but a stream
+}
 
 type probeKey struct{}
 
@@ -28,6 +31,9 @@ func (h *Handler) allowed(r *http.Request) []string {
 		if p.hit {
 			methods = append(methods, m)
 		}
+		if p.hit && m == http.MethodGet && !p.stream {
+			methods = append(methods, http.MethodHead)
+		}
 	}
 	if methods != nil {
 		methods = append(methods, http.MethodOptions)
@@ -41,3 +47,24 @@ type nowhere struct{}
 func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (nowhere) WriteHeader(int)             {}
+
+type headKey struct{}
+
+// isHead is whether r is a HEAD that is served as the GET which it asks about.
+func isHead(r *http.Request) bool { return r.Context().Value(headKey{}) != nil }
+
+// onlyStreamed is whether a GET of a path has nothing but a stream: to begin it for a HEAD would make a call.
+func onlyStreamed(pattern string) bool { return pattern == toolStream || pattern == EventsPath }
+
+// asGET is a HEAD as the GET that it asks about. The server sends no body; routes with a HEAD of
+// their own are not asked.
+func (h *Handler) asGET(r *http.Request) *http.Request {
+	p := new(probe)
+	h.mux.ServeHTTP(nowhere{}, r.WithContext(context.WithValue(r.Context(), probeKey{}, p)))
+	if p.hit {
+		return r
+	}
+	r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
+	r.Method = http.MethodGet
+	return r
+}

@@ -17,6 +17,7 @@
 //	events.go    server-sent events of approvals; feed.go has those of callers
 //	pump.go      how a stream is written: at once, no faster than it is read, and with beats
 //	documents.go a caller's OpenAPI document, and the page that shows it
+//	compress.go  which answers are compressed; inflate.go requests that are
 //	allow.go     which methods a path has
 //
 // Arguments, configuration and results are never decoded and encoded again: their JSON

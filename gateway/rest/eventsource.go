@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/cors"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -61,6 +62,9 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 // ofAnotherSite refuses what a browser sends for a page of another site: whoever has a client certificate,
 // or is where the gateway asks nobody who they are, would make calls by looking at it.
 func ofAnotherSite(r *http.Request) *refusal {
+	if cors.Allowed(r) {
+		return nil
+	}
 	asked := r.Clone(r.Context())
 	asked.Method = http.MethodPost // the standard library takes GET for harmless
 	if new(http.CrossOriginProtection).Check(asked) == nil {

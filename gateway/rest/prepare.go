@@ -14,6 +14,8 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
@@ -85,7 +87,13 @@ func bodyOf(ctx context.Context) *body {
 func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if p := probeOf(r); p != nil {
-			p.hit = true
+			pattern, _ := runtime.HTTPPattern(r.Context())
+			p.hit, p.stream = true, onlyStreamed(pattern.String())
+			return
+		}
+		if pattern, _ := runtime.HTTPPattern(r.Context()); r.Method == http.MethodGet && isHead(r) && onlyStreamed(pattern.String()) {
+			w.Header().Set("Allow", strings.Join(h.allowed(r), ", "))
+			problems.Write(w, r, problems.MethodNotAllowed())
 			return
 		}
 		if isFile(r) {
@@ -118,7 +126,14 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		if in == nil {
 			in = http.NoBody
 		}
-		b := &body{ReadCloser: http.MaxBytesReader(w, in, h.cfg.MaxBody), capability: params["capability_id"]}
+		r.Body = http.MaxBytesReader(w, in, h.cfg.MaxBody)
+		if refused := inflate(r); refused != nil {
+			w.Header().Set("Accept-Encoding", "gzip, zstd") // RFC 9110 §15.5.16
+			h.writeRefusal(w, r, refused)
+			return
+		}
+		defer func() { _ = r.Body.Close() }()
+		b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), capability: params["capability_id"]}
 		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
 		r.Body = b
 		next(&conditional{ResponseWriter: w, known: r.Header.Values("If-None-Match")}, r, params)

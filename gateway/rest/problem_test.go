@@ -108,7 +108,7 @@ func TestRouting(t *testing.T) {
 		reason       string
 	}{
 		{"POST", "/", 404, "", "NO_SUCH_PATH"},
-		{"POST", "/v1/capabilities/weather", 405, "GET, OPTIONS", "METHOD_NOT_ALLOWED"},
+		{"POST", "/v1/capabilities/weather", 405, "GET, HEAD, OPTIONS", "METHOD_NOT_ALLOWED"},
 		{"POST", "/v1/capabilities/weather/invoke/", 404, "", "NO_SUCH_PATH"},
 		{"POST", "/v1/capabilities//invoke", 404, "", "NO_SUCH_PATH"},
 		{"POST", "/v1/capabilities/a%2Fb/invoke", 404, "", "NO_SUCH_PATH"},

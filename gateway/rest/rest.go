@@ -79,7 +79,8 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithForwardResponseOption(label),
 		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters), // %3A is no verb of a path
+		runtime.WithDisablePathLengthFallback(),                         // a form is JSON here: what curl -d sends
 		runtime.WithWriteContentLength(),
 	)
 	srv := &server{capabilities: docpb.NewCapabilityClient(conn)}
@@ -114,11 +115,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.way.Serv
 // serve answers a request that has an id.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if r.Method == http.MethodOptions {
-		h.options(w, r)
-		return
+	c := &compressed{ResponseWriter: w, coding: codingWanted(r.Header), head: r.Method == http.MethodHead}
+	defer c.end()
+	switch r.Method {
+	case http.MethodOptions:
+		h.options(c, r)
+	case http.MethodHead:
+		h.mux.ServeHTTP(c, h.asGET(r))
+	default:
+		h.mux.ServeHTTP(c, r)
 	}
-	h.mux.ServeHTTP(w, r)
 }
 
 // options answers what may be done with a path.

@@ -24,6 +24,7 @@ type Config struct {
 	Log          Log          // log: what it writes to standard error
 	Metrics      Metrics      // metrics: what is counted
 	REST         REST         // rest: the JSON API
+	CORS         CORS         // cors: which pages of other sites may call from browsers; default none
 	Overload     Overload     // overload: what this process can take, before it turns calls away
 	Traces       Traces       // traces: where spans of calls go; default nowhere
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
@@ -194,6 +195,15 @@ type Log struct {
 // Metrics is what is counted.
 type Metrics struct {
 	Tenants int // tenants: how many tenants, the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
+}
+
+// CORS is which pages of other sites may call from browsers.
+type CORS struct {
+	Origins     []string      // origins: https://app.example.com, https://*.example.com for all below it, or "*"; without credentials only
+	Headers     []string      // headers: that they may send, besides those that the gateway knows
+	Expose      []string      // expose: headers that they may read, besides those of the gateway
+	MaxAge      time.Duration // max_age: how long browsers remember it, up to a day; default 10m
+	Credentials bool          // credentials: their requests may have client certificates
 }
 
 // REST is the JSON API.

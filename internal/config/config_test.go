@@ -37,6 +37,7 @@ identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
 rest: {tool_errors: http}
+cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m, credentials: true}
 overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
@@ -88,6 +89,7 @@ fleets:
 		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
 		Metrics:  config.Metrics{Tenants: 7},
 		REST:     config.REST{HTTPErrors: true},
+		CORS:     config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
 		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:   config.Default().Traces,
 		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
@@ -189,7 +191,7 @@ func TestParseErrors(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, audit, certificates, dns, domains, drain, fleets, `}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, audit, certificates, cors, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
@@ -226,6 +228,10 @@ func TestParseErrors(t *testing.T) {
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
 		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, wait: 0s}\n", []string{
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`, `f:5: fleets[0].queue.length: "x" is not possible`, `f:5: fleets[0].queue.wait: 0 is not possible`}},
+		"cors": {"cors: {origins: ['app.test', 'https://a.test/', 'https://a.*.test', 'ftp://a', 'HTTPS://a', 'null'], headers: ['*', 'a b'], max_age: 2d}\n" + fleet, []string{
+			`f:1: cors.origins[0]: "app.test"`, `f:1: cors.origins[1]: "https://a.test/"`, `f:1: cors.origins[2]: "https://a.*.test"`, `f:1: cors.origins[3]: "ftp://a"`, `f:1: cors.origins[4]: "HTTPS://a"`, `f:1: cors.origins[5]: "null"`,
+			`f:1: cors.headers[0]: "*"`, `f:1: cors.headers[1]: "a b"`, `f:1: cors.max_age: "2d"`}},
+		"cors of all":  {"cors: {origins: ['*'], credentials: true}\n" + fleet, []string{`f:1: cors: origins: "*" is not possible with credentials`}},
 		"rest":         {"rest: {tool_errors: loud, cors: 1}\n" + fleet, []string{`f:1: rest.tool_errors: "loud"`, `f:1: rest.cors: `}},
 		"event_source": {"fleets:\n- capability: a\n  backends: ['b:1']\n  event_source: ['a b']\n", []string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
 		"idempotency": {"idempotency: {ttl: 1ms, max_answer: 0, max_keys: x}\nfleets:\n- capability: a\n  backends: ['b:1']\n  idempotency: {http: true}\n", []string{

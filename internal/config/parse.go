@@ -65,6 +65,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"log":          p.log,
 		"metrics":      p.metrics,
 		"rest":         p.rest,
+		"cors":         p.cors,
 		"overload":     p.overload,
 		"traces":       p.traces,
 		"fleets":       p.List(p.fleet),

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/strictyaml"
+)
+
+func (p *parser) cors(at strictyaml.Place) {
+	c := &p.config.CORS
+	c.MaxAge = 10 * time.Minute
+	p.Mapping(at, map[string]strictyaml.Field{
+		"origins":     p.List(p.oneMore(&c.Origins, checkOrigin)),
+		"headers":     p.List(p.oneMore(&c.Headers, checkHeaderName)),
+		"expose":      p.List(p.oneMore(&c.Expose, checkHeaderName)),
+		"max_age":     p.DurationUpTo(&c.MaxAge, 0, 24*time.Hour),
+		"credentials": p.Boolean(&c.Credentials),
+	})
+	if c.Credentials && slices.Contains(c.Origins, "*") {
+		p.Fail(at, "origins: \"*\" is not possible with credentials: name the origins")
+	}
+	if !at.Has("origins") {
+		p.Fail(at, "origins: at least one is needed")
+	}
+}
+
+// oneMore reads one text more.
+func (p *parser) oneMore(all *[]string, check func(string) string) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		var one string
+		if p.Text(&one, check)(at); one != "" {
+			*all = append(*all, one)
+		}
+	}
+}
+
+func checkOrigin(v string) string {
+	u, err := url.Parse(strings.Replace(v, "://*.", "://any.", 1))
+	switch {
+	case v == "*":
+		return ""
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Scheme+"://"+u.Host != strings.Replace(v, "://*.", "://any.", 1),
+		v != strings.ToLower(v), strings.Contains(u.Host, "*"):
+		return fmt.Sprintf("%q is no origin: want https://app.example.com, https://*.example.com or *", v)
+	}
+	return ""
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,64}$`)
+
+func checkHeaderName(v string) string {
+	if v == "*" || !headerName.MatchString(v) {
+		return fmt.Sprintf("%q is no name of a header", v)
+	}
+	return ""
+}
