@@ -144,6 +144,7 @@ func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, 
 	method, target, body := overHTTP(s.t, op.method, request)
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+target, strings.NewReader(body))
 	must(s.t, err)
+	req.Header.Set("X-Request-Id", "r") // or each answer has another
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
