@@ -169,7 +169,7 @@ func TestStreamsAreOfWhoCalls(t *testing.T) {
 	})
 	client := g.HTTP1(t)
 	tell := func(capability string, header ...string) string {
-		resp := ask(t.Context(), t, client, g, "GET", capability+"/tools/echo/stream", "", header...)
+		resp := ask(t.Context(), t, client, g, "GET", capability+"/tools/echo/stream", "", append(header, "X-Request-Id", "r")...) // it is in the answer
 		return resp.Status + " " + strings.ReplaceAll(bodyOf(t, resp), capability, "it")
 	}
 	key := []string{"Authorization", "Bearer " + r.credentials["acme"]}

@@ -102,6 +102,7 @@ func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, na
 	}
 	mixed := strings.ToUpper(name[:1]) + name[1:]
 	req.Host = strings.NewReplacer("NAME", name, "NaMe", mixed).Replace(r.host)
+	req.Header.Set("X-Request-Id", "r") // or each answer has another
 	for i := 0; i < len(r.header); i += 2 {
 		req.Header.Add(r.header[i], strings.ReplaceAll(r.header[i+1], "NAME", name))
 	}
