@@ -95,7 +95,7 @@ func startWorld(t *testing.T, gateways int, tenants, more string) (ports []strin
 		capability.Files = crand.Text() // no other world has the same ids
 		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
 	}
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\npolicies: {}\ntenants:\n"+tenants+"fleets:\n"+fleets)
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\noverload: {max_delay: 10s}\npolicies: {}\ntenants:\n"+tenants+"fleets:\n"+fleets)
 	for range gateways {
 		_, public, admin := serve(t, nil, "--config", file)
 		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)

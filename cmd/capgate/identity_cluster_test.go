@@ -37,7 +37,7 @@ func startKeyed(t *testing.T) *keyedGateways {
 	t.Helper()
 	g := &keyedGateways{redis: redistest.Start(t)}
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 2s}\nidentity: {store: redis}", backend))
+	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", backend))
 	for range 3 {
 		_, public, admin := serve(t, nil, "--config", config)
 		g.clients, g.admins = append(g.clients, dial(t, public)), append(g.admins, admin)

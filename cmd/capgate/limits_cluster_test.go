@@ -35,7 +35,7 @@ func startLimited(t *testing.T, limits string) *limitedGateways {
 	g := &limitedGateways{redis: redistest.Start(t), backend: gatewaytest.NewCapability("one"), crowd: &crowd{}}
 	key, entry := makeKey(t)
 	g.key = key
-	file := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 10s}\ntenants: [{id: acme, capabilities: ['*'], limits: "+limits+", keys: ["+entry+"]}]",
+	file := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 10s}\noverload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], limits: "+limits+", keys: ["+entry+"]}]",
 		g.backend.Serve(t, call.Doc, g.crowd.option()).Addr))
 	for range 3 {
 		p, public, admin := serve(t, nil, "--config", file)

@@ -162,6 +162,7 @@ func TestDocsInABrowserWithAKey(t *testing.T) {
 	put(t, filepath.Dir(file), filepath.Base(file), fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
+overload: {max_delay: 10s}
 policies: {}
 tenants: [{id: acme, capabilities: ["*"], keys: [{id: %s, hash: "%s", scopes: [invoke, read]}]}]
 fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]

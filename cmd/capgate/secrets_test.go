@@ -115,7 +115,7 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 		"clients.crt": g.authority.PEM, "manifest.yaml": secretiveManifest(c.plant("comment of a manifest")),
 		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " + c.plant("credential of traces") + "\n",
 		"capgate.yaml": strings.Join([]string{
-			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "domains: [caps.test]", "log: {level: debug}", "policies: {}",
+			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "domains: [caps.test]", "log: {level: debug}", "overload: {max_delay: 10s}", "policies: {}",
 			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") + ", client_ca_file: " + files.file("clients.crt") + ", client_auth: optional}",
 			"trusted_proxies: {from: [" + proxyHost + "], hops: 1}", "proxy_protocol: v2",
 			"certificates: [{spiffe: 'spiffe://example.org/known', tenant: acme}]",
