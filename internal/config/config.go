@@ -197,15 +197,6 @@ type Metrics struct {
 	Tenants int // tenants: how many tenants, the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
 }
 
-// CORS is which pages of other sites may call from browsers.
-type CORS struct {
-	Origins     []string      // origins: https://app.example.com, https://*.example.com for all below it, or "*"; without credentials only
-	Headers     []string      // headers: that they may send, besides those that the gateway knows
-	Expose      []string      // expose: headers that they may read, besides those of the gateway
-	MaxAge      time.Duration // max_age: how long browsers remember it, up to a day; default 10m
-	Credentials bool          // credentials: their requests may have client certificates
-}
-
 // REST is the JSON API.
 type REST struct {
 	HTTPErrors bool // tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer: errors=result; result, the default, leaves it in the answer, with 200, unless the request says errors=http

@@ -11,6 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/strictyaml"
 )
 
+// CORS is which pages of other sites may call from browsers.
+type CORS struct {
+	Origins     []string      // origins: https://app.example.com, https://*.example.com for all below it, or "*"; without credentials only
+	Headers     []string      // headers: that they may send, besides those that the gateway knows
+	Expose      []string      // expose: headers that they may read, besides those of the gateway
+	MaxAge      time.Duration // max_age: how long browsers remember it, up to a day; default 10m
+	Credentials bool          // credentials: their requests may have client certificates
+}
+
 func (p *parser) cors(at strictyaml.Place) {
 	c := &p.config.CORS
 	c.MaxAge = 10 * time.Minute
