@@ -19,8 +19,9 @@ type waiter struct {
 	done   func(Answer)
 }
 
-// Ask finds what Find did not know, and calls done with it, from whatever goroutine, at
-// most Config.Wait later, or ten times that if q is bound. q must own its strings.
+// Ask finds what Find did not know, and calls done with it, from another goroutine than the
+// caller's, which may hold what done wants, at most Config.Wait later, or ten times that if q is
+// bound. q must own its strings.
 func (k *Keeper) Ask(q Query, done func(Answer)) {
 	by := time.Now().Add(k.cfg.Wait)
 	if q.Bound {
@@ -31,7 +32,7 @@ func (k *Keeper) Ask(q Query, done func(Answer)) {
 	_, known := k.holder(&q, now)
 	if known || !k.askable(now) || !k.slot() {
 		k.mu.Unlock()
-		k.askSession(q, by, done)
+		go k.askSession(q, by, done) // what was not known to Find may be known by now: done must not be called here
 		return
 	}
 	k.mu.Unlock()
