@@ -88,7 +88,7 @@ func TestClaims(t *testing.T) {
 		"https://example.com/user": "ann", "act": map[string]any{"sub": "bot"}, "realm_access": map[string]any{"roles": []string{"caller", "may read", "x"}},
 		"email_verified": true, "groups": []string{"people", "agents"}, "level": 3, "tenant_id": "acme",
 	}
-	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp", Scopes: tenant.Invoke | tenant.Read, Settings: globex}
+	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp", Scopes: tenant.Invoke | tenant.Read, Asserts: tenant.User, Settings: globex}
 	with := func(f func(*tenant.Identity)) tenant.Identity {
 		who := good
 		f(&who)
