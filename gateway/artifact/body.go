@@ -20,6 +20,7 @@ type body struct {
 
 	mu      sync.Mutex
 	over    bool // it has ended, or nobody reads on
+	unread  bool // it broke off, or is too large
 	stalled bool
 }
 
@@ -44,24 +45,38 @@ func (b *body) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
+	return n, b.failed(err)
+}
+
+// failed is what an error of Read is called.
+func (b *body) failed(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	problem := (*Problem)(nil)
-	switch stalls := b.finish(); {
-	case err == io.EOF, errors.As(err, &problem):
-	case stalls:
+	switch {
+	case err == io.EOF:
+		b.over = true
+		return err
+	case errors.As(err, &problem):
+	case b.stalled:
 		err = stalled()
 	default:
 		err = broken()
 	}
-	return n, err
+	b.unread = true
+	return err
 }
 
-// finish is the last that is done with the body. It says whether the client paused for too long.
-func (b *body) finish() (stalled bool) {
+// finish is the last that is done with the body. Where nobody will read on, net/http is kept from
+// doing it: the client would wait for the answer until it had sent more.
+func (b *body) finish(all bool) {
 	b.pause.Stop()
+	if !all || b.unread {
+		b.end()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
-	return b.stalled
 }
 
 // end lets no Read wait on, from any goroutine. The connection takes no other request after it,

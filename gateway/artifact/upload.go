@@ -38,7 +38,7 @@ func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string
 		return nil, false, tooLarge(f.cfg.MaxSize)
 	}
 	in := newBody(w, r, f.cfg.MaxSize, f.cfg.Stall)
-	defer in.finish()
+	defer func() { in.finish(err == nil) }()
 	ctx := metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability)
 	boundary, isForm, problem := boundaryOf(r.Header.Get("Content-Type"))
 	if problem != nil {

@@ -1,0 +1,339 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/artifact"
+	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+type (
+	uploads   = grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]
+	downloads = grpc.ServerStreamingServer[docpb.ArtifactChunk]
+)
+
+// oddFiles is a capability whose files go wrong.
+type oddFiles struct {
+	docpb.UnimplementedCapabilityServer
+	upload   func(uploads) error
+	download func(downloads) error
+}
+
+func (o *oddFiles) UploadInputArtifact(s uploads) error {
+	return o.upload(s)
+}
+
+func (o *oddFiles) DownloadOutputArtifact(_ *docpb.DownloadOutputArtifactRequest, s downloads) error {
+	return o.download(s)
+}
+
+func startOddFiles(t *testing.T, o *oddFiles) (*gatewaytest.Gateway, *gatewaytest.Backend) {
+	t.Helper()
+	b := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, o) })
+	return gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}, Unprobed: true}},
+		REST:   rest.Config{Files: artifact.Config{MaxSize: 8 << 20, Stall: gatewaytest.Patience}},
+	}), b
+}
+
+// unended is a body that does not end behind its bytes, until it is closed.
+type unended struct {
+	io.Reader
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newUnended(t *testing.T, data []byte) *unended {
+	u := &unended{Reader: bytes.NewReader(data), closed: make(chan struct{})}
+	t.Cleanup(func() { _ = u.Close() })
+	return u
+}
+
+func (u *unended) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err == io.EOF {
+		<-u.closed
+		err = io.ErrClosedPipe
+	}
+	return n, err
+}
+
+func (u *unended) Close() error {
+	u.once.Do(func() { close(u.closed) })
+	return nil
+}
+
+// TestUploadsThatBreak: who goes before the end of a file has uploaded nothing: the capability
+// sees a call that was cancelled, and never one that ended.
+func TestUploadsThatBreak(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range protocols {
+		t.Run(protocol.name, func(t *testing.T) {
+			t.Parallel()
+			came, ended := make(chan struct{}, 10), make(chan error, 10)
+			g, _ := startOddFiles(t, &oddFiles{upload: func(s uploads) error {
+				for {
+					if _, err := s.Recv(); err != nil {
+						ended <- err
+						return err
+					}
+					came <- struct{}{}
+				}
+			}})
+			client := protocol.client(g, t)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			body := newUnended(t, pattern(300<<10))
+			go func() {
+				<-came
+				leave()
+				_ = body.Close() // what reads it for HTTP/1.1 is waited for
+			}()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL(filesPath), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := client.Do(req); err == nil {
+				_ = resp.Body.Close()
+				t.Errorf("answered with %s", resp.Status)
+			}
+			if err := receive(t, ended); status.Code(err) != codes.Canceled {
+				t.Errorf("the capability saw %v", err)
+			}
+			for _, line := range g.Log.Calls(t, 1) {
+				if line.Text("code") != "CANCELLED" {
+					t.Errorf("%v", line)
+				}
+			}
+		})
+	}
+}
+
+func receive[T any](t *testing.T, ch <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-ch:
+	case <-time.After(gatewaytest.Patience):
+		t.Fatal("nothing came")
+	}
+	return got
+}
+
+// TestUploadsThatAreAnswered: what a capability says in the middle, or that it has died, is told at once, though
+// the client has not ended.
+func TestUploadsThatAreAnswered(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range protocols {
+		for name, test := range map[string]struct {
+			upload func(uploads) error
+			dies   bool
+			status int
+			reason string
+		}{
+			"refused": {upload: func(s uploads) error {
+				return s.SendAndClose(&docpb.UploadInputArtifactResponse{Error: "no room"})
+			}, status: 422, reason: "ARTIFACT_REFUSED"},
+			"too early": {upload: func(s uploads) error {
+				return s.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: "x"})
+			}, status: 502, reason: "ARTIFACT_NOT_READ"},
+			"failed": {upload: func(uploads) error { return status.Error(codes.NotFound, "no such session") }, status: 404},
+			"died": {upload: func(s uploads) error {
+				<-s.Context().Done()
+				return nil
+			}, dies: true, status: 503, reason: "UPSTREAM_LOST"},
+		} {
+			t.Run(protocol.name+", "+name, func(t *testing.T) {
+				t.Parallel()
+				came := make(chan struct{}, 10)
+				g, b := startOddFiles(t, &oddFiles{upload: func(s uploads) error {
+					if _, err := s.Recv(); err != nil {
+						return err
+					}
+					came <- struct{}{}
+					return test.upload(s)
+				}})
+				if test.dies {
+					go func() {
+						<-came
+						b.Stop()
+					}()
+				}
+				got := transfer(t, protocol.client(g, t), http.MethodPost, g.URL(filesPath), newUnended(t, pattern(300<<10)))
+				if got.StatusCode != test.status || !strings.Contains(string(got.body), test.reason) {
+					t.Errorf("%s %s", got.Status, got.body)
+				}
+			})
+		}
+	}
+}
+
+// TestLargeUploads: more than there may be is 413, whether the request says how much it is or not.
+func TestLargeUploads(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 10)
+	g, _ := startOddFiles(t, &oddFiles{upload: func(s uploads) error {
+		for {
+			if _, err := s.Recv(); err != nil {
+				ended <- err
+				return err
+			}
+		}
+	}})
+	const most = 8 << 20
+	for _, protocol := range protocols {
+		client := protocol.client(g, t)
+		got := transfer(t, client, http.MethodPost, g.URL(filesPath), bytes.NewReader(make([]byte, most+1)))
+		if got.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(got.body), "BODY_TOO_LARGE") {
+			t.Errorf("%s: %s %s", protocol.name, got.Status, got.body)
+		}
+		got = transfer(t, client, http.MethodPost, g.URL(filesPath), newUnended(t, make([]byte, most+1)))
+		if got.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(got.body), "BODY_TOO_LARGE") {
+			t.Errorf("%s, without a length: %s %s", protocol.name, got.Status, got.body)
+		}
+		if err := receive(t, ended); status.Code(err) != codes.Canceled {
+			t.Errorf("%s: the capability saw %v", protocol.name, err)
+		}
+	}
+}
+
+// TestDownloadsThatBreak: a file that breaks off never looks whole, and one that has not begun is a problem.
+func TestDownloadsThatBreak(t *testing.T) {
+	t.Parallel()
+	piece := pattern(100 << 10)
+	for _, protocol := range protocols {
+		for name, test := range map[string]struct {
+			begin  int // pieces before
+			end    func(downloads) error
+			dies   bool
+			status int
+			reason string
+		}{
+			"an error at once":   {0, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false, 404, `"detail":"no disk"`},
+			"nothing":            {0, func(downloads) error { return nil }, false, 502, "ANSWER_CUT_OFF"},
+			"a status at once":   {0, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 500, `"code":"DATA_LOSS"`},
+			"an error later":     {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false, 200, ""},
+			"no last piece":      {3, func(downloads) error { return nil }, false, 200, ""},
+			"a status later":     {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
+			"behind its end":     {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Done: true}) }, false, 200, ""},
+			"a status after all": {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
+			"death": {3, func(s downloads) error {
+				<-s.Context().Done()
+				return nil
+			}, true, 200, ""},
+		} {
+			t.Run(protocol.name+", "+name, func(t *testing.T) {
+				t.Parallel()
+				g, b := startOddFiles(t, &oddFiles{download: func(s downloads) error {
+					for i := range test.begin {
+						last := i == test.begin-1 && (name == "behind its end" || name == "a status after all")
+						if err := s.Send(&docpb.ArtifactChunk{Data: piece, Done: last}); err != nil {
+							return err
+						}
+					}
+					return test.end(s)
+				}})
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(filesPath+"/x"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := protocol.client(g, t).Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if test.dies {
+					b.Stop()
+				}
+				body, err := io.ReadAll(resp.Body)
+				if resp.StatusCode != test.status || (err != nil) != (test.status == 200) || !strings.Contains(string(body), test.reason) {
+					t.Errorf("%s, %d bytes, %v", resp.Status, len(body), err)
+				}
+			})
+		}
+	}
+}
+
+// TestUploadsWait: what a slow capability has not read, its client has not sent, but for what buffers hold. Of
+// the file itself nothing piles up in memory.
+func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	size := int64(256 << 20)
+	if raceDetector {
+		size = 64 << 20
+	}
+	for _, protocol := range protocols {
+		var sent, read atomic.Int64
+		var most int64
+		const ahead = 24 << 20 // sockets' buffers among it
+		b := gatewaytest.Serve(t, func(s *grpc.Server) {
+			docpb.RegisterCapabilityServer(s, &oddFiles{upload: func(s uploads) error {
+				for n := 0; ; n++ {
+					c, err := s.Recv()
+					if err == io.EOF {
+						return s.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: "x"})
+					}
+					if err != nil {
+						return err
+					}
+					most = max(most, sent.Load()-read.Add(int64(len(c.GetData()))))
+					if n%16 == 0 { // slow
+						runtime.GC()
+					}
+				}
+			}})
+		})
+		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}, Unprobed: true}}})
+		var before, peak, now runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		client := protocol.client(g, t)
+		client.Timeout = 0
+		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &counting{left: size, sent: &sent, now: func() {
+			runtime.ReadMemStats(&now)
+			if now.HeapAlloc > peak.HeapAlloc {
+				peak = now
+			}
+		}})
+		grown := int64(peak.HeapAlloc) - int64(before.HeapAlloc)
+		t.Logf("%s: %d MiB, at most %.1f MiB ahead, %.1f MiB of memory", protocol.name, size>>20, float64(most)/(1<<20), float64(grown)/(1<<20))
+		if got.StatusCode != http.StatusCreated || read.Load() != size || most > ahead || grown > 32<<20 {
+			t.Errorf("%s: %s, %d bytes, %d ahead, %d of memory", protocol.name, got.Status, read.Load(), most, grown)
+		}
+	}
+}
+
+// counting is a body of zeros that counts.
+type counting struct {
+	left int64
+	sent *atomic.Int64
+	now  func() // every MiB
+	said int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(p)), c.left))
+	clear(p[:n])
+	c.left -= int64(n)
+	if sent := c.sent.Add(int64(n)); sent-c.said > 1<<20 {
+		c.said = sent
+		c.now()
+	}
+	return n, nil
+}
