@@ -90,12 +90,12 @@ func TestRateLimitHeaders(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		for name, want := range map[string]string{"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Policy": `"budget_month";q=1`} {
+		for name, want := range map[string]string{"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Policy": `"per_month";q=1`} {
 			if got := resp.Header.Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if retry := resp.Header.Get("Retry-After"); retry == "" || resp.Header.Get("RateLimit-Reset") != retry || resp.Header.Get("RateLimit") != `"budget_month";r=0;t=`+retry {
+		if retry := resp.Header.Get("Retry-After"); retry == "" || resp.Header.Get("RateLimit-Reset") != retry || resp.Header.Get("RateLimit") != `"per_month";r=0;t=`+retry {
 			t.Errorf("%v", resp.Header)
 		}
 	}
@@ -145,7 +145,7 @@ func TestShadowedCallsAreLogged(t *testing.T) {
 	}
 	shadowed := 0
 	for _, line := range f.gateway.Log.Calls(t, calls) {
-		if line.Text("limit_shadow") == "budget_month" {
+		if line.Text("limit_shadow") == "per_month" {
 			shadowed++
 		}
 	}

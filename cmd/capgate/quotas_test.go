@@ -32,7 +32,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 	}
 	_, metrics := page(t, "http://"+admin+"/metrics")
 	for _, want := range []string{
-		`capgate_tenant_limited_total{limit="budget_month",mode="enforced",tenant="default"} 2`,
+		`capgate_tenant_limited_total{limit="per_month",mode="enforced",tenant="default"} 2`,
 		`capgate_tenant_limited_total{limit="calls_per_second",mode="enforced",tenant="default"} 0`,
 		`capgate_limit_leases_total{result="granted"}`,
 	} {
@@ -41,7 +41,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 		}
 	}
 	all, text := rows(t, admin, "--tenants")
-	if len(all) < 4 || strings.Join(all[3], " ") != "default budget_month - 3 3 0" {
+	if len(all) < 4 || strings.Join(all[3], " ") != "default per_month - 3 3 0" {
 		t.Errorf("%s", text)
 	}
 	if status, body := page(t, "http://"+admin+"/v1/limits?tenant=nobody"); status != http.StatusNotFound {

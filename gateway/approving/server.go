@@ -166,9 +166,7 @@ func (s *server) viewer(ctx context.Context, req interface{ GetTenant() string }
 	return s.see(ctx, req.GetTenant())
 }
 
-func invalid(field, text string) error {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
-}
+func invalid(field, text string) error { return call.InvalidField("APPROVAL_INVALID", field, text) }
 
 // refused is an error as gRPC has it.
 func (s *server) refused(err error) error {

@@ -86,7 +86,7 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 	}
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
-		return nil, s.refused(invalid("hash", "it must be the tool's hash as it is shown, 64 hexadecimal digits"))
+		return nil, s.refused(call.InvalidField("CATALOG_INVALID", "hash", "it must be the tool's hash as it is shown, 64 hexadecimal digits"))
 	}
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
 		return nil, s.refused(err)
@@ -123,10 +123,6 @@ func (s *server) refused(err error) error {
 		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE", Message: err.Error()}
 	}
 	return s.status(refusal).Err()
-}
-
-func invalid(field, text string) error {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "CATALOG_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
 }
 
 func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {

@@ -34,7 +34,7 @@ type TenantUsage struct {
 
 // LimitUsage is one limit's.
 type LimitUsage struct {
-	Limit      string  `json:"limit"`         // calls_per_second, concurrent, budget_day or budget_month
+	Limit      string  `json:"limit"`         // calls_per_second, concurrent, per_day or per_month
 	Per        string  `json:"per,omitempty"` // user, agent or capability, each of which may use max
 	Capability string  `json:"capability,omitempty"`
 	Tool       string  `json:"tool,omitempty"`

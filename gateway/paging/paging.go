@@ -23,18 +23,14 @@ func Read(r Request, standard, most int, reason string) (size int, after string,
 		size = standard
 	}
 	if size < 0 || size > most {
-		return 0, "", invalid(reason, "page_size", fmt.Sprintf("it must be 0 to %d", most))
+		return 0, "", call.InvalidField(reason, "page_size", fmt.Sprintf("it must be 0 to %d", most))
 	}
 	text, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
 	if err != nil {
-		return 0, "", invalid(reason, "page_token", "it must be an answer's next_page_token")
+		return 0, "", call.InvalidField(reason, "page_token", "it must be an answer's next_page_token")
 	}
 	return size, string(text), nil
 }
 
 // Token is the next_page_token of a page that ends with last; "" is that there are no more.
 func Token(last string) string { return base64.RawURLEncoding.EncodeToString([]byte(last)) }
-
-func invalid(reason, field, text string) *call.Refusal {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: reason, Message: field + ": " + text, Metadata: map[string]string{"field": field}}
-}

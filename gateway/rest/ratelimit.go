@@ -9,7 +9,7 @@ import (
 )
 
 // windows are the times that limits are for, in seconds, where they are always the same.
-var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "budget_day": "86400"} //nolint:gochecknoglobals // a table
+var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "per_day": "86400"} //nolint:gochecknoglobals // a table
 
 // tellLimit says which limit refused a call: as draft-ietf-httpapi-ratelimit-headers-10 has it, and by the
 // three headers that were there before.

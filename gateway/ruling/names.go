@@ -60,6 +60,4 @@ func tenantOf(req interface {
 	return orDefault(name), nil
 }
 
-func invalid(field, text string) error {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "POLICY_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
-}
+func invalid(field, text string) error { return call.InvalidField("POLICY_INVALID", field, text) }

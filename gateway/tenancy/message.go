@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"reflect"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -18,8 +19,8 @@ const (
 	inFile  = "file"
 )
 
-// recordOf is what a request says of a tenant.
-func recordOf(t *capgatepb.Tenant) (*tenant.Record, error) {
+// recordOf is what a request says of a tenant, which had limits until now; nil: it had none.
+func recordOf(t *capgatepb.Tenant, had *tenant.Limits) (*tenant.Record, error) {
 	r := &tenant.Record{ID: t.GetId(), Name: t.GetName(), Disabled: t.GetDisabled()}
 	if !call.IsZone(r.ID) || r.ID == own {
 		return nil, invalid("tenant.id", `it must have 1 to 63 letters, digits, hyphens, dots and underscores, and not be "-"`)
@@ -33,7 +34,11 @@ func recordOf(t *capgatepb.Tenant) (*tenant.Record, error) {
 	}
 	if t.GetLimits() != nil {
 		limits := limitsOf(t.GetLimits())
-		if err := limits.Check(); err != nil {
+		check := limits.CheckNew
+		if had != nil && reflect.DeepEqual(limits, *had) {
+			check = limits.Check
+		}
+		if err := check(); err != nil {
 			return nil, invalid("tenant.limits", err.Error())
 		}
 		r.Limits = &limits

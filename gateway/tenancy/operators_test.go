@@ -196,6 +196,27 @@ func TestSlips(t *testing.T) {
 	}
 }
 
+// TestLimitsThatAreThere: limits that nobody could set now are no reason to refuse another change.
+func TestLimitsThatAreThere(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), t.Context()
+	if err := r.store.CreateTenant(ctx, &tenant.Record{ID: "old", UID: "u", Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 5, PerMonth: 4}}}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(what string, to *capgatepb.Tenant) error {
+		to.Id = "old"
+		_, err := r.operator.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: to, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{what}}})
+		return err
+	}
+	if err := change("disabled", &capgatepb.Tenant{Disabled: true}); err != nil {
+		t.Error(err)
+	}
+	expect(t, "other limits", change("limits.concurrent", &capgatepb.Tenant{Limits: &capgatepb.Limits{Concurrent: 1}}), codes.InvalidArgument, "TENANT_INVALID")
+	if err := change("limits.per_month", &capgatepb.Tenant{Limits: &capgatepb.Limits{PerMonth: 5}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestJSON is how curl changes tenants.
 func TestJSON(t *testing.T) {
 	t.Parallel()
@@ -210,6 +231,7 @@ func TestJSON(t *testing.T) {
 		{"POST", "/v1/tenants", `{"id":"x","capabilites":["*"]}`, 400, "INVALID_BODY"},
 		{"PATCH", "/v1/tenants/acme", `{"limits":{"burst":9}}`, 200, `"limits":{"calls_per_second":5,"burst":9,"each":[{"per":"user","concurrent":2}]}`},
 		{"PATCH", "/v1/tenants/acme", `{"limits":{"calls_per_second":0}}`, 400, "burst means nothing"},
+		{"PATCH", "/v1/tenants/acme", `{"limits":{"per_day":5,"per_month":4}}`, 400, "tenant.limits: per_month is 4, which is less than per_day, 5"},
 		{"PATCH", "/v1/tenants/acme?update_mask=limits", `{}`, 200, `"etag":"3"`},
 		{"GET", "/v1/tenants/acme", "", 200, `"name":"Acme"`},
 		{"PATCH", "/v1/tenants/acme", `{"name":"x","etag":"1"}`, 409, "TENANT_CHANGED"},

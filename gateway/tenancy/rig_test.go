@@ -29,6 +29,7 @@ var pepper = []byte("0123456789abcdef") //nolint:gochecknoglobals // it is never
 
 // rig is both ports of a gateway with tenants in a Redis, and one in its file.
 type rig struct {
+	store    tenancy.Store
 	stored   *tenant.Stored
 	port     *gatewaytest.Services
 	operator capgatepb.TenantsClient
@@ -42,7 +43,8 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r, store := &rig{log: new(strings.Builder)}, gatewaytest.OpenStore(t, "embedded").Tenants()
+	store := gatewaytest.OpenStore(t, "embedded").Tenants()
+	r := &rig{log: new(strings.Builder), store: store}
 	var err error
 	if r.stored, err = tenant.NewStored(store, tenant.Options{}); err != nil {
 		t.Fatal(err)

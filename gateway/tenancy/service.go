@@ -142,9 +142,7 @@ func refusalOf(err error) *call.Refusal {
 	return nil
 }
 
-func invalid(field, text string) error {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
-}
+func invalid(field, text string) error { return call.InvalidField("TENANT_INVALID", field, text) }
 
 var (
 	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "TENANTS_UNAVAILABLE", RetryAfter: time.Second,

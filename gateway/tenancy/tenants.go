@@ -25,7 +25,7 @@ func (s *server) createTenant(ctx context.Context, t *capgatepb.Tenant) (*capgat
 	if err != nil {
 		return nil, err
 	}
-	r, err := recordOf(t)
+	r, err := recordOf(t, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -167,7 +167,7 @@ func (s *server) updateTenant(ctx context.Context, by *asker, req *capgatepb.Upd
 	if err := update(is, req); err != nil {
 		return err
 	}
-	r, err := recordOf(is)
+	r, err := recordOf(is, before.Limits)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,11 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
+// InvalidField refuses a request of which one field is not as it must be.
+func InvalidField(reason, field, text string) *Refusal {
+	return &Refusal{Kind: InvalidArgument, Reason: reason, Message: field + ": " + text, Metadata: map[string]string{"field": field}}
+}
+
 // UnknownCapability refuses who names a capability that is not there, or not there for
 // them: the two are not told apart.
 func UnknownCapability(name string) *Refusal {

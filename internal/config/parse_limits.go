@@ -30,13 +30,13 @@ func (p *parser) limits(to *tenant.Limits) strictyaml.Field {
 			fields["tool"] = p.Text(&l.Tool, checkTool)
 			before := len(p.Errors)
 			p.Mapping(at, fields)
-			if err := l.Check(to.Each); err != nil && len(p.Errors) == before {
+			if err := l.CheckNew(to.Each); err != nil && len(p.Errors) == before {
 				p.Fail(at, "%s", err)
 			}
 			to.Each = append(to.Each, l)
 		})
 		p.Mapping(at, fields)
-		if err := to.Check(); err != nil && len(p.Errors) == before {
+		if err := to.CheckNew(); err != nil && len(p.Errors) == before {
 			p.Fail(at, "%s", err)
 		}
 	}

@@ -68,7 +68,7 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 		budget := tenant.Bounds{PerDay: 10, PerMonth: 15}
 		redisstore.SetAhead(l, noon(2028, 2, 28))
 		got := ask("acme", limits.Ask{Bounds: budget, Want: 12})
-		if got.Calls != 10 || got.Short != call.BudgetDay || got.Wait.Round(time.Hour) != 12*time.Hour || got.DayEnds.Round(time.Hour) != 12*time.Hour || got.MonthEnds.Round(time.Hour) != 36*time.Hour {
+		if got.Calls != 10 || got.Short != call.PerDay || got.Wait.Round(time.Hour) != 12*time.Hour || got.DayEnds.Round(time.Hour) != 12*time.Hour || got.MonthEnds.Round(time.Hour) != 36*time.Hour {
 			t.Errorf("a leap year's 28th of February: %+v", got)
 		}
 		if got = ask("acme", limits.Ask{Bounds: budget, Want: 1}); got.Calls != 0 || got.Day.Calls != 10 || got.Month.Calls != 10 {
@@ -78,7 +78,7 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 			t.Errorf("what was given back: %+v", again)
 		}
 		redisstore.SetAhead(l, noon(2028, 2, 29))
-		if got = ask("acme", limits.Ask{Bounds: budget, Back: 2, Want: 10, Day: got.Day, Month: got.Month}); got.Calls != 9 || got.Short != call.BudgetMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
+		if got = ask("acme", limits.Ask{Bounds: budget, Back: 2, Want: 10, Day: got.Day, Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
 			t.Errorf("the 29th: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 3, 1))

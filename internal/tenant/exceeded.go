@@ -15,8 +15,8 @@ var exceeded = [call.NumLimits]struct{ reason, message string }{
 	call.BytesPerSecond: {reason: "BANDWIDTH_LIMITED", message: "the tenant moves more bytes per second than it may"},
 	call.ArtifactSize:   {reason: "ARTIFACT_TOO_LARGE", message: "the artifact is larger than the tenant's may be"},
 	call.Messages:       {reason: "TOO_MANY_MESSAGES", message: "the stream has more messages than the tenant's may have"},
-	call.BudgetDay:      {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make on one day"},
-	call.BudgetMonth:    {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make in one month"},
+	call.PerDay:         {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make on one day"},
+	call.PerMonth:       {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make in one month"},
 }
 
 // Exceeded refuses a call beyond a limit of its tenant, which is most. after is when another may

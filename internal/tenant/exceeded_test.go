@@ -20,9 +20,9 @@ func TestExceededSome(t *testing.T) {
 	}{
 		{tenant.Limit{}, call.CallsPerSecond, "the tenant makes more calls per second than it may (7)", nil},
 		{tenant.Limit{Per: "user"}, call.CallsPerSecond, "the user makes more calls per second than it may (7)", map[string]string{"per": "user"}},
-		{tenant.Limit{Per: "agent", Capability: "weather"}, call.BudgetDay, "the agent has made all calls that it may make on one day (7 for this capability)",
+		{tenant.Limit{Per: "agent", Capability: "weather"}, call.PerDay, "the agent has made all calls that it may make on one day (7 for this capability)",
 			map[string]string{"per": "agent", "capability": "weather"}},
-		{tenant.Limit{Per: "capability"}, call.BudgetMonth, "the tenant has made all calls that it may make in one month (7 for this capability)", map[string]string{"per": "capability"}},
+		{tenant.Limit{Per: "capability"}, call.PerMonth, "the tenant has made all calls that it may make in one month (7 for this capability)", map[string]string{"per": "capability"}},
 		{tenant.Limit{Capability: "weather", Tool: "get_forecast"}, call.Concurrent, "the tenant has as many calls at once as it may (7 for this tool)",
 			map[string]string{"capability": "weather", "tool": "get_forecast"}},
 	} {

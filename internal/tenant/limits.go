@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,6 +76,28 @@ func (l *Limits) Check() error {
 	return nil
 }
 
+// CheckNew is Check for limits that somebody sets now, and refuses what means nothing, too. Those in
+// the store were set before, perhaps when that was not known to be wrong.
+func (l *Limits) CheckNew() error {
+	if err := cmp.Or(l.Check(), l.meant()); err != nil {
+		return err
+	}
+	for i := range l.Each {
+		if err := l.Each[i].meant(); err != nil {
+			return fmt.Errorf("each[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// meant says whether all of the bounds can matter.
+func (b *Bounds) meant() error {
+	if b.PerMonth > 0 && b.PerMonth < b.PerDay {
+		return fmt.Errorf("per_month is %d, which is less than per_day, %d: no day can have more calls than its month", b.PerMonth, b.PerDay)
+	}
+	return nil
+}
+
 func (b *Bounds) inRange() error {
 	for _, f := range []struct {
 		name  string
@@ -109,6 +132,9 @@ func (l *Limit) Check(before []Limit) error {
 	}
 	return l.inRange()
 }
+
+// CheckNew is Check for one that somebody sets now, as Limits.CheckNew.
+func (l *Limit) CheckNew(before []Limit) error { return cmp.Or(l.Check(before), l.meant()) }
 
 // Of is which calls a Limit is of, without its bounds and in one spelling.
 func (l *Limit) Of() Limit {

@@ -21,6 +21,22 @@ func TestLimitsOfNothing(t *testing.T) {
 	}
 }
 
+// TestLimitsThatAreThere: what is refused of who sets it now is read all the same where it is kept.
+func TestLimitsThatAreThere(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`{"per_day":5,"per_month":4}`, `{"each":[{"per":"user","per_day":5,"per_month":4}]}`} {
+		l, err := tenant.ParseLimits([]byte(text))
+		if err != nil || l.CheckNew() == nil {
+			t.Errorf("%s: %v; set now: %v", text, err, l.CheckNew())
+		}
+	}
+	for _, sound := range []tenant.Bounds{{PerMonth: 4}, {PerDay: 5}, {PerDay: 5, PerMonth: 5}} {
+		if l := (tenant.Limits{Bounds: sound}); l.CheckNew() != nil {
+			t.Errorf("%+v: %v", sound, l.CheckNew())
+		}
+	}
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{"0": 0, "4096": 4096, "1B": 1, "10MiB": 10 << 20, "1.5kB": 1500, "2 GB": 2e9, "1TiB": 1 << 40} {

@@ -90,7 +90,7 @@ func (a *account) recount(next *plan) {
 }
 
 func tell(m Meter, b *tenant.Bounds) {
-	for l, on := range map[call.Limit]bool{call.CallsPerSecond: b.CallsPerSecond > 0, call.Concurrent: b.Concurrent > 0, call.BudgetDay: b.PerDay > 0, call.BudgetMonth: b.PerMonth > 0} {
+	for l, on := range map[call.Limit]bool{call.CallsPerSecond: b.CallsPerSecond > 0, call.Concurrent: b.Concurrent > 0, call.PerDay: b.PerDay > 0, call.PerMonth: b.PerMonth > 0} {
 		if on && m != nil {
 			m.HasLimit(l)
 		}

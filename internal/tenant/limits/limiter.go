@@ -231,9 +231,9 @@ func (s *scope) unknown(place bool) *denial {
 	case place:
 		l = call.Concurrent
 	case b.CallsPerSecond == 0 && b.PerDay > 0:
-		l = call.BudgetDay
+		l = call.PerDay
 	case b.CallsPerSecond == 0:
-		l = call.BudgetMonth
+		l = call.PerMonth
 	}
 	return s.deny(l, 0, time.Second)
 }

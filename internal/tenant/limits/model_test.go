@@ -107,7 +107,7 @@ func (r replica) answer(a *limits.Ask) limits.Answer {
 		}
 		got.DayEnds = today.Add(24 * time.Hour).Sub(now)
 		if left := max(int64(a.Bounds.PerDay)-spent.Calls, 0); left < got.Calls {
-			got.Calls, got.Short, got.Wait = left, call.BudgetDay, got.DayEnds
+			got.Calls, got.Short, got.Wait = left, call.PerDay, got.DayEnds
 		}
 		spent.Calls += got.Calls
 		r.days[a.Name], got.Day = spent, spent

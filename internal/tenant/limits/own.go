@@ -59,7 +59,7 @@ func (s *scope) share(asked *Ask, now time.Duration, replicas int64) Answer {
 		most  int
 		*purseOf
 		next time.Time // when the present one ends
-	}{{call.BudgetDay, b.PerDay, &o.day, today.Add(24 * time.Hour)}, {call.BudgetMonth, b.PerMonth, &o.month, month}} {
+	}{{call.PerDay, b.PerDay, &o.day, today.Add(24 * time.Hour)}, {call.PerMonth, b.PerMonth, &o.month, month}} {
 		if budget.most == 0 {
 			continue
 		}

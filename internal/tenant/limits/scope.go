@@ -198,9 +198,9 @@ func most(b *tenant.Bounds, l call.Limit) int64 {
 	switch l {
 	case call.Concurrent:
 		return int64(b.Concurrent)
-	case call.BudgetDay:
+	case call.PerDay:
 		return int64(b.PerDay)
-	case call.BudgetMonth:
+	case call.PerMonth:
 		return int64(b.PerMonth)
 	}
 	return int64(b.CallsPerSecond)

@@ -82,7 +82,7 @@ func (r *rule) usage() (all []UsageOf) {
 		limit call.Limit
 		used  float64
 		held  int64
-	}{{call.CallsPerSecond, demand, calls}, {call.Concurrent, float64(used), free}, {call.BudgetDay, float64(day), calls}, {call.BudgetMonth, float64(month), calls}} {
+	}{{call.CallsPerSecond, demand, calls}, {call.Concurrent, float64(used), free}, {call.PerDay, float64(day), calls}, {call.PerMonth, float64(month), calls}} {
 		if m := most(b, of.limit); m > 0 {
 			all = append(all, UsageOf{Name: name, Limit: of.limit, Most: m, Used: of.used, Held: of.held, Apart: apart})
 		}

@@ -153,7 +153,7 @@ type Limits struct {
 	Concurrent int32 `protobuf:"varint,3,opt,name=concurrent,proto3" json:"concurrent,omitempty"`
 	// Calls from midnight to midnight, UTC.
 	PerDay int32 `protobuf:"varint,4,opt,name=per_day,json=perDay,proto3" json:"per_day,omitempty"`
-	// Calls from the first of the month to the next, UTC.
+	// Calls from the first of the month to the next, UTC; not less than per_day.
 	PerMonth int32 `protobuf:"varint,5,opt,name=per_month,json=perMonth,proto3" json:"per_month,omitempty"`
 	// Of all calls, both ways together.
 	BytesPerSecond int64 `protobuf:"varint,6,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
