@@ -355,23 +355,3 @@ func TestTheOnlyBackendComesBack(t *testing.T) {
 		}
 	}
 }
-
-func TestReservedBackends(t *testing.T) {
-	every(t, func(t *testing.T, client, backend call.Dialect) {
-		for name, affinity := range map[string]router.Affinity{"with affinity": sticky, "without": {}} {
-			r := newRoom(t, 4, backend)
-			fleet := r.fleet(backend)
-			fleet.Affinity, fleet.Reserved = affinity, map[string]string{r.addrs[0]: "mine", r.addrs[1]: "yours"}
-			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
-			c := gatewaytest.NewClient(g.Conn(t), client)
-			for i := range 30 {
-				for session, want := range map[string]string{"mine": "b0", "yours": "b1", "": "b2 b3", fmt.Sprint(i): "b2 b3"} {
-					served, err := inSession(t.Context(), c, session)
-					if err != nil || !strings.Contains(want, served) {
-						t.Fatalf("%s: session %q was served by %q, not %q: %v", name, session, served, want, err)
-					}
-				}
-			}
-		}
-	})
-}

@@ -26,12 +26,15 @@ func (a Affinity) withDefaults() Affinity {
 	return a
 }
 
+// session is one of a tenant.
+type session struct{ tenant, id string }
+
 // affinity is what a Fleet needs to find a certain backend.
 type affinity struct {
 	sticky   Affinity
 	hash     uint64              // of the capability
 	byAddr   map[string]*Backend // nil where nobody asks
-	reserved map[string][]*Backend
+	reserved map[session][]*Backend
 }
 
 // stick prepares a fleet whose backends are known.
@@ -46,9 +49,10 @@ func (f *Fleet) stick(a Affinity) {
 		}
 		if b.Session != "" {
 			if f.reserved == nil {
-				f.reserved = map[string][]*Backend{}
+				f.reserved = map[session][]*Backend{}
 			}
-			f.reserved[b.Session] = append(f.reserved[b.Session], b)
+			of := session{b.Tenant, b.Session}
+			f.reserved[of] = append(f.reserved[of], b)
 		}
 	}
 }
@@ -62,8 +66,8 @@ func (f *Fleet) Tracks() bool { return f.sticky.Artifacts && len(f.Backends) > 1
 // Heeds says whether it matters to which session a call belongs.
 func (f *Fleet) Heeds() bool { return f.sticky.Sessions || f.reserved != nil }
 
-// Reserved says whether there are backends for this session alone. It goes only there.
-func (f *Fleet) Reserved(session string) bool { return len(f.reserved[session]) > 0 }
+// Reserved says whether there are backends for this session of a tenant alone. It goes only there.
+func (f *Fleet) Reserved(tenant, id string) bool { return len(f.reserved[session{tenant, id}]) > 0 }
 
 // Backend is the one with that address; nil if the fleet has none, or no affinity.
 func (f *Fleet) Backend(addr string) *Backend { return f.byAddr[addr] }
@@ -79,8 +83,8 @@ func (f *Fleet) Claim(b *Backend, retry bool) Claim {
 }
 
 // Homeless is what calls of a session get for which nobody is there.
-func (f *Fleet) Homeless(session string) *call.Refusal {
-	if none := f.pick.Load().none; none != nil && !f.Reserved(session) {
+func (f *Fleet) Homeless(tenant, id string) *call.Refusal {
+	if none := f.pick.Load().none; none != nil && !f.Reserved(tenant, id) {
 		return none
 	}
 	return &call.Refusal{

@@ -114,7 +114,7 @@ func TestHomeOfAnEmptyFleet(t *testing.T) {
 	if got := w.fleet.Home("default", "s", nil); got != nil {
 		t.Errorf("at home at %s, where nobody is", got.Addr)
 	}
-	if r := w.fleet.Homeless("s"); r.Reason != "NO_HEALTHY_BACKEND" || r.RetryAfter <= 0 {
+	if r := w.fleet.Homeless("default", "s"); r.Reason != "NO_HEALTHY_BACKEND" || r.RetryAfter <= 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -130,7 +130,9 @@ func TestHomeAllocatesNothing(t *testing.T) {
 func TestReservedBackends(t *testing.T) {
 	t.Parallel()
 	backends := named(4)
-	backends[2].Session, backends[3].Session = "mine", "mine"
+	for i := range backends[2:] {
+		backends[2+i].Session, backends[2+i].Tenant = "mine", "default"
+	}
 	w := newWorld(t, router.FleetConfig{Backends: backends}, "")
 	for addr, share := range w.shares(1000) {
 		if addr != "a0:1" && addr != "a1:1" {
@@ -142,7 +144,7 @@ func TestReservedBackends(t *testing.T) {
 			t.Errorf("session %d is at home at %s", i, addr)
 		}
 	}
-	if !w.fleet.Heeds() || !w.fleet.Reserved("mine") || w.fleet.Reserved("") {
+	if !w.fleet.Heeds() || !w.fleet.Reserved("default", "mine") || w.fleet.Reserved("default", "") || w.fleet.Reserved("other", "mine") {
 		t.Error("reservations are not known")
 	}
 	home := w.fleet.Home("default", "mine", nil)
@@ -151,6 +153,9 @@ func TestReservedBackends(t *testing.T) {
 	}
 	if other := w.fleet.Home("default", "mine", home); other == home || other.Session != "mine" {
 		t.Errorf("the other one is %s", other.Addr)
+	}
+	if theirs := w.fleet.Home("other", "mine", nil); theirs.Session != "" {
+		t.Errorf("another tenant's session of the same id is at home at %s", theirs.Addr)
 	}
 	// Ejections and panics of the others leave them alone.
 	claim := w.fleet.Claim(home, false)
@@ -163,7 +168,7 @@ func TestReservedBackends(t *testing.T) {
 	if w.fleet.Home("default", "mine", nil) != nil || w.fleet.Stats().Panic {
 		t.Error("who is down is at home, or panics")
 	}
-	if r := w.fleet.Homeless("mine"); r.Reason != "NO_HEALTHY_BACKEND" {
+	if r := w.fleet.Homeless("default", "mine"); r.Reason != "NO_HEALTHY_BACKEND" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -171,7 +176,7 @@ func TestReservedBackends(t *testing.T) {
 func TestOnlyReservedBackends(t *testing.T) {
 	t.Parallel()
 	backends := named(1)
-	backends[0].Session = "mine"
+	backends[0].Session, backends[0].Tenant = "mine", "default"
 	w := newWorld(t, router.FleetConfig{Backends: backends}, "")
 	if _, _, refusal := w.fleet.Route(nil); refusal == nil || refusal.Reason != "NO_BACKEND" {
 		t.Errorf("%v", refusal)

@@ -15,6 +15,7 @@ type Backend struct {
 	Addr       string // host:port
 	Capability string // the fleet's
 	Session    string // the only session whose calls come here; "": any
+	Tenant     string // whose Session it is
 	Host       string // what its certificate must be for; "": as the fleet says, or the host of Addr
 	// Attached is what the gateway keeps with the backend: its connections. It is set
 	// before a table with the backend is in force, and then never.
@@ -62,7 +63,7 @@ type load struct {
 // newBackend makes a backend that owns load.
 func newBackend(id int, f *FleetConfig, c BackendConfig, s *standing, load *load) *Backend {
 	b := &Backend{
-		ID: id, Addr: c.Addr, Capability: f.Capability, Session: c.Session, Host: c.Host,
+		ID: id, Addr: c.Addr, Capability: f.Capability, Session: c.Session, Tenant: c.Tenant, Host: c.Host,
 		hash: hashOf(c.Addr), configured: c.Dialect, standing: s, load: load,
 	}
 	load.backend = b

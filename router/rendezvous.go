@@ -13,9 +13,9 @@ import (
 //
 // but, which may be nil, is taken only if there is no other. Home is nil if nobody is
 // there.
-func (f *Fleet) Home(tenant, session string, but *Backend) *Backend {
-	key := mix(f.hash^mix(hashOf(tenant))) ^ hashOf(session)
-	if own := f.reserved[session]; len(own) > 0 {
+func (f *Fleet) Home(tenant, id string, but *Backend) *Backend {
+	key := mix(f.hash^mix(hashOf(tenant))) ^ hashOf(id)
+	if own := f.reserved[session{tenant, id}]; len(own) > 0 {
 		return homeOf(own, key, but)
 	}
 	p := f.pick.Load()

@@ -50,6 +50,7 @@ type BackendConfig struct {
 	Weight  int          // share of calls, against the other backends'; default 100; negative: no new calls
 	Zone    string       // where it is; default nowhere
 	Session string       // it serves this session, which goes nowhere else, and no other; default any
+	Tenant  string       // whose session that is
 	Host    string       // what its certificate must be for, where the fleet names nothing; default the host of Addr
 	Dialect call.Dialect // what it speaks; Auto: what the fleet says
 	Limit   int          // calls at once, of all replicas; default the fleet's Limit.PerBackend; negative: no limit
@@ -173,7 +174,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		if c.Dialect == call.Auto {
 			c.Dialect = cfg.Dialect
 		}
-		if b == nil || b.Session != c.Session || b.Host != c.Host || b.configured != c.Dialect {
+		if b == nil || b.Session != c.Session || b.Tenant != c.Tenant || b.Host != c.Host || b.configured != c.Dialect {
 			b = newBackend(t.nextID, cfg, c, f.standing, &loads[i])
 			b.turnout.out = before != nil // one that joins starts slowly
 			if t.later && c.Dialect == call.Auto {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,12 +64,12 @@ func readKeys(file string, files prints) (keys [][]byte, err error) {
 		}
 		key := decodeKey(line)
 		if len(key) != approvals.KeyBytes {
-			return nil, fmt.Errorf("%s:%d: is no key; it must be %d bytes in base64 or hex, as openssl rand -base64 %[3]d prints them", file, n, approvals.KeyBytes)
+			return nil, wrongFile(file, "%s:%d: is no key; it must be %d bytes in base64 or hex, as openssl rand -base64 %[3]d prints them", file, n, approvals.KeyBytes)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no key", file)
+		return nil, wrongFile(file, "%s has no key", file)
 	}
 	return keys, nil
 }

@@ -9,7 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 const checkUsage = `Usage: capgate check [--config FILE]
@@ -67,17 +68,31 @@ func checkConfig(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := withFiles(c, files, nil); err != nil {
-		return "", errors.New(file + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
+	_, err = withFiles(c, files, nil)
+	if err == nil {
+		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
 	}
-	if err := checkAudit(c.Audit.To); err != nil {
-		return "", fmt.Errorf("%s: %w", file, err)
+	if err != nil {
+		return "", inFile(file, err)
 	}
 	backends := 0
 	for i := range c.Fleets {
 		backends += len(c.Fleets[i].Backends)
 	}
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
+}
+
+// inFile begins every problem of an error with its file, if it does not begin with a place.
+func inFile(file string, err error) error {
+	var all []error
+	for _, problem := range problemsOf(err) {
+		var at strictyaml.Error
+		if !errors.As(problem, &at) {
+			problem = fmt.Errorf("%s: %w", file, problem)
+		}
+		all = append(all, problem)
+	}
+	return errors.Join(all...)
 }
 
 // checkAudit says whether the audit log has a folder: the log itself is made when it is needed.
@@ -88,11 +103,11 @@ func checkAudit(to string) error {
 	folder := filepath.Dir(to)
 	switch is, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("audit.to: there is no folder %s", folder)
+		return wrongFile(to, "audit.to: there is no folder %s", folder)
 	case err != nil:
-		return fmt.Errorf("audit.to: the folder %s cannot be looked at: %w", folder, err)
+		return wrongFile(to, "audit.to: the folder %s cannot be looked at: %w", folder, err)
 	case !is.IsDir():
-		return fmt.Errorf("audit.to: %s is not a folder", folder)
+		return wrongFile(to, "audit.to: %s is not a folder", folder)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func TestCheck(t *testing.T) {
 		"good":    {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
 		"bad":     {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
-		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ": tls: /nowhere/c: cannot be read", noCert + ": fleet a: tls.ca_file: " + good + " holds no PEM"}},
-		"audit":   {[]string{"--config", noFolder}, 1, nil, []string{noFolder + ": audit.to: there is no folder /nowhere"}},
+		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ":1: tls: /nowhere/c: cannot be read", noCert + ":2: fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"audit":   {[]string{"--config", noFolder}, 1, nil, []string{noFolder + ":1: audit.to: there is no folder /nowhere"}},
 		"misfits": {[]string{"--config", misfits}, 1, nil, []string{
 			misfits + ": fleet a: validate_arguments: " + static + " has no tools", misfits + ": fleet a: discovery: " + static + " does not say tool_source: dynamic",
 			misfits + ": fleet b: manifest: " + dynamic + " is of the capability files"}},

@@ -26,7 +26,7 @@ func manifestsIn(path string) ([]string, error) {
 		if errors.As(err, &of) {
 			err = of.Err
 		}
-		return nil, fmt.Errorf("%s: cannot be read: %w", path, err)
+		return nil, wrongFile(path, "%s: cannot be read: %w", path, err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
@@ -36,7 +36,7 @@ func manifestsIn(path string) ([]string, error) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be read: %w", path, err)
+		return nil, wrongFile(path, "%s: cannot be read: %w", path, err)
 	}
 	var files []string
 	for _, e := range entries {
@@ -48,7 +48,7 @@ func manifestsIn(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no manifests are in it; they are %s in a capability's directory, or files *.yaml", path, manifestFile)
+		return nil, wrongFile(path, "%s: no manifests are in it; they are %s in a capability's directory, or files *.yaml", path, manifestFile)
 	}
 	return files, nil
 }

@@ -19,14 +19,14 @@ func registrySettings(cfg *config.Config) registry.Settings {
 		Rules: registry.Rules{
 			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities, Allow: cfg.Registration.Allow,
 			MinTTL: cfg.Registration.MinTTL, MaxTTL: time.Hour,
-			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability, Manifests: cfg.Registration.Manifests,
+			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability, Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
 		},
 	}
 	for i := range cfg.Fleets {
 		f := &cfg.Fleets[i]
 		s.Rules.Fleets[f.Capability] = true
 		for _, n := range f.Names {
-			s.Targets = append(s.Targets, registry.Target{Capability: f.Capability, Name: n.Name, Weight: n.Weight, Zone: n.Zone, Session: n.Session})
+			s.Targets = append(s.Targets, registry.Target{Capability: f.Capability, Name: n.Name, Weight: n.Weight, Zone: n.Zone, Session: n.Session, Tenant: n.Tenant})
 		}
 	}
 	return s

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"reflect"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
 )
@@ -140,7 +142,7 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
 			continue
 		}
-		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session, Dialect: m.Dialect, Limit: m.MaxConcurrent}
+		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session, Tenant: ownerOf(m.Session, m.Tenant), Dialect: m.Dialect, Limit: m.MaxConcurrent}
 		if secure != nil && secure.ServerName == "" {
 			b.Host = m.ServerName
 			hosts[m.Addr] = m.ServerName
@@ -174,9 +176,17 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 func backends(f *config.Fleet) []router.BackendConfig {
 	var all []router.BackendConfig
 	for _, b := range f.Backends {
-		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone, Session: b.Session})
+		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone, Session: b.Session, Tenant: ownerOf(b.Session, b.Tenant)})
 	}
 	return all
+}
+
+// ownerOf is whose session a backend serves; without tenants all are of one.
+func ownerOf(session, of string) string {
+	if session == "" {
+		return ""
+	}
+	return cmp.Or(of, tenant.Default)
 }
 
 // orNone turns the file's 0, which has its defaults filled in, into what the router

@@ -23,10 +23,22 @@ func (p prints) read(name string) ([]byte, error) {
 		if errors.As(err, &path) {
 			err = path.Err
 		}
-		return nil, fmt.Errorf("%s: cannot be read: %w", name, err)
+		return nil, wrongFile(name, "%s: cannot be read: %w", name, err)
 	}
 	p[name] = sha256.Sum256(data)
 	return data, nil
+}
+
+// fileError is what is wrong with a file, of which the error's text has the name.
+type fileError struct {
+	name string
+	error
+}
+
+func (e fileError) Unwrap() error { return e.error }
+
+func wrongFile(name, format string, args ...any) error {
+	return fileError{name, fmt.Errorf(format, args...)}
 }
 
 // directory ends the names of those whose print is of what is in them.

@@ -50,7 +50,7 @@ func readSecret(file string, files prints) (string, error) {
 	}
 	secret := strings.TrimRight(string(data), "\r\n")
 	if secret == "" {
-		return "", fmt.Errorf("%s is empty", file)
+		return "", wrongFile(file, "%s is empty", file)
 	}
 	return secret, nil
 }

@@ -41,6 +41,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&req.Capability, "capability", "", "`name` of the capability that the backend serves")
 	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, as the gateway reaches it")
 	fs.StringVar(&req.Session, "session", "", "`id` of the only session that it serves; calls of that session go nowhere else")
+	fs.StringVar(&req.Tenant, "tenant", "", "`id` of the tenant whose session that is, where the gateway has tenants")
 	fs.StringVar(&req.Zone, "zone", "", "`name` of where it is")
 	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc, live or legacy")
 	ttl := fs.Duration("ttl", 30*time.Second, "it is forgotten when it was not renewed for this `duration`")
@@ -55,6 +56,8 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	switch {
 	case req.GetCapability() == "" || req.GetAddr() == "":
 		err = errors.New("--capability and --addr are needed")
+	case req.GetTenant() != "" && req.GetSession() == "":
+		err = errors.New("--tenant says whose --session it is, and there is none")
 	case *ttl < time.Second:
 		err = errors.New("--ttl must be at least 1s")
 	case int(req.GetWeight()) != *weight || int(req.GetMaxConcurrent()) != *limit:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
@@ -117,6 +118,42 @@ func TestRegisterSession(t *testing.T) {
 		if seen.Request.GetSessionId() != "mine" {
 			t.Errorf("the session %q is served by another's backend", seen.Request.GetSessionId())
 		}
+	}
+	registrar.stop(t)
+	p.stop(t)
+}
+
+// Where there are tenants a session is one's: another's of the same id goes elsewhere.
+func TestRegisterSessionOfATenant(t *testing.T) {
+	t.Parallel()
+	common, own := gatewaytest.NewCapability("common"), gatewaytest.NewCapability("own")
+	acme, ofAcme := makeKey(t)
+	globex, ofGlobex := makeKey(t)
+	p, public, admin := serve(t, nil, "--config", registryConfig(t, "overload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], keys: ["+ofAcme+
+		"]}, {id: globex, capabilities: ['*'], keys: ["+ofGlobex+"]}]", common.Serve(t, call.Doc).Addr))
+	client, addr := dial(t, public), own.Serve(t, call.Doc).Addr
+	for want, args := range map[string][]string{
+		"tenant: needed: whose session it is": {"--session", "mine"},
+		"--tenant says whose --session it is": {"--tenant", "acme"},
+	} {
+		exit, _, stderr := runProgram(t, nil, append([]string{"register", "--admin", admin, "--capability", "caps", "--addr", addr}, args...)...)
+		if exit == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: %d, %s", args, exit, stderr)
+		}
+	}
+	registrar := register(t, admin, addr, "--session", "mine", "--tenant", "acme")
+	waitPage(t, "http://"+admin+"/v1/fleets", `"session":"mine","tenant":"acme"`)
+	for range 20 {
+		for _, key := range []string{acme, globex} {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
+			req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"), SessionId: "mine"}
+			if _, err := client.Invoke(ctx, req); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(own.Seen()) != 20 || len(common.Seen()) != 20 {
+		t.Errorf("%d calls at the session's backend, %d at the other", len(own.Seen()), len(common.Seen()))
 	}
 	registrar.stop(t)
 	p.stop(t)

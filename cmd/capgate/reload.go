@@ -239,18 +239,18 @@ func logFailure(log *slog.Logger, file string, err error) {
 
 // problemsOf takes an error apart.
 func problemsOf(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, problemsOf(e)...)
+		}
+		return all
+	}
 	var of strictyaml.Errors
 	if errors.As(err, &of) {
 		all := make([]error, len(of))
 		for i := range of {
 			all[i] = of[i]
-		}
-		return all
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, problemsOf(e)...)
 		}
 		return all
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -100,9 +101,23 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	problems = append(problems, s.readBackendTLS(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+		return nil, errors.Join(placed(cfg, problems)...)
 	}
 	return s, nil
+}
+
+// placed says of what is wrong with files where the configuration names them.
+func placed(cfg *config.Config, problems []error) []error {
+	for i, err := range problems {
+		var of fileError
+		if !errors.As(err, &of) {
+			continue
+		}
+		if at, named := cfg.Named[of.name]; named {
+			problems[i] = strictyaml.Error{File: at.File, Line: at.Line, Text: err.Error()}
+		}
+	}
+	return problems
 }
 
 // readBackendTLS reads what connections to fleets and shields show and ask. What did not

@@ -40,7 +40,7 @@ func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
 		}
 		var ok bool
 		if hash, ok = tenant.ParseHash(strings.TrimSpace(string(data))); !ok {
-			return tenant.Key{}, fmt.Errorf("hash_file: %s holds no hash, as capgate keys new prints it", k.HashFile)
+			return tenant.Key{}, wrongFile(k.HashFile, "hash_file: %s holds no hash, as capgate keys new prints it", k.HashFile)
 		}
 	}
 	if hash.Peppered() && s.cfg.PepperFile == "" {
@@ -68,7 +68,7 @@ func readPepper(file string, files prints) ([]byte, error) {
 	data, err := files.read(file)
 	pepper := bytes.TrimRight(data, "\r\n")
 	if err == nil && len(pepper) < tenant.LeastPepper {
-		err = fmt.Errorf("%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.LeastPepper)
+		err = wrongFile(file, "%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.LeastPepper)
 	}
 	return pepper, err
 }

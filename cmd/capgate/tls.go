@@ -65,7 +65,7 @@ func keyPair(certFile, keyFile string, files prints) (tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return pair, fmt.Errorf("%s and %s: %w", certFile, keyFile, err)
+		return pair, wrongFile(certFile, "%s and %s: %w", certFile, keyFile, err)
 	}
 	return pair, nil
 }
@@ -77,7 +77,7 @@ func certPool(file string, files prints) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+		return nil, wrongFile(file, "%s holds no PEM certificate", file)
 	}
 	return pool, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -61,7 +60,7 @@ func readHeaders(file string, files prints) (map[string]string, error) {
 		name, value, ok := strings.Cut(string(line), ":")
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if !ok || value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || strings.HasPrefix(name, "grpc-") {
-			return nil, fmt.Errorf("%s: line %d is not a header; write name: value", file, n)
+			return nil, wrongFile(file, "%s: line %d is not a header; write name: value", file, n)
 		}
 		headers[name] = value
 	}

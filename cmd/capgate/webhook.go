@@ -43,7 +43,7 @@ func readWebhook(c *config.Webhook, files prints) (*webhook.Config, error) {
 	}
 	w := &webhook.Config{URL: c.URL, Timeout: c.Timeout, Attempts: c.Attempts}
 	if w.Secrets, err = webhook.ParseSecrets(text); err != nil {
-		return nil, fmt.Errorf("approvals.webhook.secret_file: %s: %w", c.SecretFile, err)
+		return nil, wrongFile(c.SecretFile, "approvals.webhook.secret_file: %s: %w", c.SecretFile, err)
 	}
 	for _, event := range c.Events {
 		w.Kinds = append(w.Kinds, approvals.Kind(event))

@@ -48,6 +48,7 @@ type Backend struct {
 	Zone      string     `json:"zone,omitempty"`
 	Weight    int        `json:"weight"`
 	Session   string     `json:"session,omitempty"`        // the only one that it serves
+	Tenant    string     `json:"tenant,omitempty"`         // whose session that is
 	Limit     int        `json:"max_concurrent,omitempty"` // calls of all replicas
 	InFlight  int64      `json:"in_flight"`                // calls of this replica
 	LatencyMS float64    `json:"latency_ms"`               // that this replica expects; 0: not known
@@ -101,7 +102,7 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 	for _, s := range f.Standings() {
 		b := Backend{
 			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By, Dialect: s.Dialect().String(),
-			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Limit: s.Limit, InFlight: s.InFlight,
+			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Tenant: s.Tenant, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
 		}
 		if !s.Since.IsZero() {

@@ -31,12 +31,11 @@ type server struct {
 func (s *server) RegisterBackend(ctx context.Context, req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
 	dialect, ok := call.ParseDialect(req.GetDialect())
 	if !ok {
-		return nil, s.refused(&call.Refusal{Kind: call.InvalidArgument, Reason: "REGISTRATION_INVALID",
-			Message: "dialect: it must be auto, doc, live or legacy", Metadata: map[string]string{"field": "dialect"}})
+		return nil, s.refused(call.InvalidField("REGISTRATION_INVALID", "dialect", "it must be auto, doc, live or legacy"))
 	}
 	g := registry.Registration{
 		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,
-		Zone: req.GetZone(), Session: req.GetSession(), Dialect: dialect, MaxConcurrent: int(req.GetMaxConcurrent()),
+		Zone: req.GetZone(), Session: req.GetSession(), Tenant: req.GetTenant(), Dialect: dialect, MaxConcurrent: int(req.GetMaxConcurrent()),
 		Manifest: registry.NewManifest(req.GetManifest()),
 	}
 	if req.Ttl != nil {

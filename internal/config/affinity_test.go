@@ -58,6 +58,33 @@ func TestParseSessionOfABackend(t *testing.T) {
 	}
 }
 
+func TestParseTenantOfASession(t *testing.T) {
+	t.Parallel()
+	const where = "f:2: fleets[0].backends[0].tenant: "
+	for text, want := range map[string]string{
+		"tenants: [{id: acme, capabilities: []}]\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}, {addr: 'dns:///c:1', session: s, tenant: acme}]}]": "",
+		"identity: {store: redis}\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: later}, {addr: 'dns:///c:1', session: s, tenant: acme}]}]":               "",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s}]}]":                                                                                           where + "needed: whose session it is",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]":                                                                             where + "there is no tenant acme",
+		"listen: ':1'\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]":                                                                            where + "there are no tenants",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', tenant: acme}]}]":                                                                                         where + "says whose session",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: 'a b'}]}]":                                                                            where + `"a b" is not a tenant`,
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'dns:///b:1', session: s}]}]":                                                                                    where + "needed: whose session it is",
+	} {
+		cfg, err := config.Parse("f", []byte(text))
+		switch {
+		case want != "":
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", text, err, want)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", text, err)
+		case cfg.Fleets[0].Backends[0].Tenant == "" || cfg.Fleets[0].Names[0].Tenant != "acme":
+			t.Errorf("%+v", cfg.Fleets[0])
+		}
+	}
+}
+
 func TestParseAffinityErrors(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{

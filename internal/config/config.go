@@ -47,6 +47,8 @@ type Config struct {
 	Audit        Audit         // audit: the record of who did what
 
 	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
+
+	Named map[string]Named // not a field: the files and directories that it names, and where it does first
 }
 
 // Tenant is who may call.
@@ -264,6 +266,7 @@ type Backend struct {
 	Weight  int    // weight: share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls; default 100, so that a canary with 5 gets a twentieth of what each other one gets
 	Zone    string // zone: where it is; default nowhere
 	Session string // session: it serves this session, which goes nowhere else, and no other, at most 512 bytes; default any
+	Tenant  string // tenant: whose session that is; needed with session where there are tenants, and nowhere else
 }
 
 // Name is an entry of backends whose addresses DNS knows.
@@ -272,6 +275,7 @@ type Name struct {
 	Weight        int // weight: of each address, as a Backend's; SRV records' own are taken in proportion to 100
 	Zone          string
 	Session       string
+	Tenant        string
 }
 
 // Discovery is how the tools of a capability are asked for. One replica does, and also when

@@ -128,6 +128,14 @@ fleets:
 			TLS:         config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem", ServerName: "b.example"},
 		}, plain},
 	}
+	want.Named = map[string]config.Named{}
+	for line, files := range map[int]string{
+		4: "/p /r.pem /rc.pem /rk.pem", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 40: "/m.yaml", 45: "/b.pem /bc.pem /bk.pem",
+	} {
+		for file := range strings.FieldsSeq(files) {
+			want.Named[file] = config.Named{File: "capgate.yaml", Line: line}
+		}
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -248,7 +256,7 @@ func TestParseErrors(t *testing.T) {
 			`f:1: zone: "a b" is not a zone`, `f:5: fleets[0].backends[0].weight: "10001" is not possible; it must be a whole number from 0 to 10000`,
 			`f:5: fleets[0].backends[0].zone: "x/y" is not a zone`, `f:6: fleets[0].backends[1].addr: needed: the backend's host:port`,
 			`f:7: fleets[0].backends[2].addr: b:1 is given twice`, `f:8: fleets[0].backends[3].addr: "b" is not an address`,
-			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, weight, zone`}},
+			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, tenant, weight, zone`}},
 		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, connect_failures: x, timeout_least: 0s, base: 1ms, max: 1s}\n  retry: {share: 2, floor: -1}\n  slow_start: -1s\n", []string{
 			`f:4: fleets[0].ejection.failures: "-1" is not possible; it must be a whole number from 0 to 1000`, `f:4: fleets[0].ejection.connect_failures: "x"`,
 			`f:4: fleets[0].ejection.timeout_least: 0 is not possible`, `f:4: fleets[0].ejection.base: 1ms is too short; it must be at least 10ms`,

@@ -36,6 +36,7 @@ type parser struct {
 	keyIDs       map[string]int     // the same, of all tenants' keys
 	issuers      map[string]int     // name → line
 	issuerURLs   map[string]int     // URL → line
+	reserved     []reserved         // backends
 	shielded     []strictyaml.Place // that name a shield: which there are is known at the end
 }
 
@@ -80,7 +81,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"tenants":      p.tenants,
 		"identity":     p.identity,
 		"issuers":      p.List(p.issuer),
-		"pepper_file":  p.Text(&c.PepperFile, nil),
+		"pepper_file":  p.names(&c.PepperFile),
 		"limits":       p.limits(&c.Limits),
 
 		"audit":           p.audit,
@@ -90,6 +91,7 @@ func (p *parser) top(at strictyaml.Place) {
 	})
 	p.applyShields()
 	p.applyIssuers(at)
+	p.checkReserved()
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}
@@ -109,8 +111,28 @@ func (p *parser) top(at strictyaml.Place) {
 
 func (p *parser) manifests(at strictyaml.Place) {
 	var path string
-	if p.Text(&path, nil)(at); path != "" {
+	if p.names(&path)(at); path != "" {
 		p.config.Manifests = append(p.config.Manifests, path)
+	}
+}
+
+// Named is a place in the file.
+type Named struct {
+	File string // as errors call it
+	Line int    // from 1
+}
+
+// names reads the name of a file, or of a directory.
+func (p *parser) names(to *string) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		p.Text(to, nil)(at)
+		if _, known := p.config.Named[*to]; *to == "" || known {
+			return
+		}
+		if p.config.Named == nil {
+			p.config.Named = map[string]Named{}
+		}
+		p.config.Named[*to] = Named{p.File, at.Node.Line}
 	}
 }
 
@@ -131,9 +153,9 @@ func (p *parser) serverTLS(at strictyaml.Place) {
 	var auth string
 	t := &p.config.TLS
 	p.Mapping(at, map[string]strictyaml.Field{
-		"cert_file":      p.Text(&t.CertFile, nil),
-		"key_file":       p.Text(&t.KeyFile, nil),
-		"client_ca_file": p.Text(&t.ClientCAFile, nil),
+		"cert_file":      p.names(&t.CertFile),
+		"key_file":       p.names(&t.KeyFile),
+		"client_ca_file": p.names(&t.ClientCAFile),
 		"client_auth":    p.Text(&auth, oneOf("require", "optional")),
 	})
 	t.Optional = auth == "optional"

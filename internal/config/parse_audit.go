@@ -12,7 +12,7 @@ type Audit struct {
 func (p *parser) audit(at strictyaml.Place) {
 	a := &p.config.Audit
 	p.Mapping(at, map[string]strictyaml.Field{
-		"to":       p.Text(&a.To, nil),
+		"to":       p.names(&a.To),
 		"required": p.Boolean(&a.Required),
 		"queue":    p.Integer(&a.Queue, 100, 10_000_000),
 	})

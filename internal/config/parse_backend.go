@@ -25,7 +25,9 @@ func (p *parser) backend(f *Fleet) strictyaml.Field {
 				"weight":  p.Integer(&b.Weight, 0, 10_000),
 				"zone":    p.Text(&b.Zone, checkZone),
 				"session": p.Text(&b.Session, checkSession),
+				"tenant":  p.Text(&b.Tenant, checkTenant),
 			})
+			p.reserve(at, &b)
 			if b.Addr == "" {
 				p.Missing(at, "addr", "needed: the backend's host:port, or dns:///host:port")
 			}
@@ -43,7 +45,36 @@ func (p *parser) backend(f *Fleet) strictyaml.Field {
 			return
 		}
 		if name, err := registry.ParseName(b.Addr); err == nil { // checked above
-			f.Names = append(f.Names, Name{name, b.Weight, b.Zone, b.Session})
+			f.Names = append(f.Names, Name{name, b.Weight, b.Zone, b.Session, b.Tenant})
+		}
+	}
+}
+
+// reserved is a backend that serves one session. Which tenants there are is known at the end.
+type reserved struct {
+	at strictyaml.Place
+	of string
+}
+
+func (p *parser) reserve(at strictyaml.Place, b *Backend) {
+	switch {
+	case b.Session != "":
+		p.reserved = append(p.reserved, reserved{at, b.Tenant})
+	case b.Tenant != "":
+		p.Fail(at.Child("tenant"), "says whose session the backend serves, so it needs session")
+	}
+}
+
+// checkReserved sees to it that the sessions of backends are tenants', where there are some.
+func (p *parser) checkReserved() {
+	for _, r := range p.reserved {
+		switch multi := p.config.Multi; {
+		case multi && r.of == "":
+			p.Missing(r.at, "tenant", "needed: whose session it is, as tenants may have sessions of the same id")
+		case !multi && r.of != "":
+			p.Fail(r.at.Child("tenant"), "there are no tenants; leave it out, or add tenants or identity")
+		case multi && p.tenantIDs[r.of] == 0 && !p.config.Identity.Stored:
+			p.Fail(r.at.Child("tenant"), "there is no tenant %s", r.of)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 
 		"validate_arguments":  p.Boolean(&f.Validate),
 		"enforce_credentials": p.Boolean(&f.Enforce),
-		"manifest":            p.Text(&f.Manifest, nil),
+		"manifest":            p.names(&f.Manifest),
 		"discovery":           p.discovery(&f),
 		"drift_guard":         p.Boolean(&guard),
 		"tls":                 p.backendTLS(&f.TLS),
@@ -153,9 +153,9 @@ func (p *parser) backendTLS(t *BackendTLS) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		t.Enabled = true
 		p.Mapping(at, map[string]strictyaml.Field{
-			"ca_file":     p.Text(&t.CAFile, nil),
-			"cert_file":   p.Text(&t.CertFile, nil),
-			"key_file":    p.Text(&t.KeyFile, nil),
+			"ca_file":     p.names(&t.CAFile),
+			"cert_file":   p.names(&t.CertFile),
+			"key_file":    p.names(&t.KeyFile),
 			"server_name": p.Text(&t.ServerName, checkServerName),
 			"insecure":    p.Boolean(&t.Insecure),
 		})

@@ -12,7 +12,7 @@ func (p *parser) idempotency(at strictyaml.Place) {
 		"ttl":        p.DurationUpTo(&i.TTL, time.Second, 720*time.Hour),
 		"max_answer": p.Integer(&i.MaxAnswer, 1, 4<<20),
 		"max_keys":   p.Integer(&i.MaxKeys, 1, 1_000_000),
-		"key_file":   p.Text(&i.KeyFile, nil),
+		"key_file":   p.names(&i.KeyFile),
 	})
 }
 

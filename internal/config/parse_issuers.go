@@ -28,7 +28,7 @@ func (p *parser) issuer(at strictyaml.Place) {
 		"max_lifetime": p.DurationUpTo(&i.MaxLifetime, time.Minute, 8760*time.Hour),
 		"refresh":      p.DurationUpTo(&i.Refresh, time.Second, 24*time.Hour),
 		"max_stale":    p.DurationUpTo(&i.MaxStale, time.Minute, 720*time.Hour),
-		"ca_file":      p.Text(&i.CAFile, nil),
+		"ca_file":      p.names(&i.CAFile),
 		"insecure":     p.Boolean(&i.Insecure),
 		"id_tokens":    p.Boolean(&i.IDTokens),
 		"tenant":       p.Text(&i.Tenant, checkTenant),

@@ -19,10 +19,10 @@ func (p *parser) redis(at strictyaml.Place) {
 	}
 	p.Mapping(at, map[string]strictyaml.Field{
 		"url":           p.Text(&r.URL, CheckRedis),
-		"password_file": p.Text(&r.PasswordFile, nil),
-		"ca_file":       p.Text(&r.CAFile, nil),
-		"cert_file":     p.Text(&r.CertFile, nil),
-		"key_file":      p.Text(&r.KeyFile, nil),
+		"password_file": p.names(&r.PasswordFile),
+		"ca_file":       p.names(&r.CAFile),
+		"cert_file":     p.names(&r.CertFile),
+		"key_file":      p.names(&r.KeyFile),
 		"server_name":   p.Text(&r.ServerName, checkServerName),
 		"timeout":       p.Duration(&r.Timeout, time.Millisecond),
 	})

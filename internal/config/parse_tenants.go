@@ -76,7 +76,7 @@ func (p *parser) key(of *Tenant) strictyaml.Field {
 				}
 				return ""
 			}),
-			"hash_file": p.Text(&k.HashFile, nil),
+			"hash_file": p.names(&k.HashFile),
 			"scopes":    p.scopes(&k.Scopes),
 			"asserts":   p.asserts(&k.Asserts),
 			"name":      p.Text(&k.Name, func(v string) string { return unless(len(v) <= 256, "has more than 256 bytes") }),

@@ -13,7 +13,7 @@ func (p *parser) traces(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"endpoint":     p.Text(&t.Endpoint, checkCollector),
 		"tls":          p.backendTLS(&t.TLS),
-		"headers_file": p.Text(&t.HeadersFile, nil),
+		"headers_file": p.names(&t.HeadersFile),
 		"sample":       p.Ratio(&t.Sample),
 		"follow":       p.Boolean(&t.Follow),
 		"service":      p.Text(&t.Service, func(v string) string { return unless(len(v) <= 128, "has more than 128 bytes") }),

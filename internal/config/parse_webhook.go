@@ -16,7 +16,7 @@ func (p *parser) webhook(at strictyaml.Place) {
 	proxy := ""
 	p.Mapping(at, map[string]strictyaml.Field{
 		"url":         p.Text(&w.URL, checkWebhookURL),
-		"secret_file": p.Text(&w.SecretFile, nil),
+		"secret_file": p.names(&w.SecretFile),
 		"events":      p.List(p.webhookEvent),
 		"timeout":     p.DurationUpTo(&w.Timeout, 100*time.Millisecond, time.Minute),
 		"attempts":    p.Integer(&w.Attempts, 1, 100),

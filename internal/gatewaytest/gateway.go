@@ -1,6 +1,7 @@
 package gatewaytest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -26,6 +27,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -81,6 +83,7 @@ type Fleet struct {
 	SlowStart  time.Duration
 	Affinity   router.Affinity
 	Reserved   map[string]string // addresses of backends that serve one session, to that
+	Tenant     string            // whose sessions those of Reserved are; default tenant.Default
 	Health     health.Config     // default Interval: an hour, so that a backend is probed once
 	Sources    []string          // tools that may be called by GET
 	Unprobed   bool              // health never looks at the backends, which stay usable
@@ -198,7 +201,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 	for _, f := range o.Fleets {
 		backends := router.Addrs(f.Backends...)
 		for i := range backends {
-			backends[i].Session = f.Reserved[backends[i].Addr]
+			backends[i].Session, backends[i].Tenant = f.Reserved[backends[i].Addr], cmp.Or(f.Tenant, tenant.Default)
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,

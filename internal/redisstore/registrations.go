@@ -36,6 +36,7 @@ type registration struct {
 	Weight        int              `json:"weight"`
 	Zone          string           `json:"zone,omitempty"`
 	Session       string           `json:"session,omitempty"`
+	Tenant        string           `json:"tenant,omitempty"`
 	Dialect       string           `json:"dialect,omitempty"`
 	MaxConcurrent int              `json:"max_concurrent,omitempty"`
 	Manifest      string           `json:"manifest,omitempty"` // SHA-256 of its text, hexadecimal; scripts look for it
@@ -150,7 +151,7 @@ func keyOf(field any) (registry.Key, bool) {
 // encodeRegistration makes lease, TTL in milliseconds and the rest as JSON, each on a line, so
 // that scripts can read the first two.
 func encodeRegistration(g *registry.Registration) (string, error) {
-	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Dialect.String(), g.MaxConcurrent, sumOf(g)})
+	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Tenant, g.Dialect.String(), g.MaxConcurrent, sumOf(g)})
 	if err != nil {
 		return "", fmt.Errorf("registration: %w", err)
 	}
@@ -188,7 +189,7 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 	}
 	dialect, ok := call.ParseDialect(rest.Dialect)
 	return registry.Registration{
-		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone, Session: rest.Session,
+		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone, Session: rest.Session, Tenant: rest.Tenant,
 		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, Manifest: brings, TTL: time.Duration(ttl) * time.Millisecond, Lease: lines[0],
 	}, ok
 }

@@ -20,7 +20,7 @@ import (
 func registration(addr, lease string) *registry.Registration {
 	return &registry.Registration{
 		Capability: "weather", Addr: addr, Pinned: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:1"), netip.MustParseAddrPort("[2001:db8::7]:1")},
-		Weight: 5, Zone: "a", Session: "s 1", Dialect: call.Live, MaxConcurrent: 8, TTL: time.Hour, Lease: lease,
+		Weight: 5, Zone: "a", Session: "s 1", Tenant: "acme", Dialect: call.Live, MaxConcurrent: 8, TTL: time.Hour, Lease: lease,
 	}
 }
 
@@ -42,7 +42,7 @@ func TestRegistrations(t *testing.T) {
 			t.Errorf("at first: %+v", got)
 		}
 		first, second := registration("10.0.0.7:1", "l1"), registration("weather-0.svc:1", "l2")
-		second.Session, second.Dialect, second.Weight = "", call.Auto, 0
+		second.Session, second.Tenant, second.Dialect, second.Weight = "", "", call.Auto, 0
 		for _, g := range []*registry.Registration{first, second} {
 			if err := a.Register(t.Context(), g, false, 2); err != nil {
 				t.Fatal(err)

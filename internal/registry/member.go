@@ -31,6 +31,7 @@ type Member struct {
 	Weight        int          // share of calls, 0 to 10000; 0: no new calls
 	Zone          string       // "" nowhere
 	Session       string       // not empty: it serves this session alone
+	Tenant        string       // whose session that is; "" in a gateway without tenants
 	Dialect       call.Dialect // Auto: as the fleet has it
 	MaxConcurrent int          // calls at once, over all replicas; 0: no limit of its own
 	Manifest      Sum          // that it brings, and that may count; its text is Registry.Manifest
@@ -40,5 +41,5 @@ type Member struct {
 // compare orders members by capability, then address, then source.
 func compare(a, b Member) int {
 	return cmp.Or(strings.Compare(a.Capability, b.Capability), strings.Compare(a.Addr, b.Addr),
-		cmp.Compare(a.Source, b.Source), strings.Compare(a.ServerName, b.ServerName), strings.Compare(a.Session, b.Session))
+		cmp.Compare(a.Source, b.Source), strings.Compare(a.ServerName, b.ServerName), strings.Compare(a.Session, b.Session), strings.Compare(a.Tenant, b.Tenant))
 }

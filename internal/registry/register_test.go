@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -175,6 +176,7 @@ func TestRegisterFields(t *testing.T) {
 		"zone":                 {func(g *registry.Registration) { g.Zone = "a/b" }, "REGISTRATION_INVALID"},
 		"session":              {func(g *registry.Registration) { g.Session = "a\nb" }, "REGISTRATION_INVALID"},
 		"long session":         {func(g *registry.Registration) { g.Session = strings.Repeat("s", 513) }, "REGISTRATION_INVALID"},
+		"tenant":               {func(g *registry.Registration) { g.Session, g.Tenant = "s", "acme" }, "REGISTRATION_INVALID"},
 		"lease":                {func(g *registry.Registration) { g.Lease = strings.Repeat("l", 65) }, "REGISTRATION_INVALID"},
 	} {
 		g := weather("10.0.0.7:1")
@@ -183,6 +185,38 @@ func TestRegisterFields(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
+}
+
+// TestRegisterTenant: where there are tenants a session is one's, also in what other replicas took.
+func TestRegisterTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, tenants := newMemory(), rules()
+		tenants.Tenants = true
+		before, r := replica(t, store), runPolling(t, store, registry.Settings{Rules: tenants}, time.Second)
+		r.settle(t)
+		for name, test := range map[string]struct{ session, tenant, want string }{
+			"a session of acme":       {"s", "acme", ""},
+			"any session":             {"", "", ""},
+			"a session of nobody":     {"s", "", "REGISTRATION_INVALID"},
+			"a tenant and no session": {"", "acme", "REGISTRATION_INVALID"},
+			"no name of a tenant":     {"s", "a b", "REGISTRATION_INVALID"},
+			"far too long":            {"s", strings.Repeat("a", 64), "REGISTRATION_INVALID"},
+		} {
+			g := weather("10.0.0.7:1")
+			g.Session, g.Tenant = test.session, test.tenant
+			_, err := r.Register(t.Context(), g)
+			if reason(t, err) != test.want || err != nil && !strings.Contains(err.Error(), "tenant: ") {
+				t.Errorf("%s: %v, want %q", name, err, test.want)
+			}
+		}
+		register(t, r, weather("10.0.0.7:1"))
+		ofNobody := weather("10.0.0.8:1")
+		ofNobody.Session = "s"
+		register(t, before, ofNobody)
+		before.sees(t, seven, "weather 10.0.0.8:1 100 session=s 10.0.0.8 registration")
+		r.sees(t, seven)
+	})
 }
 
 func TestRegisterBounds(t *testing.T) {

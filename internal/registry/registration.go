@@ -34,6 +34,7 @@ type Registration struct {
 	Weight        int              // as in Member
 	Zone          string
 	Session       string
+	Tenant        string
 	Dialect       call.Dialect
 	MaxConcurrent int
 	Manifest      Manifest      // that it brings; the zero value: none
@@ -49,7 +50,7 @@ func (g *Registration) Key() Key { return Key{g.Capability, g.Addr} }
 
 // same says whether two registrations mean the same backends.
 func (g *Registration) same(o *Registration) bool {
-	return slices.Equal(g.Pinned, o.Pinned) && g.Key() == o.Key() && g.Weight == o.Weight && g.Zone == o.Zone && g.Session == o.Session &&
+	return slices.Equal(g.Pinned, o.Pinned) && g.Key() == o.Key() && g.Weight == o.Weight && g.Zone == o.Zone && g.Session == o.Session && g.Tenant == o.Tenant &&
 		g.Dialect == o.Dialect && g.MaxConcurrent == o.MaxConcurrent && g.Manifest.Sum == o.Manifest.Sum && g.TTL == o.TTL && g.Lease == o.Lease
 }
 
@@ -59,7 +60,7 @@ func (g *Registration) members(to []Member, manifest Sum) []Member {
 	for _, addr := range g.Pinned {
 		to = append(to, Member{
 			Capability: g.Capability, Addr: addr.String(), ServerName: strings.TrimSuffix(host, "."), Weight: g.Weight, Zone: g.Zone,
-			Session: g.Session, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Manifest: manifest, Source: Lease,
+			Session: g.Session, Tenant: g.Tenant, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Manifest: manifest, Source: Lease,
 		})
 	}
 	return to
@@ -74,6 +75,7 @@ type Rules struct {
 	Max            int             // registrations in all
 	MaxPerFleet    int             // of one capability
 	Manifests      bool            // backends may bring the manifest of their capability
+	Tenants        bool            // there are tenants: a session is one's
 }
 
 // serves says whether backends of a capability are wanted at all.
@@ -109,11 +111,32 @@ func (r *Rules) check(g *Registration) *call.Refusal {
 	case !isID(g.Lease, maxLease):
 		return invalid("lease", fmt.Sprintf("it has at most %d bytes, all of them printable", maxLease))
 	}
+	if wrong := r.checkTenant(g); wrong != "" {
+		return invalid("tenant", wrong)
+	}
 	return nil
 }
 
+// checkTenant says what is wrong with whose session a registration is for. Whether there is such
+// a tenant is not looked at: it may come.
+func (r *Rules) checkTenant(g *Registration) string {
+	switch {
+	case g.Tenant == "" && (g.Session == "" || !r.Tenants):
+		return ""
+	case g.Tenant == "":
+		return "needed: whose session it is, as tenants may have sessions of the same id"
+	case g.Session == "":
+		return "it says whose session the backend serves, so it needs session"
+	case !r.Tenants:
+		return "this gateway has no tenants; leave it out"
+	case !call.IsZone(g.Tenant):
+		return "it has 1 to 63 letters, digits, hyphens, dots and underscores"
+	}
+	return ""
+}
+
 func invalid(field, text string) *call.Refusal {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "REGISTRATION_INVALID", Message: field + ": " + text, Metadata: map[string]string{"field": field}}
+	return call.InvalidField("REGISTRATION_INVALID", field, text)
 }
 
 func isID(s string, most int) bool {

@@ -18,7 +18,8 @@ type Target struct {
 	Name       Name
 	Weight     int    // of each address, 0 to 10000; with SRV records 100 leaves theirs as they are
 	Zone       string // of all of them
-	Session    string // as in Member
+	Session    string // as in Member, as what follows
+	Tenant     string
 }
 
 // watches is what goes on in resolve: one goroutine for each name, however many
@@ -143,7 +144,7 @@ func (r *Registry) dnsMembers(members []Member) []Member {
 		for _, e := range r.answers[t.Name] {
 			members = append(members, Member{
 				Capability: t.Capability, Addr: e.addr.String(), ServerName: t.Name.serverName(),
-				Weight: t.weigh(e.weight), Zone: t.Zone, Session: t.Session, Source: DNS,
+				Weight: t.weigh(e.weight), Zone: t.Zone, Session: t.Session, Tenant: t.Tenant, Source: DNS,
 			})
 		}
 	}

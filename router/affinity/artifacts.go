@@ -95,7 +95,10 @@ func (k *Keeper) holder(q *Query, now time.Time) (b *router.Backend, known bool)
 // at is the backend with an address, if the call may go there; else nil.
 func (q *Query) at(addr string) *router.Backend {
 	b := q.Fleet.Backend(addr)
-	if b == nil || b == q.Tried || !b.Alive() || b.Session != "" && q.Session != "" && b.Session != q.Session {
+	switch {
+	case b == nil, b == q.Tried, !b.Alive():
+		return nil
+	case b.Session != "" && (b.Tenant != q.Tenant || q.Session != "" && b.Session != q.Session):
 		return nil
 	}
 	return b

@@ -63,10 +63,10 @@ func (k *Keeper) find(q *Query, holder *router.Backend, now time.Time, askable b
 	switch f := q.Fleet; {
 	case q.Session == "":
 		return Answer{Backend: holder}, true
-	case !f.Affinity().Sessions && f.Reserved(q.Session):
+	case !f.Affinity().Sessions && f.Reserved(q.Tenant, q.Session):
 		home := f.Home(q.Tenant, q.Session, q.Tried)
 		if home == nil {
-			return Answer{Refusal: f.Homeless(q.Session)}, true
+			return Answer{Refusal: f.Homeless(q.Tenant, q.Session)}, true
 		}
 		return Answer{Backend: home}, true
 	case !f.Affinity().Sessions:
@@ -97,7 +97,7 @@ func (k *Keeper) find(q *Query, holder *router.Backend, now time.Time, askable b
 func (k *Keeper) answer(q *Query, p *Pinned, holder *router.Backend) Answer {
 	switch {
 	case p.backend == nil:
-		return Answer{Refusal: q.Fleet.Homeless(q.Session)}
+		return Answer{Refusal: q.Fleet.Homeless(q.Tenant, q.Session)}
 	case holder != nil && holder != p.backend:
 		return Answer{Backend: holder}
 	}

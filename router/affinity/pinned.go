@@ -80,8 +80,8 @@ func judge(q *Query, pin Pin) (*router.Backend, standing) {
 
 // suits says whether a call may go to a backend, as far as some are for one session.
 func suits(q *Query, b *router.Backend) bool {
-	if q.Fleet.Reserved(q.Session) {
-		return b.Session == q.Session
+	if q.Fleet.Reserved(q.Tenant, q.Session) {
+		return b.Session == q.Session && b.Tenant == q.Tenant
 	}
 	return b.Session == ""
 }

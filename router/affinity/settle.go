@@ -58,7 +58,7 @@ func (k *Keeper) decide(q *Query, p *Pinned, holder *router.Backend) Answer {
 	q = &own
 	st := p.next(q, holder)
 	if st.to.Addr == "" && p == nil {
-		return Answer{Refusal: q.Fleet.Homeless(q.Session)}
+		return Answer{Refusal: q.Fleet.Homeless(q.Tenant, q.Session)}
 	}
 	k.local.Add(1)
 	fresh := newPinned(q, st.to, p == nil || !p.used.Load() || st.lost)

@@ -52,7 +52,10 @@ type RegisterBackendRequest struct {
 	// where the fleet has none of its own: of those that the capability's backends bring, the one that
 	// most of them do. To be sent with each renewal: without it the backend brings none any more. Where
 	// registration.manifests has become false since, a renewal is taken, and the manifest passed over.
-	Manifest      string `protobuf:"bytes,10,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	Manifest string `protobuf:"bytes,10,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	// Whose session it is: with session, where the gateway has tenants, and nowhere else. It need not
+	// be there yet.
+	Tenant        string `protobuf:"bytes,11,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,6 +156,13 @@ func (x *RegisterBackendRequest) GetMaxConcurrent() int32 {
 func (x *RegisterBackendRequest) GetManifest() string {
 	if x != nil {
 		return x.Manifest
+	}
+	return ""
+}
+
+func (x *RegisterBackendRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
 	}
 	return ""
 }
@@ -324,7 +334,7 @@ var File_capgate_v1_registry_proto protoreflect.FileDescriptor
 const file_capgate_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/registry.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc2\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xda\x02\n" +
 	"\x16RegisterBackendRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -338,7 +348,8 @@ const file_capgate_v1_registry_proto_rawDesc = "" +
 	"\adialect\x18\b \x01(\tR\adialect\x12%\n" +
 	"\x0emax_concurrent\x18\t \x01(\x05R\rmaxConcurrent\x12\x1a\n" +
 	"\bmanifest\x18\n" +
-	" \x01(\tR\bmanifestB\t\n" +
+	" \x01(\tR\bmanifest\x12\x16\n" +
+	"\x06tenant\x18\v \x01(\tR\x06tenantB\t\n" +
 	"\a_weight\"r\n" +
 	"\x17RegisterBackendResponse\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12+\n" +
