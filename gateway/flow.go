@@ -89,7 +89,11 @@ func (f *flows) of(settings *tenant.Settings) *flow {
 		fl = f.add(settings)
 	}
 	// How many replicas there are is asked now and then.
-	if fl.settings.Load() != settings || settings.Limits.BytesPerSecond > 0 && fl.joined.Add(1)%askReplicas == 0 {
+	before := fl.settings.Load()
+	if before != settings {
+		f.declare(settings)
+	}
+	if before != settings || settings.Limits.BytesPerSecond > 0 && fl.joined.Add(1)%askReplicas == 0 {
 		fl.settings.Store(settings)
 		f.setRate(fl, &settings.Limits)
 	}
@@ -106,20 +110,22 @@ func (f *flows) setRate(fl *flow, l *tenant.Limits) {
 }
 
 func (f *flows) add(settings *tenant.Settings) *flow {
-	handle, limits := f.metrics.Tenant(settings.ID), &settings.Limits
-	for l, value := range map[call.Limit]int64{call.BytesPerSecond: limits.BytesPerSecond, call.ArtifactSize: limits.ArtifactSize, call.Messages: limits.Messages} {
-		if value > 0 {
-			handle.HasLimit(l)
-		}
-	}
-	fl := &flow{}
-	fl.group = f.relay.NewGroup(func() { handle.Limited(call.BytesPerSecond, fl.settings.Load().Limits.Shadow) })
-	known, loaded := f.known.LoadOrStore(strings.Clone(settings.ID), fl)
+	id, fl := strings.Clone(settings.ID), &flow{}
+	fl.group = f.relay.NewGroup(func() { f.metrics.Tenant(id).Limited(call.BytesPerSecond, fl.settings.Load().Limits.Shadow) })
+	known, loaded := f.known.LoadOrStore(id, fl)
 	if !loaded && f.many.Add(1) > manyFlows {
 		f.known.Clear()
 		f.many.Store(0)
 	}
 	return known.(*flow)
+}
+
+// declare has the series of a tenant's limits be there before they refuse anything.
+func (f *flows) declare(settings *tenant.Settings) {
+	handle := f.metrics.Tenant(settings.ID)
+	for _, kind := range settings.Limits.Kinds() {
+		handle.HasLimit(kind)
+	}
 }
 
 // Exceeded ends a stream that brings more than its tenant's may, unless that is only counted.

@@ -204,7 +204,7 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 // dialects, health and reflection.
 func (g *Gateway) startServices() *relay.Upstream {
 	upstream, ln := g.relay.NewLocalUpstream("services")
-	g.services = dialect.NewServer(g.inside, GRPCStatus, grpc.MaxRecvMsgSize(maxMessage))
+	g.services = dialect.NewServer(g.inside, GRPCStatus, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod))
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(g.services, g.health)
 	if g.cfg.Services != nil {
@@ -217,6 +217,10 @@ func (g *Gateway) startServices() *relay.Upstream {
 	}()
 	return upstream
 }
+
+// noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
+// whatever a caller has put there by mistake.
+func noMethod(any, grpc.ServerStream) error { return GRPCStatus(refusedMethod).Err() }
 
 // Run serves clients on public and operators on admin until ctx ends, then lets calls
 // finish as Config.Drain says. Nothing of the Gateway is left when it returns. It

@@ -40,6 +40,8 @@ var (
 		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, can be judged"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
+	refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
+		Message: "the gateway has no method of this name"}
 	refusedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
 		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or send it plain"}
 	refusedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED", RetryAfter: time.Second,

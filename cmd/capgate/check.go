@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/strictyaml"
 )
 
@@ -18,7 +19,8 @@ const checkUsage = `Usage: capgate check [--config FILE]
 
 Says whether a configuration file can be served, or whether manifests of
 capabilities keep to their rules, and if not, every problem as
-FILE:LINE: FIELD: what is wrong. It connects to nothing.
+FILE:LINE: FIELD: what is wrong. It connects to nothing. It warns of tenants whose Redis is
+embedded, which forgets them.
 
 MANIFEST is a file, a directory with a manifest.yaml, or a directory of such
 directories and of files *.yaml.
@@ -51,7 +53,7 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(rest) > 0 {
 		ok, err = checkManifests(rest)
 	} else {
-		ok, err = checkConfig(*file)
+		ok, err = checkConfig(*file, stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -61,8 +63,8 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// checkConfig says how much is in a configuration that can be served.
-func checkConfig(file string) (string, error) {
+// checkConfig says how much is in a configuration that can be served, and warns of what it will forget.
+func checkConfig(file string, warnings io.Writer) (string, error) {
 	files := prints{}
 	c, err := parseFile(file, overrides{}, files)
 	if err != nil {
@@ -75,11 +77,23 @@ func checkConfig(file string) (string, error) {
 	if err != nil {
 		return "", inFile(file, err)
 	}
+	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
+		fmt.Fprintf(warnings, "%s: warning: %s\n", file, forgets(c))
+	}
 	backends := 0
 	for i := range c.Fleets {
 		backends += len(c.Fleets[i].Backends)
 	}
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
+}
+
+// forgets says what a gateway with tenants does not know any more when it starts again, as its Redis is
+// inside.
+func forgets(c *config.Config) string {
+	if c.Identity.Stored {
+		return "redis is embedded: tenants and API keys that are made are lost at a restart, and no other replica knows them"
+	}
+	return "redis is embedded: what tenants have used of their budgets, their rules and their approvals are lost at a restart, and no other replica knows them"
 }
 
 // inFile begins every problem of an error with its file, if it does not begin with a place.

@@ -22,6 +22,9 @@ func TestCheck(t *testing.T) {
 	bad := write("bad.yaml", "lisen: ':1'\nadmin: x\n"+fleet)
 	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
 	noFolder := write("audit.yaml", "audit: {to: /nowhere/log}\n"+fleet)
+	stored := write("stored.yaml", "identity: {store: redis}\n"+fleet)
+	filed := write("filed.yaml", "tenants: []\n"+fleet)
+	shared := write("shared.yaml", "redis: redis://h\nidentity: {store: redis}\n"+fleet)
 	dynamic := write("dynamic.yaml", "id: files\nimage: i\ntool_source: dynamic\n")
 	static := write("static.yaml", "id: a\nimage: i\n")
 	misfits := write("misfits.yaml", "fleets:\n- {capability: a, backends: [], manifest: "+static+", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
@@ -32,6 +35,9 @@ func TestCheck(t *testing.T) {
 		stdout, stderr []string // parts
 	}{
 		"good":    {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
+		"stored":  {[]string{"--config", stored}, 0, []string{"ok: 1 fleet"}, []string{stored + ": warning: redis is embedded: tenants and API keys that are made are lost at a restart"}},
+		"filed":   {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"}, []string{filed + ": warning: redis is embedded: what tenants have used of their budgets"}},
+		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
 		"bad":     {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ":1: tls: /nowhere/c: cannot be read", noCert + ":2: fleet a: tls.ca_file: " + good + " holds no PEM"}},

@@ -20,13 +20,14 @@ type identities struct {
 	peppered  atomic.Pointer[[]byte] // what secrets are hashed under
 	tokens    *token.Verifier
 	certified *tenant.Certificates
+	metrics   *observe.Metrics
 	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
 }
 
 // newIdentities makes it, from whatever the file says that tells who calls.
 func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err error) {
 	i := &p.who
-	i.keys = tenant.NewKeys(nil)
+	i.keys, i.metrics = tenant.NewKeys(nil), metrics
 	if cfg := s.cfg.Identity; cfg.Stored {
 		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale}
 		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
@@ -65,6 +66,7 @@ func (i *identities) set(s *settings) {
 	i.tokens.Replace(s.issuers)
 	i.certified.Replace(s.certificates())
 	i.peppered.Store(&s.pepper)
+	s.declareLimits(i.metrics)
 }
 
 func (i *identities) pepper() []byte { return *i.peppered.Load() }
@@ -83,6 +85,9 @@ func (i *identities) follow(ctx context.Context) {
 	all.Go(func() { i.tokens.Run(ctx) })
 	if i.stored != nil {
 		all.Go(func() { i.stored.Follow(ctx) })
+	}
+	if i.all != nil {
+		all.Go(func() { i.freeLabels(ctx) })
 	}
 	all.Wait()
 }

@@ -12,7 +12,7 @@ import (
 func (p *process) newQuotas(s *settings, metrics *observe.Metrics) {
 	cfg := limits.Config{
 		Store: p.store.Limits(rand.Text()),
-		Meter: func(tenant string) limits.Meter { return metrics.Tenant(tenant) },
+		Meter: func(tenant string) limits.Meter { return meter{metrics, tenant} },
 	}
 	cfg.Replicas = p.sharers()
 	p.quotas = limits.New(cfg)

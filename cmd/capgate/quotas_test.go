@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
@@ -57,5 +58,61 @@ func TestLimitsOfTheFile(t *testing.T) {
 	}
 	if got := invoke(); got != 429 {
 		t.Errorf("a sixth: %d", got)
+	}
+}
+
+// TestSeriesOfTenants: limits of the file have series before anybody calls, and those of tenants that are
+// gone go.
+func TestSeriesOfTenants(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	config := func(tenants string) string {
+		return configOf("overload: {max_delay: 10s}\nidentity: {store: redis}\nmetrics: {tenants: 2}\nlimits: {per_month: 5, each: [{per: user, concurrent: 1}]}\ntenants: ["+tenants+"]", backend)
+	}
+	file := writeConfig(t, config("{id: acme, capabilities: ['*']}, {id: globex, capabilities: ['*'], limits: {messages: 7}}"))
+	_, public, admin := serve(t, nil, "--config", file)
+	series := func(limit, of string) string {
+		return `capgate_tenant_limited_total{limit="` + limit + `",mode="enforced",tenant="` + of + `"} 0`
+	}
+	_, metrics := page(t, "http://"+admin+"/metrics")
+	for _, want := range []string{series("per_month", "acme"), series("concurrent", "acme"), series("messages", "globex")} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+	must(t, os.WriteFile(file, []byte(config("{id: acme, capabilities: ['*']}")), 0o600))
+	waitGone(t, admin, `tenant="globex"`)
+
+	run := func(args ...string) string {
+		t.Helper()
+		exit, stdout, stderr := runProgram(t, nil, append(args, "--admin", admin)...)
+		if exit != 0 {
+			t.Fatal(args, stderr)
+		}
+		return strings.TrimSpace(stdout)
+	}
+	for _, id := range []string{"hooli", "initech"} { // one after the other, as there is a place for one
+		run("tenants", "create", id, "--capabilities", "*")
+		key := run("keys", "create", id)
+		if exit, _, stderr := runProgram(t, []string{"CAPGATE_KEY=" + key}, "invoke", "--addr", public, "caps", gatewaytest.Echo); exit != 0 {
+			t.Fatal(stderr)
+		}
+		waitPage(t, "http://"+admin+"/metrics", series("per_month", id))
+		run("tenants", "rm", id, "--force")
+		waitGone(t, admin, `tenant="`+id+`"`)
+	}
+}
+
+// waitGone waits until the metrics have a text no more.
+func waitGone(t *testing.T, admin, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		_, metrics := page(t, "http://"+admin+"/metrics")
+		if !strings.Contains(metrics, text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is still there", text)
+		}
 	}
 }

@@ -196,7 +196,7 @@ type Log struct {
 
 // Metrics is what is counted.
 type Metrics struct {
-	Tenants int // tenants: how many tenants, the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
+	Tenants int // tenants: how many tenants, the file's that have limits and the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
 }
 
 // REST is the JSON API.

@@ -69,28 +69,32 @@ func (t *TenantMetrics) count(rec *Record) {
 }
 
 // tenants finds handles by id without a lock: a hash table that only grows, to a size that
-// is known beforehand.
+// is known beforehand. Where one goes another table takes its place.
 type tenants struct {
 	seed  maphash.Seed
-	slots []atomic.Pointer[TenantMetrics] // a power of two of them, at least half of which stay empty
+	slots atomic.Pointer[[]tenantSlot] // a power of two of them, at least half of which stay empty
 	other *TenantMetrics
 	cells int
 	free  atomic.Int64 // labels left
 
-	mu sync.Mutex // held for adding one
+	mu sync.Mutex // held for adding one, or taking one out
 }
+
+type tenantSlot = atomic.Pointer[TenantMetrics]
 
 func newTenants(labels, cells int) *tenants {
 	labels = max(labels, 0)
 	all := &tenants{
-		seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[TenantMetrics], 2<<bits.Len(uint(labels))), cells: cells,
+		seed: maphash.MakeSeed(), cells: cells,
 		other: &TenantMetrics{label: otherTenant, row: make([]tenantCell, cells)},
 	}
+	slots := make([]tenantSlot, 2<<bits.Len(uint(labels)))
+	all.slots.Store(&slots)
 	all.free.Store(int64(labels))
 	return all
 }
 
-// Tenant returns the handle of a tenant, always the same one for the same id: the first
+// Tenant returns the handle of a tenant, the same one for the same id until it is forgotten: the first
 // ones have a label of their own, all others share one. It does not block but for adding
 // one of the first and, for a tenant that was there before, does not allocate. The tenant
 // "", of calls that nobody identified, has none: nil.
@@ -98,19 +102,21 @@ func (m *Metrics) Tenant(id string) *TenantMetrics {
 	if id == "" {
 		return nil
 	}
-	t, _ := m.tenants.find(id)
+	t := m.tenants.slot(id).Load()
 	if t == nil {
 		t = m.tenants.add(id)
 	}
 	return t
 }
 
-// find returns a tenant's handle, or nil and where it would be.
-func (all *tenants) find(id string) (*TenantMetrics, int) {
-	mask := len(all.slots) - 1
-	for at := int(maphash.String(all.seed, id)) & mask; ; at = (at + 1) & mask {
-		if t := all.slots[at].Load(); t == nil || t.id == id {
-			return t, at
+// slot is where a tenant's handle is, or nil where it would be.
+func (all *tenants) slot(id string) *tenantSlot { return slotIn(*all.slots.Load(), all.seed, id) }
+
+func slotIn(slots []tenantSlot, seed maphash.Seed, id string) *tenantSlot {
+	mask := len(slots) - 1
+	for at := int(maphash.String(seed, id)) & mask; ; at = (at + 1) & mask {
+		if t := slots[at].Load(); t == nil || t.id == id {
+			return &slots[at]
 		}
 	}
 }
@@ -122,7 +128,8 @@ func (all *tenants) add(id string) *TenantMetrics {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	t, at := all.find(id)
+	slot := all.slot(id)
+	t := slot.Load()
 	switch {
 	case t != nil:
 		return t
@@ -132,8 +139,39 @@ func (all *tenants) add(id string) *TenantMetrics {
 	all.free.Add(-1)
 	t = &TenantMetrics{id: strings.Clone(id), row: make([]tenantCell, all.cells)}
 	t.label = t.id
-	all.slots[at].Store(t)
+	slot.Store(t)
 	return t
+}
+
+// ForgetTenant drops the series of a tenant that there is no more, so that another can have its
+// label. Calls that still hold its handle end without being seen.
+func (m *Metrics) ForgetTenant(id string) {
+	all := m.tenants
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.slot(id).Load() == nil {
+		return
+	}
+	old := *all.slots.Load()
+	next := make([]tenantSlot, len(old))
+	for i := range old {
+		if t := old[i].Load(); t != nil && t.id != id {
+			slotIn(next, all.seed, t.id).Store(t)
+		}
+	}
+	all.slots.Store(&next)
+	all.free.Add(1)
+}
+
+// Tenants are those that have a label of their own.
+func (m *Metrics) Tenants() (ids []string) {
+	slots := *m.tenants.slots.Load()
+	for i := range slots {
+		if t := slots[i].Load(); t != nil {
+			ids = append(ids, t.id)
+		}
+	}
+	return ids
 }
 
 type tenantMetrics struct {
@@ -154,10 +192,11 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 	return m
 }
 
-// Collect implements prometheus.Collector. It tells of every tenant that has called.
+// Collect implements prometheus.Collector. It tells of every tenant that has called, or has limits in the configuration.
 func (m *tenantMetrics) Collect(ch chan<- prometheus.Metric) {
-	for i := range m.from.slots {
-		if t := m.from.slots[i].Load(); t != nil {
+	slots := *m.from.slots.Load()
+	for i := range slots {
+		if t := slots[i].Load(); t != nil {
 			m.tell(ch, t)
 		}
 	}

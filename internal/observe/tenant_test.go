@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 )
 
@@ -92,6 +93,40 @@ func TestATenantKeepsItsHandle(t *testing.T) {
 	}
 	if h := newMetrics(t, observe.MetricsConfig{}).Tenant("acme"); h.Label() != "other" {
 		t.Errorf("without labels a tenant is called %s", h.Label())
+	}
+}
+
+// TestForgottenTenants: who is gone makes room for another, and comes back with counts of 0.
+func TestForgottenTenants(t *testing.T) {
+	t.Parallel()
+	const labels = 8
+	m := newMetrics(t, observe.MetricsConfig{Tenants: labels})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := range 500 { // many more than there are places
+				id := fmt.Sprintf("t%d", (n+i)%40)
+				m.Tenant(id).Limited(call.Messages, false)
+				m.ForgetTenant(id)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 40 {
+		m.ForgetTenant(fmt.Sprintf("t%d", i))
+	}
+	m.ForgetTenant("nobody")
+	if all := m.Tenants(); len(all) > 0 {
+		t.Errorf("there are %v", all)
+	}
+	for i := range labels + 1 {
+		h := m.Tenant(fmt.Sprintf("t%d", i))
+		if h.HasLimit(call.Messages); (h.Label() == "other") != (i == labels) {
+			t.Errorf("tenant %d is called %s", i, h.Label())
+		}
+	}
+	if got := scrape(t, m)[`capgate_tenant_limited_total{limit="messages",mode="enforced",tenant="t0"}`]; got != "0" {
+		t.Errorf("a tenant that came back begins with %q", got)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // Limits are how much the callers of a tenant may do, on all replicas together. The zero
@@ -47,6 +49,28 @@ const (
 
 // Empty says whether nothing is limited.
 func (b *Bounds) Empty() bool { return *b == Bounds{} }
+
+// Kinds are the limits that there are.
+func (l *Limits) Kinds() (all []call.Limit) {
+	bounds := []*Bounds{&l.Bounds}
+	for i := range l.Each {
+		bounds = append(bounds, &l.Each[i].Bounds)
+	}
+	has := [call.NumLimits]bool{call.BytesPerSecond: l.BytesPerSecond > 0, call.ArtifactSize: l.ArtifactSize > 0, call.Messages: l.Messages > 0}
+	for _, b := range bounds {
+		for limit, on := range map[call.Limit]bool{
+			call.CallsPerSecond: b.CallsPerSecond > 0, call.Concurrent: b.Concurrent > 0, call.PerDay: b.PerDay > 0, call.PerMonth: b.PerMonth > 0,
+		} {
+			has[limit] = has[limit] || on
+		}
+	}
+	for limit, on := range has {
+		if on {
+			all = append(all, call.Limit(limit))
+		}
+	}
+	return all
+}
 
 // Counted says whether calls are counted at all: by rate, at once, or by budget.
 func (l *Limits) Counted() bool { return !l.Empty() || len(l.Each) > 0 }

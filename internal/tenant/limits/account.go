@@ -67,9 +67,6 @@ func (a *account) configure(l *tenant.Limits) *plan {
 		next.rules = append(next.rules, a.rule(before, l.Each[i]))
 	}
 	a.recount(next)
-	for i := range next.rules {
-		tell(a.meter, &next.rules[i].of.Bounds)
-	}
 	a.plan.Store(next)
 	return next
 }
@@ -87,14 +84,6 @@ func (a *account) recount(next *plan) {
 		}
 	}
 	a.limiter.valued.Add(int64(a.valued - had))
-}
-
-func tell(m Meter, b *tenant.Bounds) {
-	for l, on := range map[call.Limit]bool{call.CallsPerSecond: b.CallsPerSecond > 0, call.Concurrent: b.Concurrent > 0, call.PerDay: b.PerDay > 0, call.PerMonth: b.PerMonth > 0} {
-		if on && m != nil {
-			m.HasLimit(l)
-		}
-	}
 }
 
 func (a *account) rule(before *plan, l tenant.Limit) rule {

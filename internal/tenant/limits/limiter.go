@@ -12,7 +12,6 @@ import (
 
 // Meter counts what happens to one tenant's calls.
 type Meter interface {
-	HasLimit(call.Limit)               // is told before it limits anything
 	Limited(l call.Limit, shadow bool) // a call was beyond it; with shadow it went on
 }
 
