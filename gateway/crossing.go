@@ -43,46 +43,49 @@ type crossing struct {
 	trace    observe.TraceID
 	came     time.Time
 	shadowed string
+
+	claimed atomic.Bool // by the second passage, or back by the first
+	ends    ends        // of both, where the call is translated
 }
 
 // crossings are the calls that went to the translator, or to the keeper of answers. Such a call
 // passes the gateway twice. The second passage goes where the first meant it to go: were it to choose
 // again, a fleet whose backends speak different dialects could send it to and fro
-// without end. And the call is recorded once: when it comes back if it does, as only
-// then it is known what became of it, else when it ends. Whoever claims its ticket
-// records it.
+// without end. And the call is recorded once, by whoever claimed its ticket: the second passage if
+// there was one, as only that knows what became of it. What its caller got only the first knows
+// if it was translated, so that is recorded when both have ended (see ends).
 type crossings struct {
 	secret string // at the beginning of every ticket; no caller knows it
 	ours   string // the ticket of every call that the gateway itself makes, the same
 	last   atomic.Uint64
-	open   sync.Map // of tickets that nobody has claimed, to their crossing
+	open   sync.Map // of tickets whose first passage goes on, to their *crossing
 }
 
 func newCrossings() *crossings { return &crossings{secret: rand.Text(), ours: rand.Text()} }
 
 // issue makes the ticket of a call that goes to the translator.
-func (c *crossings) issue(x crossing) string {
+func (c *crossings) issue(x *crossing) string {
 	ticket := c.secret + strconv.FormatUint(c.last.Add(1), 36)
 	c.open.Store(ticket, x)
 	return ticket
 }
 
 // claim is true once for every ticket.
-func (c *crossings) claim(ticket string) (crossing, bool) {
-	x, open := c.open.LoadAndDelete(ticket)
-	if !open {
-		return crossing{}, false
+func (c *crossings) claim(ticket string) (*crossing, bool) {
+	x, open := c.look(ticket)
+	if !open || x.claimed.Swap(true) {
+		return nil, false
 	}
-	return x.(crossing), true
+	return x, true
 }
 
-// look is what claim would get.
-func (c *crossings) look(ticket string) (crossing, bool) {
+// look is whose ticket it is, while that one's first passage goes on.
+func (c *crossings) look(ticket string) (*crossing, bool) {
 	x, open := c.open.Load(ticket)
 	if !open {
-		return crossing{}, false
+		return nil, false
 	}
-	return x.(crossing), true
+	return x.(*crossing), true
 }
 
 // comesBack tells a call that comes from the translator from one whose caller made a
@@ -101,6 +104,7 @@ func (h *handler) leave(s *relay.Stream, t *transit) {
 // stay undoes leave, for a call that did not get to the translator.
 func (h *handler) stay(s *relay.Stream, t *transit) {
 	if h.crossings.takeBack(t) {
+		h.crossings.open.Delete(t.ticket)
 		t.ticket = ""
 		t.done(router.Outcome{})
 		s.DropHeader(ticketHeader)
@@ -109,7 +113,7 @@ func (h *handler) stay(s *relay.Stream, t *transit) {
 }
 
 // crossing is what the second passage takes over, in strings that outlive the first.
-func (t *transit) crossing(came time.Time) crossing {
+func (t *transit) crossing(came time.Time) *crossing {
 	c := t.call
 	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
 	shadowed := t.shadowed()
@@ -117,7 +121,7 @@ func (t *transit) crossing(came time.Time) crossing {
 		came, shadowed = t.before.came, t.before.shadowed
 	}
 	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.settings}
-	return crossing{
+	return &crossing{
 		call: c, caller: who, ours: t.ours, target: t.target, claim: t.claim, tries: t.tries, named: t.named,
 		decision: t.decision, judged: t.judged, use: t.use, approval: t.approval, span: t.span, trace: t.trace, came: came, shadowed: shadowed,
 		permit: t.permit, errand: t.errand,
@@ -133,7 +137,7 @@ func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Re
 		t.recorded = true
 		return tenant.Identity{}, refusedService
 	}
-	t.before, t.call, t.ours, t.named = &x, x.call, x.ours, x.named
+	t.before, t.call, t.ours, t.named = x, x.call, x.ours, x.named
 	t.target, t.claim, t.tries, t.assigned = x.target, x.claim, x.tries, true
 	t.permit, t.errand = x.permit, x.errand
 	t.decision, t.judged, t.use, t.approval = x.decision, x.judged, x.use, x.approval
@@ -171,8 +175,18 @@ func (x *crossing) lengthen(rec *observe.Record) {
 	}
 }
 
-// records says whether a call that has ended is to be recorded here. One that never came
-// back is again what it was when it left.
-func (h *handler) records(t *transit) bool {
+// left is where a call that has ended went to with its ticket; nil: nowhere.
+func (c *crossings) left(t *transit) *crossing {
+	if t.ticket == "" {
+		return nil
+	}
+	open, _ := c.open.LoadAndDelete(t.ticket)
+	x, _ := open.(*crossing)
+	return x
+}
+
+// had says whether a call that has ended was last here: it is no other passage of it that knows
+// what became of it. One that never came back is again what it was when it left.
+func (h *handler) had(t *transit) bool {
 	return !t.own && !t.recorded && (t.ticket == "" || h.crossings.takeBack(t))
 }

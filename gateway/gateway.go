@@ -204,7 +204,7 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 // dialects, health and reflection.
 func (g *Gateway) startServices() *relay.Upstream {
 	upstream, ln := g.relay.NewLocalUpstream("services")
-	g.services = dialect.NewServer(g.inside, GRPCStatus, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod))
+	g.services = dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod))
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(g.services, g.health)
 	if g.cfg.Services != nil {

@@ -321,7 +321,7 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if t.share != nil {
 		t.share.Done()
 	}
-	records := h.records(t)
+	had := h.had(t)
 	if h.limits != nil {
 		h.limits.Release(uint32(s.Shard()), &t.permit)
 	}
@@ -335,19 +335,37 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if r.Forwarded > 0 {
 		t.place.Pinned.Used()
 	}
-	if records && t.before != nil && t.errand != nil {
+	if had && t.before != nil && t.errand != nil {
 		t.errand.end(t.fate(r))
 	}
-	if records {
-		rec := t.recordOf(s, r)
-		rec.Quiet = t.shed && h.shedding.quiet(r.Started)
-		t.span.End(&rec)
-		h.recorder.Record(&rec)
-		h.recordAudit(t, &rec)
-	} else {
-		h.recordAudit(t, nil)
-	}
+	h.record(s, t, r, had)
 	h.transits.put(t)
+}
+
+// record records a call once, however often it passed here.
+func (h *handler) record(s *relay.Stream, t *transit, r *relay.Result, had bool) {
+	var rec *observe.Record
+	switch left := h.crossings.left(t); {
+	case had:
+		if left != nil && t.reason == "" {
+			t.reason = left.ends.reason(r)
+		}
+		made := t.recordOf(s, r)
+		made.Quiet = t.shed && h.shedding.quiet(r.Started)
+		if rec = &made; t.before.translated() {
+			t.span.Answered(rec)
+			if !t.before.ends.second(rec) {
+				rec = nil
+			}
+		}
+	case left.translated():
+		rec = left.ends.first(t, r)
+	}
+	if rec != nil {
+		t.span.End(rec)
+		h.recorder.Record(rec)
+	}
+	h.recordAudit(t, rec)
 }
 
 // isOwn tells the services that the gateway itself offers.

@@ -127,7 +127,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(&msg); err != nil {
 		return err
 	}
-	r, err := requestOf(&x, msg)
+	r, err := requestOf(x, msg)
 	if err != nil {
 		return GRPCStatus(refusedMalformed).Err()
 	}

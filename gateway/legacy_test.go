@@ -117,12 +117,13 @@ func TestWhatIsNoText(t *testing.T) {
 					t.Errorf("%s: the backend got %v", what, seen)
 				}
 			}
-			if lines := f.gateway.Log.Calls(t, 4); len(lines) != 4 || lines[0].Text("code") != "INVALID_ARGUMENT" {
+			if lines := f.gateway.Log.Calls(t, 4); len(lines) != 4 || lines[0].Text("code") != "INVALID_ARGUMENT" || lines[3].Text("reason") != "DIALECT_TEXT_ONLY" {
 				t.Errorf("logged %v", lines)
 			}
 			back := startFront(t, call.Legacy, other)
 			back.capability.Lists = func() ([]byte, string, error) { return []byte("[\xff]"), "", nil }
 			wants(t, second(back.client.Invoke(t.Context(), request(gatewaytest.List, `{}`))), codes.DataLoss, "DIALECT_TEXT_ONLY")
+			tellsOf(t, back, codes.DataLoss, "DIALECT_TEXT_ONLY")
 			// A failure stays that, and is the tool's.
 			failing := startFront(t, call.Legacy, other)
 			failing.capability.Lists = func() ([]byte, string, error) { return []byte("\xff"), "no list", nil }

@@ -1,7 +1,10 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +16,13 @@ import (
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 )
 
 // end is how a call ended, for its caller and in the log.
 type end struct {
 	result, failure string
-	done            bool // its last chunk was there, of those that stream
+	done            bool // its last message was there, of those that stream
 	code            codes.Code
 	reason          string // of the gateway, or of the backend
 	outcome         string // logged
@@ -30,34 +32,54 @@ func (e end) String() string {
 	return fmt.Sprintf("result %q, failure %q, done %v, %s %s, logged %q", e.result, e.failure, e.done, e.code, e.reason, e.outcome)
 }
 
+func succeeds(result string) end { return end{result: result, done: true, outcome: "success"} }
+
+func fails(text string) end { return end{failure: text, done: true, outcome: "tool_error"} }
+
+func refuses(code codes.Code, reason string) end { return end{code: code, reason: reason} }
+
 // world is a gateway with a fleet for each thing that can become of a call.
 type world struct {
 	*front
-	lost *gatewaytest.Capability
-	stop func()
+	asks, speaks call.Dialect                       // the client, the backends
+	left         *gatewaytest.Capability            // by callers
+	lost         map[string]*gatewaytest.Capability // by the RPC during which it ends
+	stop         map[string]func()
+	filed        map[string]string // what files hold, to their ids
 }
 
 func startWorld(t *testing.T, client, backend call.Dialect) *world {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
-	w := &world{front: f, lost: gatewaytest.NewCapability("b2")}
-	lost := w.lost.Serve(t, backend)
-	w.stop = lost.Stop
-	authors := map[string]catalog.Author{"caps": {Fleet: call.Allow}, "slow": {Fleet: call.Allow}, "gone": {Fleet: call.Allow}, "lost": {Fleet: call.Allow}, "shut": {Fleet: call.Block}}
+	w := &world{front: f, asks: client, speaks: backend, left: gatewaytest.NewCapability("left"), lost: map[string]*gatewaytest.Capability{}, stop: map[string]func(){}, filed: map[string]string{}}
+	for _, content := range []string{"", binaryFile, textFile} {
+		w.filed[content] = f.capability.Keep(fileOf(content))
+	}
+	short := 50 * time.Millisecond
+	at := []string{f.backend.Addr}
+	fleets := []gatewaytest.Fleet{
+		{Capability: "caps", Backends: at},
+		{Capability: "slow", Backends: at, Deadlines: router.Deadlines{Default: short, Max: short, Stream: short}},
+		{Capability: "gone", Backends: []string{gatewaytest.Unreachable(t)}, Dialect: backend, Unprobed: true},
+		{Capability: "down", Backends: []string{gatewaytest.Refusing(t)}, Dialect: backend},
+		{Capability: "shut", Backends: at},
+		{Capability: "left", Backends: []string{w.left.Serve(t, backend).Addr}},
+	}
+	for _, rpc := range rpcs {
+		c := gatewaytest.NewCapability("lost")
+		served := c.Serve(t, backend)
+		w.lost[rpc], w.stop[rpc] = c, served.Stop
+		fleets = append(fleets, gatewaytest.Fleet{Capability: "lost-" + strings.ToLower(rpc), Backends: []string{served.Addr}})
+	}
+	authors := map[string]catalog.Author{}
+	for _, fleet := range fleets {
+		authors[fleet.Capability] = catalog.Author{Fleet: call.Allow}
+	}
+	authors["shut"] = catalog.Author{Fleet: call.Block}
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(authors)
-	short := 50 * time.Millisecond
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Policy: policy.Options{Source: tools},
-		Fleets: []gatewaytest.Fleet{
-			{Capability: "caps", Backends: []string{f.backend.Addr}},
-			{Capability: "slow", Backends: []string{f.backend.Addr}, Deadlines: router.Deadlines{Default: short, Max: short, Stream: short}},
-			{Capability: "gone", Backends: []string{gatewaytest.Unreachable(t)}, Dialect: backend, Unprobed: true},
-			{Capability: "lost", Backends: []string{lost.Addr}},
-			{Capability: "shut", Backends: []string{f.backend.Addr}},
-		},
-	})
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{Policy: policy.Options{Source: tools}, Fleets: fleets})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, client)
 	return w
@@ -68,111 +90,127 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 func TestEveryOutcomeInEveryDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		w := startWorld(t, client, backend)
-		mute := gatewaytest.MuteError
-		if backend == call.Legacy && client != call.Legacy {
-			mute = "the tool failed, and did not say why"
-		}
-		ok := func(result string) end { return end{result: result, done: true, outcome: "success"} }
-		failed := func(text string) end { return end{failure: text, done: true, outcome: "tool_error"} }
-		refused := func(code codes.Code, reason string) end { return end{code: code, reason: reason} }
-		cases := []struct {
-			capability, tool string
-			want             end
-		}{
-			{"caps", gatewaytest.Echo, ok(`{"a":1}`)},
-			{"caps", gatewaytest.Empty, ok("")},
-			{"caps", gatewaytest.Fail, failed(`the tool failed for {"a":1}`)},
-			{"caps", gatewaytest.Mute, failed(mute)},
-			{"caps", gatewaytest.Break, refused(codes.DataLoss, "BROKE")},
-			{"caps", "no such tool", refused(codes.InvalidArgument, "")},
-			{"caps", gatewaytest.Cut, end{result: `{"a`, outcome: "incomplete"}},
-			{"slow", gatewaytest.Block, refused(codes.DeadlineExceeded, "")},
-			{"gone", gatewaytest.Echo, refused(codes.Unavailable, "BACKEND_UNREACHABLE")},
-			{"shut", gatewaytest.Echo, refused(codes.PermissionDenied, "TOOL_BLOCKED")},
-			{"nope", gatewaytest.Echo, refused(codes.NotFound, "CAPABILITY_UNKNOWN")},
-			{"lost", gatewaytest.Block, refused(codes.Unavailable, "UPSTREAM_LOST")},
-		}
 		calls := 0
-		for _, rpc := range []string{"Invoke", "StreamInvoke"} {
-			for _, test := range cases {
-				want := test.want
-				switch {
-				case test.capability == "lost" && rpc != "Invoke":
-					continue // it is gone
-				case rpc == "StreamInvoke" && client == call.Legacy:
-					want = refused(codes.Unimplemented, "DIALECT_UNSUPPORTED")
-					if test.capability == "nope" {
-						want = refused(codes.NotFound, "CAPABILITY_UNKNOWN")
-					}
-				case test.tool == gatewaytest.Cut && (rpc == "Invoke" || backend == call.Legacy):
-					want = ok(`{"a":1}`) // nothing is cut where nothing is streamed
+		for _, rpc := range rpcs {
+			for _, test := range outcomesOf(rpc, client, backend) {
+				if rpc != "Healthcheck" {
+					test.want = within(test, rpc, client, backend)
 				}
-				if test.capability == "lost" {
-					stopped := make(chan struct{})
-					go func() {
-						defer close(stopped)
-						<-w.lost.Blocked()
-						w.stop()
-					}()
-					defer func() { <-stopped }()
-				}
-				got := w.run(t, rpc, test.capability, test.tool)
+				got := w.run(t, rpc, test)
 				calls++
 				line := w.gateway.Log.Calls(t, calls)[calls-1]
 				got.outcome = line.Text("outcome")
-				if test.capability == "slow" && want.code == codes.DeadlineExceeded {
+				if test.want.code == codes.DeadlineExceeded {
 					got.reason = "" // it has one where the gateway was first to look at the time
 				}
-				if got != want {
-					t.Errorf("%s of %s at %s:\n got %v\nwant %v", rpc, test.tool, test.capability, got, want)
+				if got != test.want {
+					t.Errorf("%s of %s at %s:\n got %v\nwant %v", rpc, test.what, test.capability, got, test.want)
 				}
-				method := rpc
-				if rpc == "StreamInvoke" && client == call.Legacy {
-					method = "Other"
-				}
-				if line.Text("code") != codeName(want.code) || line.Text("method") != method || method == rpc && line.Text("dialect") != client.String() {
-					t.Errorf("%s of %s at %s: logged %v", rpc, test.tool, test.capability, line)
-				}
-				if test.capability == "caps" && method == rpc && (line.Text("tool") != test.tool || line.Text("backend") != w.backend.Addr) {
-					t.Errorf("%s of %s: logged %v", rpc, test.tool, line)
-				}
+				w.logged(t, rpc, test, client, line)
 			}
 		}
-		if got := sum(w.gateway.Metrics(t), "capgate_calls_total"); got != float64(calls) || len(w.gateway.Log.Calls(t, calls)) != calls {
-			t.Errorf("%v calls are counted and %d logged, of %d", got, len(w.gateway.Log.Calls(t, calls)), calls)
+		lines := w.gateway.Log.Calls(t, calls)
+		counted := map[string]float64{}
+		for sample, n := range w.gateway.Metrics(t) {
+			if name, labels, _ := strings.Cut(sample, "{"); name == "capgate_calls_total" {
+				counted[labelOf(labels, "code")] += n
+			}
+		}
+		for _, line := range lines {
+			counted[line.Text("code")]--
+		}
+		maps.DeleteFunc(counted, func(_ string, n float64) bool { return n == 0 })
+		if len(lines) != calls || len(counted) != 0 {
+			t.Errorf("%d calls are logged, of %d; counted by code otherwise than logged: %v", len(lines), calls, counted)
 		}
 	})
 }
 
-// run makes a call, and says how it ended for its caller.
-func (w *world) run(t *testing.T, rpc, capability, tool string) (e end) {
+// labelOf is the value of a label, in the text of a metric's labels.
+func labelOf(labels, name string) string {
+	_, rest, _ := strings.Cut(labels, name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// within is what becomes of a call where its dialects can say it; else it is refused.
+func within(test becomes, rpc string, client, backend call.Dialect) end {
+	files := rpc == "UploadInputArtifact" || rpc == "DownloadOutputArtifact"
+	switch {
+	case test.capability == "nope":
+	case client == call.Legacy && rpc != "Invoke", backend == call.Legacy && files:
+		return refuses(codes.Unimplemented, "DIALECT_UNSUPPORTED")
+	}
+	return test.want
+}
+
+// logged checks the line of a call.
+func (w *world) logged(t *testing.T, rpc string, test becomes, client call.Dialect, line gatewaytest.Line) {
 	t.Helper()
-	req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(`{"a":1}`)}
-	ctx := to(t.Context(), capability)
-	var err error
-	if rpc == "Invoke" {
-		var resp *docpb.InvokeResponse
-		resp, err = w.client.Invoke(ctx, req)
-		e.result, e.failure, e.done = string(resp.GetResultJson()), resp.GetError(), err == nil
-	} else {
-		var chunks []*docpb.InvokeChunk
-		chunks, err = w.client.StreamInvoke(ctx, req)
-		for _, c := range chunks {
-			e.result += string(c.GetData())
-			e.failure += c.GetError()
-			e.done = c.GetDone()
+	what := fmt.Sprintf("%s of %s at %s: logged %v", rpc, test.what, test.capability, line)
+	allowed := []string{codeName(test.want.code)}
+	if test.how == late {
+		allowed = append(allowed, "CANCELLED") // the caller looks at the time, too
+	}
+	known := client != call.Legacy || rpc == "Invoke" || rpc == "Healthcheck"
+	if !slices.Contains(allowed, line.Text("code")) || known && (line.Text("method") != rpc || line.Text("dialect") != client.String()) || !known && line.Text("method") != "Other" {
+		t.Error(what)
+	}
+	if test.capability != "caps" || test.how == late || test.want.reason == "DIALECT_UNSUPPORTED" || rpc == "Healthcheck" {
+		return
+	}
+	tool := test.what
+	if rpc != "Invoke" && rpc != "StreamInvoke" {
+		tool = ""
+	}
+	if line.Text("tool") != tool || line.Text("backend") != w.backend.Addr {
+		t.Error(what)
+	}
+}
+
+// run makes a call, and says how it ended for its caller.
+func (w *world) run(t *testing.T, rpc string, test becomes) end {
+	t.Helper()
+	if test.capability == "lost" {
+		test.capability += "-" + strings.ToLower(rpc)
+	}
+	ctx, cancel := context.WithCancel(to(t.Context(), test.capability))
+	defer cancel()
+	if test.want.reason != "DIALECT_UNSUPPORTED" { // else it does not get there
+		switch test.how {
+		case left:
+			defer when(w.left.Blocked(), cancel)()
+		case lost:
+			defer when(w.lost[rpc].Blocked(), w.stop[rpc])()
 		}
 	}
+	if test.how == late && test.want.reason != "DIALECT_UNSUPPORTED" {
+		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+	}
+	e, err := w.ask(ctx, t, rpc, test)
 	if e.code = status.Code(err); e.code != codes.OK {
 		e.reason = errorInfo(err).GetReason()
 	}
 	return e
 }
 
+// when does something when a channel delivers, and returns what waits for it.
+func when(ch <-chan struct{}, do func()) (wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-ch
+		do()
+	}()
+	return func() { <-done }
+}
+
 func codeName(c codes.Code) string {
 	return map[codes.Code]string{
 		codes.OK: "OK", codes.DataLoss: "DATA_LOSS", codes.InvalidArgument: "INVALID_ARGUMENT", codes.DeadlineExceeded: "DEADLINE_EXCEEDED",
 		codes.Unavailable: "UNAVAILABLE", codes.PermissionDenied: "PERMISSION_DENIED", codes.NotFound: "NOT_FOUND", codes.Unimplemented: "UNIMPLEMENTED",
+		codes.Canceled: "CANCELLED", codes.Internal: "INTERNAL", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
 	}[c]
 }
 

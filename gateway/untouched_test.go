@@ -73,6 +73,7 @@ func TestSameShapesAreUntouched(t *testing.T) {
 	request := odd(longText(2, "{\xff}"), longText(5, "caps"), longText(1, "no"), longText(3, "\xfe"), longText(1, "tool"), longText(4, "s"))
 	legacy := odd(longText(3, string(odd(longText(2, "caps"), longText(1, "capability_id")))), longText(2, "{}"), longText(3, string(odd(longText(1, "color")))), longText(1, "tool"))
 	chunk := odd(longText(3, "text"), longText(2, "f"), longText(1, "\xff"))
+	rubbish := []byte("\xff\xff\xff no message, \x07\x0f")
 	flag := func(num byte, v bool) []byte { return longBool(num, v) }
 	for _, test := range []struct {
 		method  call.Method
@@ -87,6 +88,12 @@ func TestSameShapesAreUntouched(t *testing.T) {
 		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{odd(longText(1, "\xff"), flag(2, true)), odd(flag(2, false))}, "incomplete"},
 		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{odd(longText(1, "id"))}, [][]byte{odd(longText(1, "\xff")), odd(flag(4, true), longText(5, "e"))}, "tool_error"},
 		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{chunk, chunk, nil}, [][]byte{odd(longText(1, "id"))}, "success"},
+		// What is no protobuf at all passes where nobody has to read it.
+		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish}, ""},
+		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish, rubbish, nil}, ""},
+		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{odd(longText(1, "id"))}, [][]byte{rubbish, nil, rubbish}, ""},
+		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{rubbish, nil, rubbish}, [][]byte{rubbish}, ""},
+		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{rubbish}, ""},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, false), longText(1, "\xff"), flag(2, true), longText(3, "e"))}, "success"},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, true), longText(1, "{}"), flag(2, false))}, "tool_error"},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{nil}, "tool_error"},

@@ -15,7 +15,7 @@ import (
 const conformUsage = `Usage: capgate conform [flags] HOST:PORT
 
 Checks, without a gateway, whether a capability container keeps to the capability protocol,
-rule by rule: pass, fail, or skip where it cannot be told, and which document the rule is from.
+rule by rule: pass, fail, or not tested where it cannot be told, and which document the rule is from.
 
 Many rules need a call that does no harm, which is made about fifty times. --tool and --args say
 which; otherwise it is the first tool of --manifest, or of what the discovery tool lists, whose
@@ -42,7 +42,7 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a tool to call, which must do no harm")
 	fs.StringVar(&c.args, "args", "", "its arguments, a `JSON` object; default {}")
 	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default what is no JSON at all")
-	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "", "`name` of a tool that takes seconds, to see whether it heeds deadlines and cancellation")
+	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "", "`name` of a tool that takes seconds, to test whether it heeds deadlines and cancellation")
 	fs.StringVar(&c.slowArgs, "slow-args", "", "its arguments, a `JSON` object; default {}")
 	fs.StringVar(&c.dialects, "dialect", "", "check only this `dialect`: doc, live or legacy; default all that it speaks")
 	fs.DurationVar(&c.kit.Wait, "wait", 30*time.Second, "`duration` in which the container is ready")
@@ -62,7 +62,7 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 	if c.json {
 		_ = json.NewEncoder(std.out).Encode(report) // nobody is left to tell
 	} else {
-		fmt.Fprintf(std.out, "\n%d passed, %d failed, %d skipped\n", report.Passed, report.Failed, report.Skipped)
+		fmt.Fprintf(std.out, "\n%d passed, %d failed, %d not tested\n", report.Passed, report.Failed, report.Skipped)
 	}
 	if ctx.Err() != nil || report.Failed > 0 {
 		return exitBroken
@@ -108,7 +108,11 @@ func orEmptyObject(args string) []byte {
 
 // resultLine shows one result to people.
 func resultLine(r conform.Result) string {
-	line := fmt.Sprintf("%s  %-6s  %-16s  %s [%s]\n", r.Verdict, orDash(r.Dialect), r.Rule, r.Says, r.Source)
+	verdict := string(r.Verdict)
+	if r.Verdict == conform.Skip {
+		verdict = "not tested"
+	}
+	line := fmt.Sprintf("%-10s  %-6s  %-16s  %s [%s]\n", verdict, orDash(r.Dialect), r.Rule, r.Says, r.Source)
 	if r.Why != "" {
 		line += "      " + r.Why + "\n"
 	}

@@ -10,6 +10,7 @@
 //	translator.go  a gRPC server that carries calls from one dialect into another
 //	upload.go      an upload, chunk by chunk
 //	legacy.go      what becomes of a call from or to legacy
+//	unread.go      which messages cannot be translated at all
 //	metadata.go    what of a call's metadata a translated call takes along
 //
 // Where two dialects have the same bytes for an RPC, the relay forwards them as they

@@ -26,7 +26,7 @@ const noReason = "the tool failed, and did not say why"
 // toLegacy calls backends of the legacy dialect.
 type toLegacy struct {
 	client legacypb.CapabilityServiceClient
-	refuse Status
+	refuse Refuse
 }
 
 // invocation is an InvokeRequest of the doc or the live dialect.
@@ -42,9 +42,9 @@ type invocation interface {
 // invoke carries out a call. A tool's own failure is not an error, but never "".
 func (l *toLegacy) invoke(ctx context.Context, in invocation) (result []byte, failure string, err error) {
 	if !utf8.Valid(in.GetArgsJson()) || !utf8.Valid(in.GetConfigJson()) {
-		return nil, "", l.refuse(refusedBinary).Err()
+		return nil, "", l.refuse(ctx, refusedBinary)
 	}
-	resp, err := carry(ctx, legacyRequest(in), l.client.Invoke)
+	resp, err := carry(ctx, l.refuse, legacyRequest(in), l.client.Invoke)
 	if err != nil {
 		return nil, "", err
 	}
@@ -82,7 +82,7 @@ func legacyRequest(in invocation) *legacypb.InvokeRequest {
 type legacySide struct {
 	legacypb.UnimplementedCapabilityServiceServer
 	doc    docpb.CapabilityClient
-	refuse Status
+	refuse Refuse
 }
 
 func (s *legacySide) Invoke(ctx context.Context, in *legacypb.InvokeRequest) (*legacypb.InvokeResponse, error) {
@@ -90,7 +90,7 @@ func (s *legacySide) Invoke(ctx context.Context, in *legacypb.InvokeRequest) (*l
 	if err != nil {
 		return nil, err
 	}
-	resp, err := carry(ctx, req, s.doc.Invoke)
+	resp, err := carry(ctx, s.refuse, req, s.doc.Invoke)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *legacySide) Invoke(ctx context.Context, in *legacypb.InvokeRequest) (*l
 	case utf8.Valid(resp.GetResultJson()):
 		out.Result = string(resp.GetResultJson())
 	case out.Success:
-		return nil, s.refuse(refusedBinaryResult).Err()
+		return nil, s.refuse(ctx, refusedBinaryResult)
 	}
 	return out, nil
 }
@@ -129,10 +129,13 @@ func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.In
 }
 
 // carry makes the call that a translated one becomes, with all of it but its message.
-func carry[Req, Resp any](ctx context.Context, req *Req, far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
+func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req, far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
 	out, opts := Outgoing(ctx)
 	var header, trailer metadata.MD
 	resp, err := far(out, req, append(opts, grpc.MaxCallRecvMsgSize(maxMessage), grpc.Header(&header), grpc.Trailer(&trailer))...)
+	if refusal := unread(err, header); refusal != nil {
+		err = refuse(ctx, refusal)
+	}
 	if headErr := grpc.SetHeader(ctx, Custom(header)); err == nil {
 		err = headErr
 	}

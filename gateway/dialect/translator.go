@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress; what is not translated passes compressed too
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -16,8 +15,9 @@ import (
 // maxMessage bounds one message, in bytes: the largest that Selu's orchestrator takes.
 const maxMessage = 16 << 20
 
-// Status turns a refusal into the status that the caller gets.
-type Status func(*call.Refusal) *status.Status
+// Refuse turns a refusal of the translator's own into the error that the caller of the call that ctx
+// is of gets.
+type Refuse func(ctx context.Context, refusal *call.Refusal) error
 
 // NewServer returns the translator: a gRPC server of all dialects that answers the RPCs
 // in which they differ by making the same call over conn in another dialect. All its other
@@ -31,12 +31,12 @@ type Status func(*call.Refusal) *status.Status
 // cancellation go along, and the status of the far side comes back as it is. conn is to
 // lead back to the gateway itself, where such a call is identified, decided and routed
 // like any other. opts are applied after the translator's own.
-func NewServer(conn grpc.ClientConnInterface, refuse Status, opts ...grpc.ServerOption) *grpc.Server {
+func NewServer(conn grpc.ClientConnInterface, refuse Refuse, opts ...grpc.ServerOption) *grpc.Server {
 	srv := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage)}, opts...)...)
 	doc := docpb.NewCapabilityClient(conn)
 	legacy := &toLegacy{client: legacypb.NewCapabilityServiceClient(conn), refuse: refuse}
-	docpb.RegisterCapabilityServer(srv, &docSide{live: livepb.NewCapabilityClient(conn), legacy: legacy})
-	livepb.RegisterCapabilityServer(srv, &liveSide{doc: doc, legacy: legacy})
+	docpb.RegisterCapabilityServer(srv, &docSide{live: livepb.NewCapabilityClient(conn), legacy: legacy, refuse: refuse})
+	livepb.RegisterCapabilityServer(srv, &liveSide{doc: doc, legacy: legacy, refuse: refuse})
 	legacypb.RegisterCapabilityServiceServer(srv, &legacySide{doc: doc, refuse: refuse})
 	return srv
 }
@@ -46,6 +46,7 @@ type docSide struct {
 	docpb.UnimplementedCapabilityServer
 	live   livepb.CapabilityClient
 	legacy *toLegacy
+	refuse Refuse
 }
 
 func (s *docSide) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
@@ -65,7 +66,7 @@ func (s *docSide) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStrea
 }
 
 func (s *docSide) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
-	return upload(in, s.live.UploadInputArtifact,
+	return upload(in, s.refuse, s.live.UploadInputArtifact,
 		func(c *docpb.UploadInputArtifactChunk) (*livepb.UploadInputArtifactChunk, int) {
 			return &livepb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()}, len(c.GetData())
 		},
@@ -79,6 +80,7 @@ type liveSide struct {
 	livepb.UnimplementedCapabilityServer
 	doc    docpb.CapabilityClient
 	legacy *toLegacy
+	refuse Refuse
 }
 
 func (s *liveSide) Invoke(ctx context.Context, req *livepb.InvokeRequest) (*livepb.InvokeResponse, error) {
@@ -98,7 +100,7 @@ func (s *liveSide) StreamInvoke(req *livepb.InvokeRequest, stream grpc.ServerStr
 }
 
 func (s *liveSide) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk, livepb.UploadInputArtifactResponse]) error {
-	return upload(in, s.doc.UploadInputArtifact,
+	return upload(in, s.refuse, s.doc.UploadInputArtifact,
 		func(c *livepb.UploadInputArtifactChunk) (*docpb.UploadInputArtifactChunk, int) {
 			return &docpb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()}, len(c.GetData())
 		},

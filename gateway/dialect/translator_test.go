@@ -71,9 +71,9 @@ func (b liveBackend) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.Up
 	return in.SendAndClose(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.id, SizeBytes: r.size, Error: r.err})
 }
 
-func refuse(r *call.Refusal) *status.Status {
-	kinds := map[call.Kind]codes.Code{call.InvalidArgument: codes.InvalidArgument, call.DataLoss: codes.DataLoss}
-	return status.New(kinds[r.Kind], r.Reason+": "+r.Message)
+func refuse(_ context.Context, r *call.Refusal) error {
+	kinds := map[call.Kind]codes.Code{call.InvalidArgument: codes.InvalidArgument, call.DataLoss: codes.DataLoss, call.ResourceExhausted: codes.ResourceExhausted, call.Internal: codes.Internal}
+	return status.Error(kinds[r.Kind], r.Reason+": "+r.Message)
 }
 
 func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {

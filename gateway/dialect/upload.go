@@ -14,6 +14,7 @@ import (
 // answer, given the bytes of the file that were sent on.
 func upload[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
+	refuse Refuse,
 	open func(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[OutChunk, OutReply], error),
 	chunk func(*InChunk) (*OutChunk, int),
 	reply func(*OutReply, uint64) *InReply,
@@ -43,7 +44,12 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	if err != nil {
 		select {
 		case err = <-broken: // the far side only saw us cancel
+			return err
 		default:
+		}
+		header, _ := out.Header() // none, where that fails
+		if refusal := unread(err, header); refusal != nil {
+			err = refuse(in.Context(), refusal)
 		}
 		return err
 	}

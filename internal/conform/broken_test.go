@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,42 +32,49 @@ type broken struct {
 	rule    string        // the name of that one; "": none
 	ended   chan struct{} // closed with the test
 	slots   chan struct{} // of uploads
+	calls   chan struct{} // of tools; only for those who hold others up
 	second  chan struct{} // tells a call that another is there
 	working atomic.Int32  // calls of the tool
 
 	mu    sync.Mutex
-	files [][]byte
+	files map[string][]byte
 }
 
 const (
 	tool       = "add"
+	slowTool   = "wait"
 	goodResult = `{"sum":3,"of":["ä","b"]}`
 )
 
 // serveBroken runs a capability that breaks one rule.
 func serveBroken(t *testing.T, rule string) (addr string) {
 	t.Helper()
-	b := &broken{rule: rule, ended: make(chan struct{}), slots: make(chan struct{}, 8), second: make(chan struct{}, 1)}
+	b := &broken{rule: rule, ended: make(chan struct{}), slots: make(chan struct{}, 8), second: make(chan struct{}, 1), calls: make(chan struct{}, 8), files: map[string][]byte{}}
 	received := 16 << 20
 	if rule == "large-message" {
 		received = 4 << 20
 	}
-	if rule == "deadline" {
-		addr = timeless(t, b)
-	} else {
+	switch rule {
+	case "deadline":
+		addr = timeless(t, b, "Invoke")
+	case "deadline-files":
+		addr = timeless(t, b, "UploadInputArtifact")
+	default:
 		addr = gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, b) }, grpc.MaxRecvMsgSize(received)).Addr
 	}
 	t.Cleanup(func() { close(b.ended) }) // before the server ends
 	return addr
 }
 
-// timeless serves without ever knowing of a deadline: grpc-go alone would see to it.
-func timeless(t *testing.T, b *broken) (addr string) {
+// timeless serves without ever knowing of a deadline of a method's calls: grpc-go alone would see to it.
+func timeless(t *testing.T, b *broken, method string) (addr string) {
 	t.Helper()
 	inner := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
 	docpb.RegisterCapabilityServer(inner, b)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Del("Grpc-Timeout")
+		if path.Base(r.URL.Path) == method {
+			r.Header.Del("Grpc-Timeout")
+		}
 		inner.ServeHTTP(w, r)
 	}))
 	server.Config.Protocols = new(http.Protocols)
@@ -84,12 +92,27 @@ func (b *broken) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.I
 	if b.rule == "discovery" && req.GetToolName() == "list_tools" {
 		return &docpb.InvokeResponse{ResultJson: []byte(`{"tools":[]}`)}, nil
 	}
-	if req.GetToolName() != tool {
-		if b.rule == "unknown-tool" {
-			return nil, status.Error(codes.NotFound, "no such tool")
-		}
-		return &docpb.InvokeResponse{Error: "no such tool"}, nil
+	if b.rule == "cancel" {
+		b.calls <- struct{}{}
+		defer func() { <-b.calls }()
 	}
+	switch req.GetToolName() {
+	case tool:
+		return b.add(ctx, req)
+	case slowTool:
+		<-ctx.Done()
+		if b.rule == "cancel" && errors.Is(ctx.Err(), context.Canceled) {
+			<-b.ended
+		}
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	if b.rule == "unknown-tool" {
+		return nil, status.Error(codes.NotFound, "no such tool")
+	}
+	return &docpb.InvokeResponse{Error: "no such tool"}, nil
+}
+
+func (b *broken) add(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	switch {
 	case b.rule == "invoke":
@@ -166,7 +189,7 @@ func (b *broken) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.Upl
 			break
 		}
 		if err != nil {
-			if b.rule == "cancel" && status.Code(err) == codes.Canceled {
+			if b.rule == "cancel-files" && status.Code(err) == codes.Canceled {
 				<-b.ended
 			}
 			return err
@@ -180,8 +203,8 @@ func (b *broken) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.Upl
 		return stream.SendAndClose(&docpb.UploadInputArtifactResponse{Error: "nothing came"})
 	}
 	b.mu.Lock()
-	b.files = append(b.files, data)
-	id := fmt.Sprintf("file-%d", len(b.files))
+	id := fmt.Sprintf("file-%d", len(b.files)+1)
+	b.files[id] = data
 	b.mu.Unlock()
 	switch b.rule {
 	case "upload":
@@ -193,15 +216,19 @@ func (b *broken) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.Upl
 }
 
 func (b *broken) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
-	if req.GetArtifactId() != "file-1" {
-		if b.rule == "download-unknown" {
-			return status.Error(codes.NotFound, "no such file")
-		}
-		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "no such file"})
-	}
 	b.mu.Lock()
-	data := b.files[0]
+	data, there := b.files[req.GetArtifactId()]
 	b.mu.Unlock()
+	switch {
+	case !there && b.rule == "download-unknown":
+		return status.Error(codes.NotFound, "no such file")
+	case !there:
+		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "no such file"})
+	case len(data) == 0 && b.rule == "download-empty":
+		return nil
+	case len(data) == 0:
+		return stream.Send(&docpb.ArtifactChunk{Filename: "conform.txt", MimeType: "text/plain", Done: true})
+	}
 	chunks := []*docpb.ArtifactChunk{{Data: data[:1000], Filename: "conform.txt", MimeType: "text/plain"}, {Data: data[1000:], Done: true}}
 	switch b.rule {
 	case "download":

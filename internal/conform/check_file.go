@@ -19,6 +19,7 @@ const chunkBytes = 256 << 10
 // files are those that the container took.
 type files struct {
 	uploaded container.Uploaded
+	empty    container.Uploaded
 	chunks   []*docpb.ArtifactChunk // of its download
 	err      error                  // why there are none, or a skip
 }
@@ -128,7 +129,10 @@ func checkUploadEmpty(ctx context.Context, r *run) error {
 	if err := r.noUpload(); err != nil {
 		return err
 	}
-	_, err := r.upload(ctx, nil)
+	up, err := r.upload(ctx, nil)
+	if err == nil {
+		r.files.empty = up
+	}
 	return err
 }
 
@@ -186,6 +190,34 @@ func checkDownloadEnd(_ context.Context, r *run) error {
 		return err
 	}
 	return checkEnd(r.files.chunks)
+}
+
+func checkDownloadEmpty(ctx context.Context, r *run) error {
+	if err := r.noDownload(); err != nil {
+		return err
+	}
+	switch r.files.empty.ID {
+	case "":
+		return skip("no empty file is there: see upload-empty")
+	case r.files.uploaded.ID:
+		return skip("the empty file has another's id: see upload-ids")
+	}
+	chunks, err := r.client.Download(ctx, r.files.empty.ID)
+	if err != nil {
+		return errors.New("the download ends with " + container.Explain(err))
+	}
+	if len(chunks) == 0 {
+		return errors.New("the download ends without a chunk, which callers take for a failure")
+	}
+	for _, c := range chunks {
+		switch {
+		case c.GetError() != "":
+			return errors.New("it says: " + container.Clean(c.GetError()))
+		case len(c.GetData()) > 0:
+			return fmt.Errorf("nothing was uploaded, and a chunk has %d bytes", len(c.GetData()))
+		}
+	}
+	return checkDone(chunks)
 }
 
 func checkDownloadUnknown(ctx context.Context, r *run) error {

@@ -7,7 +7,7 @@
 //	report.go      what came out
 //	sample.go      a call that does no harm, out of a manifest or discovery
 //	check_*.go     the checks
-//	unfinished.go  calls of which the server alone knows the deadline
+//	unfinished.go  a call of which the server alone knows the deadline
 //
 // A check that cannot tell is skipped and says why; a skipped rule is not a broken one. Where one thing
 // is wrong one rule fails: what can only be seen through another rule's call is skipped when that call

@@ -85,8 +85,10 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 					k.Wait = 300 * time.Millisecond
 				case "large-message":
 					k.Largest = 0 // as large as it is
-				case "deadline", "cancel": // these too
+				case "deadline-files", "cancel-files": // these too
 					k.Grace = 3 * time.Second
+				case "deadline", "cancel":
+					k.Grace, k.Slow = 3*time.Second, conform.Call{Tool: slowTool, Args: []byte("{}")}
 				}
 				report, by := check(t, k)
 				if !slices.Equal(by[conform.Fail], []string{rule.Name}) {
@@ -132,14 +134,14 @@ func TestGoodContainers(t *testing.T) {
 	}{
 		"weather": {
 			gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, demo) }, grpc.MaxRecvMsgSize(16<<20)).Addr,
-			conform.Call{Tool: "get_forecast", Args: []byte(`{"location":"Berlin"}`)}, conform.Call{}, []string{"discovery"}, nil,
+			conform.Call{Tool: "get_forecast", Args: []byte(`{"location":"Berlin"}`)}, conform.Call{}, []string{"discovery", "deadline", "cancel"}, nil,
 		},
-		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{}, []string{"discovery"}, nil},
+		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{Tool: slowTool, Args: []byte("{}")}, []string{"discovery"}, nil},
 		// gatewaytest's has a gRPC error for a tool that is not there, so that tests meet one.
 		"doc":    {served(call.Doc), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool", "stream-error"}},
 		"live":   {served(call.Live), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool", "stream-error"}},
 		"legacy": {served(call.Legacy), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool"}},
-		"older":  {gatewaytest.Serve(t, func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{}) }).Addr, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{}, []string{"health", "discovery"}, nil},
+		"older":  {gatewaytest.Serve(t, func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{}) }).Addr, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{}, []string{"health", "discovery", "deadline", "cancel"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

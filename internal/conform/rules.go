@@ -57,6 +57,7 @@ func fileRules() []Rule {
 		{"download-name", "its first chunk has its name and type", down + ": filename, mime_type", modern, checkDownloadName},
 		{"download-done", "its last chunk has done set", down + ": done", modern, checkDownloadDone},
 		{"download-end", "nothing comes after the chunk that has done set", down + ": done is on the final chunk", modern, checkDownloadEnd},
+		{"download-empty", "an empty file is downloaded as one empty chunk that has done set", orchestrator + "downloads: one without a chunk is an error", modern, checkDownloadEmpty},
 		{"download-unknown", "a file that is not there is an error in the answer, not a gRPC error", down + ": error", modern, checkDownloadUnknown},
 	}
 }
@@ -65,7 +66,9 @@ func loadRules() []Rule {
 	return []Rule{
 		{"large-message", "requests of up to 16 MiB are taken", orchestrator + "largest message (16 MiB)", everywhere, checkLarge},
 		{"concurrent", "calls at the same time are all answered, each with its own answer", orchestrator + "sharing: shared, max_concurrent", everywhere, checkConcurrent},
-		{"deadline", "a call whose time is up ends", "gRPC, deadlines; " + orchestrator + "time for a call (120 s)", everywhere, checkDeadline},
-		{"cancel", "calls that were given up hold nobody else up", "gRPC, cancellation", everywhere, checkCancel},
+		{"deadline", "a slow call whose time is up ends", "gRPC, deadlines; " + orchestrator + "time for a call (120 s)", everywhere, checkDeadline},
+		{"deadline-files", "an upload whose time is up ends", "gRPC, deadlines; " + orchestrator + "time for a call (120 s)", modern, checkDeadlineFiles},
+		{"cancel-files", "uploads and downloads that were given up hold nobody else up", "gRPC, cancellation", modern, checkCancelFiles},
+		{"cancel", "slow calls that were given up hold nobody else up", "gRPC, cancellation", everywhere, checkCancel},
 	}
 }

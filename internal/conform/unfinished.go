@@ -17,7 +17,7 @@ import (
 
 // outlive makes a call whose deadline its server is told and its client does not keep, as gRPC clients do, and waits
 // for its end, however that may be. A call that is not whole never gets the end of its request.
-func outlive(ctx context.Context, to container.Target, path string, messages []proto.Message, whole bool, deadline time.Duration) error {
+func outlive(ctx context.Context, to container.Target, path string, message proto.Message, whole bool, deadline time.Duration) error {
 	protocols := new(http.Protocols)
 	scheme := "http"
 	if to.TLS != nil {
@@ -33,12 +33,7 @@ func outlive(ctx context.Context, to container.Target, path string, messages []p
 	defer writer.Wait()
 	defer func() { _ = body.Close() }() // ends the writer
 	writer.Go(func() {
-		for _, m := range messages {
-			if _, err := writing.Write(frame(m)); err != nil {
-				return
-			}
-		}
-		if whole {
+		if _, err := writing.Write(frame(message)); err == nil && whole {
 			_ = writing.Close()
 		}
 	})

@@ -164,6 +164,9 @@ func (t Target) speaksTLS(ctx context.Context, first []byte) bool {
 	return secure.HandshakeContext(ctx) == nil
 }
 
+// aheadOfReader is what a container may send of a stream before it is read, in bytes: what HTTP/2 begins with.
+const aheadOfReader = 64 << 10
+
 // Dial makes a gRPC channel to the target. Nothing is tried twice, and no proxy stands between.
 func (t Target) Dial() (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
@@ -176,6 +179,7 @@ func (t Target) Dial() (*grpc.ClientConn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		}),
 		grpc.WithUserAgent("capgate-conform"),
+		grpc.WithStaticStreamWindowSize(aheadOfReader), grpc.WithStaticConnWindowSize(64*aheadOfReader), // or it would grow
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 }

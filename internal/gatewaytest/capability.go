@@ -23,7 +23,8 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// The tools of a Capability.
+// The tools of a Capability. Break and Block are files, too: uploads by that name, and downloads of that id, end
+// like calls of the tool. So is Cut for downloads.
 const (
 	Echo  = "echo"       // answers with its arguments; streamed, in two chunks
 	Fail  = "fail"       // a tool error that quotes its arguments
@@ -130,6 +131,12 @@ func (c *Capability) WaitSeen(t testing.TB, n int) {
 			t.Fatalf("waited %v for %d calls at %s, which has %d", Patience, n, c.Name, seen)
 		}
 	}
+}
+
+// Keep is an upload that comes from nowhere: it returns the artifact's id.
+func (c *Capability) Keep(f File) (id string) {
+	id, _ = c.keep(f)
+	return id
 }
 
 // File is an artifact that was uploaded.
@@ -251,8 +258,20 @@ func (c *Capability) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb
 		}
 		f.Data = append(f.Data, chunk.GetData()...)
 	}
+	if err := c.file(stream.Context(), f.Name); err != nil {
+		return err
+	}
 	id, failure := c.keep(f)
 	return stream.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: id, Error: failure})
+}
+
+// file ends a call about a file that is named like a tool as that tool ends.
+func (c *Capability) file(ctx context.Context, name string) error {
+	if name != Break && name != Block {
+		return nil
+	}
+	_, _, err := c.run(ctx, &docpb.InvokeRequest{ToolName: name})
+	return err
 }
 
 func (c *Capability) keep(f File) (id, failure string) {
@@ -270,6 +289,12 @@ func (c *Capability) keep(f File) (id, failure string) {
 func (c *Capability) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
 	if err := c.see(stream.Context(), nil); err != nil {
 		return err
+	}
+	if err := c.file(stream.Context(), req.GetArtifactId()); err != nil {
+		return err
+	}
+	if req.GetArtifactId() == Cut {
+		return stream.Send(&docpb.ArtifactChunk{Filename: Cut, Data: []byte("some")})
 	}
 	f, ok := c.File(req.GetArtifactId())
 	if !ok {

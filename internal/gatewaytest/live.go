@@ -71,6 +71,9 @@ func (l live) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.Uploa
 		}
 		f.Data = append(f.Data, chunk.GetData()...)
 	}
+	if err := l.c.file(stream.Context(), f.Name); err != nil {
+		return err
+	}
 	id, failure := l.c.keep(f)
 	reply := &livepb.UploadInputArtifactResponse{CapabilityArtifactId: id, Error: failure}
 	if failure == "" {

@@ -119,16 +119,24 @@ func (s *Span) endTry(code uint32, at time.Time) {
 	s.client = nil
 }
 
+// Answered ends the try that got the call's answer, which its caller may not get as it is.
+func (s *Span) Answered(rec *observe.Record) {
+	if s == nil {
+		return
+	}
+	if s.client != nil && rec.FirstByte > 0 {
+		s.client.AddEvent(firstByte, trace.WithTimestamp(rec.Started.Add(rec.FirstByte)))
+	}
+	s.endTry(rec.Code, rec.Started.Add(rec.Ended))
+}
+
 // End ends the call's spans. It keeps nothing of rec.
 func (s *Span) End(rec *observe.Record) {
 	if s == nil {
 		return
 	}
+	s.Answered(rec)
 	at := rec.Started.Add(rec.Ended)
-	if s.client != nil && rec.FirstByte > 0 {
-		s.client.AddEvent(firstByte, trace.WithTimestamp(rec.Started.Add(rec.FirstByte)))
-	}
-	s.endTry(rec.Code, at)
 	c := rec.Call
 	attrs, status := ended(rec.Code, serverErrors)
 	attrs = append(attrs, capgateBytesIn.Int64(rec.BytesIn), capgateBytesOut.Int64(rec.BytesOut))

@@ -1,0 +1,38 @@
+package dialect
+
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// ownWords is what grpc-go begins the status of a message with that it cannot take. It has no
+// other sign of that.
+const ownWords = "grpc: "
+
+// unread is why the answer to a call cannot be translated; nil if err is something else. A backend that cannot
+// take its request may say the same in the same words, but then no header comes before it.
+func unread(err error, header metadata.MD) *call.Refusal {
+	if err == nil || len(header) == 0 {
+		return nil
+	}
+	switch said := status.Convert(err); {
+	case !strings.HasPrefix(said.Message(), ownWords):
+	case said.Code() == codes.ResourceExhausted:
+		return refusedLongAnswer
+	case said.Code() == codes.Internal:
+		return refusedAnswer
+	}
+	return nil
+}
+
+var (
+	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED",
+		Message: "the capability has answered with what is no message of its dialect, so it cannot be translated to the caller's"}
+	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
+		Message: "the capability has answered with more than 16 MiB, which is not translated to the caller's dialect"}
+)

@@ -1,0 +1,185 @@
+package gateway_test
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// rpcs are all that a dialect can have.
+var rpcs = []string{"Invoke", "StreamInvoke", "UploadInputArtifact", "DownloadOutputArtifact", "Healthcheck"}
+
+// becomes is one thing that can become of a call.
+type becomes struct {
+	capability string
+	what       string // the tool; of files what they hold, or how they are called
+	want       end
+	how        int // it ends, if not by itself
+}
+
+const (
+	left = 1 + iota // its caller leaves
+	late            // its caller's time is up
+	lost            // its backend ends
+)
+
+// What files hold. Decoded in another dialect the one is malformed, and the other a name.
+const (
+	binaryFile = "\xff\x00\xfe"
+	textFile   = "plain text"
+)
+
+func fileOf(content string) gatewaytest.File {
+	return gatewaytest.File{Name: "ä.bin", MIME: "application/x-test", Data: []byte(content)}
+}
+
+// outcomesOf are all things that can become of an RPC, if both dialects have it.
+func outcomesOf(rpc string, client, backend call.Dialect) []becomes {
+	mute := gatewaytest.MuteError
+	if backend == call.Legacy && client != call.Legacy {
+		mute = "the tool failed, and did not say why"
+	}
+	cut := end{result: `{"a`, outcome: "incomplete"}
+	if rpc == "Invoke" || backend == call.Legacy {
+		cut = succeeds(`{"a":1}`) // nothing is cut where nothing is streamed
+	}
+	switch rpc {
+	case "Healthcheck":
+		return healthOutcomes()
+	case "UploadInputArtifact":
+		return append(failures(), []becomes{
+			{"caps", binaryFile, succeeds("kept"), 0},
+			{"caps", textFile, succeeds("kept"), 0},
+			{"caps", "", succeeds("kept"), 0},
+			{"caps", gatewaytest.RefusedFile, fails("this file is not wanted"), 0},
+			{"shut", textFile, succeeds("kept"), 0}, // policy is about tools
+		}...)
+	case "DownloadOutputArtifact":
+		return append(failures(), []becomes{
+			{"caps", binaryFile, succeeds("whole"), 0},
+			{"caps", textFile, succeeds("whole"), 0},
+			{"caps", "", succeeds("whole"), 0},
+			{"caps", "no such file", fails("no such file"), 0},
+			{"caps", gatewaytest.Cut, end{result: "some", outcome: "incomplete"}, 0},
+			{"shut", textFile, succeeds("whole"), 0},
+		}...)
+	}
+	return append(failures(), []becomes{
+		{"caps", gatewaytest.Echo, succeeds(`{"a":1}`), 0},
+		{"caps", gatewaytest.Empty, succeeds(""), 0},
+		{"caps", gatewaytest.Fail, fails(`the tool failed for {"a":1}`), 0},
+		{"caps", gatewaytest.Mute, fails(mute), 0},
+		{"caps", gatewaytest.Cut, cut, 0},
+		{"caps", "no such tool", refuses(codes.InvalidArgument, ""), 0},
+		{"shut", gatewaytest.Echo, refuses(codes.PermissionDenied, "TOOL_BLOCKED"), 0},
+	}...)
+}
+
+// failures can become of every call.
+func failures() []becomes {
+	return []becomes{
+		{"caps", gatewaytest.Break, refuses(codes.DataLoss, "BROKE"), 0},
+		{"left", gatewaytest.Block, refuses(codes.Canceled, ""), left},
+		{"caps", gatewaytest.Block, refuses(codes.DeadlineExceeded, ""), late},
+		{"slow", gatewaytest.Block, refuses(codes.DeadlineExceeded, ""), 0},
+		{"gone", gatewaytest.Echo, refuses(codes.Unavailable, "BACKEND_UNREACHABLE"), 0},
+		{"nope", gatewaytest.Echo, refuses(codes.NotFound, "CAPABILITY_UNKNOWN"), 0},
+		{"lost", gatewaytest.Block, refuses(codes.Unavailable, "UPSTREAM_LOST"), lost},
+	}
+}
+
+func healthOutcomes() []becomes {
+	return []becomes{
+		{"caps", "", end{result: "ready"}, 0},
+		{"shut", "", end{result: "ready"}, 0},
+		{"down", "", end{}, 0},
+		{"nope", "", refuses(codes.NotFound, "CAPABILITY_UNKNOWN"), 0},
+	}
+}
+
+// ask makes a call, and says what came before its status.
+func (w *world) ask(ctx context.Context, t *testing.T, rpc string, test becomes) (e end, err error) {
+	t.Helper()
+	req := &docpb.InvokeRequest{CapabilityId: test.capability, ToolName: test.what, ArgsJson: []byte(`{"a":1}`), ConfigJson: []byte(`{"KEY":"k"}`)}
+	switch rpc {
+	case "Invoke":
+		var resp *docpb.InvokeResponse
+		resp, err = w.client.Invoke(ctx, req)
+		e.result, e.failure, e.done = string(resp.GetResultJson()), resp.GetError(), err == nil
+	case "StreamInvoke":
+		var chunks []*docpb.InvokeChunk
+		chunks, err = w.client.StreamInvoke(ctx, req)
+		for _, c := range chunks {
+			e.result += string(c.GetData())
+			e.failure += c.GetError()
+			e.done = c.GetDone()
+		}
+	case "UploadInputArtifact":
+		return w.upload(ctx, t, test)
+	case "DownloadOutputArtifact":
+		return w.download(ctx, test)
+	case "Healthcheck":
+		var ready bool
+		if ready, _, err = w.client.Healthcheck(ctx); ready {
+			e.result = "ready"
+		}
+	}
+	if e.result == `{"a":1}` {
+		w.configured(t, rpc)
+	}
+	return e, err
+}
+
+// configured says that the last call got to the backend with its configuration where that belongs, and nothing
+// else there: the context of a legacy client is none.
+func (w *world) configured(t *testing.T, rpc string) {
+	t.Helper()
+	all := w.capability.Seen()
+	seen := all[len(all)-1]
+	want := `{"KEY":"k"}`
+	switch {
+	case w.asks == call.Legacy && w.speaks == call.Legacy:
+		want = "k"
+	case w.asks == call.Legacy:
+		want = `{"context":{"KEY":"k"}}`
+	}
+	if got := string(seen.Request.GetConfigJson()) + seen.Context["config_json"] + seen.Context["KEY"]; got != want {
+		t.Errorf("%s: configured with %q, %v", rpc, seen.Request.GetConfigJson(), seen.Context)
+	}
+}
+
+func (w *world) upload(ctx context.Context, t *testing.T, test becomes) (e end, err error) {
+	t.Helper()
+	f := fileOf(test.what)
+	if test.what == gatewaytest.RefusedFile || test.what == gatewaytest.Break || test.what == gatewaytest.Block {
+		f.Name = test.what
+	}
+	up, err := w.client.Upload(ctx, f)
+	e.failure, e.done = up.Error, err == nil
+	if kept, there := w.capability.File(up.ID); there && sameFile(kept, f) {
+		e.result = "kept"
+	}
+	return e, err
+}
+
+func (w *world) download(ctx context.Context, test becomes) (e end, err error) {
+	id, there := w.filed[test.what]
+	if !there {
+		id = test.what
+	}
+	f, err := w.client.Download(ctx, id)
+	switch {
+	case err == nil && sameFile(f, fileOf(test.what)):
+		return end{result: "whole", done: true}, nil
+	case err != nil && err.Error() == "no such file":
+		return end{failure: err.Error(), done: true}, nil
+	case err != nil && err.Error() == "the file is cut off":
+		return end{result: string(f.Data)}, nil
+	}
+	return e, err
+}
