@@ -82,7 +82,7 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 				}
 				switch rule.Name {
 				case "health": // it is waited for
-					k.Wait = 300 * time.Millisecond
+					k.Wait = 2 * time.Second
 				case "large-message":
 					k.Largest = 0 // as large as it is
 				case "deadline-files", "cancel-files": // these too
@@ -225,7 +225,7 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addr := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, lister{list: "[" + test.tools + "]"}) }).Addr
-			report, _ := check(t, conform.Kit{Target: container.Target{Addr: addr}, Wait: 300 * time.Millisecond, Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20})
+			report, _ := check(t, conform.Kit{Target: container.Target{Addr: addr}, Wait: gatewaytest.Patience, Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20})
 			if !strings.Contains(lines(report), test.want) {
 				t.Errorf("no %q in\n%s", test.want, lines(report))
 			}
