@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/rest"
 )
 
 // maxUnusable bounds the fleets that /readyz names when nobody asked for all.
@@ -66,7 +67,7 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	a.page(problems.Path, "what the reasons of errors mean", problems.Page())
 	a.mux.HandleFunc("GET /{$}", a.index)
-	return problems.WithRequestID(problems.Mux(a.mux))
+	return problems.WithRequestID(rest.Conditional(problems.Mux(a.mux)))
 }
 
 type admin struct {

@@ -159,3 +159,24 @@ func TestDocumentsOfKeys(t *testing.T) {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
+
+// TestACapabilityThatIsTooLargeIsLeftOut, as its tools are longer than a message, and the others are there.
+func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
+	t.Parallel()
+	var many []manifest.Tool
+	for i := range 170 {
+		one := tool(t, fmt.Sprintf("x%d", i))
+		one.Description = strings.Repeat("x", 100<<10)
+		many = append(many, one)
+	}
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Author{
+		"big":   {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: many}},
+		"small": {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
+	})
+	if _, doc := documentOf(t, g, "/openapi.json"); !doc.LeftOut || fmt.Sprint(doc.tools()) != "[small/tools/x]" {
+		t.Errorf("%v, %v", doc.tools(), doc.LeftOut)
+	}
+	if _, doc := documentOf(t, g, "/openapi.json?capability=big"); !doc.LeftOut || len(doc.tools()) != 0 {
+		t.Errorf("%v, %v", doc.tools(), doc.LeftOut)
+	}
+}

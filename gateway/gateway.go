@@ -45,7 +45,7 @@ const insideWindow = 64 << 10
 // Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
-	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden and Web
+	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Audit      *audit.Log   // records who did what; whoever made it closes it, after the Gateway; nil: none
 	Edge       *edge.Edge   // who is believed about where calls come from; nil: nobody
 	Identifier Identifier   // of callers by their credentials; nil: there are none, and every call is of tenant.Single
@@ -137,6 +137,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
+	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
 	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	h.flows.relay = g.relay
 	var err error
@@ -179,7 +180,11 @@ func frontDoors(inside *grpc.ClientConn, cfg *Config) (http.Handler, error) {
 	}
 	pages := cfg.CORS
 	pages.Headers, pages.Expose = append(web.RequestHeaders(), pages.Headers...), append(web.ResponseHeaders(), pages.Expose...)
-	return problems.WithRequestID(cors.Handler(pages, web.New(inside, api, web.Config{MaxMessage: maxMessage}))), nil
+	doors := cors.Handler(pages, web.New(inside, api, web.Config{MaxMessage: maxMessage}))
+	if cfg.Tracer != nil {
+		doors = naming(doors)
+	}
+	return problems.WithRequestID(doors), nil
 }
 
 // Swap puts another table in force, which was made with Config.Router's as the one

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/hex"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -42,6 +44,7 @@ type origin struct {
 	proto  string
 	host   string
 	port   string
+	drawn  *observe.TraceID // decided by the front doors: what trace its calls begin, zero being none; nil: nothing is decided
 }
 
 // request is what originOf asks of one.
@@ -106,6 +109,7 @@ func (o *origin) tell(s *relay.Stream) {
 // web sees to it that the JSON API knows where a request by HTTP/2 comes from.
 func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
+	o.drawn = h.draw(s)
 	s.SetHeader(originHeader, o.of(client).text())
 }
 
@@ -114,6 +118,7 @@ func (h *handler) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := relay.PeerOf(r.Context()); p != nil {
 			o, client := h.originOf(p, webHeaders(r.Header), nil)
+			o.drawn = h.draw(webHeaders(r.Header))
 			r.Header.Set(originHeader, o.of(client).text())
 		}
 		next.ServeHTTP(w, r)
@@ -147,6 +152,9 @@ func (o *origin) text() string {
 	if o.told {
 		v["proto"], v["host"], v["port"] = []string{o.proto}, []string{o.host}, []string{o.port}
 	}
+	if o.drawn != nil {
+		v["trace"] = []string{o.drawn.Text()}
+	}
 	o.peer.AddTo(v)
 	return v.Encode()
 }
@@ -158,5 +166,9 @@ func parseOrigin(text string) origin {
 	if err != nil {
 		return origin{}
 	}
-	return origin{client: v.Get("client"), peer: tenant.PeerFrom(v), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
+	o := origin{client: v.Get("client"), peer: tenant.PeerFrom(v), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
+	if id, err := hex.DecodeString(v.Get("trace")); err == nil && len(id) == len(observe.TraceID{}) {
+		o.drawn = (*observe.TraceID)(id)
+	}
+	return o
 }

@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 )
 
@@ -19,6 +23,9 @@ func (h *handler) trace(s *relay.Stream, t *transit) {
 		s.DropHeader(tracing.Traceparent)
 	}
 	t.trace = parent.TraceID()
+	if t.trace.IsZero() && t.origin.drawn != nil {
+		parent = tracing.Drawn(*t.origin.drawn)
+	}
 	sampled := h.tracer.Samples(parent)
 	state, given := s.Header(tracing.Tracestate)
 	if given && (t.trace.IsZero() || sampled && !tracing.IsState(state)) {
@@ -36,4 +43,28 @@ func (t *transit) traceTry(s *relay.Stream, path string) {
 	if t.span != nil {
 		s.SetHeader(tracing.Traceparent, t.span.Try(t.target.Addr, path))
 	}
+}
+
+// draw decides whether the calls begin a trace that a request of HTTP becomes, where it is in none: its answer is to
+// name the trace.
+func (h *handler) draw(r request) *observe.TraceID {
+	if h.tracer == nil {
+		return nil
+	}
+	text, _ := r.Header(tracing.Traceparent)
+	if _, ok := tracing.ParseParent(text); ok {
+		return nil
+	}
+	id := h.tracer.Draw()
+	return &id
+}
+
+// naming lets problems name the traces that draw has decided upon.
+func naming(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o := parseOrigin(r.Header.Get(originHeader)); o.drawn != nil && !o.drawn.IsZero() {
+			r = problems.WithTrace(r, o.drawn.Text())
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -1,9 +1,11 @@
 package operators
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"google.golang.org/grpc/codes"
 
@@ -54,13 +56,19 @@ func (a *API) Mount(mux *http.ServeMux) {
 	mux.Handle("POST /v1/backends/{target}", own.Handler(http.HandlerFunc(a.postBackend)))
 }
 
+// write answers with JSON. A GET's reader may keep it, and ask each time whether it is still so: rest.Conditional.
 func write(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(body) // the reader left: nobody to tell
+	if err := e.Encode(body); err != nil { // of what is written here there is nothing that could not be
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the reader left: nobody to tell
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, status int, code codes.Code, reason, detail string) {

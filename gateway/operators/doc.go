@@ -5,7 +5,9 @@
 //	GET  /v1/backends/{addr}                 a backend of any fleet, and what is left of a drain
 //	POST /v1/backends/{addr}:drain           {"capability": "", "force": false}
 //	POST /v1/backends/{addr}:undrain         {"capability": ""}
-//	GET  /v1/limits?page_token=              how much of their limits tenants use that called of late; with ?tenant= one
+//	GET  /v1/limits?page_size=&page_token=   how much of their limits tenants use that called of late; with &tenant= one
+//	GET  /v1/webhooks/dead?page_size=&page_token=   events that a webhook could not be told of
+//	POST /v1/webhooks/dead/{id}:retry        {}
 //
 // It authenticates nobody: it is for the operators' port alone.
 package operators

@@ -1,10 +1,8 @@
 package operators
 
 import (
-	"encoding/base64"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -56,20 +54,12 @@ type Backend struct {
 }
 
 func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
-	size := DefaultPage
-	if v := r.URL.Query().Get("page_size"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 {
-			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_SIZE", "page_size must be a number that is not negative")
-			return
-		}
-		if n > 0 {
-			size = min(n, MaxPage)
-		}
+	size, ok := sizeOf(w, r, DefaultPage, MaxPage)
+	if !ok {
+		return
 	}
-	after, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
-	if err != nil {
-		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+	after, ok := afterOf(w, r)
+	if !ok {
 		return
 	}
 	fleets := slices.Clone(a.cfg.Router.Table().Fleets())
@@ -82,13 +72,13 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 	}
 	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
 	page := Fleets{Gateway: a.cfg.Gateway(), Fleets: []Fleet{}, TotalSize: len(fleets)}
-	first, found := slices.BinarySearchFunc(fleets, string(after), func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
+	first, found := slices.BinarySearchFunc(fleets, after, func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
 	if found {
 		first++
 	}
 	for i, f := range fleets[first:] {
 		if i == size {
-			page.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(fleets[first+i-1].Capability))
+			page.NextPageToken = tokenOf(fleets[first+i-1].Capability)
 			break
 		}
 		page.Fleets = append(page.Fleets, a.fleet(f))

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"encoding/base64"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
@@ -9,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
-// tenantsPage is how many tenants one answer has at most.
+// tenantsPage is how many tenants a page has, if the request does not want fewer.
 const tenantsPage = 1000
 
 // Quotas knows how much of their limits tenants use.
@@ -44,7 +43,7 @@ type LimitUsage struct {
 	Apart      int     `json:"apart,omitempty"` // users or the like that it counts apart
 }
 
-// MountLimits adds GET /v1/limits, with ?tenant= that of one, to a mux.
+// MountLimits adds GET /v1/limits?page_size=&page_token=, with &tenant= that of one, to a mux.
 func MountLimits(mux *http.ServeMux, q Quotas, who func() Gateway) {
 	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
 		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
@@ -58,17 +57,20 @@ func MountLimits(mux *http.ServeMux, q Quotas, who func() Gateway) {
 			write(w, http.StatusOK, page)
 			return
 		}
-		after, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
-		if err != nil {
-			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+		size, ok := sizeOf(w, r, tenantsPage, tenantsPage)
+		if !ok {
 			return
 		}
-		all := q.Usage(string(after), tenantsPage+1)
-		for i := range all[:min(len(all), tenantsPage)] {
+		after, ok := afterOf(w, r)
+		if !ok {
+			return
+		}
+		all := q.Usage(after, size+1)
+		for i := range all[:min(len(all), size)] {
 			page.Tenants = append(page.Tenants, usage(&all[i]))
 		}
-		if len(all) > tenantsPage {
-			page.Next = base64.RawURLEncoding.EncodeToString([]byte(all[tenantsPage-1].Tenant))
+		if len(all) > size {
+			page.Next = tokenOf(all[size-1].Tenant)
 		}
 		write(w, http.StatusOK, page)
 	})

@@ -57,6 +57,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
+		runtime.WithWriteContentLength(),
 	)
 	own := ownPages() // an operator's browser may show others' pages
 	for _, service := range all {

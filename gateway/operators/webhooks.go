@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// lettersPage is how many dead letters one answer has at most.
+// lettersPage is how many dead letters a page has, if the request does not want fewer.
 const lettersPage = 100
 
 // Letters has events of approvals that a webhook could not be told of.
@@ -39,7 +39,7 @@ type LettersPage struct {
 	Next string   `json:"next_page_token,omitempty"`
 }
 
-// MountWebhooks adds dead letters to a mux: GET /v1/webhooks/dead, and POST
+// MountWebhooks adds dead letters to a mux: GET /v1/webhooks/dead?page_size=&page_token=, and POST
 // /v1/webhooks/dead/{id}:retry, which has one tried again.
 func MountWebhooks(mux *http.ServeMux, letters Letters) {
 	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
@@ -48,6 +48,10 @@ func MountWebhooks(mux *http.ServeMux, letters Letters) {
 }
 
 func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
+	size, ok := sizeOf(w, r, lettersPage, lettersPage)
+	if !ok {
+		return
+	}
 	skip := 0
 	if token := r.URL.Query().Get("page_token"); token != "" {
 		n, err := strconv.ParseUint(token, 10, 31)
@@ -57,7 +61,7 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 		}
 		skip = int(n)
 	}
-	found, err := letters.Dead(r.Context(), skip, lettersPage)
+	found, err := letters.Dead(r.Context(), skip, size)
 	if err != nil {
 		refuseLetters(w, r)
 		return
@@ -67,8 +71,8 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 		l := &found[i]
 		page.Dead = append(page.Dead, Letter{l.ID, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(), l.Died.UTC(), l.Attempts, l.Why})
 	}
-	if len(found) == lettersPage {
-		page.Next = strconv.Itoa(skip + lettersPage)
+	if len(found) == size {
+		page.Next = strconv.Itoa(skip + size)
 	}
 	write(w, http.StatusOK, page)
 }

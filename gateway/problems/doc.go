@@ -3,6 +3,7 @@
 //
 //	problem.go   what a problem holds, and how it is written
 //	requestid.go the id of each request: the caller's, or one made here
+//	trace.go     the trace of each request: the caller's, or one that begins here
 //	page.go      the page of all reasons, made of docs/errors.md
 //	mux.go       problems for what no pattern of an http.ServeMux takes
 //

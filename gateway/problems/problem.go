@@ -2,7 +2,6 @@ package problems
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -12,12 +11,13 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/capgate/capgate/internal/observe/tracing"
 )
 
 // OwnDomain is google.rpc.ErrorInfo.domain of the gateway's refusals; a capability has others.
 const OwnDomain = "capgate.dev"
+
+// ContentType is that of problem documents.
+const ContentType = "application/problem+json"
 
 // blank is the type of a problem of which no more is known than its status (RFC 9457 §4.2.1).
 const blank = "about:blank"
@@ -91,10 +91,7 @@ func (p Problem) In(r *http.Request) Problem {
 		p.Title = "Client Closed Request" // 499, which has no entry in the standard's table
 	}
 	p.RequestID = r.Header.Get(RequestID)
-	if parent, ok := tracing.ParseParent(r.Header.Get(tracing.Traceparent)); ok {
-		id := parent.TraceID()
-		p.TraceID = hex.EncodeToString(id[:])
-	}
+	p.TraceID = traceOf(r)
 	return p
 }
 
@@ -108,7 +105,7 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	}
 	out = append(out, '\n')
 	head := w.Header()
-	head.Set("Content-Type", "application/problem+json")
+	head.Set("Content-Type", ContentType)
 	head.Set("Content-Length", strconv.Itoa(len(out)))
 	if p.RetryAfter > 0 {
 		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
@@ -125,6 +122,14 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 		return
 	}
 	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+}
+
+// HeaderTooLarge is the document for a request whose header was not read to its end: it has no id.
+func HeaderTooLarge() []byte {
+	p := Own(http.StatusRequestHeaderFieldsTooLarge, codes.ResourceExhausted, "HEADER_TOO_LARGE", "the header is longer than a request's may be")
+	p.Title = http.StatusText(p.Status)
+	out, _ := textOf(p) // it is always the same
+	return append(out, '\n')
 }
 
 // textOf encodes p without escaping what only matters inside HTML.

@@ -25,6 +25,8 @@ type Config struct {
 	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard
 	// locked. It may set and drop headers, and do nothing else.
 	Web func(*Stream)
+	// TooLong is what requests get with the status 431. The zero value is nothing.
+	TooLong Page
 
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
@@ -41,6 +43,12 @@ type Config struct {
 	KeepAlive       time.Duration // a client connection silent for so long gets a PING; default 1 min
 	PingTimeout     time.Duration // a PING must be answered within it; default 20 s
 	DeadlineMargin  time.Duration // taken off the deadline told upstream, so that its answer can still travel; default 1 ms
+}
+
+// Page is the body of an answer.
+type Page struct {
+	Type string // of its content
+	Body []byte
 }
 
 func (c Config) withDefaults() Config {

@@ -123,7 +123,8 @@ func (c *conn) onRequest(id uint32, list *hpack.List, end, tooLong bool) *connEr
 	s.open(c, id, c.sh.keepScratch(), end)
 	if tooLong {
 		c.guard.reset()
-		s.refuseHTTP("431")
+		s.checkRequest() // of what there was room for: its method
+		s.refuseTooLong()
 		return nil
 	}
 	if !s.checkRequest() {

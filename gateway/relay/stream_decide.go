@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/base64"
+	"strconv"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
@@ -182,6 +183,25 @@ func (s *Stream) refuseHTTP(status string) {
 	w.text(":status", status)
 	w.end(&s.down, true)
 	s.checkDone()
+}
+
+// refuseTooLong answers a request whose header list is too long.
+func (s *Stream) refuseTooLong() {
+	page := s.sh.relay.cfg.TooLong
+	if len(page.Body) == 0 || s.method == "HEAD" {
+		s.refuseHTTP("431")
+		return
+	}
+	s.phase = answered
+	w := s.down.conn.beginBlock()
+	w.text(":status", "431")
+	w.text("content-type", page.Type)
+	w.text("content-length", strconv.Itoa(len(page.Body)))
+	w.end(&s.down, false)
+	s.down.queue.append(&s.sh.buffers, page.Body, false)
+	s.down.queueEnd = true
+	s.buffered(len(page.Body))
+	s.pump(&s.down)
 }
 
 // writeStatus ends the response with a status: as trailers, or as the whole

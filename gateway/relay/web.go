@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -20,17 +21,46 @@ func (r *Relay) startWeb(h http.Handler) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	r.webSrv = &http.Server{
-		Handler:           h,
+		Handler:           r.bounded(h),
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: r.cfg.SetupTimeout,
 		IdleTimeout:       r.cfg.IdleTimeout,
-		MaxHeaderBytes:    r.cfg.MaxHeaderList,
+		MaxHeaderBytes:    2 * r.cfg.MaxHeaderList, // beyond that it answers by itself, with a line of text, and hangs up
 		ConnState:         r.webConnState,
 		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(r.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	r.wg.Go(func() { _ = r.webSrv.Serve(r.webLn) })
+}
+
+// bounded answers requests whose header list is too long. Those by HTTP/2 were counted when they came.
+func (r *Relay) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.ProtoMajor != 1 || listSize(req) <= r.cfg.MaxHeaderList {
+			next.ServeHTTP(w, req)
+			return
+		}
+		if page := r.cfg.TooLong; len(page.Body) > 0 {
+			w.Header().Set("Content-Type", page.Type)
+			w.Header().Set("Content-Length", strconv.Itoa(len(page.Body)))
+		}
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+		_, _ = w.Write(r.cfg.TooLong.Body) // the client may be gone; there is nobody left to tell
+	})
+}
+
+// listSize is about what a request's header list would have by HTTP/2 (RFC 9113 §6.5.2).
+func listSize(req *http.Request) int {
+	const each = 32
+	n := len(req.Method) + len(req.RequestURI) + len(req.Host) + 3*each
+	for name, values := range req.Header {
+		for _, v := range values {
+			n += len(name) + len(v) + each
+		}
+	}
+	return n
 }
 
 // NewLocalUpstream makes an upstream inside the process: whoever serves the listener

@@ -1,8 +1,12 @@
 package rest
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
@@ -30,15 +34,55 @@ func label(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	return nil
 }
 
+// Conditional gives each JSON answer to a GET an ETag, if next gives it none, and answers who has it already by 304.
+func Conditional(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := conditionally(w, r); c.get {
+			w = c
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // conditional answers a request whose sender has the answer already by 304 (RFC 9110 §13.1.2).
 type conditional struct {
 	http.ResponseWriter
+	get   bool
 	known []string // If-None-Match
-	begun bool
+	code  int      // of WriteHeader; 0: not said
+	begun bool     // the header is sent
 	same  bool
 }
 
+func conditionally(w http.ResponseWriter, r *http.Request) *conditional {
+	return &conditional{ResponseWriter: w, get: r.Method == http.MethodGet || r.Method == http.MethodHead, known: r.Header.Values("If-None-Match")}
+}
+
+// WriteHeader waits for the first Write where the ETag depends on it.
 func (c *conditional) WriteHeader(code int) {
+	if c.code = code; code != http.StatusOK || !c.wantsTag() {
+		c.begin(code)
+	}
+}
+
+// wantsTag is whether an answer that is 200 is to get an ETag: JSON that says how long it is, and may be kept.
+func (c *conditional) wantsTag() bool {
+	head := c.Header()
+	return c.get && !c.begun && head.Get("ETag") == "" && head.Get("Cache-Control") == "" && head.Get("Content-Length") != "" &&
+		strings.HasPrefix(head.Get("Content-Type"), "application/json")
+}
+
+// tag makes the ETag of an answer of which all is written at once.
+func (c *conditional) tag(all []byte) {
+	if c.Header().Get("Content-Length") != strconv.Itoa(len(all)) {
+		return
+	}
+	sum := sha256.Sum256(all)
+	c.Header().Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:16])+`"`)
+	c.Header().Set("Cache-Control", "private, no-cache")
+}
+
+func (c *conditional) begin(code int) {
 	if !c.begun {
 		c.begun = true
 		c.same = code == http.StatusOK && c.has(c.Header().Get("ETag"))
@@ -53,12 +97,23 @@ func (c *conditional) WriteHeader(code int) {
 
 func (c *conditional) Write(p []byte) (int, error) {
 	if !c.begun {
-		c.WriteHeader(http.StatusOK)
+		if (c.code == 0 || c.code == http.StatusOK) && c.wantsTag() {
+			c.tag(p)
+		}
+		c.begin(cmp.Or(c.code, http.StatusOK))
 	}
 	if c.same {
 		return len(p), nil
 	}
 	return c.ResponseWriter.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (c *conditional) FlushError() error {
+	if !c.begun && c.code != 0 {
+		c.begin(c.code)
+	}
+	return http.NewResponseController(c.ResponseWriter).Flush()
 }
 
 // Unwrap is for http.ResponseController.

@@ -137,7 +137,7 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 			if err := g.add(ctx, c.GetId()); err != nil && status.Code(err) != codes.NotFound { // it may be gone since
 				return err
 			}
-			if g.more {
+			if g.room < 0 {
 				return nil
 			}
 		}
@@ -149,7 +149,11 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 
 func (g *gathering) add(ctx context.Context, id string) error {
 	list, err := g.catalog.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
-	if err != nil {
+	switch {
+	case status.Code(err) == codes.ResourceExhausted && !isOwn(err): // the list is longer than a message: it would have no room anyway
+		g.more = true
+		return nil
+	case err != nil:
 		return err
 	}
 	if g.room -= proto.Size(list); g.room < 0 {

@@ -136,7 +136,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), capability: params["capability_id"]}
 		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
 		r.Body = b
-		next(&conditional{ResponseWriter: w, known: r.Header.Values("If-None-Match")}, r, params)
+		next(conditionally(w, r), r, params)
 	}
 }
 

@@ -68,6 +68,7 @@ type Handler struct {
 // New returns the JSON API of the gateway that conn leads to. httpStatus is the
 // gateway's table of HTTP statuses for gRPC codes.
 func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
+	conn = telling{conn}
 	h := &Handler{status: httpStatus, cfg: cfg.withDefaults()}
 	h.way = problems.WithRequestID(http.HandlerFunc(h.serve))
 	h.mux = runtime.NewServeMux(

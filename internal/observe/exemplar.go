@@ -14,6 +14,9 @@ type TraceID [16]byte
 // IsZero says that there is none.
 func (id TraceID) IsZero() bool { return id == TraceID{} }
 
+// Text is 32 hexadecimal digits.
+func (id TraceID) Text() string { return hex.EncodeToString(id[:]) }
+
 // exemplars are the newest calls that were traced, by bucket of the classic histogram.
 type exemplars [numBuckets]atomic.Pointer[exemplar]
 

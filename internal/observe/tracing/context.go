@@ -20,6 +20,7 @@ type Parent struct {
 	trace trace.TraceID
 	span  trace.SpanID
 	flags trace.TraceFlags
+	drawn bool // there is none, and Draw has decided: trace is to begin, or if it is zero, none
 }
 
 // textLength is the length of a traceparent of version 00: 00-<trace>-<span>-<flags>.
@@ -70,7 +71,7 @@ func digit(c byte) byte {
 // TraceID is zero for no parent.
 func (p Parent) TraceID() observe.TraceID { return observe.TraceID(p.trace) }
 
-func (p Parent) exists() bool { return p.trace.IsValid() }
+func (p Parent) exists() bool { return p.span.IsValid() }
 
 // IsState says whether a tracestate can be read. One that cannot goes no further (§3.3).
 func IsState(text string) bool {

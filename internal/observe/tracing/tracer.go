@@ -68,6 +68,7 @@ func New(cfg Config) (*Tracer, error) {
 	t := &Tracer{outbox: newOutbox(exporter, &cfg), sample: cfg.Sample, stubborn: cfg.Stubborn}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), // Samples is asked before
+		sdk.WithIDGenerator(ids{}),
 		sdk.WithRawSpanLimits(sdk.SpanLimits{
 			AttributeValueLengthLimit: maxText, AttributeCountLimit: 64, EventCountLimit: 64, LinkCountLimit: 8,
 			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
@@ -82,7 +83,10 @@ func New(cfg Config) (*Tracer, error) {
 
 // Samples says whether a call is traced: as its caller says, or else by chance.
 func (t *Tracer) Samples(p Parent) bool {
-	if p.exists() && !t.stubborn {
+	switch {
+	case p.drawn:
+		return p.trace.IsValid()
+	case p.exists() && !t.stubborn:
 		return p.flags.IsSampled()
 	}
 	return rand.Float64() < t.sample
@@ -91,8 +95,11 @@ func (t *Tracer) Samples(p Parent) bool {
 // Begin begins the span of a call that came at a time, as a child of parent or of nobody.
 func (t *Tracer) Begin(parent Parent, tracestate string, c *call.Call, came time.Time) *Span {
 	ctx := context.Background()
-	if parent.exists() {
+	switch {
+	case parent.exists():
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent.context(tracestate))
+	case parent.drawn:
+		ctx = context.WithValue(ctx, drawnKey{}, parent.trace)
 	}
 	name, attrs := rpc(c.Path)
 	s := &Span{tracer: t.tracer}
