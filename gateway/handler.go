@@ -254,6 +254,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 	}
 	if t.mode == dialect.Convert {
 		h.leave(s, t)
+		s.TapResponse(t)
 		s.Forward(h.services)
 		return
 	}
@@ -272,7 +273,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 	if t.outcome.Reset(t.spoken.Method, t.spoken.Dialect) {
 		t.scanned = true
 		h.watchArtifacts(t)
-		s.TapResponse(&t.outcome)
+		s.TapResponse(t)
 	}
 	t.traceTry(s, path)
 	t.started = true

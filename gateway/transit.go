@@ -180,6 +180,15 @@ func (t *transit) keyOf(s *relay.Stream, message string) router.Key {
 	return router.Key{Metadata: metadata, Message: message, Authority: s.Authority(), Service: t.call.Service}
 }
 
+// Body sees the response before its caller does: it is a relay.Tap. From then on there may be state
+// of the session at the backend, of which the caller may know.
+func (t *transit) Body(p []byte) {
+	t.place.Pinned.Used()
+	if t.scanned {
+		t.outcome.Body(p)
+	}
+}
+
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // done gives up the call's claim on its backend, if it has one.
