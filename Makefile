@@ -37,8 +37,9 @@ setup: ## install what the tests need (apt-get, as root); nothing where nothing 
 	@tools/setup
 
 .PHONY: test
-test: setup ## every test, under the race detector
+test: setup ## every test, under the race detector, and what that would disturb without
 	CGO_ENABLED=1 go test -race ./...
+	CGO_ENABLED=0 go test -run 'AllocatesNothing$$' ./gateway
 
 .PHONY: lint
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
