@@ -42,7 +42,9 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 		}
 	}
 	seen := map[protoreflect.FullName]bool{}
+	public := map[protoreflect.FullName]bool{}
 	for _, s := range services {
+		public[s.FullName()] = true
 		for i := range s.Methods().Len() {
 			if m := s.Methods().Get(i); !seen[m.FullName()] {
 				seen[m.FullName()] = true
@@ -50,8 +52,20 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 			}
 		}
 	}
+	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			name := file.Services().Get(i).FullName()
+			if ours := strings.HasPrefix(string(name), "capgate.") || strings.HasPrefix(string(name), "selu."); ours && public[name] == slices.Contains(operatorsOnly, name) {
+				t.Errorf("%s: say whether it is at the public port", name)
+			}
+		}
+		return true
+	})
 	return all
 }
+
+// operatorsOnly are the services that no caller reaches. What each tenant is told at all others is compared.
+var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.v1.Policies", "capgate.v1.Registry"}
 
 // operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
 // maker was given: other ids are given in another world.
@@ -105,6 +119,11 @@ func (g *generator) next() operation {
 	if g.random.IntN(4) == 0 { // what others depend on
 		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
 	}
+	return g.make(m)
+}
+
+// make makes up an operation of a method.
+func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
 	must(g.t, err)
 	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
@@ -217,7 +236,7 @@ var words = map[string][]string{
 	"tool_name":     {"echo", "echo", "fail", "break", "nope", ""},
 	"tool":          {"echo", "fail", ""},
 	"tenant":        {"", "", "acme", "globex", "default"},
-	"tenant_id":     {"acme", "globex"},
+	"tenant_id":     {"acme", "globex", "-"},
 	"user":          {"", "ann", "bob"},
 	"user_id":       {"ann", "bob"},
 	"agent":         {"", "bot"},
@@ -240,7 +259,7 @@ var words = map[string][]string{
 
 	// of tenants and keys
 	"id":           {"acme", "globex", "x", ""},
-	"key_id":       {"abcdefghijklmnop", ""},
+	"key_id":       {"⟦key⟧", "«key»", "abcdefghijklmnop", ""},
 	"name":         {"", "a name"},
 	"capabilities": {"*", "hidden", "["},
 	"scopes":       {"invoke", "admin", "x"},

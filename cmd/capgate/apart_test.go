@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/redistest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // apartOps is how many requests of the tenant globex are compared.
@@ -34,11 +35,14 @@ func TestTenantsAreApart(t *testing.T) {
 	t.Logf("seed %d", seed)
 	acmes, entryOfAcme := makeKey(t)
 	globexs, entryOfGlobex := makeKey(t)
-	tenantLine := func(id, grants, entry string) string {
-		return fmt.Sprintf("  - {id: %s, capabilities: [caps, people, %s], keys: [%s, scopes: [invoke, read, approve, policy], asserts: [user, agent]}]}\n", id, grants, strings.TrimSuffix(entry, "}"))
+	// Both have limits of the same users and tools. acme has no calls of caps' echo left.
+	tenantLine := func(id, grants, entry string, calls int) string {
+		return fmt.Sprintf("  - {id: %s, capabilities: [caps, people, %s], limits: {each: [{per: user, capability: caps, per_month: %d}, {capability: caps, tool: echo, per_month: %[3]d}]}, "+
+			"keys: [%[4]s, scopes: [invoke, read, approve, policy, admin], asserts: [user, agent]}]}\n", id, grants, calls, strings.TrimSuffix(entry, "}"))
 	}
-	together := startWorld(t, 2, tenantLine("acme", "hidden", entryOfAcme)+tenantLine("globex", "mine", entryOfGlobex), "hidden")
-	alone := startWorld(t, 1, tenantLine("globex", "mine", entryOfGlobex), "")
+	ofGlobex := tenantLine("globex", "mine", entryOfGlobex, 1_000_000)
+	together := startWorld(t, 2, tenantLine("acme", "hidden", entryOfAcme, 10)+ofGlobex, "hidden")
+	alone := startWorld(t, 1, ofGlobex, "")
 
 	acme := []*stranger{newStranger(t, "acme", acmes, together[0]), newStranger(t, "acme", acmes, together[1])}
 	acme[1].pools = acme[0].pools
@@ -48,15 +52,27 @@ func TestTenantsAreApart(t *testing.T) {
 	gen := &generator{t: t, random: random, methods: methods, of: globex.pools, theirs: acme[0].pools}
 	others := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), methods: methods, of: acme[0].pools, theirs: globex.pools, canary: "canary-of-acme", always: true}
 
+	spend := others.make(docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke"))
+	spend.request, spend.header, spend.json = `{"capability_id":"caps","tool_name":"echo","args_json":"e30="}`, nil, false
+	for tries := 0; !strings.Contains(acme[tries%2].perform(&spend), "BUDGET_EXHAUSTED"); tries++ {
+		if tries == 100 {
+			t.Fatal("acme does not come to the end of its calls")
+		}
+	}
+
 	var ops []operation
 	var got []string
-	for range apartOps {
+	for i := range apartOps {
 		var meanwhile sync.WaitGroup
 		for i := range others.random.IntN(3) {
 			op := others.next()
 			meanwhile.Go(func() { acme[i].perform(&op) })
 		}
-		ops = append(ops, gen.next())
+		if i < len(methods) { // each one once at least
+			ops = append(ops, gen.make(methods[i]))
+		} else {
+			ops = append(ops, gen.next())
+		}
 		got = append(got, globex.perform(&ops[len(ops)-1]))
 		meanwhile.Wait()
 	}
@@ -74,7 +90,7 @@ func TestTenantsAreApart(t *testing.T) {
 			t.Errorf("%d: %s tells what acme sent: %s", i, ops[i].text(), got[i])
 		}
 	}
-	for _, kind := range []string{"approval", "event", "token", "artifact"} {
+	for _, kind := range []string{"approval", "event", "token", "artifact", "key"} {
 		if len(globex.pools.all(kind)) == 0 {
 			t.Logf("globex saw no %s", kind)
 		}

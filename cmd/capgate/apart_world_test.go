@@ -204,6 +204,7 @@ var drawn = []struct {
 	{"approval", regexp.MustCompile(`(apr_[A-Z2-7]{9,})`)},
 	{"token", regexp.MustCompile(`"next_page_token":"([^"]{4,})"`)},
 	{"artifact", regexp.MustCompile(`"capability_artifact_id":"([^"]+)"`)},
+	{"key", regexp.MustCompile(`"id":"([a-z2-7]{16})"`)},
 	{"event", regexp.MustCompile(`(?m)(?:"id":"|^id: ?)(\d+-\d+)`)},
 }
 
