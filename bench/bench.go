@@ -54,6 +54,9 @@ func run(ctx context.Context, o options) error {
 	case o.neighbour:
 		mark = "neighbour"
 		text, err = b.neighbour(ctx)
+	case o.files:
+		mark = "files"
+		text, err = b.files(ctx)
 	case o.redis:
 		mark = "redis"
 		text, err = b.redis(ctx)

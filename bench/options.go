@@ -32,6 +32,7 @@ type options struct {
 	tenants   bool
 	redis     bool
 	neighbour bool
+	files     bool
 	capgate   peers.Capgate
 	idle      idleOptions
 	proxyCore []int // empty: not pinned
@@ -68,6 +69,7 @@ func parseOptions(args []string) (options, error) {
 	fs.BoolVar(&o.policy, "policy", false, "measure decisions that memory knows, with a million rules in a Redis, instead of the scenarios")
 	fs.BoolVar(&o.tables, "tables", false, "measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, instead of the scenarios")
 	fs.BoolVar(&o.neighbour, "neighbour", false, "measure what one tenant's flood does to another's calls, instead of the scenarios")
+	fs.BoolVar(&o.files, "files", false, "measure a large file up and down, over HTTP and gRPC, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false, "measure what calls cost Redis, and what Redis' faults cost calls, instead of the scenarios")
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
 	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
@@ -76,7 +78,7 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
-	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->) markers gets the tables")
+	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->) markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)

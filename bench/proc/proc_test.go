@@ -31,6 +31,9 @@ func TestSelf(t *testing.T) {
 	if n, err := proc.RSS(pid); err != nil || n < 1<<20 {
 		t.Errorf("resident memory is %d bytes, %v", n, err)
 	}
+	if n, err := proc.PeakRSS(pid); err != nil || n < 1<<20 {
+		t.Errorf("at most it was %d bytes, %v", n, err)
+	}
 	if m, err := proc.Machine(); err != nil || m.Used <= 0 {
 		t.Errorf("machine used %v, %v", m.Used, err)
 	}
