@@ -5,10 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,12 +40,13 @@ func (o *oddFiles) DownloadOutputArtifact(_ *docpb.DownloadOutputArtifactRequest
 	return o.download(s)
 }
 
-func startOddFiles(t *testing.T, o *oddFiles) (*gatewaytest.Gateway, *gatewaytest.Backend) {
+// startOddFiles starts it behind a gateway that takes files of so many bytes.
+func startOddFiles(t *testing.T, most int64, o *oddFiles) (*gatewaytest.Gateway, *gatewaytest.Backend) {
 	t.Helper()
 	b := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, o) })
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}, Unprobed: true}},
-		REST:   rest.Config{Files: artifact.Config{MaxSize: 8 << 20, Stall: gatewaytest.Patience}},
+		REST:   rest.Config{Files: artifact.Config{MaxSize: most, Stall: gatewaytest.Patience}},
 	}), b
 }
 
@@ -86,7 +85,7 @@ func TestUploadsThatBreak(t *testing.T) {
 		t.Run(protocol.name, func(t *testing.T) {
 			t.Parallel()
 			came, ended := make(chan struct{}, 10), make(chan error, 10)
-			g, _ := startOddFiles(t, &oddFiles{upload: func(s uploads) error {
+			g, _ := startOddFiles(t, 8<<20, &oddFiles{upload: func(s uploads) error {
 				for {
 					if _, err := s.Recv(); err != nil {
 						ended <- err
@@ -160,7 +159,7 @@ func TestUploadsThatAreAnswered(t *testing.T) {
 			t.Run(protocol.name+", "+name, func(t *testing.T) {
 				t.Parallel()
 				came := make(chan struct{}, 10)
-				g, b := startOddFiles(t, &oddFiles{upload: func(s uploads) error {
+				g, b := startOddFiles(t, 8<<20, &oddFiles{upload: func(s uploads) error {
 					if _, err := s.Recv(); err != nil {
 						return err
 					}
@@ -186,7 +185,8 @@ func TestUploadsThatAreAnswered(t *testing.T) {
 func TestLargeUploads(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
-	g, _ := startOddFiles(t, &oddFiles{upload: func(s uploads) error {
+	const most = 8 << 20
+	g, _ := startOddFiles(t, most, &oddFiles{upload: func(s uploads) error {
 		for {
 			if _, err := s.Recv(); err != nil {
 				ended <- err
@@ -194,7 +194,6 @@ func TestLargeUploads(t *testing.T) {
 			}
 		}
 	}})
-	const most = 8 << 20
 	for _, protocol := range protocols {
 		client := protocol.client(g, t)
 		got := transfer(t, client, http.MethodPost, g.URL(filesPath), bytes.NewReader(make([]byte, most+1)))
@@ -238,7 +237,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 		} {
 			t.Run(protocol.name+", "+name, func(t *testing.T) {
 				t.Parallel()
-				g, b := startOddFiles(t, &oddFiles{download: func(s downloads) error {
+				g, b := startOddFiles(t, 8<<20, &oddFiles{download: func(s downloads) error {
 					for i := range test.begin {
 						last := i == test.begin-1 && (name == "behind its end" || name == "a status after all")
 						if err := s.Send(&docpb.ArtifactChunk{Data: piece, Done: last}); err != nil {
@@ -266,74 +265,4 @@ func TestDownloadsThatBreak(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestUploadsWait: what a slow capability has not read, its client has not sent, but for what buffers hold. Of
-// the file itself nothing piles up in memory.
-func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
-	size := int64(256 << 20)
-	if raceDetector {
-		size = 64 << 20
-	}
-	for _, protocol := range protocols {
-		var sent, read atomic.Int64
-		var most int64
-		const ahead = 24 << 20 // sockets' buffers among it
-		b := gatewaytest.Serve(t, func(s *grpc.Server) {
-			docpb.RegisterCapabilityServer(s, &oddFiles{upload: func(s uploads) error {
-				for n := 0; ; n++ {
-					c, err := s.Recv()
-					if err == io.EOF {
-						return s.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: "x"})
-					}
-					if err != nil {
-						return err
-					}
-					most = max(most, sent.Load()-read.Add(int64(len(c.GetData()))))
-					if n%16 == 0 { // slow
-						runtime.GC()
-					}
-				}
-			}})
-		})
-		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}, Unprobed: true}}})
-		var before, peak, now runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		client := protocol.client(g, t)
-		client.Timeout = 0
-		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &counting{left: size, sent: &sent, now: func() {
-			runtime.ReadMemStats(&now)
-			if now.HeapAlloc > peak.HeapAlloc {
-				peak = now
-			}
-		}})
-		grown := int64(peak.HeapAlloc) - int64(before.HeapAlloc)
-		t.Logf("%s: %d MiB, at most %.1f MiB ahead, %.1f MiB of memory", protocol.name, size>>20, float64(most)/(1<<20), float64(grown)/(1<<20))
-		if got.StatusCode != http.StatusCreated || read.Load() != size || most > ahead || grown > 32<<20 {
-			t.Errorf("%s: %s, %d bytes, %d ahead, %d of memory", protocol.name, got.Status, read.Load(), most, grown)
-		}
-	}
-}
-
-// counting is a body of zeros that counts.
-type counting struct {
-	left int64
-	sent *atomic.Int64
-	now  func() // every MiB
-	said int64
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	if c.left == 0 {
-		return 0, io.EOF
-	}
-	n := int(min(int64(len(p)), c.left))
-	clear(p[:n])
-	c.left -= int64(n)
-	if sent := c.sent.Add(int64(n)); sent-c.said > 1<<20 {
-		c.said = sent
-		c.now()
-	}
-	return n, nil
 }

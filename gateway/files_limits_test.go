@@ -1,0 +1,59 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// authorization is the header with the credential of a context's calls.
+func authorization(ctx context.Context) string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return md.Get("authorization")[0]
+}
+
+// TestArtifactSizeOverHTTP: of a file that is larger than its tenant's may be nothing is kept, and what is downloaded of one
+// breaks off. Nobody else's is smaller for it.
+func TestArtifactSizeOverHTTP(t *testing.T) {
+	t.Parallel()
+	const most = 600_000
+	for _, protocol := range protocols {
+		f, acme, globex := bounded(t, tenant.Limits{ArtifactSize: most}, call.Doc)
+		client := protocol.client(f.gateway, t)
+		send := func(ctx context.Context, method, path string, data []byte) answered {
+			return transfer(t, client, method, f.gateway.URL(path), bytes.NewReader(data), "Authorization", authorization(ctx))
+		}
+		up := send(acme, http.MethodPost, filesPath, pattern(most))
+		if up.StatusCode != http.StatusCreated {
+			t.Fatalf("%s: %s %s", protocol.name, up.Status, up.body)
+		}
+		if down := send(acme, http.MethodGet, up.told(t).Path, nil); down.StatusCode != 200 || !bytes.Equal(down.body, pattern(most)) {
+			t.Errorf("%s: %s, %d bytes, %v", protocol.name, down.Status, len(down.body), down.err)
+		}
+		large := send(acme, http.MethodPost, filesPath, pattern(2*most))
+		if large.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(large.body), "ARTIFACT_TOO_LARGE") || f.capability.Kept() != 1 {
+			t.Errorf("%s: %s %s; %d files are kept", protocol.name, large.Status, large.body, f.capability.Kept())
+		}
+		theirs := send(globex, http.MethodPost, filesPath, pattern(2*most))
+		if theirs.StatusCode != http.StatusCreated {
+			t.Fatalf("%s: %s %s", protocol.name, theirs.Status, theirs.body)
+		}
+		if down := send(globex, http.MethodGet, theirs.told(t).Path, nil); !bytes.Equal(down.body, pattern(2*most)) {
+			t.Errorf("%s: %s, %d bytes, %v", protocol.name, down.Status, len(down.body), down.err)
+		}
+		if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil || !strings.Contains(string(told.GetResultJson()), `"`+theirs.told(t).ID+`"`) {
+			t.Fatalf("%s: acme is told of %s, not of %s: %v", protocol.name, told.GetResultJson(), theirs.told(t).ID, err)
+		}
+		if down := send(acme, http.MethodGet, theirs.told(t).Path, nil); down.err == nil || len(down.body) > most {
+			t.Errorf("%s: %s, %d bytes, %v", protocol.name, down.Status, len(down.body), down.err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package gateway_test
+
+import (
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+const (
+	ahead = 24 << 20 // bytes that may be on their way, sockets' buffers among them
+	grown = 32 << 20 // bytes of memory that a transfer may take, client and capability among them
+)
+
+// largeFile is how long a file is that does not fit, in bytes.
+func largeFile() int64 {
+	if raceDetector {
+		return 64 << 20
+	}
+	return 256 << 20
+}
+
+// passage is a file on its way through a gateway.
+type passage struct {
+	sent atomic.Int64
+
+	mu           sync.Mutex
+	read         int64
+	most         int64  // ahead
+	before, peak uint64 // bytes of memory
+}
+
+// begin is when all is there that has to do with it but the file.
+func (p *passage) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before = heap()
+}
+
+// heap is what of the process's memory is in use, in bytes. It takes some milliseconds.
+func heap() uint64 {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	return now.HeapAlloc
+}
+
+// took notes what was read. It looks at the memory once per MiB, which makes whoever reads slow.
+func (p *passage) took(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.read
+	p.read += int64(n)
+	p.most = max(p.most, p.sent.Load()-p.read)
+	if p.read>>20 != before>>20 {
+		p.peak = max(p.peak, heap())
+	}
+}
+
+// check says what is too much.
+func (p *passage) check(t *testing.T, what string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	more := int64(p.peak) - int64(p.before)
+	t.Logf("%s: %d MiB, at most %.1f MiB ahead, %.1f MiB of memory", what, p.read>>20, float64(p.most)/(1<<20), float64(more)/(1<<20))
+	if p.read != largeFile() || p.most > ahead || more > grown {
+		t.Errorf("%s: %d bytes, %d ahead, %d of memory", what, p.read, p.most, more)
+	}
+}
+
+// TestUploadsWait: what a slow capability has not read, its client has not sent, but for what buffers hold. Of
+// the file itself nothing piles up in memory.
+func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	for _, protocol := range protocols {
+		p := new(passage)
+		g, _ := startOddFiles(t, largeFile(), &oddFiles{upload: func(s uploads) error {
+			for {
+				c, err := s.Recv()
+				if err == io.EOF {
+					return s.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: "x"})
+				}
+				if err != nil {
+					return err
+				}
+				p.took(len(c.GetData()))
+			}
+		}})
+		client := protocol.client(g, t)
+		client.Timeout = 0
+		p.begin()
+		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &counting{left: largeFile(), sent: &p.sent})
+		if got.StatusCode != http.StatusCreated {
+			t.Errorf("%s: %s %s", protocol.name, got.Status, got.body)
+		}
+		p.check(t, protocol.name)
+	}
+}
+
+// TestDownloadsWait is the same of a client that reads slowly: what it has not read, the capability has not sent.
+func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	for _, protocol := range protocols {
+		p := new(passage)
+		g, _ := startOddFiles(t, largeFile(), &oddFiles{download: func(s downloads) error {
+			piece := make([]byte, 256<<10)
+			for left := largeFile(); ; {
+				p.sent.Add(int64(len(piece)))
+				left -= int64(len(piece))
+				if err := s.Send(&docpb.ArtifactChunk{Data: piece, Done: left == 0}); err != nil || left == 0 {
+					return err
+				}
+			}
+		}})
+		client := protocol.client(g, t)
+		client.Timeout = 0
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(filesPath+"/x"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.begin()
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for buf := make([]byte, 64<<10); err == nil; {
+			var n int
+			n, err = resp.Body.Read(buf)
+			p.took(n)
+		}
+		_ = resp.Body.Close()
+		if err != io.EOF || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s, %v", protocol.name, resp.Status, err)
+		}
+		p.check(t, protocol.name)
+	}
+}
+
+// counting is a body of zeros that counts.
+type counting struct {
+	left int64
+	sent *atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(p)), c.left))
+	clear(p[:n])
+	c.left -= int64(n)
+	c.sent.Add(int64(n))
+	return n, nil
+}
