@@ -14,8 +14,8 @@ import (
 const eraseAtOnce = 1000
 
 // erase deletes what is kept under a tenant's name, so that nobody who gets the name later gets that too: rules and
-// candidates, approvals and what they hold for, answers to idempotency keys, what is used of limits, and where its sessions and artifacts are. Its
-// record and its list of keys stay. Some of it may be left after an error.
+// candidates, approvals and what they hold for, answers to idempotency keys, what is used of limits, and where its sessions and artifacts are. What
+// it was the first to have is nobody's then. Its record and its list of keys stay. Some of it may be left after an error.
 //
 // It looks through all keys, in steps: sessions and the like have no list.
 func (t *Tenants) erase(ctx context.Context, id string) error {
@@ -58,27 +58,71 @@ func (c client) eachNode(ctx context.Context, f func(context.Context, redis.Cmda
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return f(ctx, node) })
 }
 
-// eraseOn deletes a tenant's keys of one node.
+// eraseOn deletes a tenant's keys of one node, and makes nobody's what it was the first to have.
 func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) error {
-	pattern := globEscaper.Replace(t.store.cfg.Prefix+"{"+words(tag{id})+":") + "*"
+	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+words(tag{id})+":")+"*", func(ctx context.Context, keys []string) error {
+		_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, key := range keys {
+				if t.erasable(key) {
+					pipe.Unlink(ctx, key)
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{artifacts:")+"*}:first", func(ctx context.Context, keys []string) error {
+		return disown(ctx, node, keys, id)
+	})
+}
+
+// scan hands on the keys of one node that match a pattern, step by step.
+func (t *Tenants) scan(ctx context.Context, node redis.Cmdable, pattern string, each func(context.Context, []string) error) error {
 	for cursor := uint64(0); ; {
 		step, cancel := context.WithTimeout(withPurpose(ctx, t.purpose), t.store.cfg.Timeout)
 		keys, next, err := node.Scan(step, cursor, pattern, eraseAtOnce).Result()
-		if err == nil {
-			_, err = node.Pipelined(step, func(pipe redis.Pipeliner) error {
-				for _, key := range keys {
-					if t.erasable(key) {
-						pipe.Unlink(step, key)
-					}
-				}
-				return nil
-			})
+		if err == nil && len(keys) > 0 {
+			err = each(step, keys)
 		}
 		cancel()
 		if cursor = next; err != nil || cursor == 0 {
 			return err
 		}
 	}
+}
+
+// disown makes nobody's what a tenant was the first to have. The keys stay as long as they would have: without them a
+// file that its backend still has would be the next tenant's that a result names it to, whoever that is.
+func disown(ctx context.Context, node redis.Cmdable, keys []string, id string) error {
+	firsts := make([]*redis.StringCmd, len(keys))
+	_, _ = node.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command
+		for i, key := range keys {
+			firsts[i] = pipe.Get(ctx, key)
+		}
+		return nil
+	})
+	for _, first := range firsts {
+		if err := first.Err(); failed(err) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return err
+		}
+	}
+	cmds, _ := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, first := range firsts {
+			if first.Val() == id {
+				pipe.SetArgs(ctx, keys[i], "", redis.SetArgs{Mode: "XX", KeepTTL: true})
+			}
+		}
+		return nil
+	})
+	for _, cmd := range cmds {
+		if err := cmd.Err(); failed(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // erasable says whether a key is of what is kept under a tenant's name: the name may be the first word of another kind

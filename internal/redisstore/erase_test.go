@@ -120,6 +120,42 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestArtifactsOfADeletedTenant are nobody's as long as its backend may have them: who gets the name cannot have them by being
+// told of them, nor can another tenant. What others were given first stays theirs.
+func TestArtifactsOfADeletedTenant(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, ctx := open(), t.Context()
+		told := func(of, id string) bool {
+			t.Helper()
+			kept, err := s.Sessions().Remember(ctx, []affinity.Holding{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1", Bound: true, TTL: time.Hour}})
+			must(t, err)
+			return kept[0]
+		}
+		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		if !told("acme", "f1") || !told("globex", "f2") || !told("acme", "f1") {
+			t.Fatal("the first is not the first")
+		}
+		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
+		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
+		for _, of := range []string{"acme", "globex"} {
+			if told(of, "f1") {
+				t.Errorf("%s has what the deleted tenant had", of)
+			}
+		}
+		if !told("globex", "f2") || told("acme", "f2") {
+			t.Error("another's is not its own any more")
+		}
+		probe := s.Probe()
+		key := redisstore.FirstKey(s.Sessions(), affinity.Artifact{Capability: "mail", ID: "f1"})
+		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			if ttl, err := r.PTTL(ctx, key).Result(); err != nil || ttl <= 0 || ttl > time.Hour {
+				t.Errorf("%s stays %v, %v", key, ttl, err)
+			}
+			return nil
+		}))
+	})
+}
+
 // TestManyKeysAreErased: more than one command finds.
 func TestManyKeysAreErased(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {

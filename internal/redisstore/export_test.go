@@ -80,6 +80,9 @@ func (p *Probe) Wait(ctx context.Context, replicas int) (int64, error) {
 	return p.store.redis.Do(ctx, "WAIT", replicas, 0).Int64()
 }
 
+// FirstKey is where it stands who was given an artifact first.
+func FirstKey(s *Sessions, a affinity.Artifact) string { return s.firstKey(a) }
+
 // PinKey is where a session's pin is.
 func PinKey(s *Sessions, n affinity.Session) string { return s.pinKey(n) }
 

@@ -17,7 +17,7 @@ import "strings"
 //	{health:N}:page           hash     24h        N from 0 to 15: votes on backends, and the page's version; written again hourly
 //	{TENANT:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
 //	{TENANT:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
-//	{artifacts:CAP:SUM}:first string   artifact_ttl tenant: the first that was given that artifact; only where there are tenants
+//	{artifacts:CAP:SUM}:first string   artifact_ttl tenant: the first that was given that artifact, "" if that was deleted since: it stays nobody's; only where there are tenants
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after
 //	{drains}:calls            hash     none       replica → when it reported, ms, and the calls that it has at drained backends; gone after 15 s
 //	{drains}:ended            sorted   none       fields whose drain was ended in the last hour, by when, ms: who has not heard does not give them back
