@@ -25,21 +25,41 @@ type Identifier interface {
 
 // callers finds out who calls: at once where memory knows, else beside the relay.
 type callers struct {
-	Identifier
-	credentials bool // callers need them
+	by          Identifier
+	signed      Identifier // of those who show the signature of a URL; nil: nobody may
+	credentials bool       // callers need them
 	slots       chan struct{}
 	running     sync.WaitGroup
 	closing     context.Context
 	stop        context.CancelFunc
 }
 
-func newCallers(by Identifier) *callers {
-	c := &callers{Identifier: by, credentials: by != nil, slots: make(chan struct{}, maxStrangers)}
+func newCallers(by, signed Identifier) *callers {
+	c := &callers{by: by, signed: signed, credentials: by != nil, slots: make(chan struct{}, maxStrangers)}
 	if by == nil {
-		c.Identifier = tenant.Single{}
+		c.by = tenant.Single{}
 	}
 	c.closing, c.stop = context.WithCancel(context.Background())
 	return c
+}
+
+// Identify answers from memory.
+func (c *callers) Identify(claim tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+	switch {
+	case claim.Signature == "":
+		return c.by.Identify(claim)
+	case c.signed == nil:
+		return tenant.Identity{}, true, tenant.RefuseSignature()
+	}
+	return c.signed.Identify(claim)
+}
+
+// Ask may wait.
+func (c *callers) Ask(ctx context.Context, claim tenant.Claim) (tenant.Identity, *call.Refusal) {
+	if claim.Signature == "" {
+		return c.by.Ask(ctx, claim)
+	}
+	return c.signed.Ask(ctx, claim)
 }
 
 // ask finds out who makes a claim and then calls next with the stream, unless that has ended.
@@ -49,7 +69,7 @@ func (c *callers) ask(s *relay.Stream, claim tenant.Claim, next func(*relay.Stre
 	default:
 		return refusedStrangers
 	}
-	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Peer: claim.Peer}
+	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
 	parked := s.Park()
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(c.closing, patience)

@@ -18,10 +18,21 @@ const (
 	agentHeader = "x-agent-id"
 )
 
+// signatureHeader is what a signed URL has in place of a credential. It goes no further, as
+// edge.Hidden knows all such names.
+const signatureHeader = "x-capgate-signature"
+
 // claimOf is what a call says of its caller, in parts of its headers. Where there are credentials,
 // they are taken out of the call, whatever they are: no backend is to see them.
 // peer is whose certificate the connection has, which is asked where a call shows no credential.
 func claimOf(s *relay.Stream, credentials bool, peer *tenant.Peer) (claim tenant.Claim, refusal *call.Refusal) {
+	if signature, ok := s.Header(signatureHeader); ok {
+		if s.Contradicts(signatureHeader) || credentials && showsAny(s) {
+			return claim, refusedTwoCredentials
+		}
+		claim.Signature = signature
+		return claim, nil
+	}
 	if credentials {
 		claim.Credential, refusal = credentialOf(s)
 	}
@@ -34,6 +45,12 @@ func claimOf(s *relay.Stream, credentials bool, peer *tenant.Peer) (claim tenant
 	claim.User, _ = s.Header(userHeader)
 	claim.Agent, _ = s.Header(agentHeader)
 	return claim, refusal
+}
+
+// showsAny is whether a call shows a credential, which is taken out of it.
+func showsAny(s *relay.Stream) bool {
+	_, refusal := credentialOf(s)
+	return refusal != refusedNobody
 }
 
 // credentialOf takes the one credential of a call out of it.

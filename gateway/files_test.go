@@ -24,6 +24,7 @@ const filesPath = "/v1/capabilities/caps/artifacts"
 // told is what an upload answers with; of a form there are several.
 type told struct {
 	ID          string
+	Name        string
 	Filename    string
 	ContentType string `json:"content_type"`
 	Size        int64
@@ -105,7 +106,7 @@ func TestFilesGoThere(t *testing.T) {
 				up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), io.MultiReader(bytes.NewReader(data)),
 					"Content-Type", "image/png", "Content-Disposition", `attachment; filename="x.bin"; filename*=UTF-8''%E2%82%AC%20rates.png`)
 				got := up.told(t)
-				if up.StatusCode != http.StatusCreated || got.Size != int64(size) || got.SHA256 != hexOf(data) || got.Filename != "€ rates.png" ||
+				if up.StatusCode != http.StatusCreated || got.Name != "capabilities/caps/artifacts/"+got.ID || got.Size != int64(size) || got.SHA256 != hexOf(data) || got.Filename != "€ rates.png" ||
 					up.Header.Get("Location") != got.Path || up.Header.Get("Digest") != digestOf(data) {
 					t.Fatalf("%s: %s %v %s", what, up.Status, up.Header, up.body)
 				}
@@ -345,7 +346,7 @@ func TestPathsOfFiles(t *testing.T) {
 		want         string
 	}{
 		{"GET", filesPath + "/nothing", 404, `"reason":"ARTIFACT_REFUSED"`}, {"HEAD", filesPath + "/nothing", 404, ""}, {"GET", "/v1/capabilities/nope/artifacts/x", 404, "CAPABILITY_UNKNOWN"},
-		{"GET", filesPath, 404, "NO_SUCH_PATH"}, {"GET", filesPath + "/", 404, "NO_SUCH_PATH"}, {"PUT", filesPath + "/x", 405, "METHOD_NOT_ALLOWED"}, {"OPTIONS", filesPath + "/x", 204, ""},
+		{"GET", filesPath, 405, "METHOD_NOT_ALLOWED"}, {"HEAD", filesPath, 405, ""}, {"GET", filesPath + "/", 404, "NO_SUCH_PATH"}, {"OPTIONS", filesPath + "/", 404, ""}, {"OPTIONS", filesPath, 204, ""}, {"PUT", filesPath + "/x", 405, "METHOD_NOT_ALLOWED"}, {"OPTIONS", filesPath + "/x", 204, ""},
 	} {
 		if got := transfer(t, client, test.method, f.gateway.URL(test.path), nil); got.StatusCode != test.status || !strings.Contains(string(got.body), test.want) {
 			t.Errorf("%s %s: %s %s", test.method, test.path, got.Status, got.body)

@@ -42,13 +42,14 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Affinity, BackendTLS, Redis, Drain, CORS, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Audit      *audit.Log   // records who did what; whoever made it closes it, after the Gateway; nil: none
 	Edge       *edge.Edge   // who is believed about where calls come from; nil: nobody
 	Identifier Identifier   // of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	Signed     Identifier   // of those who show the signature of a URL; nil: nobody may
 	Decider    Decider
 	Router     *router.Router
 	Metrics    *observe.Metrics
@@ -118,7 +119,7 @@ func New(cfg Config) (*Gateway, error) {
 	h := &handler{
 		edge:          cfg.Edge,
 		audit:         cfg.Audit,
-		callers:       newCallers(cfg.Identifier),
+		callers:       newCallers(cfg.Identifier, cfg.Signed),
 		decider:       cfg.Decider,
 		router:        cfg.Router,
 		recorder:      cfg.Recorder,

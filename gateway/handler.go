@@ -132,6 +132,9 @@ func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusa
 func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 	refusal := h.resolve(s, t, m.capability)
 	if refusal == nil {
+		refusal = t.keepTo(s, m)
+	}
+	if refusal == nil {
 		refusal = t.readPlace(s, m)
 	}
 	if refusal == nil {

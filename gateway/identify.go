@@ -60,10 +60,14 @@ func (h *handler) fromInside(s *relay.Stream, t *transit) (who tenant.Identity, 
 
 // admit goes on with a call whose caller is known, if it may make it.
 func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusal *call.Refusal) {
-	if refusal == nil {
+	switch {
+	case refusal != nil:
+	case who.Only != nil && t.call.Method != call.DownloadOutputArtifact:
+		refusal = tenant.RefuseSignature()
+	default:
 		refusal = t.scoped(who.Scopes)
 	}
-	t.settings, t.asserts = who.Settings, who.Asserts
+	t.settings, t.asserts, t.only = who.Settings, who.Asserts, who.Only
 	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
 	if !t.own && !t.ours {
 		t.tenant = h.metrics.Tenant(who.Tenant)
@@ -99,6 +103,10 @@ func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 	switch {
 	case !t.own && !have.Any(tenant.Invoke):
 		return refusedInvoking
+	case t.own && strings.HasPrefix(t.call.Path, "/capgate.v1.Artifacts/"):
+		if !have.Any(tenant.Invoke) { // as a download
+			return refusedInvoking
+		}
 	case t.own && strings.HasPrefix(t.call.Path, "/capgate.v1.Approvals/"):
 		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
 			return refusedReading

@@ -26,6 +26,9 @@ func (h *handler) named(t *transit, k router.Key) bool {
 	if t.call.Dialect == call.Legacy && t.asserts&tenant.User != 0 {
 		return false // it may say whose call it is
 	}
+	if t.only != nil {
+		return false // it says whether the call is the one that may be
+	}
 	table := h.router.Table()
 	if !table.Names(k) {
 		return false
@@ -90,6 +93,9 @@ func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
 	}
 	if t.fleet.Heeds() {
 		id, _ := s.Header(sessionHeader)
+		if t.only != nil {
+			id = t.only.Session
+		}
 		if id != "" && t.call.Session != "" && id != t.call.Session || s.Contradicts(sessionHeader) {
 			return refusedTwoSessions
 		}

@@ -43,6 +43,7 @@ type transit struct {
 	outcome  dialect.Scanner
 	place    affinity.Answer            // where the call has to go
 	named    []string                   // the artifacts that it names
+	only     *tenant.Download           // the one thing that it may be; nil: anything
 	decision policy.Decision            // whether it may run
 	judged   bool                       // decision was made
 	quit     context.CancelFunc         // of what is being found out for it; nil: nothing was

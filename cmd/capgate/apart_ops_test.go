@@ -255,6 +255,7 @@ var words = map[string][]string{
 
 	"capability_artifact_id": {"⟦artifact⟧", "«artifact»", "x"},
 	"filename":               {"a.txt", "refused.txt"},
+	"ttl":                    {"", "10m", "2h", "x"},
 	"mime_type":              {"text/plain"},
 
 	// of tenants and keys

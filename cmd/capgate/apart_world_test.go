@@ -217,8 +217,10 @@ func (s *stranger) learn(told string) {
 }
 
 var (
-	aTime  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
-	aFence = regexp.MustCompile(`\d{19}`)
+	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
+	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
+	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`) // of what was drawn at random, too
+	aFence     = regexp.MustCompile(`\d{19}`)
 )
 
 // normal replaces what was drawn at random.
@@ -229,5 +231,7 @@ func (s *stranger) normal(told string) string {
 			told = regexp.MustCompile(`\b`+regexp.QuoteMeta(id)+`\b`).ReplaceAllString(told, fmt.Sprintf("<%s %d>", d.kind, i))
 		}
 	}
+	told = aSignature.ReplaceAllString(told, "signature=<signature>")
+	told = aTag.ReplaceAllString(told, "Etag:[<tag>]")
 	return aFence.ReplaceAllString(aTime.ReplaceAllString(told, "<time>"), "<now>")
 }

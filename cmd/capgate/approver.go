@@ -50,7 +50,7 @@ func (r toldRules) Set(ctx context.Context, rule policy.Rule) error {
 	return err
 }
 
-// readKeys reads a file of keys that encrypt, one a line. The error quotes none.
+// readKeys reads a file of keys that encrypt or sign, one a line. The error quotes none.
 func readKeys(file string, files prints) (keys [][]byte, err error) {
 	data, err := files.read(file)
 	if err != nil {

@@ -14,6 +14,7 @@ func (p *process) forCallers(g *grpc.Server) {
 	capgatepb.RegisterCatalogServer(g, listing.New(p.tools, p.decider, gateway.GRPCStatus))
 	p.approving.Register(g)
 	p.tenancy.Register(g)
+	capgatepb.RegisterArtifactsServer(g, p.signing)
 }
 
 // describe is what is known of a tool, for people who are asked about a call of it.

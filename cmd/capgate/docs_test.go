@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -70,6 +71,22 @@ func TestREADME(t *testing.T) {
 	}
 	if ran < 9 {
 		t.Errorf("only %d blocks were tested", ran)
+	}
+	p.stop(t)
+}
+
+// What docs/files.md does with curl works over HTTP/1.1, and over HTTP/2.
+func TestFilesByCurl(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl, and what stands in for it sends no files")
+	}
+	p, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	for _, curl := range []string{"curl ", "curl --http2-prior-knowledge "} {
+		if ran := tryBlocks(t, "docs/files.md", strings.NewReplacer("localhost:8080", public, "curl ", curl)); ran < 4 {
+			t.Errorf("only %d blocks were tested", ran)
+		}
 	}
 	p.stop(t)
 }

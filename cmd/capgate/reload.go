@@ -163,6 +163,7 @@ func (r *reloader) apply(s *settings) error {
 	}
 	if s != r.current {
 		p.who.set(s)
+		p.signatures.Replace(s.signingKeys)
 		single := s.single(r.started.Multi) // until a restart
 		p.quotas.Single(single)
 		p.gateway.Single(single)
@@ -205,6 +206,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"metrics", started.Metrics != next.Metrics},
 		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
+		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
 		{"overload", started.Overload != next.Overload},
 		{"audit", started.Audit != next.Audit},
 		{"log.format", started.Log.Format != next.Log.Format},

@@ -47,6 +47,7 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	g.call(t)
 	g.identifyOtherwise(t)
 	g.throughProxy(t)
+	g.signURL(t)
 	g.queryEverything(t)
 	g.look(t)
 	g.stop(t)

@@ -25,6 +25,7 @@ type settings struct {
 
 	approvalKeys [][]byte        // of approvals.key_file
 	answerKeys   [][]byte        // of idempotency.key_file
+	signingKeys  [][]byte        // of artifacts.signing_key_file
 	webhook      *webhook.Config // of approvals.webhook; nil: there is none
 
 	traceHeaders map[string]string // of traces.headers_file
@@ -83,6 +84,11 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 	if file := cfg.Idempotency.KeyFile; file != "" {
 		if s.answerKeys, err = readKeys(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("idempotency.key_file: %w", err))
+		}
+	}
+	if file := cfg.Artifacts.KeyFile; file != "" {
+		if s.signingKeys, err = readKeys(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("artifacts.signing_key_file: %w", err))
 		}
 	}
 	if s.webhook, err = readWebhook(&cfg.Webhook, files); err != nil {

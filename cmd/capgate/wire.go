@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/gateway/signing"
 	"github.com/capgate/capgate/gateway/tenancy"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
@@ -30,6 +31,7 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -68,13 +70,16 @@ type process struct {
 	limits    *router.Limits
 	shedder   *overload.Shedder // nil: no call is too much
 	who       identities
-	tenancy   *tenancy.Service
-	edge      *edge.Edge
-	quotas    *limits.Limiter // of tenants
-	audit     *audit.Log      // nil: there is none
-	gateway   *gateway.Gateway
-	public    net.Listener
-	admin     net.Listener
+
+	signatures *tenant.Signatures // of URLs
+	signing    *signing.Server    // makes URLs
+	tenancy    *tenancy.Service
+	edge       *edge.Edge
+	quotas     *limits.Limiter // of tenants
+	audit      *audit.Log      // nil: there is none
+	gateway    *gateway.Gateway
+	public     net.Listener
+	admin      net.Listener
 }
 
 // build makes a process that listens but does not serve yet. It logs to w.
@@ -138,11 +143,13 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
 	metrics.WatchProxyProtocol(p.edge.Refused)
 	p.newShedder(s.cfg, metrics)
+	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
 		Audit:      p.audit,
 		Edge:       p.edge,
 		Relay:      relay.Config{TLS: s.server, Log: p.log},
 		Identifier: p.who.identifier(),
+		Signed:     p.signatures,
 		Decider:    p.decider,
 		Shield:     p.shields,
 		Router:     p.routing,
@@ -175,10 +182,11 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 
 // restOf is how the JSON API is set up.
 func restOf(cfg *config.Config) rest.Config {
+	c := rest.Config{Files: filesOf(cfg.Artifacts)}
 	if cfg.REST.HTTPErrors {
-		return rest.Config{ToolErrors: rest.HTTPErrors}
+		c.ToolErrors = rest.HTTPErrors
 	}
-	return rest.Config{}
+	return c
 }
 
 func (p *process) listen(cfg *config.Config) (err error) {

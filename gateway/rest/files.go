@@ -59,7 +59,7 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 		h.writeRefusal(w, r, noSuchPath())
 		return
 	}
-	if id, ok := params["artifact_id"]; ok && (id == "" || !utf8.ValidString(id)) {
+	if !utf8.ValidString(params["artifact_id"]) {
 		h.writeRefusal(w, r, noSuchPath())
 		return
 	}
@@ -74,7 +74,44 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, metadataOf(r.Header))), params)
+	md := metadataOf(r.Header)
+	if query := r.URL.Query(); r.Method != http.MethodPost && query.Has(signature) {
+		text := query.Get(signature)
+		if text == "" || !printable(text) {
+			text = "-" // which nobody has signed
+		}
+		md = signedMetadata(r.Header, text)
+	}
+	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, md)), params)
+}
+
+const (
+	signature       = "signature"           // of a URL, in its query
+	signatureHeader = "x-capgate-signature" // in place of a credential
+)
+
+// ofSigned are the headers that go along where a URL has a signature: who made it says all else.
+var ofSigned = [...]string{"x-request-id", origin, "traceparent", "tracestate", "baggage"} //nolint:gochecknoglobals // a table
+
+// signedMetadata is metadataOf for a URL with a signature: that is the credential, whatever else
+// a browser sends.
+func signedMetadata(header http.Header, signature string) metadata.MD {
+	md := metadata.MD{signatureHeader: {signature}}
+	for _, name := range ofSigned {
+		if v := header.Values(name); len(v) > 0 {
+			md[name] = v
+		}
+	}
+	return md
+}
+
+// noFile answers a request for a file without an id, as if its route did not have the path.
+func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
+	code := http.StatusNotFound
+	if probeOf(r) == nil && len(h.allowed(r)) > 0 {
+		code = http.StatusMethodNotAllowed
+	}
+	h.noRoute(r.Context(), h.mux, nil, w, r, code)
 }
 
 // metadataOf is what of a request's headers goes along with the call that it becomes.
@@ -92,6 +129,7 @@ func metadataOf(header http.Header) metadata.MD {
 // that it has not, and why.
 type uploadedFile struct {
 	ID          string            `json:"id,omitempty"`
+	Name        string            `json:"name,omitempty"` // of the resource (AIP-122): capabilities/{capability}/artifacts/{id}
 	Filename    string            `json:"filename,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Size        *int64            `json:"size,omitempty"`   // bytes
@@ -137,6 +175,7 @@ func (h *Handler) uploaded(r *http.Request, capability string, result *artifact.
 		return u
 	}
 	u.ID, u.Size, u.SHA256 = result.ID, &result.Size, hex.EncodeToString(result.SHA256[:])
+	u.Name = "capabilities/" + capability + "/artifacts/" + result.ID
 	u.Path = "/v1/capabilities/" + url.PathEscape(capability) + "/artifacts/" + url.PathEscape(result.ID)
 	return u
 }

@@ -86,6 +86,10 @@ func bodyOf(ctx context.Context) *body {
 // prepare stands between the mux and the generated code of every route.
 func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if id, ok := params["artifact_id"]; ok && id == "" { // the pattern takes the list of files, which there is not, for one
+			h.noFile(w, r)
+			return
+		}
 		if p := probeOf(r); p != nil {
 			pattern, _ := runtime.HTTPPattern(r.Context())
 			p.hit, p.stream = true, onlyStreamed(pattern.String())

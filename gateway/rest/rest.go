@@ -91,6 +91,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux, capgatepb.NewCatalogClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
 	}
+	if err := capgatepb.RegisterArtifactsHandlerClient(context.Background(), h.mux, capgatepb.NewArtifactsClient(inside{conn})); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Artifacts: %w", err)
+	}
 	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux, capgatepb.NewTenantsClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Tenants: %w", err)
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	Metrics      Metrics      // metrics: what is counted
 	REST         REST         // rest: the JSON API
 	CORS         CORS         // cors: which pages of other sites may call from browsers; default none
+	Artifacts    Artifacts    // artifacts: files over HTTP
 	Overload     Overload     // overload: what this process can take, before it turns calls away
 	Traces       Traces       // traces: where spans of calls go; default nowhere
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others
@@ -199,11 +200,6 @@ type Metrics struct {
 	Tenants int // tenants: how many tenants, the file's that have limits and the first that call, have series of their own; all others share tenant="other", 0 to 10000; default 100
 }
 
-// REST is the JSON API.
-type REST struct {
-	HTTPErrors bool // tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer: errors=result; result, the default, leaves it in the answer, with 200, unless the request says errors=http
-}
-
 // Overload is what this process can take. Beyond it calls are turned away, of the tenants
 // first that have more than their fair share.
 type Overload struct {
@@ -363,6 +359,7 @@ func Default() *Config {
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 		Identity:     Identity{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 		Idempotency:  Idempotency{TTL: 24 * time.Hour, MaxAnswer: 64 << 10, MaxKeys: 10_000},
+		Artifacts:    Artifacts{MaxSize: 1 << 30, MaxURLTTL: time.Hour},
 		Approvals:    Approvals{TTL: 10 * time.Minute, SessionTTL: time.Hour, MaxPending: 10_000},
 	}
 }

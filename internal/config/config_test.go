@@ -38,6 +38,7 @@ log: {level: debug, format: text}
 metrics: {tenants: 7}
 rest: {tool_errors: http}
 cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m, credentials: true}
+artifacts: {max_size: 5MiB, signing_key_file: /u.key, max_url_ttl: 2h, public_url: "https://tools.example.com/x"}
 overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
@@ -85,14 +86,15 @@ fleets:
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, Hops: 2, Header: "forwarded", ProxyProtocol: "v2",
 		},
-		Drain:    config.Drain{Timeout: time.Minute},
-		Log:      config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics:  config.Metrics{Tenants: 7},
-		REST:     config.REST{HTTPErrors: true},
-		CORS:     config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
-		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
-		Traces:   config.Default().Traces,
-		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		Drain:     config.Drain{Timeout: time.Minute},
+		Log:       config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics:   config.Metrics{Tenants: 7},
+		REST:      config.REST{HTTPErrors: true},
+		CORS:      config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
+		Overload:  config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
+		Traces:    config.Default().Traces,
+		DNS:       config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		Artifacts: config.Artifacts{MaxSize: 5 << 20, KeyFile: "/u.key", MaxURLTTL: 2 * time.Hour, PublicURL: "https://tools.example.com/x"},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7, MaxPerCapability: 3,
@@ -130,7 +132,7 @@ fleets:
 	}
 	want.Named = map[string]config.Named{}
 	for line, files := range map[int]string{
-		4: "/p /r.pem /rc.pem /rk.pem", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 40: "/m.yaml", 45: "/b.pem /bc.pem /bk.pem",
+		4: "/p /r.pem /rc.pem /rk.pem", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 23: "/u.key", 41: "/m.yaml", 46: "/b.pem /bc.pem /bk.pem",
 	} {
 		for file := range strings.FieldsSeq(files) {
 			want.Named[file] = config.Named{File: "capgate.yaml", Line: line}
@@ -199,7 +201,7 @@ func TestParseErrors(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, audit, certificates, cors, dns, domains, drain, fleets, `}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, artifacts, audit, certificates, cors, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
@@ -240,6 +242,7 @@ func TestParseErrors(t *testing.T) {
 			`f:1: cors.origins[0]: "app.test"`, `f:1: cors.origins[1]: "https://a.test/"`, `f:1: cors.origins[2]: "https://a.*.test"`, `f:1: cors.origins[3]: "ftp://a"`, `f:1: cors.origins[4]: "HTTPS://a"`, `f:1: cors.origins[5]: "null"`,
 			`f:1: cors.headers[0]: "*"`, `f:1: cors.headers[1]: "a b"`, `f:1: cors.max_age: "2d"`}},
 		"cors of all":  {"cors: {origins: ['*'], credentials: true}\n" + fleet, []string{`f:1: cors: origins: "*" is not possible with credentials`}},
+		"artifacts":    {"artifacts: {max_size: 0, max_url_ttl: 0s, public_url: 'https://u:pw@h/'}\n" + fleet, []string{"f:1: artifacts.max_size: ", "f:1: artifacts.max_url_ttl: ", "f:1: artifacts.public_url: "}},
 		"rest":         {"rest: {tool_errors: loud, cors: 1}\n" + fleet, []string{`f:1: rest.tool_errors: "loud"`, `f:1: rest.cors: `}},
 		"event_source": {"fleets:\n- capability: a\n  backends: ['b:1']\n  event_source: ['a b']\n", []string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
 		"idempotency": {"idempotency: {ttl: 1ms, max_answer: 0, max_keys: x}\nfleets:\n- capability: a\n  backends: ['b:1']\n  idempotency: {http: true}\n", []string{

@@ -67,6 +67,7 @@ func (p *parser) top(at strictyaml.Place) {
 		"metrics":      p.metrics,
 		"rest":         p.rest,
 		"cors":         p.cors,
+		"artifacts":    p.filesOverHTTP,
 		"overload":     p.overload,
 		"traces":       p.traces,
 		"fleets":       p.List(p.fleet),

@@ -2,6 +2,11 @@ package config
 
 import "github.com/capgate/capgate/internal/strictyaml"
 
+// REST is the JSON API.
+type REST struct {
+	HTTPErrors bool // tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer: errors=result; result, the default, leaves it in the answer, with 200, unless the request says errors=http
+}
+
 func (p *parser) rest(at strictyaml.Place) {
 	var errors string
 	p.Mapping(at, map[string]strictyaml.Field{

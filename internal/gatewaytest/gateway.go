@@ -54,6 +54,7 @@ type Options struct {
 	Audit      *audit.Log         // default none
 	Edge       *edge.Edge         // default nobody is believed
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
+	Signed     gateway.Identifier // default: no URL may be signed
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
 	Limits *limits.Limiter // of tenants; it is run; default none
@@ -176,6 +177,7 @@ func (g *Gateway) build(o Options) error {
 		Audit:      o.Audit,
 		Edge:       o.Edge,
 		Identifier: o.Identifier,
+		Signed:     o.Signed,
 		Overload:   o.Overload,
 		Decider:    decider,
 		Approver:   o.Approver,
@@ -277,6 +279,11 @@ func (g *Gateway) Stop(t testing.TB) {
 // Invoke calls a tool as the gateway itself does, for its own purposes.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	return g.gateway.Invoke(ctx, capability, req)
+}
+
+// FindArtifact is as the gateway's.
+func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
+	return g.gateway.FindArtifact(who, capability, id)
 }
 
 // AskForTools is a catalog.Ask.

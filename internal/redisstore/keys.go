@@ -59,6 +59,7 @@ import "strings"
 //	{TENANT:tenant}:keys      sorted   none       ids of its API keys, all with score 0, to be read in pages
 //	{key:ID}:record           hash     30 days after its end  an API key: tenant and uid of that, hash of the secret, scopes, asserts, when it ends, which one replaces it
 //	{tenants}:index           sorted   none       ids of tenants, all with score 0, to be read in pages
+//	{signing}:key             string   none       what replicas sign URLs with, where no file has a key: 32 bytes
 //	{tenants}:version         string   none       how often a tenant or a key has changed
 //
 // What of this goes with a tenant that is deleted: erase.go. What is kept of a tenant's own has the tenant as the first word between the braces. What has

@@ -19,11 +19,14 @@ type Identity struct {
 	Asserts Asserts // what of User and Agent the caller may say itself, also later than it was identified
 
 	Settings *Settings // of the tenant; nil in a gateway without tenants, and where Text was on the way
+
+	Only *Download // the one thing that the caller may do, which showed a signature; nil: Scopes say it
 }
 
 // Claim is what a caller says of itself, "" where it says nothing.
 type Claim struct {
 	Credential, User, Agent string
+	Signature               string // of a URL, in place of a credential
 	Peer                    *Peer // whose certificate the connection has, where no credential is shown; nil: it has none
 }
 

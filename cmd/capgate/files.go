@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/artifact"
+	"github.com/capgate/capgate/gateway/signing"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// newSignatures makes what signs URLs of files, and knows its signatures.
+func (p *process) newSignatures(s *settings) {
+	var tenants tenant.Tenants
+	if s.cfg.Multi {
+		tenants = p.who.directory
+	}
+	p.signatures = tenant.NewSignatures(tenants, p.store.Signing(), nil)
+	p.signatures.Replace(s.signingKeys)
+	p.signing = p.newSigner(s.cfg.Artifacts)
+}
+
+// newSigner is what callers ask for signed URLs.
+func (p *process) newSigner(cfg config.Artifacts) *signing.Server {
+	return signing.New(signing.Config{
+		Signer: p.signatures, Finder: func() signing.Finder { return p.gateway }, Status: gateway.GRPCStatus, MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
+	})
+}
+
+// bareOf is what only a restart changes: keys go with the file.
+func bareOf(cfg config.Artifacts) config.Artifacts {
+	cfg.KeyFile = ""
+	return cfg
+}
+
+func filesOf(cfg config.Artifacts) artifact.Config { return artifact.Config{MaxSize: cfg.MaxSize} }

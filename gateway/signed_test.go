@@ -1,0 +1,212 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/signing"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// requestIDs are what answers differ in that say the same.
+var requestIDs = regexp.MustCompile(`"request_id":"\w+"`)
+
+// tenantsOf are tenants that may change.
+type tenantsOf struct {
+	mu  sync.Mutex
+	all map[string]*tenant.Settings
+}
+
+func (d *tenantsOf) Known(id string) (*tenant.Settings, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all[id], true
+}
+
+func (d *tenantsOf) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
+	s, _ := d.Known(id)
+	return s, nil
+}
+
+func (d *tenantsOf) set(id string, s *tenant.Settings) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all[id] = s
+}
+
+// signedFiles is a gateway that signs URLs, of one backend.
+type signedFiles struct {
+	gateway    *gatewaytest.Gateway
+	capability *gatewaytest.Capability
+	tenants    *tenantsOf
+	keys       map[string]string // of the tenants acme and globex
+	mu         sync.Mutex
+	now        time.Time
+}
+
+func (f *signedFiles) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func startSigned(t *testing.T) *signedFiles {
+	t.Helper()
+	f := &signedFiles{now: time.Now(), capability: gatewaytest.NewCapability("b1")}
+	ring, keys := newKeyring(), tenant.NewKeys(nil)
+	all := settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}})
+	keys.Replace(ring.keys, all, nil)
+	f.keys, f.tenants = ring.credentials, &tenantsOf{all: all}
+	redis := gatewaytest.StartRedis(t)
+	signatures := tenant.NewSignatures(f.tenants, redis.Open(t).Signing(), f.clock)
+	addr := f.capability.Serve(t, call.Doc).Addr
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{
+			{Capability: "caps", Backends: []string{addr}, Unprobed: true, Affinity: sticky}, {Capability: "other", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
+		},
+		Identifier: keys, Signed: signatures, Store: redis.Open(t).Sessions(),
+		Services: func(s *grpc.Server) {
+			capgatepb.RegisterArtifactsServer(s, signing.New(signing.Config{
+				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus, MaxTTL: time.Hour, Now: f.clock,
+			}))
+		},
+	})
+	return f
+}
+
+// sign asks for a URL on behalf of a tenant.
+func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body string) (answered, string) {
+	t.Helper()
+	a := transfer(t, client, http.MethodPost, f.gateway.URL(path+"/signed-url"), strings.NewReader(body), "X-Api-Key", f.keys[of])
+	var signed struct {
+		URL    string `json:"url"`
+		Expire string `json:"expire_time"`
+	}
+	_ = json.Unmarshal(a.body, &signed)
+	if end, err := time.Parse(time.RFC3339, signed.Expire); a.StatusCode == 200 && (err != nil || end.Before(f.clock())) {
+		t.Errorf("%s", a.body)
+	}
+	return a, signed.URL
+}
+
+// TestSignedURLs: a URL lets anybody download one file of a tenant's, and do nothing else.
+func TestSignedURLs(t *testing.T) {
+	t.Parallel()
+	f := startSigned(t)
+	for _, protocol := range protocols {
+		client := protocol.client(f.gateway, t)
+		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"), strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").told(t)
+		a, url := f.sign(t, client, "acme", up.Path, `{"ttl":"10m","session_id":"s1"}`)
+		if a.StatusCode != 200 || !strings.HasPrefix(url, up.Path+"?signature=") {
+			t.Fatalf("%s: %s %s", protocol.name, a.Status, a.body)
+		}
+		for _, header := range [][]string{nil, {"Authorization", "Basic eDp5"}, {"X-Api-Key", f.keys["globex"], "X-Session-Id", "s2", "X-User-Id", "x"}} {
+			for _, query := range []string{"", "&disposition=inline"} {
+				down := transfer(t, client, http.MethodGet, f.gateway.URL(url+query), nil, header...)
+				if down.StatusCode != 200 || string(down.body) != "acme's" {
+					t.Errorf("%s, %v: %s %s", protocol.name, header, down.Status, down.body)
+				}
+			}
+		}
+		if head := transfer(t, client, http.MethodHead, f.gateway.URL(url), nil); head.StatusCode != 200 || head.ContentLength != 6 {
+			t.Errorf("%s: %s %v", protocol.name, head.Status, head.Header)
+		}
+		f.refused(t, client, up.Path, url)
+	}
+}
+
+// refused tries what a URL is not good for.
+func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url string) {
+	t.Helper()
+	_, signature, _ := strings.Cut(url, "?")
+	second := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("another"), "X-Api-Key", f.keys["acme"]).told(t)
+	var texts []string
+	for what, bad := range map[string]string{
+		"another file": second.Path + "?" + signature, "another capability": strings.Replace(url, "/caps/", "/other/", 1),
+		"forged": url[:len(url)-5] + "AAAAA", "garbled": path + "?signature=%00", "nothing": path + "?signature=", "nobody's": filesPath + "/nothing?" + signature,
+	} {
+		down := transfer(t, client, http.MethodGet, f.gateway.URL(bad), nil)
+		if down.StatusCode != http.StatusForbidden || !strings.Contains(string(down.body), "SIGNATURE_INVALID") {
+			t.Errorf("%s: %s %s", what, down.Status, down.body)
+		}
+		texts = append(texts, string(down.body))
+	}
+	before := f.clock()
+	f.mu.Lock()
+	f.now = before.Add(11 * time.Minute)
+	f.mu.Unlock()
+	late := transfer(t, client, http.MethodGet, f.gateway.URL(url), nil)
+	f.mu.Lock()
+	f.now = before
+	f.mu.Unlock()
+	for _, text := range texts {
+		if requestIDs.ReplaceAllString(text, "") != requestIDs.ReplaceAllString(string(late.body), "") {
+			t.Errorf("who is late is told %s, and others %s", late.body, text)
+		}
+	}
+	// As a credential of gRPC it is good for the same, and no more.
+	caps := docpb.NewCapabilityClient(f.gateway.Conn(t))
+	token := strings.TrimPrefix(signature, "signature=")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-signature", token)
+	_, err := caps.Invoke(ctx, request(gatewaytest.Echo, `{}`))
+	wants(t, err, codes.PermissionDenied, "SIGNATURE_INVALID")
+	_, err = capgatepb.NewCatalogClient(f.gateway.Conn(t)).ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{})
+	wants(t, err, codes.PermissionDenied, "SIGNATURE_INVALID")
+	_, err = caps.Invoke(metadata.AppendToOutgoingContext(ctx, "x-api-key", f.keys["acme"]), request(gatewaytest.Echo, `{}`))
+	wants(t, err, codes.Unauthenticated, "CREDENTIAL_INVALID")
+}
+
+// TestSignedURLsOfTenants: another tenant's file is as if it were nowhere, and a URL is good as long as its
+// tenant might download the file itself.
+func TestSignedURLsOfTenants(t *testing.T) {
+	t.Parallel()
+	f := startSigned(t)
+	client := f.gateway.HTTP1(t)
+	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"]).told(t)
+	theirs, _ := f.sign(t, client, "globex", up.Path, `{}`)
+	nobodys, _ := f.sign(t, client, "globex", filesPath+"/nobodys", `{}`)
+	if theirs.StatusCode != http.StatusNotFound || !strings.Contains(string(theirs.body), "ARTIFACT_UNKNOWN") || requestIDs.ReplaceAllString(string(theirs.body), "") != requestIDs.ReplaceAllString(string(nobodys.body), "") {
+		t.Errorf("%s %s, %s", theirs.Status, theirs.body, nobodys.body)
+	}
+	down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path), nil, "X-Api-Key", f.keys["globex"])
+	if down.StatusCode != http.StatusNotFound || !strings.Contains(string(down.body), "ARTIFACT_UNKNOWN") {
+		t.Errorf("%s %s", down.Status, down.body)
+	}
+	for _, bad := range []string{`{"ttl":"2h"}`, `{"ttl":"0s"}`, `{"ttl":"soon"}`, `{"ttl":"-1m"}`} {
+		if a, _ := f.sign(t, client, "acme", up.Path, bad); a.StatusCode != 400 || !strings.Contains(string(a.body), "SIGNED_URL_INVALID") {
+			t.Errorf("%s: %s %s", bad, a.Status, a.body)
+		}
+	}
+	_, url := f.sign(t, client, "acme", up.Path, `{}`)
+	acme, _ := f.tenants.Known("acme")
+	for what, change := range map[string]struct {
+		settings *tenant.Settings
+		status   int
+	}{
+		"there": {acme, 200}, "gone": {nil, 403}, "off": {&tenant.Settings{ID: "acme", Disabled: true, Capabilities: acme.Capabilities}, 403},
+		"not granted": {settings(t, map[string][]string{"acme": {"other"}})["acme"], 404},
+	} {
+		f.tenants.set("acme", change.settings)
+		if down := transfer(t, client, http.MethodGet, f.gateway.URL(url), nil); down.StatusCode != change.status {
+			t.Errorf("%s: %s %s", what, down.Status, down.body)
+		}
+	}
+	if log := f.gateway.Log.String(); strings.Contains(log, "signature=") || strings.Contains(log, strings.Split(url, "signature=")[1]) {
+		t.Error("the log has a signature")
+	}
+}

@@ -1,0 +1,104 @@
+package signing
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// Query is the name under which a URL has its signature.
+const Query = "signature"
+
+const (
+	defaultTTL = 10 * time.Minute
+	minTTL     = time.Second
+	maxID      = 512 // bytes, of an artifact or a session
+)
+
+// Signer makes signatures. It may wait until ctx ends.
+type Signer interface {
+	Sign(ctx context.Context, g tenant.Grant) (string, *call.Refusal)
+}
+
+// Finder says whether there is an artifact for somebody: nil, or why not. It may wait, for a second or so.
+type Finder interface {
+	FindArtifact(who tenant.Identity, capability, id string) *call.Refusal
+}
+
+// Config is what a Server is made of. All but PublicURL are required.
+type Config struct {
+	Signer    Signer
+	Finder    func() Finder // when a call asks
+	Status    func(*call.Refusal) *status.Status
+	MaxTTL    time.Duration
+	PublicURL string           // what URLs begin with; "": they have neither scheme nor host
+	Now       func() time.Time // nil: the system's clock
+}
+
+// Server is capgate.v1.Artifacts.
+type Server struct {
+	capgatepb.UnimplementedArtifactsServer
+	cfg Config
+}
+
+// New makes it.
+func New(cfg Config) *Server {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
+	return &Server{cfg: cfg}
+}
+
+// SignUrl implements capgatepb.ArtifactsServer.
+func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*capgatepb.SignUrlResponse, error) { //nolint:revive // the name is the proto's
+	caller, err := tenant.FromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ttl, refusal := s.ttl(req)
+	if refusal == nil {
+		refusal = s.cfg.Finder().FindArtifact(caller, req.GetCapabilityId(), req.GetArtifactId())
+	}
+	grant := tenant.Grant{
+		Download: tenant.Download{Capability: req.GetCapabilityId(), Artifact: req.GetArtifactId(), Session: req.GetSessionId()},
+		Tenant:   caller.Tenant, Key: caller.Key, Expires: s.cfg.Now().Add(ttl).Truncate(time.Second),
+	}
+	var signature string
+	if refusal == nil {
+		signature, refusal = s.cfg.Signer.Sign(ctx, grant)
+	}
+	if refusal != nil {
+		return nil, s.cfg.Status(refusal).Err()
+	}
+	return &capgatepb.SignUrlResponse{
+		Url: s.cfg.PublicURL + "/v1/capabilities/" + url.PathEscape(grant.Capability) + "/artifacts/" + url.PathEscape(grant.Artifact) +
+			"?" + Query + "=" + url.QueryEscape(signature),
+		ExpireTime: grant.Expires.UTC().Format(time.RFC3339),
+	}, nil
+}
+
+func (s *Server) ttl(req *capgatepb.SignUrlRequest) (time.Duration, *call.Refusal) {
+	if req.GetCapabilityId() == "" || req.GetArtifactId() == "" || len(req.GetArtifactId()) > maxID || len(req.GetSessionId()) > maxID {
+		return 0, invalid("a capability and an artifact are needed; the ids of an artifact and of a session may have 512 bytes each")
+	}
+	if req.GetTtl() == "" {
+		return min(defaultTTL, s.cfg.MaxTTL), nil
+	}
+	ttl, err := time.ParseDuration(req.GetTtl())
+	if err != nil || ttl < minTTL || ttl > s.cfg.MaxTTL {
+		return 0, invalid("ttl must be a duration from 1s to " + s.cfg.MaxTTL.String() + ", like 10m")
+	}
+	return ttl, nil
+}
+
+func invalid(message string) *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "SIGNED_URL_INVALID", Message: message}
+}

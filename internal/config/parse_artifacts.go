@@ -1,0 +1,35 @@
+package config
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/capgate/capgate/internal/strictyaml"
+)
+
+// Artifacts is files over HTTP. All but max_size should be the same for all replicas.
+type Artifacts struct {
+	MaxSize   int64         // max_size: of one file, or one form of files, in one request; default 1GiB
+	KeyFile   string        // signing_key_file: keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all are good; default none, and replicas share one that is made in Redis
+	MaxURLTTL time.Duration // max_url_ttl: how long a signed URL may be good, 1s to 168h; default 1h
+	PublicURL string        // public_url: what signed URLs begin with, http or https; default none, and they have neither scheme nor host
+}
+
+func (p *parser) filesOverHTTP(at strictyaml.Place) {
+	a := &p.config.Artifacts
+	p.Mapping(at, map[string]strictyaml.Field{
+		"max_size":         p.size(&a.MaxSize),
+		"signing_key_file": p.names(&a.KeyFile),
+		"max_url_ttl":      p.DurationUpTo(&a.MaxURLTTL, time.Second, 168*time.Hour),
+		"public_url":       p.Text(&a.PublicURL, checkPublicURL),
+	})
+}
+
+// checkPublicURL quotes nothing: there may be a password in it.
+func checkPublicURL(v string) string {
+	u, err := url.Parse(v)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "must be a URL without user, query and fragment, as in https://tools.example.com"
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package tenant_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// sharedKeys is a store of one key, that can be away.
+type sharedKeys struct {
+	mu   sync.Mutex
+	key  []byte
+	away bool
+}
+
+func (s *sharedKeys) SigningKey(_ context.Context, proposal []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return nil, errors.New("away")
+	}
+	if s.key == nil {
+		s.key = proposal
+	}
+	return s.key, nil
+}
+
+func (s *sharedKeys) set(key []byte, away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key, s.away = key, away
+}
+
+// directory has tenants.
+type directory map[string]*tenant.Settings
+
+func (d directory) Known(id string) (*tenant.Settings, bool) { return d[id], true }
+
+func (d directory) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
+	return d[id], nil
+}
+
+func grant(until time.Time) tenant.Grant {
+	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a/ö&=1", Session: "s"}, Tenant: "acme", Key: "k", Expires: until}
+}
+
+func showSigned(s *tenant.Signatures, token string) (tenant.Identity, *call.Refusal) {
+	if who, known, refusal := s.Identify(tenant.Claim{Signature: token}); known {
+		return who, refusal
+	}
+	return s.Ask(context.Background(), tenant.Claim{Signature: token})
+}
+
+func sign(t *testing.T, s *tenant.Signatures, g tenant.Grant) string {
+	t.Helper()
+	token, refusal := s.Sign(t.Context(), g)
+	if refusal != nil {
+		t.Fatal(refusal.Message)
+	}
+	return token
+}
+
+// TestSignatures: a signature is good for what was signed, at every replica, until it ends; nothing
+// else is, and nobody is told why.
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	tenants, store := directory{"acme": {ID: "acme"}, "off": {ID: "off", Disabled: true}}, &sharedKeys{}
+	one, two := tenant.NewSignatures(tenants, store, clock), tenant.NewSignatures(tenants, store, clock)
+	token := sign(t, one, grant(now.Add(time.Minute)))
+	who, refusal := showSigned(two, token)
+	if refusal != nil || who.Tenant != "acme" || who.Key != "k" || who.Scopes != tenant.Invoke || who.Only == nil || *who.Only != grant(now).Download || who.Settings != tenants["acme"] {
+		t.Fatalf("%+v, %v", who, refusal)
+	}
+	refused := func(what, token string) {
+		t.Helper()
+		if who, refusal := showSigned(two, token); refusal == nil || refusal.Reason != "SIGNATURE_INVALID" || refusal.Kind != call.PermissionDenied || who != (tenant.Identity{}) {
+			t.Errorf("%s: %+v, %v", what, who, refusal)
+		}
+	}
+	payload, mac, _ := strings.Cut(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{"acme", "globex"}, {"caps", "cap"}, {"s=s", "s=t"}, {"e=18", "e=19"}, {"k=k&", ""}} {
+		refused(change[0], base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), change[0], change[1], 1)))+"."+mac)
+	}
+	for what, bad := range map[string]string{"nothing": "", "no tag": payload, "an empty tag": payload + ".", "a cut tag": token[:len(token)-4], "a dot": ".", "no base64": "!." + mac, "too long": strings.Repeat("a", 9000) + "." + mac} {
+		refused(what, bad)
+	}
+	refused("expired", sign(t, one, grant(now)))
+	for _, of := range []string{"off", "nobody"} {
+		g := grant(now.Add(time.Minute))
+		g.Tenant = of
+		refused(of, sign(t, one, g))
+	}
+	other := tenant.NewSignatures(tenants, &sharedKeys{}, clock)
+	refused("another's key", sign(t, other, grant(now.Add(time.Minute))))
+}
+
+// TestSigningKeys: keys of a file are taken in turn, and a shared key outlives a store that forgets or is away.
+func TestSigningKeys(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	store := &sharedKeys{}
+	s := tenant.NewSignatures(nil, store, clock)
+	g := grant(now.Add(time.Hour))
+	g.Tenant = tenant.Default
+	good := func(token string, want bool) {
+		t.Helper()
+		if _, refusal := showSigned(s, token); (refusal == nil) != want {
+			t.Errorf("%v", refusal)
+		}
+	}
+	store.set(nil, true)
+	if _, refusal := s.Sign(t.Context(), g); refusal == nil || refusal.Reason != "SIGNATURES_UNAVAILABLE" {
+		t.Errorf("%v", refusal)
+	}
+	store.set(nil, false)
+	shared := sign(t, s, g)
+	good(shared, true)
+	store.set(nil, true)
+	now = now.Add(2 * time.Minute)
+	good(shared, true) // the store is away
+	store.set(nil, false)
+	now = now.Add(2 * time.Minute)
+	good(shared, true) // it has forgotten, and gets it back
+	if store.key == nil {
+		t.Error("the store has no key")
+	}
+	first, second := []byte(strings.Repeat("1", 32)), []byte(strings.Repeat("2", 32))
+	s.Replace([][]byte{first})
+	good(shared, false)
+	token := sign(t, s, g)
+	s.Replace([][]byte{second, first})
+	good(token, true)
+	s.Replace([][]byte{second})
+	good(token, false)
+	g.Tenant = "acme" // of a gateway that had tenants
+	good(sign(t, s, g), false)
+}
