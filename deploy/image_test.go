@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -8,8 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -31,7 +32,13 @@ type image struct {
 // buildImage carries out a Dockerfile. Its base images are this machine.
 func buildImage(t *testing.T, dockerfile string, args map[string]string) *image {
 	t.Helper()
-	b := &image{t: t, context: buildContext(t), stages: map[string]string{}, args: map[string]string{}}
+	return buildImageOf(t, "..", dockerfile, args)
+}
+
+// buildImageOf does so in a directory of the repository.
+func buildImageOf(t *testing.T, dir, dockerfile string, args map[string]string) *image {
+	t.Helper()
+	b := &image{t: t, context: buildContext(t, dir), stages: map[string]string{}, args: map[string]string{}}
 	text, err := os.ReadFile(dockerfile)
 	must(t, err)
 	joined := strings.ReplaceAll(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), ""), "\\\n", "")
@@ -61,7 +68,9 @@ func buildImage(t *testing.T, dockerfile string, args map[string]string) *image 
 		case "USER":
 			b.user = rest
 		case "ENTRYPOINT":
-			b.entrypoint = strings.Trim(rest, `[]"`)
+			var all []string
+			must(t, json.Unmarshal([]byte(rest), &all))
+			b.entrypoint, b.command = all[0], all[1:]
 		case "CMD":
 			b.command = []string{strings.Trim(rest, `[]"`)}
 		case "EXPOSE":
@@ -108,7 +117,7 @@ func (b *image) copy(words []string) {
 func (b *image) run(line string) {
 	b.t.Helper()
 	line = strings.ReplaceAll(line, " /out/", " "+b.root+"/out/")
-	cmd := exec.CommandContext(b.t.Context(), "/bin/sh", "-c", line)
+	cmd := exec.CommandContext(b.t.Context(), "/bin/sh", "-c", "PATH="+pythons+":$PATH; "+line)
 	cmd.Dir = b.in(".")
 	cmd.Env = cmd.Environ()
 	for name, value := range b.args {
@@ -120,18 +129,18 @@ func (b *image) run(line string) {
 }
 
 // buildContext is a copy of the repository's files, less what .dockerignore names.
-func buildContext(t *testing.T) string {
+func buildContext(t *testing.T, from string) string {
 	t.Helper()
 	dir := t.TempDir()
-	text, err := os.ReadFile("../.dockerignore")
+	text, err := os.ReadFile(filepath.Join(from, ".dockerignore"))
 	must(t, err)
 	ignored := strings.Fields(string(text))
-	files, _ := command(t, "git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	files, _ := command(t, "git", "-C", from, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	for file := range strings.SplitSeq(strings.TrimRight(files, "\x00"), "\x00") {
-		if slices.ContainsFunc(ignored, func(pattern string) bool { return ignores(pattern, file) }) {
+		if isIgnored(ignored, file) {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join("..", file))
+		data, err := os.ReadFile(filepath.Join(from, file))
 		if os.IsNotExist(err) {
 			continue // not committed yet that it is gone
 		}
@@ -142,7 +151,21 @@ func buildContext(t *testing.T) string {
 	return dir
 }
 
+// isIgnored says whether the last pattern that a file matches keeps it away.
+func isIgnored(patterns []string, file string) (away bool) {
+	for _, pattern := range patterns {
+		pattern, back := strings.CutPrefix(pattern, "!")
+		if ignores(pattern, file) {
+			away = !back
+		}
+	}
+	return away
+}
+
 func ignores(pattern, file string) bool {
+	if matches, _ := path.Match(pattern, file); matches {
+		return true
+	}
 	if name, deep := strings.CutPrefix(pattern, "**/"); deep {
 		matches, _ := path.Match(name, path.Base(file))
 		return matches
@@ -190,5 +213,37 @@ func TestImages(t *testing.T) {
 	<-p.exited
 	if !p.cmd.ProcessState.Success() {
 		t.Errorf("it ended with %v", p.cmd.ProcessState)
+	}
+}
+
+// pythons are the Python that images of Python begin with: tools/setup has put what theirs install into it.
+var pythons, _ = filepath.Abs("../bin/venv/bin")
+
+// The examples in Python are images by what their Dockerfiles say: nothing that they need is left out, and they serve.
+func TestPythonImages(t *testing.T) {
+	t.Parallel()
+	if exec.CommandContext(t.Context(), pythons+"/python", "-c", "import grpc, grpc_tools.protoc").Run() != nil {
+		if os.Getenv("CI") == "true" { //nolint:forbidigo // CI must not skip it
+			t.Fatal("no Python with grpcio and grpcio-tools: tools/setup installs it")
+		}
+		t.Skip("no Python with grpcio and grpcio-tools: make setup installs it where it can")
+	}
+	for _, name := range []string{"python-live", "python-legacy"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join("../examples", name)
+			b := buildImageOf(t, dir, filepath.Join(dir, "Dockerfile"), nil)
+			cmd := exec.CommandContext(t.Context(), filepath.Join(pythons, b.entrypoint), append(b.command, "--listen", "127.0.0.1:0")...)
+			cmd.Dir = b.in(".")
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+			cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1")
+			port := regexp.MustCompile(`port (\d+)`).FindStringSubmatch(launch(t, cmd).wait(t, "\n"))
+			if port == nil || b.user != "65532:65532" {
+				t.Fatalf("it does not say its port, or is to run as %q", b.user)
+			}
+			if out, _ := command(t, capgate, "probe", "127.0.0.1:"+port[1], "--timeout", "30s", "--manifest", dir); !strings.Contains(out, strings.TrimPrefix(name, "python-")) {
+				t.Errorf("probe: %s", out)
+			}
+		})
 	}
 }
