@@ -70,7 +70,7 @@ type conn struct {
 	dirty   bool   // in sh.dirty
 	blocked bool   // the link took less than all and will call writable
 	stalled bool   // input is not read until the output drains
-	backlog []byte // input that was read already when the conn stalled
+	backlog []byte // input that was read already when the conn stalled, or its turn was over
 
 	drainPhase drainPhase
 	draining   bool // no new streams: GOAWAY was sent or received
@@ -117,11 +117,11 @@ func newConn(sh *shard, p *pool, l link) *conn {
 }
 
 // feed runs the state machine over buf[pos:end]. It may overwrite buf[pos-9:end],
-// and the output may refer to buf until the shard settles.
+// and the output may refer to buf until the shard settles. What it leaves is in c.backlog.
 func (c *conn) feed(buf []byte, pos, end int) {
 	c.heard = c.sh.now
 	for pos < end && !c.ending {
-		if c.stalled {
+		if c.stalled || c.sh.late() {
 			c.backlog = append(c.sh.buffers.grow(c.backlog, end-pos), buf[pos:end]...)
 			return
 		}
@@ -133,6 +133,15 @@ func (c *conn) feed(buf []byte, pos, end int) {
 		pos += n
 		c.relieve() // one read can bring thousands of requests that are answered at once
 	}
+}
+
+// feedBacklog goes on with what feed left.
+func (c *conn) feedBacklog() {
+	b := c.backlog
+	c.backlog = nil
+	end := frameHeaderLen + copy(c.sh.buf[frameHeaderLen:], b)
+	c.sh.buffers.put(b)
+	c.feed(c.sh.buf, frameHeaderLen, end)
 }
 
 // step consumes the next piece of input: a frame, a part of a DATA frame's payload,

@@ -79,11 +79,8 @@ func (c *conn) writable() {
 // unstall takes input again, beginning with what was read already.
 func (c *conn) unstall() {
 	c.stalled = false
-	if b := c.backlog; b != nil {
-		c.backlog = nil
-		end := frameHeaderLen + copy(c.sh.buf[frameHeaderLen:], b)
-		c.sh.buffers.put(b)
-		c.feed(c.sh.buf, frameHeaderLen, end)
+	if c.backlog != nil {
+		c.feedBacklog()
 	}
 	if !c.stalled {
 		c.link.resume()

@@ -17,6 +17,8 @@ type connLink struct {
 	closed  bool
 	work    chan struct{} // the writer has something to do
 	resumed chan struct{} // the conn wants input again
+	turned  chan struct{} // it is its turn in shard.line
+	spent   int64         // on its input since it last had to wait for some, in nanoseconds
 }
 
 // connBuffer is how much the writer holds, as a socket would, and how much one read takes.
@@ -26,7 +28,7 @@ const (
 )
 
 func newConnLink(nc net.Conn) *connLink {
-	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1)}
+	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1), turned: make(chan struct{}, 1)}
 }
 
 // run reads until the connection ends, and waits for the writer.
@@ -39,8 +41,13 @@ func (l *connLink) run() {
 	}()
 	buf := make([]byte, frameHeaderLen+connReadBuffer)
 	for {
+		asked := sh.clock()
 		n, err := l.nc.Read(buf[frameHeaderLen:])
+		if sh.clock()-asked > turn {
+			l.spent = 0
+		}
 		sh.enter()
+		sh.hurry()
 		if n > 0 {
 			l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
 			sh.settle()
@@ -48,17 +55,37 @@ func (l *connLink) run() {
 		if err != nil {
 			l.c.lost(err)
 		}
-		stalled, closed := l.c.stalled, l.c.closed
-		sh.leave()
-		if closed {
+		l.takeTurns()
+		if l.c.closed {
+			sh.leave()
 			break
 		}
+		stalled := l.c.stalled
+		sh.leave()
 		if stalled {
 			<-l.resumed
 		}
 	}
 	<-written
 }
+
+// takeTurns waits in the line with what was read and not dealt with.
+func (l *connLink) takeTurns() {
+	sh := l.c.sh
+	for l.spent += sh.clock() - sh.now; l.spent > turn && !l.c.closed && !l.c.stalled; l.spent = sh.clock() - sh.now {
+		sh.queueUp(l, l.c.pool != nil)
+		sh.leave()
+		<-l.turned
+		sh.enter()
+		sh.hurry()
+		if l.c.backlog != nil {
+			l.c.feedBacklog()
+			sh.settle()
+		}
+	}
+}
+
+func (l *connLink) turn() { wake(l.turned) }
 
 // writeAll is the writer: it takes what is pending and writes it, until the end.
 func (l *connLink) writeAll() {
@@ -139,6 +166,7 @@ func (l *connLink) close() {
 	_ = l.nc.SetDeadline(time.Unix(1, 0))
 	wake(l.work)
 	wake(l.resumed)
+	wake(l.turned)
 }
 
 func (l *connLink) resume() { wake(l.resumed) }

@@ -20,8 +20,11 @@ type rawLink struct {
 	nc      *net.TCPConn
 	rc      syscall.RawConn
 	fd      int
-	waiting bool // a goroutine waits for the socket to be writable
-	suspect bool // in shard.suspects
+	waiting bool  // a goroutine waits for the socket to be writable
+	suspect bool  // in shard.suspects
+	queued  bool  // in shard.line
+	size    int   // of the next read
+	busy    int64 // until when it is taken for one that brings much, on the shard's clock
 }
 
 func newRawLink(nc *net.TCPConn) (*rawLink, error) {
@@ -29,7 +32,7 @@ func newRawLink(nc *net.TCPConn) (*rawLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &rawLink{nc: nc, rc: rc}
+	l := &rawLink{nc: nc, rc: rc, size: firstRead}
 	return l, rc.Control(func(fd uintptr) { l.fd = int(fd) })
 }
 
@@ -38,7 +41,9 @@ func (l *rawLink) run() {
 	sh := l.c.sh
 	err := l.rc.Read(func(uintptr) bool {
 		sh.enter()
-		done := l.read()
+		sh.hurry()
+		l.come()
+		done := l.c.closed
 		sh.leave()
 		return done
 	})
@@ -52,59 +57,89 @@ func (l *rawLink) run() {
 // data, see read.
 const suspectDelay = 50 * time.Millisecond
 
-// fullReads is how many full buffers one connection may take before others get a turn.
-const fullReads = 4
+// How many bytes are read at once: at the least, and before it is known what comes. At the most
+// it is readBuffer.
+const (
+	leastRead = 8 << 10
+	firstRead = 32 << 10
+)
 
-// read takes what the socket has, and returns true when the connection is over.
+// busyFor is how long a connection goes to the line's end with all it brings after it brought
+// more than a turn takes.
+const busyFor = int64(20 * time.Millisecond)
+
+// come takes what has come, or puts it off until it is the link's turn.
+func (l *rawLink) come() {
+	switch {
+	case l.queued || l.c.closed:
+	case l.busy > l.c.sh.now:
+		l.resume()
+	default:
+		l.read()
+	}
+}
+
+// resume reads when it is the link's turn.
+func (l *rawLink) resume() {
+	if !l.queued {
+		l.queued = true
+		l.c.sh.queueUp(l, l.c.pool != nil)
+	}
+}
+
+func (l *rawLink) turn() {
+	l.queued = false
+	l.c.sh.hurry()
+	l.read()
+}
+
+// read takes what the socket has, or as much of it as the turn allows.
 //
 // A read that does not fill the buffer has emptied the socket, so another one, that
 // would only say EAGAIN, is saved: the next byte will wake us. Not so an end of file
 // that arrived together with the bytes just read; the shard therefore looks once more
 // at such a socket a moment later.
-func (l *rawLink) read() bool {
-	sh := l.c.sh
-	for range fullReads {
-		if l.c.closed {
-			return true
+func (l *rawLink) read() {
+	sh, c := l.c.sh, l.c
+	for !c.closed && !c.stalled {
+		if sh.over() {
+			l.busy = sh.now + busyFor
+			l.resume()
+			return
 		}
-		if l.c.stalled {
-			return false
+		if c.backlog != nil {
+			c.feedBacklog()
+			sh.settle()
+			continue
 		}
-		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:])
+		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:frameHeaderLen+l.size])
 		switch {
 		case err == syscall.EAGAIN:
-			return false
+			return
 		case err == syscall.EINTR:
 			continue
 		case err != nil || n == 0:
 			if err == nil {
 				err = io.EOF
 			}
-			l.c.lost(err)
-			return true
+			c.lost(err)
+			return
 		}
-		l.c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
-		if n < readBuffer {
+		c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
+		switch {
+		case c.backlog != nil:
+			l.size = max(l.size/2, leastRead)
+		case n == l.size:
+			l.size = min(l.size*2, readBuffer)
+		default:
 			if !l.suspect {
 				l.suspect = true
 				sh.suspects = append(sh.suspects, l)
 			}
-			return false
+			return
 		}
 		sh.settle()
 	}
-	l.resume() // there may be more, of which the socket will not tell again
-	return false
-}
-
-// resume reads in a turn of its own.
-func (l *rawLink) resume() {
-	sh := l.c.sh
-	sh.relay.wg.Go(func() {
-		sh.enter()
-		l.read()
-		sh.leave()
-	})
 }
 
 func (l *rawLink) write(pieces [][]byte) (int, error) {
@@ -143,6 +178,7 @@ func (l *rawLink) await() {
 		err := l.rc.Write(func(uintptr) bool {
 			sh.enter()
 			defer sh.leave()
+			sh.hurry()
 			l.c.writable()
 			l.waiting = l.c.blocked && !l.c.closed
 			return !l.waiting

@@ -52,7 +52,11 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 		r.SetTLS(cfg.TLS)
 	}
 	for i := range cfg.Shards {
-		r.shards = append(r.shards, newShard(r, i))
+		sh := newShard(r, i)
+		if err := sh.openLine(); err != nil {
+			cfg.Log.Error("connections that bring much may hold up others", "error", err)
+		}
+		r.shards = append(r.shards, sh)
 	}
 	r.startWeb(web)
 	return r
@@ -130,11 +134,18 @@ func (r *Relay) spawn(f func()) bool {
 }
 
 // Turn waits until it is the turn of one of the shards, each time another: so long bytes of
-// a client would wait that came now.
+// a client would wait that came now, if it were one that brings much.
 func (r *Relay) Turn() {
 	sh := r.shards[int(r.turns.Add(1))%len(r.shards)]
 	sh.enter()
+	t := make(token)
+	if sh.line.fronts.len() > 0 {
+		sh.queueUp(t, false)
+	} else {
+		t.turn()
+	}
 	sh.leave()
+	<-t
 }
 
 func (r *Relay) shard() *shard {

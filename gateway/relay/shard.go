@@ -19,6 +19,8 @@ type shard struct {
 
 	mu       sync.Mutex
 	now      int64 // nanoseconds since relay.epoch, of this turn
+	until    int64 // when input is to be put off, on the same clock; 0: never
+	steps    uint  // how often late was asked
 	buf      []byte
 	iov      [][]byte
 	iovecs   []syscall.Iovec
@@ -26,6 +28,7 @@ type shard struct {
 	deferred []func()   // run before this turn's flush
 	ended    []*Stream  // to be reported and recycled at the end of this turn
 	suspects []*rawLink // may have missed an end of file, see rawLink.read
+	line     line
 	conns    map[*conn]struct{}
 	pools    map[*Upstream]*pool
 	wheel    wheel
@@ -63,7 +66,22 @@ func newShard(r *Relay, index int) *shard {
 // enter begins a turn.
 func (sh *shard) enter() {
 	sh.mu.Lock()
-	sh.now = int64(time.Since(sh.relay.epoch))
+	sh.now, sh.until = sh.clock(), 0
+}
+
+func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
+
+// hurry lets this turn deal with input for no longer than others may wait.
+func (sh *shard) hurry() { sh.until = sh.now + turn }
+
+// over says that the turn's time for input is over.
+func (sh *shard) over() bool { return sh.until != 0 && sh.clock() > sh.until }
+
+// late is over between two frames. The clock costs more than many a frame: it looks now and then.
+func (sh *shard) late() bool {
+	const now = 8
+	sh.steps++
+	return sh.steps%now == 0 && sh.over()
 }
 
 // leave ends a turn: everything that it brought about is written, once per connection.
@@ -116,11 +134,16 @@ func (sh *shard) tick() {
 	sh.enter()
 	sh.timerAt = 0
 	sh.wheel.run(sh.now)
+	sh.hurry()
 	suspects := sh.suspects
 	sh.suspects = nil
-	for _, l := range suspects {
+	for i, l := range suspects {
+		if sh.over() {
+			sh.suspects = append(sh.suspects, suspects[i:]...)
+			break
+		}
 		l.suspect = false
-		l.read()
+		l.come()
 		sh.settle()
 	}
 	sh.leave()

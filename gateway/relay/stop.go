@@ -39,6 +39,7 @@ func (r *Relay) Close() {
 			c.lost(ErrClosed)
 		}
 		sh.leave()
+		sh.closeLine()
 	}
 	r.wg.Wait()
 	for _, sh := range r.shards {
