@@ -39,12 +39,13 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 	}
 	quiet := calls
 	quiet.Key, quiet.Mode, quiet.Rate, quiet.Conns, quiet.Warm, quiet.Window = keys[1], load.Open, quietRate, 4, b.opts.warm, b.opts.window
+	quiet.Turn = load.First
 	alone, err := b.window(ctx, p, quiet)
 	if err != nil {
 		return "", fmt.Errorf("a tenant alone: %w", err)
 	}
 	flood := calls
-	flood.Key, flood.Mode, flood.Flood, flood.Yield = keys[0], load.Open, true, true
+	flood.Key, flood.Mode, flood.Flood, flood.Turn = keys[0], load.Open, true, load.Last
 	flood.Rate, flood.Window = floodTimes*int(float64(can.Calls)/can.Seconds), floodBefore+b.opts.warm+b.opts.window+time.Second
 	l, err := b.startLoad(ctx, p, flood)
 	if err != nil {

@@ -28,6 +28,16 @@ const (
 	Upload   Method = "upload"
 )
 
+// Turn is when a generator runs on a core that it shares.
+type Turn uint8
+
+// The turns.
+const (
+	Fair  Turn = iota // as any process
+	Last              // when nobody else wants to
+	First             // at once, so that it does not measure its own wait. Needs root
+)
+
 // Config of one window. It travels to the generator's process as JSON.
 type Config struct {
 	Target netip.AddrPort
@@ -44,7 +54,7 @@ type Config struct {
 	Held         int           // streams (Hold)
 	Key          string        // API key; "" shows none
 	Flood        bool          // calls that are refused, or cannot start in time, are no errors
-	Yield        bool          // whoever else needs the core goes first
+	Turn         Turn          // among those that need the core
 	Capability   string        // default weather
 	Capabilities int           // more than 1: calls go in turn to <Capability>-0, -1, …
 	Warm         time.Duration // before measuring

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,10 +48,8 @@ const (
 // Problem means that some calls ended badly.
 func Run(cfg Config) (Result, error) {
 	cfg.setDefaults()
-	if cfg.Yield {
-		if err := yield(); err != nil {
-			return Result{}, err
-		}
+	if err := cfg.Turn.take(); err != nil {
+		return Result{}, err
 	}
 	l, err := loop.New()
 	if err != nil {
@@ -88,10 +87,29 @@ func Run(cfg Config) (Result, error) {
 	return res, nil
 }
 
-// yield makes the calling thread, which is to be locked, one that runs when nobody else wants to.
-func yield() error {
-	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
-		return fmt.Errorf("sched_setattr: %w", err)
+// take gives all threads of the process, also those to come, their place among who shares its core.
+func (t Turn) take() error {
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr}
+	switch t {
+	case Last:
+		attr.Policy = unix.SCHED_IDLE
+	case First:
+		attr.Policy, attr.Priority = unix.SCHED_FIFO, 1
+	default:
+		return nil
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		if err := unix.SchedSetAttr(tid, &attr, 0); err != nil {
+			return fmt.Errorf("sched_setattr: %w", err)
+		}
 	}
 	return nil
 }
