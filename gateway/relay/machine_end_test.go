@@ -118,7 +118,7 @@ func (m *machine) finish() {
 					e.update(s, s.unread)
 				}
 			}
-			for len(e.wire) > 0 && m.takes(e) {
+			for m.takes(e) {
 				m.deliver(e, readBuffer)
 			}
 		}
@@ -137,7 +137,7 @@ func (m *machine) finish() {
 		m.collect()
 		if left == 0 {
 			for _, e := range slices.Concat(m.clients, m.backs) {
-				for !e.gone && len(e.wire) > 0 && m.takes(e) {
+				for !e.gone && m.takes(e) {
 					m.deliver(e, readBuffer)
 				}
 			}

@@ -119,15 +119,25 @@ func (m *machine) settleDials() {
 func (m *machine) takes(e *endpoint) bool {
 	m.sh.enter()
 	defer m.sh.leave()
-	return !e.c.closed && !e.c.stalled
+	return !e.c.closed && !e.c.stalled && (len(e.wire) > 0 || e.c.backlog != nil)
 }
 
 // deliver feeds n bytes of what the endpoint wrote, through the buffer that all
-// connections of a shard share.
+// connections of a shard share, or what was left of what it fed before.
 func (m *machine) deliver(e *endpoint, n int) {
 	m.sh.enter()
 	defer m.sh.leave()
-	if n = min(n, len(e.wire), readBuffer); n == 0 || e.c.closed || e.c.stalled {
+	if e.c.closed || e.c.stalled {
+		return
+	}
+	if m.rng.IntN(3) == 0 {
+		m.sh.until = 1 // long over: it stops after a few frames
+	}
+	if e.c.backlog != nil {
+		e.c.feedBacklog()
+		return
+	}
+	if n = min(n, len(e.wire), readBuffer); n == 0 {
 		return
 	}
 	clear(m.sh.buf[:64<<10]) // what an output still refers to from an earlier turn is lost

@@ -1,0 +1,55 @@
+package relay_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// TestWhoBringsLittleGoesFirst: a client that has brought thousands of calls at once is not
+// served to their end while another one has brought a single call.
+func TestWhoBringsLittleGoesFirst(t *testing.T) {
+	for name, rig := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
+		t.Run(name, func(t *testing.T) {
+			const calls = 1500
+			g := rig(t, relay.Config{Shards: 1, MaxStreams: calls})
+			var served atomic.Int64
+			begun, brought := make(chan struct{}), make(chan struct{})
+			was := g.handler.headers
+			g.handler.headers = func(s *relay.Stream) {
+				switch s.Path() {
+				case "/refuse/first":
+					close(begun)
+					<-brought
+				case "/refuse/one":
+					t.Logf("%d calls were served before", served.Load())
+					if served.Load() > calls/2 {
+						t.Error("served last")
+					}
+				}
+				served.Add(1)
+				was(s)
+			}
+			much, little := g.attacker(), g.attacker()
+			batch := rawhttp2.Headers(1, true, much.Block(request("/refuse/first")...)).Append(nil)
+			for i := range uint32(calls) {
+				batch = rawhttp2.Headers(2*i+3, true, much.Block(request("/refuse/many")...)).Append(batch)
+			}
+			written := make(chan error, 1)
+			go func() { written <- much.WriteBytes(batch) }()
+			<-begun
+			must(t, little.Write(rawhttp2.Headers(1, true, little.Block(request("/refuse/one")...))))
+			close(brought)
+			for c, last := range map[*rawhttp2.Conn]uint32{little: 1, much: 2*calls + 1} {
+				r, err := c.WaitResponse(last)
+				must(t, err)
+				if r.Status() != "9" {
+					t.Error(r)
+				}
+			}
+			must(t, <-written)
+		})
+	}
+}
