@@ -77,6 +77,7 @@ func (c *conn) keepBlock(p []byte) *connError {
 // onBlock decodes a complete header block. It must be decoded even when its stream
 // is gone: the blocks after it depend on it.
 func (c *conn) onBlock(id uint32, end bool, block []byte) *connError {
+	c.sh.work += blockWork
 	list := c.sh.scratch
 	list.Reset()
 	err := c.dec.Decode(block, list, c.sh.relay.cfg.MaxHeaderList)

@@ -7,7 +7,7 @@ import (
 )
 
 // turn is how long a connection's input is dealt with while others wait, in nanoseconds.
-const turn = int64(200 * time.Microsecond)
+const turn = int64(100 * time.Microsecond)
 
 // backsFirst is how many turns connections to backends have for one of a client: what was
 // begun comes to its end before more is, else the calls of all wait at the backends.

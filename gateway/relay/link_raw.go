@@ -20,11 +20,9 @@ type rawLink struct {
 	nc      *net.TCPConn
 	rc      syscall.RawConn
 	fd      int
-	waiting bool  // a goroutine waits for the socket to be writable
-	suspect bool  // in shard.suspects
-	queued  bool  // in shard.line
-	size    int   // of the next read
-	busy    int64 // until when it is taken for one that brings much, on the shard's clock
+	waiting bool // a goroutine waits for the socket to be writable
+	suspect bool // in shard.suspects
+	queued  bool // in shard.line
 }
 
 func newRawLink(nc *net.TCPConn) (*rawLink, error) {
@@ -32,7 +30,7 @@ func newRawLink(nc *net.TCPConn) (*rawLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &rawLink{nc: nc, rc: rc, size: firstRead}
+	l := &rawLink{nc: nc, rc: rc}
 	return l, rc.Control(func(fd uintptr) { l.fd = int(fd) })
 }
 
@@ -57,24 +55,9 @@ func (l *rawLink) run() {
 // data, see read.
 const suspectDelay = 50 * time.Millisecond
 
-// How many bytes are read at once: at the least, and before it is known what comes. At the most
-// it is readBuffer.
-const (
-	leastRead = 8 << 10
-	firstRead = 32 << 10
-)
-
-// busyFor is how long a connection goes to the line's end with all it brings after it brought
-// more than a turn takes.
-const busyFor = int64(20 * time.Millisecond)
-
 // come takes what has come, or puts it off until it is the link's turn.
 func (l *rawLink) come() {
-	switch {
-	case l.queued || l.c.closed:
-	case l.busy > l.c.sh.now:
-		l.resume()
-	default:
+	if !l.queued {
 		l.read()
 	}
 }
@@ -103,7 +86,6 @@ func (l *rawLink) read() {
 	sh, c := l.c.sh, l.c
 	for !c.closed && !c.stalled {
 		if sh.over() {
-			l.busy = sh.now + busyFor
 			l.resume()
 			return
 		}
@@ -112,7 +94,7 @@ func (l *rawLink) read() {
 			sh.settle()
 			continue
 		}
-		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:frameHeaderLen+l.size])
+		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:])
 		switch {
 		case err == syscall.EAGAIN:
 			return
@@ -126,12 +108,7 @@ func (l *rawLink) read() {
 			return
 		}
 		c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
-		switch {
-		case c.backlog != nil:
-			l.size = max(l.size/2, leastRead)
-		case n == l.size:
-			l.size = min(l.size*2, readBuffer)
-		default:
+		if n < readBuffer && c.backlog == nil {
 			if !l.suspect {
 				l.suspect = true
 				sh.suspects = append(sh.suspects, l)

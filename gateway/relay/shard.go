@@ -20,7 +20,7 @@ type shard struct {
 	mu       sync.Mutex
 	now      int64 // nanoseconds since relay.epoch, of this turn
 	until    int64 // when input is to be put off, on the same clock; 0: never
-	steps    uint  // how often late was asked
+	work     int   // since late looked at the clock
 	buf      []byte
 	iov      [][]byte
 	iovecs   []syscall.Iovec
@@ -77,12 +77,19 @@ func (sh *shard) hurry() { sh.until = sh.now + turn }
 // over says that the turn's time for input is over.
 func (sh *shard) over() bool { return sh.until != 0 && sh.clock() > sh.until }
 
-// late is over between two frames. The clock costs more than many a frame: it looks now and then.
+// late is over between two steps of a connection. The clock costs more than many a step, and to
+// put off large frames of DATA more than to pass them on: it looks after so much work.
 func (sh *shard) late() bool {
-	const now = 8
-	sh.steps++
-	return sh.steps%now == 0 && sh.over()
+	const enough = 64
+	if sh.work++; sh.work < enough {
+		return false
+	}
+	sh.work = 0
+	return sh.over()
 }
+
+// blockWork is what a header block counts in late, where other steps count 1.
+const blockWork = 8
 
 // leave ends a turn: everything that it brought about is written, once per connection.
 func (sh *shard) leave() {
