@@ -26,7 +26,8 @@ type line struct {
 	pass   int             // turns of backs until one of fronts
 	r, w   *os.File        // nil: there is no pipe
 	wfd    int
-	woken  bool // there is a byte in the pipe
+	woken  bool    // there is a byte in the pipe
+	byte   [1]byte // that is read from it
 	closed bool
 }
 
@@ -40,9 +41,7 @@ type waiter interface {
 func (sh *shard) queueUp(w waiter, answers bool) {
 	q := &sh.line
 	switch {
-	case q.closed:
-		return
-	case q.r == nil:
+	case q.r == nil || q.closed:
 		sh.relay.wg.Go(func() {
 			sh.enter()
 			w.turn()
@@ -57,8 +56,8 @@ func (sh *shard) queueUp(w waiter, answers bool) {
 	q.wake()
 }
 
-// openLine makes the line move. Where it fails, who would queue up reads in a goroutine of
-// its own.
+// openLine makes the line move. Where it fails, who would queue up has its turn in a goroutine
+// of its own.
 func (sh *shard) openLine() error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -91,8 +90,7 @@ func (sh *shard) moveLine(fd uintptr) bool {
 	if !q.woken {
 		return false
 	}
-	var b [1]byte
-	_, err := sysRead(int(fd), b[:])
+	_, err := sysRead(int(fd), q.byte[:])
 	q.woken = err != nil
 	if w := q.next(); w != nil {
 		w.turn()
@@ -120,7 +118,7 @@ func (q *line) next() waiter {
 	return q.fronts.pop()
 }
 
-// closeLine ends the line. Who still waits has its turn at once; nobody queues up any more.
+// closeLine ends the line. Who still waits has its turn at once.
 func (sh *shard) closeLine() {
 	sh.enter()
 	q := &sh.line

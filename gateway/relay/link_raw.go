@@ -23,6 +23,7 @@ type rawLink struct {
 	waiting bool // a goroutine waits for the socket to be writable
 	suspect bool // in shard.suspects
 	queued  bool // in shard.line
+	size    int  // of the next read
 }
 
 func newRawLink(nc *net.TCPConn) (*rawLink, error) {
@@ -30,7 +31,7 @@ func newRawLink(nc *net.TCPConn) (*rawLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &rawLink{nc: nc, rc: rc}
+	l := &rawLink{nc: nc, rc: rc, size: leastRead}
 	return l, rc.Control(func(fd uintptr) { l.fd = int(fd) })
 }
 
@@ -54,6 +55,10 @@ func (l *rawLink) run() {
 // suspectDelay is how late an end of file can be noticed that came together with
 // data, see read.
 const suspectDelay = 50 * time.Millisecond
+
+// leastRead is how much is read at once of a connection that brings more than a turn takes, and
+// so has to be kept. Of others it is up to readBuffer.
+const leastRead = 32 << 10
 
 // come takes what has come, or puts it off until it is the link's turn.
 func (l *rawLink) come() {
@@ -84,17 +89,16 @@ func (l *rawLink) turn() {
 // at such a socket a moment later.
 func (l *rawLink) read() {
 	sh, c := l.c.sh, l.c
+	if c.backlog != nil && !c.closed && !c.stalled {
+		c.feedBacklog()
+		sh.settle()
+	}
 	for !c.closed && !c.stalled {
-		if sh.over() {
+		if c.backlog != nil || sh.over() {
 			l.resume()
 			return
 		}
-		if c.backlog != nil {
-			c.feedBacklog()
-			sh.settle()
-			continue
-		}
-		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:])
+		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:frameHeaderLen+l.size])
 		switch {
 		case err == syscall.EAGAIN:
 			return
@@ -108,7 +112,12 @@ func (l *rawLink) read() {
 			return
 		}
 		c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
-		if n < readBuffer && c.backlog == nil {
+		switch {
+		case c.backlog != nil:
+			l.size = max(l.size/2, leastRead)
+		case n == l.size:
+			l.size = min(l.size*2, readBuffer)
+		default:
 			if !l.suspect {
 				l.suspect = true
 				sh.suspects = append(sh.suspects, l)
