@@ -106,6 +106,27 @@ func TestClientsOfNode(t *testing.T) {
 	assertSeenByPage(t, out, "Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON")
 }
 
+// browse shows a page to a browser, until the test ends.
+func browse(t *testing.T, page string) {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "capgate-chromium") // not t.TempDir: a process that dies may still write to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
+	cmd := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--user-data-dir="+profile, page)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is many processes
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: run `make setup`", err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+}
+
 func TestAPageInABrowser(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -125,24 +146,9 @@ func TestAPageInABrowser(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		report <- body
 	})
-	profile, err := os.MkdirTemp("", "capgate-chromium") // not t.TempDir: a process that dies may still write to it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	page := httptest.NewServer(mux)
 	t.Cleanup(page.Close)
-	cmd := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--user-data-dir="+profile, page.URL+"/page.html")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is many processes
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: run `make setup`", err)
-	}
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
-	})
+	browse(t, page.URL+"/page.html")
 	select {
 	case saw := <-report:
 		assertSeenByPage(t, saw, "Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON", "gRPC-Web, text")

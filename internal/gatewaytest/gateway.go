@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/relay"
@@ -60,6 +61,7 @@ type Options struct {
 	Limits *limits.Limiter // of tenants; it is run; default none
 
 	REST rest.Config // of the JSON API; default as it is
+	CORS cors.Config // default: no page of another site may call
 
 	Approver gateway.Approver    // default nobody
 	Answers  *idempotency.Keeper // of calls with idempotency keys; default none
@@ -192,6 +194,7 @@ func (g *Gateway) build(o Options) error {
 		Tracer:     o.Tracer,
 		Drain:      drain,
 		REST:       o.REST,
+		CORS:       o.CORS,
 		Log:        logger,
 	})
 	return err

@@ -1,0 +1,109 @@
+package gateway_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/cors"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// pageAnswer is what a page was answered with; Refused where its browser did not let it know.
+type pageAnswer struct {
+	Refused           bool
+	Status            int
+	Text, ID, Outcome string
+}
+
+// pageSaw is what testdata/web/cors.html reports.
+type pageSaw struct {
+	JSON, Connect, GRPCWeb, Simple pageAnswer
+	Source                         struct {
+		Chunks []struct {
+			Data   json.RawMessage `json:"data"`
+			Base64 string          `json:"data_base64"`
+		}
+		Done   int
+		Closed bool
+	}
+}
+
+// pageOrigin serves the page; ask shows it to a browser, and says what it saw of a gateway.
+func pageOrigin(t *testing.T) (origin string, ask func(gateway string) pageSaw) {
+	t.Helper()
+	report := make(chan []byte, 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/cors.html", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/web/cors.html") })
+	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		report <- body
+	})
+	page := httptest.NewServer(mux)
+	t.Cleanup(page.Close)
+	return page.URL, func(gateway string) (saw pageSaw) {
+		t.Helper()
+		browse(t, page.URL+"/cors.html?gateway="+url.QueryEscape(gateway))
+		select {
+		case text := <-report:
+			if err := json.Unmarshal(text, &saw); err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+		case <-time.After(browsing):
+			t.Fatal("the page says nothing")
+		}
+		return saw
+	}
+}
+
+// TestPagesOfOtherOrigins: a browser lets a page call that the configuration names, by every protocol that pages speak,
+// and no other page. An EventSource that comes back makes no other call.
+func TestPagesOfOtherOrigins(t *testing.T) {
+	t.Parallel()
+	allowed, askAllowed := pageOrigin(t)
+	_, askOther := pageOrigin(t)
+	c := gatewaytest.NewCapability("b1")
+	g := gatewaytest.Start(t, gatewaytest.Options{CORS: cors.Config{Origins: []string{allowed}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, call.Doc).Addr}, Sources: []string{gatewaytest.Echo}}}})
+
+	other := askOther(g.URL(""))
+	for name, a := range map[string]pageAnswer{"JSON": other.JSON, "Connect": other.Connect, "gRPC-Web": other.GRPCWeb} {
+		if !a.Refused {
+			t.Errorf("a page of nobody, by %s: %+v", name, a)
+		}
+	}
+	if other.Source.Done > 0 || len(other.Source.Chunks) > 0 || len(c.Seen()) > 0 {
+		t.Errorf("a page of nobody made %d calls: %+v", len(c.Seen()), other)
+	}
+
+	saw := askAllowed(g.URL(""))
+	if a := saw.JSON; a.Refused || a.Status != 200 || a.Text != `{"from":"json"}` || a.ID != "a page's" || a.Outcome != "success" {
+		t.Errorf("JSON: %+v", a)
+	}
+	if a := saw.Connect; a.Status != 200 || !strings.Contains(a.Text, base64.StdEncoding.EncodeToString([]byte(`{"from":"connect"}`))) {
+		t.Errorf("Connect: %+v", a)
+	}
+	if a := saw.GRPCWeb; a.Refused || a.Status != 200 {
+		t.Errorf("gRPC-Web: %+v", a)
+	}
+	var text []byte
+	for _, chunk := range saw.Source.Chunks {
+		part, err := base64.StdEncoding.DecodeString(chunk.Base64)
+		if text = append(text, part...); err != nil || len(chunk.Data) > 0 {
+			t.Errorf("a chunk: %+v, %v", chunk, err)
+		}
+	}
+	if string(text) != `{"from":"a source"}` || saw.Source.Done != 1 || !saw.Source.Closed {
+		t.Errorf("an EventSource: %s, %+v", text, saw.Source)
+	}
+	if n := len(c.Seen()); n != 3 { // what a form could send is no JSON
+		t.Errorf("%d calls came", n)
+	}
+}
