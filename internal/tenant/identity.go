@@ -27,7 +27,7 @@ type Identity struct {
 type Claim struct {
 	Credential, User, Agent string
 	Signature               string // of a URL, in place of a credential
-	Peer                    *Peer // whose certificate the connection has, where no credential is shown; nil: it has none
+	Peer                    *Peer  // whose certificate the connection has, where no credential is shown; nil: it has none
 }
 
 // Say is the identity of somebody who says more of itself, as far as its credential may, if
