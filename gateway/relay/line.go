@@ -11,7 +11,7 @@ const turn = int64(100 * time.Microsecond)
 
 // backsFirst is how many turns connections to backends have for one of a client: what was
 // begun comes to its end before more is, else the calls of all wait at the backends.
-const backsFirst = 4
+const backsFirst = 16
 
 // line is where connections of a shard wait that had a turn and have more to read. Who has
 // little goes before them: the line moves by one place each time that the runtime has looked
