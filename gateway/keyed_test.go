@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -18,6 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // keyring makes keys, and has them by the name that a test gives them.
@@ -123,7 +125,13 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		"says it is ours":       {[]string{"x-capgate-ticket", "ours"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 		"says its tenant":       {[]string{"x-tenant-id", "acme"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 	} {
-		_, err := f.client.Invoke(metadata.AppendToOutgoingContext(t.Context(), test.header...), request(gatewaytest.Echo, `{}`))
+		want := map[string]string{"CREDENTIAL_MISSING": "Bearer", "CREDENTIAL_INVALID": `Bearer error="invalid_token"`, "CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`}[test.reason]
+		var trailer metadata.MD
+		ctx := metadata.AppendToOutgoingContext(t.Context(), test.header...)
+		_, err := docpb.NewCapabilityClient(f.conn).Invoke(ctx, request(gatewaytest.Echo, `{}`), grpc.Trailer(&trailer))
+		if challenge := strings.Join(trailer.Get("www-authenticate"), ","); challenge != want {
+			t.Errorf("%s: www-authenticate: %q", what, challenge)
+		}
 		if status.Code(err) != test.code || errorInfo(err).GetReason() != test.reason {
 			t.Errorf("%s: %v %v", what, err, errorInfo(err))
 		}
@@ -132,7 +140,6 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 			if resp.StatusCode != gateway.HTTPStatus(test.code) || !strings.Contains(body, test.reason) {
 				t.Errorf("%s, %s: %d %s", what, protocol.name, resp.StatusCode, body)
 			}
-			want := map[string]string{"CREDENTIAL_MISSING": "Bearer", "CREDENTIAL_INVALID": `Bearer error="invalid_token"`, "CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`}[test.reason]
 			if challenge := resp.Header.Get("WWW-Authenticate"); challenge != want {
 				t.Errorf("%s, %s: WWW-Authenticate: %q", what, protocol.name, challenge)
 			}

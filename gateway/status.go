@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -104,7 +105,13 @@ func codeOf(k call.Kind) codes.Code {
 func GRPCStatus(r *call.Refusal) *status.Status { return status.FromProto(protoOf(r)) }
 
 // statusOf turns a refusal into the status that goes into trailers.
-func statusOf(r *call.Refusal) relay.Status { return marshal(protoOf(r)) }
+func statusOf(r *call.Refusal) relay.Status {
+	s := marshal(protoOf(r))
+	if r.Kind == call.Unauthenticated {
+		s.Challenge = problems.Challenge(r.Reason)
+	}
+	return s
+}
 
 func protoOf(r *call.Refusal) *spb.Status {
 	details := []proto.Message{&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain, Metadata: validMetadata(r.Metadata)}}

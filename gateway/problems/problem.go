@@ -111,11 +111,7 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
 	}
 	if p.Status == http.StatusUnauthorized {
-		challenge := "Bearer" // RFC 9110 §15.5.2 asks for one
-		if p.Reason == "CREDENTIAL_INVALID" || p.Reason == "CREDENTIAL_EXPIRED" {
-			challenge = `Bearer error="invalid_token"` // RFC 6750 §3.1
-		}
-		head.Set("WWW-Authenticate", challenge)
+		head.Set("WWW-Authenticate", Challenge(p.Reason))
 	}
 	w.WriteHeader(p.Status)
 	if r.Method == http.MethodHead {
@@ -139,4 +135,12 @@ func textOf(p Problem) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(p)
 	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
+
+// Challenge is the WWW-Authenticate of who is refused for such a reason (RFC 9110 §15.5.2).
+func Challenge(reason string) string {
+	if reason == "CREDENTIAL_INVALID" || reason == "CREDENTIAL_EXPIRED" {
+		return `Bearer error="invalid_token"` // RFC 6750 §3.1
+	}
+	return "Bearer"
 }

@@ -74,6 +74,8 @@ type Status struct {
 	Code    uint32 // google.rpc.Code
 	Message string // UTF-8, percent-encoded by the relay
 	Details []byte // serialized google.rpc.Status for grpc-status-details-bin, or nil
+
+	Challenge string // for www-authenticate, where Code is UNAUTHENTICATED; "": there is none
 }
 
 // Failure is why the relay itself ends a stream.

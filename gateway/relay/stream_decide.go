@@ -228,6 +228,9 @@ func appendStatus(list *hpack.List, consts *constFields, st Status) {
 	if len(st.Details) > 0 {
 		list.Append("grpc-status-details-bin", base64.RawStdEncoding.EncodeToString(st.Details), nameGRPCDetails)
 	}
+	if st.Challenge != "" {
+		list.Append("www-authenticate", st.Challenge, 0)
+	}
 }
 
 // percentEncode writes a message as grpc-message wants it (gRPC over HTTP/2, "Responses").
