@@ -52,10 +52,10 @@ func (l *connLink) run() {
 			l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
 			sh.settle()
 		}
+		l.takeTurns()
 		if err != nil {
 			l.c.lost(err)
 		}
-		l.takeTurns()
 		if l.c.closed {
 			sh.leave()
 			break
