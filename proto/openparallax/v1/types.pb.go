@@ -77,6 +77,374 @@ func (VerdictDecision) EnumDescriptor() ([]byte, []int) {
 	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{0}
 }
 
+// SessionMode says what is kept of a session. The published documentation numbers the modes
+// otherwise (NORMAL 0, OTR 1), so that a number alone does not say which mode is meant.
+type SessionMode int32
+
+const (
+	SessionMode_SESSION_MODE_UNSPECIFIED SessionMode = 0
+	SessionMode_NORMAL                   SessionMode = 1
+	// Off the record: nothing of it is kept.
+	SessionMode_OTR SessionMode = 2
+	// What an engine does by itself, from time to time.
+	SessionMode_HEARTBEAT SessionMode = 3
+)
+
+// Enum value maps for SessionMode.
+var (
+	SessionMode_name = map[int32]string{
+		0: "SESSION_MODE_UNSPECIFIED",
+		1: "NORMAL",
+		2: "OTR",
+		3: "HEARTBEAT",
+	}
+	SessionMode_value = map[string]int32{
+		"SESSION_MODE_UNSPECIFIED": 0,
+		"NORMAL":                   1,
+		"OTR":                      2,
+		"HEARTBEAT":                3,
+	}
+)
+
+func (x SessionMode) Enum() *SessionMode {
+	p := new(SessionMode)
+	*p = x
+	return p
+}
+
+func (x SessionMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SessionMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_openparallax_v1_types_proto_enumTypes[1].Descriptor()
+}
+
+func (SessionMode) Type() protoreflect.EnumType {
+	return &file_openparallax_v1_types_proto_enumTypes[1]
+}
+
+func (x SessionMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SessionMode.Descriptor instead.
+func (SessionMode) EnumDescriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
+// ActionType is the kind of what an agent is about to do.
+type ActionType int32
+
+const (
+	ActionType_ACTION_TYPE_UNSPECIFIED ActionType = 0
+	ActionType_READ_FILE               ActionType = 1
+	ActionType_WRITE_FILE              ActionType = 2
+	ActionType_DELETE_FILE             ActionType = 3
+	ActionType_MOVE_FILE               ActionType = 4
+	ActionType_COPY_FILE               ActionType = 5
+	ActionType_CREATE_DIRECTORY        ActionType = 6
+	ActionType_LIST_DIRECTORY          ActionType = 7
+	ActionType_SEARCH_FILES            ActionType = 8
+	ActionType_EXECUTE_COMMAND         ActionType = 10
+	ActionType_SEND_MESSAGE            ActionType = 20
+	ActionType_SEND_EMAIL              ActionType = 21
+	ActionType_HTTP_REQUEST            ActionType = 30
+	ActionType_BROWSER_NAVIGATE        ActionType = 40
+	ActionType_BROWSER_CLICK           ActionType = 41
+	ActionType_BROWSER_TYPE            ActionType = 42
+	ActionType_BROWSER_EXTRACT         ActionType = 43
+	ActionType_BROWSER_SCREENSHOT      ActionType = 44
+	ActionType_CREATE_SCHEDULE         ActionType = 50
+	ActionType_DELETE_SCHEDULE         ActionType = 51
+	ActionType_LIST_SCHEDULES          ActionType = 52
+	ActionType_READ_CALENDAR           ActionType = 60
+	ActionType_CREATE_EVENT            ActionType = 61
+	ActionType_UPDATE_EVENT            ActionType = 62
+	ActionType_DELETE_EVENT            ActionType = 63
+	ActionType_GIT_STATUS              ActionType = 70
+	ActionType_GIT_DIFF                ActionType = 71
+	ActionType_GIT_COMMIT              ActionType = 72
+	ActionType_GIT_PUSH                ActionType = 73
+	ActionType_GIT_PULL                ActionType = 74
+	ActionType_GIT_LOG                 ActionType = 75
+	ActionType_GIT_BRANCH              ActionType = 76
+	ActionType_GIT_CHECKOUT            ActionType = 77
+	ActionType_MEMORY_WRITE            ActionType = 80
+	ActionType_MEMORY_SEARCH           ActionType = 81
+	ActionType_CANVAS_CREATE           ActionType = 90
+	ActionType_CANVAS_UPDATE           ActionType = 91
+	ActionType_CREATE_AGENT            ActionType = 100
+	ActionType_AGENT_STATUS            ActionType = 101
+	ActionType_AGENT_RESULT            ActionType = 102
+	ActionType_AGENT_MESSAGE           ActionType = 103
+	ActionType_DELETE_AGENT            ActionType = 104
+	ActionType_LIST_AGENTS             ActionType = 105
+)
+
+// Enum value maps for ActionType.
+var (
+	ActionType_name = map[int32]string{
+		0:   "ACTION_TYPE_UNSPECIFIED",
+		1:   "READ_FILE",
+		2:   "WRITE_FILE",
+		3:   "DELETE_FILE",
+		4:   "MOVE_FILE",
+		5:   "COPY_FILE",
+		6:   "CREATE_DIRECTORY",
+		7:   "LIST_DIRECTORY",
+		8:   "SEARCH_FILES",
+		10:  "EXECUTE_COMMAND",
+		20:  "SEND_MESSAGE",
+		21:  "SEND_EMAIL",
+		30:  "HTTP_REQUEST",
+		40:  "BROWSER_NAVIGATE",
+		41:  "BROWSER_CLICK",
+		42:  "BROWSER_TYPE",
+		43:  "BROWSER_EXTRACT",
+		44:  "BROWSER_SCREENSHOT",
+		50:  "CREATE_SCHEDULE",
+		51:  "DELETE_SCHEDULE",
+		52:  "LIST_SCHEDULES",
+		60:  "READ_CALENDAR",
+		61:  "CREATE_EVENT",
+		62:  "UPDATE_EVENT",
+		63:  "DELETE_EVENT",
+		70:  "GIT_STATUS",
+		71:  "GIT_DIFF",
+		72:  "GIT_COMMIT",
+		73:  "GIT_PUSH",
+		74:  "GIT_PULL",
+		75:  "GIT_LOG",
+		76:  "GIT_BRANCH",
+		77:  "GIT_CHECKOUT",
+		80:  "MEMORY_WRITE",
+		81:  "MEMORY_SEARCH",
+		90:  "CANVAS_CREATE",
+		91:  "CANVAS_UPDATE",
+		100: "CREATE_AGENT",
+		101: "AGENT_STATUS",
+		102: "AGENT_RESULT",
+		103: "AGENT_MESSAGE",
+		104: "DELETE_AGENT",
+		105: "LIST_AGENTS",
+	}
+	ActionType_value = map[string]int32{
+		"ACTION_TYPE_UNSPECIFIED": 0,
+		"READ_FILE":               1,
+		"WRITE_FILE":              2,
+		"DELETE_FILE":             3,
+		"MOVE_FILE":               4,
+		"COPY_FILE":               5,
+		"CREATE_DIRECTORY":        6,
+		"LIST_DIRECTORY":          7,
+		"SEARCH_FILES":            8,
+		"EXECUTE_COMMAND":         10,
+		"SEND_MESSAGE":            20,
+		"SEND_EMAIL":              21,
+		"HTTP_REQUEST":            30,
+		"BROWSER_NAVIGATE":        40,
+		"BROWSER_CLICK":           41,
+		"BROWSER_TYPE":            42,
+		"BROWSER_EXTRACT":         43,
+		"BROWSER_SCREENSHOT":      44,
+		"CREATE_SCHEDULE":         50,
+		"DELETE_SCHEDULE":         51,
+		"LIST_SCHEDULES":          52,
+		"READ_CALENDAR":           60,
+		"CREATE_EVENT":            61,
+		"UPDATE_EVENT":            62,
+		"DELETE_EVENT":            63,
+		"GIT_STATUS":              70,
+		"GIT_DIFF":                71,
+		"GIT_COMMIT":              72,
+		"GIT_PUSH":                73,
+		"GIT_PULL":                74,
+		"GIT_LOG":                 75,
+		"GIT_BRANCH":              76,
+		"GIT_CHECKOUT":            77,
+		"MEMORY_WRITE":            80,
+		"MEMORY_SEARCH":           81,
+		"CANVAS_CREATE":           90,
+		"CANVAS_UPDATE":           91,
+		"CREATE_AGENT":            100,
+		"AGENT_STATUS":            101,
+		"AGENT_RESULT":            102,
+		"AGENT_MESSAGE":           103,
+		"DELETE_AGENT":            104,
+		"LIST_AGENTS":             105,
+	}
+)
+
+func (x ActionType) Enum() *ActionType {
+	p := new(ActionType)
+	*p = x
+	return p
+}
+
+func (x ActionType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ActionType) Descriptor() protoreflect.EnumDescriptor {
+	return file_openparallax_v1_types_proto_enumTypes[2].Descriptor()
+}
+
+func (ActionType) Type() protoreflect.EnumType {
+	return &file_openparallax_v1_types_proto_enumTypes[2]
+}
+
+func (x ActionType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ActionType.Descriptor instead.
+func (ActionType) EnumDescriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{2}
+}
+
+// GoalType is the kind of what a user wants.
+type GoalType int32
+
+const (
+	GoalType_GOAL_TYPE_UNSPECIFIED GoalType = 0
+	GoalType_FILE_MANAGEMENT       GoalType = 1
+	GoalType_CODE_EXECUTION        GoalType = 2
+	GoalType_COMMUNICATION         GoalType = 3
+	GoalType_INFORMATION_RETRIEVAL GoalType = 4
+	GoalType_SCHEDULING            GoalType = 5
+	GoalType_NOTE_TAKING           GoalType = 6
+	GoalType_WEB_BROWSING          GoalType = 7
+	GoalType_GIT_OPERATIONS        GoalType = 8
+	GoalType_TEXT_PROCESSING       GoalType = 9
+	GoalType_SYSTEM_MANAGEMENT     GoalType = 10
+	GoalType_CREATIVE              GoalType = 11
+	GoalType_CONVERSATION          GoalType = 12
+	GoalType_CALENDAR              GoalType = 13
+)
+
+// Enum value maps for GoalType.
+var (
+	GoalType_name = map[int32]string{
+		0:  "GOAL_TYPE_UNSPECIFIED",
+		1:  "FILE_MANAGEMENT",
+		2:  "CODE_EXECUTION",
+		3:  "COMMUNICATION",
+		4:  "INFORMATION_RETRIEVAL",
+		5:  "SCHEDULING",
+		6:  "NOTE_TAKING",
+		7:  "WEB_BROWSING",
+		8:  "GIT_OPERATIONS",
+		9:  "TEXT_PROCESSING",
+		10: "SYSTEM_MANAGEMENT",
+		11: "CREATIVE",
+		12: "CONVERSATION",
+		13: "CALENDAR",
+	}
+	GoalType_value = map[string]int32{
+		"GOAL_TYPE_UNSPECIFIED": 0,
+		"FILE_MANAGEMENT":       1,
+		"CODE_EXECUTION":        2,
+		"COMMUNICATION":         3,
+		"INFORMATION_RETRIEVAL": 4,
+		"SCHEDULING":            5,
+		"NOTE_TAKING":           6,
+		"WEB_BROWSING":          7,
+		"GIT_OPERATIONS":        8,
+		"TEXT_PROCESSING":       9,
+		"SYSTEM_MANAGEMENT":     10,
+		"CREATIVE":              11,
+		"CONVERSATION":          12,
+		"CALENDAR":              13,
+	}
+)
+
+func (x GoalType) Enum() *GoalType {
+	p := new(GoalType)
+	*p = x
+	return p
+}
+
+func (x GoalType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GoalType) Descriptor() protoreflect.EnumDescriptor {
+	return file_openparallax_v1_types_proto_enumTypes[3].Descriptor()
+}
+
+func (GoalType) Type() protoreflect.EnumType {
+	return &file_openparallax_v1_types_proto_enumTypes[3]
+}
+
+func (x GoalType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GoalType.Descriptor instead.
+func (GoalType) EnumDescriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{3}
+}
+
+// SensitivityLevel is how bad it is if others see some data.
+type SensitivityLevel int32
+
+const (
+	SensitivityLevel_SENSITIVITY_UNSPECIFIED SensitivityLevel = 0
+	SensitivityLevel_PUBLIC                  SensitivityLevel = 1
+	SensitivityLevel_INTERNAL                SensitivityLevel = 2
+	SensitivityLevel_CONFIDENTIAL            SensitivityLevel = 3
+	SensitivityLevel_RESTRICTED              SensitivityLevel = 4
+	SensitivityLevel_CRITICAL                SensitivityLevel = 5
+)
+
+// Enum value maps for SensitivityLevel.
+var (
+	SensitivityLevel_name = map[int32]string{
+		0: "SENSITIVITY_UNSPECIFIED",
+		1: "PUBLIC",
+		2: "INTERNAL",
+		3: "CONFIDENTIAL",
+		4: "RESTRICTED",
+		5: "CRITICAL",
+	}
+	SensitivityLevel_value = map[string]int32{
+		"SENSITIVITY_UNSPECIFIED": 0,
+		"PUBLIC":                  1,
+		"INTERNAL":                2,
+		"CONFIDENTIAL":            3,
+		"RESTRICTED":              4,
+		"CRITICAL":                5,
+	}
+)
+
+func (x SensitivityLevel) Enum() *SensitivityLevel {
+	p := new(SensitivityLevel)
+	*p = x
+	return p
+}
+
+func (x SensitivityLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SensitivityLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_openparallax_v1_types_proto_enumTypes[4].Descriptor()
+}
+
+func (SensitivityLevel) Type() protoreflect.EnumType {
+	return &file_openparallax_v1_types_proto_enumTypes[4]
+}
+
+func (x SensitivityLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SensitivityLevel.Descriptor instead.
+func (SensitivityLevel) EnumDescriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{4}
+}
+
 // Verdict is what Shield says of an action, and why.
 type Verdict struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -174,6 +542,237 @@ func (x *Verdict) GetExpiresAt() int64 {
 	return 0
 }
 
+// DataClassification says where data comes from, and how sensitive it is.
+type DataClassification struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sensitivity   SensitivityLevel       `protobuf:"varint,1,opt,name=sensitivity,proto3,enum=openparallax.v1.SensitivityLevel" json:"sensitivity,omitempty"`
+	SourcePath    string                 `protobuf:"bytes,2,opt,name=source_path,json=sourcePath,proto3" json:"source_path,omitempty"`
+	ContentType   string                 `protobuf:"bytes,3,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DataClassification) Reset() {
+	*x = DataClassification{}
+	mi := &file_openparallax_v1_types_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DataClassification) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DataClassification) ProtoMessage() {}
+
+func (x *DataClassification) ProtoReflect() protoreflect.Message {
+	mi := &file_openparallax_v1_types_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DataClassification.ProtoReflect.Descriptor instead.
+func (*DataClassification) Descriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DataClassification) GetSensitivity() SensitivityLevel {
+	if x != nil {
+		return x.Sensitivity
+	}
+	return SensitivityLevel_SENSITIVITY_UNSPECIFIED
+}
+
+func (x *DataClassification) GetSourcePath() string {
+	if x != nil {
+		return x.SourcePath
+	}
+	return ""
+}
+
+func (x *DataClassification) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+// ActionRequest is what an agent is about to do.
+type ActionRequest struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	RequestId          string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Type               ActionType             `protobuf:"varint,2,opt,name=type,proto3,enum=openparallax.v1.ActionType" json:"type,omitempty"`
+	Payload            map[string]string      `protobuf:"bytes,3,rep,name=payload,proto3" json:"payload,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	PayloadJson        string                 `protobuf:"bytes,4,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
+	Hash               string                 `protobuf:"bytes,5,opt,name=hash,proto3" json:"hash,omitempty"`
+	DataClassification *DataClassification    `protobuf:"bytes,6,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *ActionRequest) Reset() {
+	*x = ActionRequest{}
+	mi := &file_openparallax_v1_types_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActionRequest) ProtoMessage() {}
+
+func (x *ActionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_openparallax_v1_types_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActionRequest.ProtoReflect.Descriptor instead.
+func (*ActionRequest) Descriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ActionRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ActionRequest) GetType() ActionType {
+	if x != nil {
+		return x.Type
+	}
+	return ActionType_ACTION_TYPE_UNSPECIFIED
+}
+
+func (x *ActionRequest) GetPayload() map[string]string {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *ActionRequest) GetPayloadJson() string {
+	if x != nil {
+		return x.PayloadJson
+	}
+	return ""
+}
+
+func (x *ActionRequest) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *ActionRequest) GetDataClassification() *DataClassification {
+	if x != nil {
+		return x.DataClassification
+	}
+	return nil
+}
+
+// ActionResult is what became of it. Its field 6 describes a file, which no service here carries.
+type ActionResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Success       bool                   `protobuf:"varint,2,opt,name=success,proto3" json:"success,omitempty"`
+	Output        string                 `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Summary       string                 `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
+	DurationMs    int64                  `protobuf:"varint,7,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActionResult) Reset() {
+	*x = ActionResult{}
+	mi := &file_openparallax_v1_types_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActionResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActionResult) ProtoMessage() {}
+
+func (x *ActionResult) ProtoReflect() protoreflect.Message {
+	mi := &file_openparallax_v1_types_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActionResult.ProtoReflect.Descriptor instead.
+func (*ActionResult) Descriptor() ([]byte, []int) {
+	return file_openparallax_v1_types_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ActionResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ActionResult) GetSuccess() bool {
+	if x != nil {
+		return x.Success
+	}
+	return false
+}
+
+func (x *ActionResult) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *ActionResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *ActionResult) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *ActionResult) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
 var File_openparallax_v1_types_proto protoreflect.FileDescriptor
 
 const file_openparallax_v1_types_proto_rawDesc = "" +
@@ -190,12 +789,120 @@ const file_openparallax_v1_types_proto_rawDesc = "" +
 	"actionHash\x12!\n" +
 	"\fevaluated_at\x18\x06 \x01(\x03R\vevaluatedAt\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\a \x01(\x03R\texpiresAt*W\n" +
+	"expires_at\x18\a \x01(\x03R\texpiresAt\"\x9d\x01\n" +
+	"\x12DataClassification\x12C\n" +
+	"\vsensitivity\x18\x01 \x01(\x0e2!.openparallax.v1.SensitivityLevelR\vsensitivity\x12\x1f\n" +
+	"\vsource_path\x18\x02 \x01(\tR\n" +
+	"sourcePath\x12!\n" +
+	"\fcontent_type\x18\x03 \x01(\tR\vcontentType\"\xef\x02\n" +
+	"\rActionRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12/\n" +
+	"\x04type\x18\x02 \x01(\x0e2\x1b.openparallax.v1.ActionTypeR\x04type\x12E\n" +
+	"\apayload\x18\x03 \x03(\v2+.openparallax.v1.ActionRequest.PayloadEntryR\apayload\x12!\n" +
+	"\fpayload_json\x18\x04 \x01(\tR\vpayloadJson\x12\x12\n" +
+	"\x04hash\x18\x05 \x01(\tR\x04hash\x12T\n" +
+	"\x13data_classification\x18\x06 \x01(\v2#.openparallax.v1.DataClassificationR\x12dataClassification\x1a:\n" +
+	"\fPayloadEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x01\n" +
+	"\fActionResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
+	"\asuccess\x18\x02 \x01(\bR\asuccess\x12\x16\n" +
+	"\x06output\x18\x03 \x01(\tR\x06output\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x18\n" +
+	"\asummary\x18\x05 \x01(\tR\asummary\x12\x1f\n" +
+	"\vduration_ms\x18\a \x01(\x03R\n" +
+	"durationMs*W\n" +
 	"\x0fVerdictDecision\x12 \n" +
 	"\x1cVERDICT_DECISION_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05ALLOW\x10\x01\x12\t\n" +
 	"\x05BLOCK\x10\x02\x12\f\n" +
-	"\bESCALATE\x10\x03BAZ?github.com/capgate/capgate/proto/openparallax/v1;openparallaxv1b\x06proto3"
+	"\bESCALATE\x10\x03*O\n" +
+	"\vSessionMode\x12\x1c\n" +
+	"\x18SESSION_MODE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06NORMAL\x10\x01\x12\a\n" +
+	"\x03OTR\x10\x02\x12\r\n" +
+	"\tHEARTBEAT\x10\x03*\x9b\x06\n" +
+	"\n" +
+	"ActionType\x12\x1b\n" +
+	"\x17ACTION_TYPE_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tREAD_FILE\x10\x01\x12\x0e\n" +
+	"\n" +
+	"WRITE_FILE\x10\x02\x12\x0f\n" +
+	"\vDELETE_FILE\x10\x03\x12\r\n" +
+	"\tMOVE_FILE\x10\x04\x12\r\n" +
+	"\tCOPY_FILE\x10\x05\x12\x14\n" +
+	"\x10CREATE_DIRECTORY\x10\x06\x12\x12\n" +
+	"\x0eLIST_DIRECTORY\x10\a\x12\x10\n" +
+	"\fSEARCH_FILES\x10\b\x12\x13\n" +
+	"\x0fEXECUTE_COMMAND\x10\n" +
+	"\x12\x10\n" +
+	"\fSEND_MESSAGE\x10\x14\x12\x0e\n" +
+	"\n" +
+	"SEND_EMAIL\x10\x15\x12\x10\n" +
+	"\fHTTP_REQUEST\x10\x1e\x12\x14\n" +
+	"\x10BROWSER_NAVIGATE\x10(\x12\x11\n" +
+	"\rBROWSER_CLICK\x10)\x12\x10\n" +
+	"\fBROWSER_TYPE\x10*\x12\x13\n" +
+	"\x0fBROWSER_EXTRACT\x10+\x12\x16\n" +
+	"\x12BROWSER_SCREENSHOT\x10,\x12\x13\n" +
+	"\x0fCREATE_SCHEDULE\x102\x12\x13\n" +
+	"\x0fDELETE_SCHEDULE\x103\x12\x12\n" +
+	"\x0eLIST_SCHEDULES\x104\x12\x11\n" +
+	"\rREAD_CALENDAR\x10<\x12\x10\n" +
+	"\fCREATE_EVENT\x10=\x12\x10\n" +
+	"\fUPDATE_EVENT\x10>\x12\x10\n" +
+	"\fDELETE_EVENT\x10?\x12\x0e\n" +
+	"\n" +
+	"GIT_STATUS\x10F\x12\f\n" +
+	"\bGIT_DIFF\x10G\x12\x0e\n" +
+	"\n" +
+	"GIT_COMMIT\x10H\x12\f\n" +
+	"\bGIT_PUSH\x10I\x12\f\n" +
+	"\bGIT_PULL\x10J\x12\v\n" +
+	"\aGIT_LOG\x10K\x12\x0e\n" +
+	"\n" +
+	"GIT_BRANCH\x10L\x12\x10\n" +
+	"\fGIT_CHECKOUT\x10M\x12\x10\n" +
+	"\fMEMORY_WRITE\x10P\x12\x11\n" +
+	"\rMEMORY_SEARCH\x10Q\x12\x11\n" +
+	"\rCANVAS_CREATE\x10Z\x12\x11\n" +
+	"\rCANVAS_UPDATE\x10[\x12\x10\n" +
+	"\fCREATE_AGENT\x10d\x12\x10\n" +
+	"\fAGENT_STATUS\x10e\x12\x10\n" +
+	"\fAGENT_RESULT\x10f\x12\x11\n" +
+	"\rAGENT_MESSAGE\x10g\x12\x10\n" +
+	"\fDELETE_AGENT\x10h\x12\x0f\n" +
+	"\vLIST_AGENTS\x10i*\x9d\x02\n" +
+	"\bGoalType\x12\x19\n" +
+	"\x15GOAL_TYPE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fFILE_MANAGEMENT\x10\x01\x12\x12\n" +
+	"\x0eCODE_EXECUTION\x10\x02\x12\x11\n" +
+	"\rCOMMUNICATION\x10\x03\x12\x19\n" +
+	"\x15INFORMATION_RETRIEVAL\x10\x04\x12\x0e\n" +
+	"\n" +
+	"SCHEDULING\x10\x05\x12\x0f\n" +
+	"\vNOTE_TAKING\x10\x06\x12\x10\n" +
+	"\fWEB_BROWSING\x10\a\x12\x12\n" +
+	"\x0eGIT_OPERATIONS\x10\b\x12\x13\n" +
+	"\x0fTEXT_PROCESSING\x10\t\x12\x15\n" +
+	"\x11SYSTEM_MANAGEMENT\x10\n" +
+	"\x12\f\n" +
+	"\bCREATIVE\x10\v\x12\x10\n" +
+	"\fCONVERSATION\x10\f\x12\f\n" +
+	"\bCALENDAR\x10\r*y\n" +
+	"\x10SensitivityLevel\x12\x1b\n" +
+	"\x17SENSITIVITY_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06PUBLIC\x10\x01\x12\f\n" +
+	"\bINTERNAL\x10\x02\x12\x10\n" +
+	"\fCONFIDENTIAL\x10\x03\x12\x0e\n" +
+	"\n" +
+	"RESTRICTED\x10\x04\x12\f\n" +
+	"\bCRITICAL\x10\x05BAZ?github.com/capgate/capgate/proto/openparallax/v1;openparallaxv1b\x06proto3"
 
 var (
 	file_openparallax_v1_types_proto_rawDescOnce sync.Once
@@ -209,19 +916,31 @@ func file_openparallax_v1_types_proto_rawDescGZIP() []byte {
 	return file_openparallax_v1_types_proto_rawDescData
 }
 
-var file_openparallax_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_openparallax_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_openparallax_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_openparallax_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_openparallax_v1_types_proto_goTypes = []any{
-	(VerdictDecision)(0), // 0: openparallax.v1.VerdictDecision
-	(*Verdict)(nil),      // 1: openparallax.v1.Verdict
+	(VerdictDecision)(0),       // 0: openparallax.v1.VerdictDecision
+	(SessionMode)(0),           // 1: openparallax.v1.SessionMode
+	(ActionType)(0),            // 2: openparallax.v1.ActionType
+	(GoalType)(0),              // 3: openparallax.v1.GoalType
+	(SensitivityLevel)(0),      // 4: openparallax.v1.SensitivityLevel
+	(*Verdict)(nil),            // 5: openparallax.v1.Verdict
+	(*DataClassification)(nil), // 6: openparallax.v1.DataClassification
+	(*ActionRequest)(nil),      // 7: openparallax.v1.ActionRequest
+	(*ActionResult)(nil),       // 8: openparallax.v1.ActionResult
+	nil,                        // 9: openparallax.v1.ActionRequest.PayloadEntry
 }
 var file_openparallax_v1_types_proto_depIdxs = []int32{
 	0, // 0: openparallax.v1.Verdict.decision:type_name -> openparallax.v1.VerdictDecision
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 1: openparallax.v1.DataClassification.sensitivity:type_name -> openparallax.v1.SensitivityLevel
+	2, // 2: openparallax.v1.ActionRequest.type:type_name -> openparallax.v1.ActionType
+	9, // 3: openparallax.v1.ActionRequest.payload:type_name -> openparallax.v1.ActionRequest.PayloadEntry
+	6, // 4: openparallax.v1.ActionRequest.data_classification:type_name -> openparallax.v1.DataClassification
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_openparallax_v1_types_proto_init() }
@@ -234,8 +953,8 @@ func file_openparallax_v1_types_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_openparallax_v1_types_proto_rawDesc), len(file_openparallax_v1_types_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   1,
+			NumEnums:      5,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
