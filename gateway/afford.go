@@ -11,7 +11,7 @@ import (
 // the steady state. Health checks are free, and so is what the gateway asks for itself or answers
 // by itself.
 func (h *handler) afford(s *relay.Stream, t *transit, m first) {
-	if h.limits == nil || t.own || t.ours || t.assigned || t.call.Method == call.Healthcheck {
+	if h.limits == nil || t.own || t.ours || t.before != nil || t.call.Method == call.Healthcheck {
 		h.decide(s, t, m)
 		return
 	}

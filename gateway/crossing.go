@@ -138,7 +138,7 @@ func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Re
 		return tenant.Identity{}, refusedService
 	}
 	t.before, t.call, t.ours, t.named = x, x.call, x.ours, x.named
-	t.target, t.claim, t.tries, t.assigned = x.target, x.claim, x.tries, true
+	t.target, t.claim, t.tries, t.assigned = x.target, x.claim, x.tries, x.translated()
 	t.permit, t.errand = x.permit, x.errand
 	t.decision, t.judged, t.use, t.approval = x.decision, x.judged, x.use, x.approval
 	t.span, t.trace = x.span, x.trace

@@ -50,7 +50,7 @@ func (f *flows) join(s *relay.Stream, t *transit) *call.Refusal {
 	if settings == nil {
 		settings = f.single.Load()
 	}
-	if settings == nil || t.ours || t.assigned || t.own {
+	if settings == nil || t.ours || t.before != nil || t.own {
 		return nil
 	}
 	l := &settings.Limits

@@ -161,7 +161,6 @@ func (h *handler) decided(s *relay.Stream, t *transit, refusal *call.Refusal) {
 	case t.errand != nil && t.before == nil:
 		h.keep(s, t)
 	default:
-		t.assigned = t.assigned && t.target != nil // what comes back from the keeper has no backend yet
 		h.place(s, t)
 	}
 }

@@ -24,7 +24,7 @@ const shedLines = 100
 // already and comes back from the translator, and what has to be answered so that others
 // see how the gateway is, is not counted.
 func (d *shedding) admit(s *relay.Stream, t *transit) *call.Refusal {
-	if d.by == nil || t.ours || t.assigned || t.own && isOpen(t.call.Path) {
+	if d.by == nil || t.ours || t.before != nil || t.own && isOpen(t.call.Path) {
 		return nil
 	}
 	who := t.call.Tenant

@@ -84,7 +84,7 @@ func (h *handler) placed(s *relay.Stream, t *transit, a affinity.Answer) {
 
 // readPlace finds out to which session the call belongs, and which artifacts it names.
 func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
-	if t.own || t.assigned {
+	if t.own || t.before != nil {
 		return nil
 	}
 	if t.ours {

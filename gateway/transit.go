@@ -65,7 +65,7 @@ type transit struct {
 	audited  bool                       // there is a place for its record in the audit log
 	recorded bool                       // came back from there, but its ticket was claimed
 	before   *crossing                  // its first passage, if it came back from there
-	assigned bool                       // came back from there, and target is where it goes
+	assigned bool                       // came back from the translator: target is where it goes
 	suited   *router.Backend            // where it goes, as it was sent to one that speaks what it cannot be translated to
 	moved    bool                       // it was sent elsewhere for that
 	tried    *router.Backend            // where it did not start

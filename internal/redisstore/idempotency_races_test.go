@@ -4,35 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/seal"
 )
-
-// repeater makes one replica's Keeper, which runs until the test ends.
-func repeater(t *testing.T, s *redisstore.Store, o idempotency.Options) *idempotency.Keeper {
-	t.Helper()
-	o.Keys = [][]byte{bytes.Repeat([]byte{7}, seal.KeyBytes)}
-	if o.Lease == 0 {
-		o.Lease = time.Hour
-	}
-	k, err := idempotency.New(s.Idempotency(), o)
-	must(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { k.Run(ctx) })
-	t.Cleanup(func() {
-		k.Close()
-		stop()
-		running.Wait()
-	})
-	return k
-}
 
 func keyed(key, args string) *idempotency.Request {
 	return &idempotency.Request{Tenant: "acme", Key: key, Method: "Invoke", Capability: "mail", Tool: "send", Args: []byte(args)}
@@ -44,7 +24,7 @@ func TestOneOfManyRuns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		var all []*idempotency.Keeper
 		for range 3 {
-			all = append(all, repeater(t, open(), idempotency.Options{Poll: time.Hour}))
+			all = append(all, gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour}))
 		}
 		for round := range 5 {
 			var runs, firsts, repeats atomic.Int64
@@ -75,7 +55,7 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		var all []*idempotency.Keeper
 		for range 3 {
-			all = append(all, repeater(t, open(), idempotency.Options{Poll: time.Hour}))
+			all = append(all, gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour}))
 		}
 		var runs, running, answered atomic.Int64
 		atOnce(30, func(i int) {
@@ -116,7 +96,7 @@ func TestTheOwnerDies(t *testing.T) {
 		dead.ID, dead.Print, dead.Lease = c.ID, c.Print, 100*time.Millisecond
 		stands(t, open().Idempotency(), dead)
 
-		k := repeater(t, open(), idempotency.Options{Poll: time.Hour})
+		k := gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour})
 		for range 2 {
 			_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Ended) {
 				t.Error("it runs again")

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
@@ -142,7 +143,7 @@ func TestWhatIsKeptOfAKeyIsNotUnderstood(t *testing.T) {
 func TestNothingOfACallIsInClear(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
-		k := repeater(t, store, idempotency.Options{})
+		k := gatewaytest.Answers(t, store, idempotency.Options{})
 		r := &idempotency.Request{Tenant: "acme", User: "canary-user", Agent: "canary-agent", Key: "canary-key", Method: "Invoke", Capability: "mail", Tool: "send",
 			Session: "canary-session", Args: []byte(`{"to":"canary-args"}`)}
 		_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Ended) { return []byte("canary-answer"), idempotency.Certain })
