@@ -54,6 +54,8 @@ type signedFiles struct {
 	gateway    *gatewaytest.Gateway
 	capability *gatewaytest.Capability
 	tenants    *tenantsOf
+	ring       *keyring
+	issued     *tenant.Keys
 	keys       map[string]string // of the tenants acme and globex
 	mu         sync.Mutex
 	now        time.Time
@@ -71,9 +73,9 @@ func startSigned(t *testing.T) *signedFiles {
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	all := settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}})
 	keys.Replace(ring.keys, all, nil)
-	f.keys, f.tenants = ring.credentials, &tenantsOf{all: all}
+	f.keys, f.tenants, f.ring, f.issued = ring.credentials, &tenantsOf{all: all}, ring, keys
 	redis := gatewaytest.StartRedis(t)
-	signatures := tenant.NewSignatures(f.tenants, redis.Open(t).Signing(), f.clock)
+	signatures := tenant.NewSignatures(f.tenants, tenant.NewIdentities(tenant.Sources{File: keys}), redis.Open(t).Signing(), f.clock)
 	addr := f.capability.Serve(t, call.Doc).Addr
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
@@ -204,6 +206,13 @@ func TestSignedURLsOfTenants(t *testing.T) {
 		f.tenants.set("acme", change.settings)
 		if down := transfer(t, client, http.MethodGet, f.gateway.URL(url), nil); down.StatusCode != change.status {
 			t.Errorf("%s: %s %s", what, down.Status, down.body)
+		}
+	}
+	f.tenants.set("acme", acme)
+	for keys, status := range map[int]int{1: 403, 0: 200} { // without the first, which asked, and with all
+		f.issued.Replace(f.ring.keys[keys:], map[string]*tenant.Settings{"acme": acme}, nil)
+		if down := transfer(t, client, http.MethodGet, f.gateway.URL(url), nil); down.StatusCode != status {
+			t.Errorf("without %d keys: %s %s", keys, down.Status, down.body)
 		}
 	}
 	if log := f.gateway.Log.String(); strings.Contains(log, "signature=") || strings.Contains(log, strings.Split(url, "signature=")[1]) {

@@ -14,7 +14,7 @@ func (p *process) newSignatures(s *settings) {
 	if s.cfg.Multi {
 		tenants = p.who.directory
 	}
-	p.signatures = tenant.NewSignatures(tenants, p.store.Signing(), nil)
+	p.signatures = tenant.NewSignatures(tenants, p.who.all, p.store.Signing(), nil)
 	p.signatures.Replace(s.signingKeys)
 	p.signing = p.newSigner(s.cfg.Artifacts)
 }

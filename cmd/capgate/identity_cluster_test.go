@@ -30,6 +30,7 @@ type keyedCall struct {
 type keyedGateways struct {
 	redis   *redistest.Server
 	clients []docpb.CapabilityClient
+	publics []string
 	admins  []string
 }
 
@@ -40,7 +41,7 @@ func startKeyed(t *testing.T) *keyedGateways {
 	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", backend))
 	for range 3 {
 		_, public, admin := serve(t, nil, "--config", config)
-		g.clients, g.admins = append(g.clients, dial(t, public)), append(g.admins, admin)
+		g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public), append(g.admins, admin)
 	}
 	return g
 }

@@ -59,6 +59,23 @@ func (i *Identities) Ask(ctx context.Context, c Claim) (who Identity, refusal *c
 	return who, refusal
 }
 
+// holder is the API key with this id, whoever shows it; nil: there is none. It answers from memory, as
+// Identify does; where it does not know, askHolder does.
+func (i *Identities) holder(id string) (k *known, found bool) {
+	if k := i.File.known.Load().keys[id]; k != nil || i.Stored == nil {
+		return k, true
+	}
+	return i.Stored.keys.get(id)
+}
+
+// askHolder may wait, until ctx ends.
+func (i *Identities) askHolder(ctx context.Context, id string) (*known, *call.Refusal) {
+	if k, found := i.holder(id); found {
+		return k, nil
+	}
+	return i.Stored.keys.ask(ctx, id)
+}
+
 // source is what knows a claim of this form.
 func (i *Identities) source(c Claim) (Kind, Source) {
 	if c.Peer != nil && i.Certificates != nil {

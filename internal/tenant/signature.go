@@ -20,7 +20,8 @@ type Grant struct {
 	Key     string    // of who asked for it, for the records
 	Expires time.Time // in whole seconds
 
-	uid string // of the tenant, as Settings has it
+	uid  string // of the tenant, as Settings has it
+	held bool   // Key is an API key's id, and has to hold
 }
 
 const (
@@ -32,8 +33,13 @@ const (
 
 // sign is a grant as the credential of a call, under a key.
 func (g *Grant) sign(key []byte) string {
+	held := ""
+	if g.held {
+		held = "1"
+	}
 	says := url.Values{
 		"t": {g.Tenant}, "i": {g.uid}, "k": {g.Key}, "c": {g.Capability}, "a": {g.Artifact}, "s": {g.Session}, "e": {strconv.FormatInt(g.Expires.Unix(), 10)},
+		"h": {held},
 	}
 	for name, value := range says {
 		if value[0] == "" {
@@ -81,6 +87,6 @@ func readGrant(token string, keys [][]byte) *Grant {
 	}
 	return &Grant{
 		Download: Download{says.Get("c"), says.Get("a"), says.Get("s")},
-		Tenant:   says.Get("t"), Key: says.Get("k"), Expires: time.Unix(seconds, 0), uid: says.Get("i"),
+		Tenant:   says.Get("t"), Key: says.Get("k"), Expires: time.Unix(seconds, 0), uid: says.Get("i"), held: says.Get("h") != "",
 	}
 }

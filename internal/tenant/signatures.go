@@ -26,6 +26,7 @@ const keyFresh = time.Minute
 // Signatures makes and knows the signatures of URLs. It is a Source for claims that have one.
 type Signatures struct {
 	tenants Tenants // nil: there is one, Default
+	holders *Identities
 	store   SharedKeys
 	now     func() time.Time
 	file    atomic.Pointer[[][]byte]
@@ -37,13 +38,14 @@ type sharedKey struct {
 	until time.Time
 }
 
-// NewSignatures makes it. tenants are asked whose it is; nil: there is one tenant, Default. now is the
-// clock; nil: the system's.
-func NewSignatures(tenants Tenants, store SharedKeys, now func() time.Time) *Signatures {
+// NewSignatures makes it. tenants are asked whose it is; nil: there is one tenant, Default. holders have
+// the API keys without which what was signed for them ends; nil: there are none. now is the clock; nil:
+// the system's.
+func NewSignatures(tenants Tenants, holders *Identities, store SharedKeys, now func() time.Time) *Signatures {
 	if now == nil {
 		now = time.Now
 	}
-	s := &Signatures{tenants: tenants, store: store, now: now}
+	s := &Signatures{tenants: tenants, holders: holders, store: store, now: now}
 	s.Replace(nil)
 	return s
 }
@@ -60,6 +62,11 @@ func (s *Signatures) Sign(ctx context.Context, g Grant) (string, *call.Refusal) 
 	if settings != nil {
 		g.uid = settings.UID()
 	}
+	holder, refusal := s.holder(ctx, g.Key)
+	if refusal != nil {
+		return "", refusal
+	}
+	g.held = holder != nil
 	keys, refusal := s.ask(ctx)
 	if refusal != nil {
 		return "", refusal
@@ -68,7 +75,7 @@ func (s *Signatures) Sign(ctx context.Context, g Grant) (string, *call.Refusal) 
 }
 
 // Identify implements Source.
-func (s *Signatures) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+func (s *Signatures) Identify(c Claim) (who Identity, found bool, refusal *call.Refusal) {
 	keys := s.keys()
 	if keys == nil {
 		return Identity{}, false, nil
@@ -79,11 +86,17 @@ func (s *Signatures) Identify(c Claim) (who Identity, known bool, refusal *call.
 	}
 	var settings *Settings
 	if s.tenants != nil {
-		if settings, known = s.tenants.Known(g.Tenant); !known {
+		if settings, found = s.tenants.Known(g.Tenant); !found {
 			return Identity{}, false, nil
 		}
 	}
-	who, refusal = s.admit(g, settings)
+	var holder *known
+	if g.held && s.holders != nil {
+		if holder, found = s.holders.holder(g.Key); !found {
+			return Identity{}, false, nil
+		}
+	}
+	who, refusal = s.admit(g, settings, holder)
 	return who, true, refusal
 }
 
@@ -101,16 +114,44 @@ func (s *Signatures) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal)
 	if refusal != nil {
 		return Identity{}, refusal
 	}
-	return s.admit(g, settings)
+	var holder *known
+	if g.held {
+		if holder, refusal = s.holder(ctx, g.Key); refusal != nil {
+			return Identity{}, refusal
+		}
+	}
+	return s.admit(g, settings, holder)
 }
 
-// admit says on whose behalf a good signature lets somebody call. It does not tell why it does not.
-func (s *Signatures) admit(g *Grant, of *Settings) (Identity, *call.Refusal) {
+// admit says on whose behalf a good signature lets somebody call, as long as the API key that asked for it,
+// if one did, might do the same. It does not tell why it does not.
+func (s *Signatures) admit(g *Grant, of *Settings, holder *known) (Identity, *call.Refusal) {
 	there := s.tenants == nil && g.Tenant == Default || of != nil && !of.Disabled && of.UID() == g.uid
 	if !there || over(g.Expires, s.now) {
 		return Identity{}, refusedSignature
 	}
+	if g.held && !holder.downloads(g.Tenant, of, s.now) {
+		return Identity{}, refusedSignature
+	}
 	return Identity{Tenant: g.Tenant, Key: g.Key, Scopes: Invoke, Settings: of, Only: &g.Download}, nil
+}
+
+// downloads says whether whoever shows a key, which may be nil, might download files of a tenant with these
+// settings.
+func (k *known) downloads(tenant string, of *Settings, now func() time.Time) bool {
+	if k == nil || k.Tenant != tenant {
+		return false
+	}
+	who, refusal := k.admit(Claim{}, of, now)
+	return refusal == nil && who.Scopes.Any(Invoke)
+}
+
+// holder is the API key with this id; nil: there is none. It may wait.
+func (s *Signatures) holder(ctx context.Context, id string) (*known, *call.Refusal) {
+	if s.holders == nil || !IsKeyID(id) {
+		return nil, nil
+	}
+	return s.holders.askHolder(ctx, id)
 }
 
 func (s *Signatures) settings(ctx context.Context, tenant string) (*Settings, *call.Refusal) {

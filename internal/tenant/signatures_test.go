@@ -74,7 +74,7 @@ func TestSignatures(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
 	tenants, store := directory{"acme": {ID: "acme"}, "off": {ID: "off", Disabled: true}}, &sharedKeys{}
-	one, two := tenant.NewSignatures(tenants, store, clock), tenant.NewSignatures(tenants, store, clock)
+	one, two := tenant.NewSignatures(tenants, nil, store, clock), tenant.NewSignatures(tenants, nil, store, clock)
 	token := sign(t, one, grant(now.Add(time.Minute)))
 	who, refusal := showSigned(two, token)
 	if refusal != nil || who.Tenant != "acme" || who.Key != "k" || who.Scopes != tenant.Invoke || who.Only == nil || *who.Only != grant(now).Download || who.Settings != tenants["acme"] {
@@ -103,7 +103,7 @@ func TestSignatures(t *testing.T) {
 		g.Tenant = of
 		refused(of, sign(t, one, g))
 	}
-	other := tenant.NewSignatures(tenants, &sharedKeys{}, clock)
+	other := tenant.NewSignatures(tenants, nil, &sharedKeys{}, clock)
 	refused("another's key", sign(t, other, grant(now.Add(time.Minute))))
 }
 
@@ -113,7 +113,7 @@ func TestSigningKeys(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
 	store := &sharedKeys{}
-	s := tenant.NewSignatures(nil, store, clock)
+	s := tenant.NewSignatures(nil, nil, store, clock)
 	g := grant(now.Add(time.Hour))
 	g.Tenant = tenant.Default
 	good := func(token string, want bool) {

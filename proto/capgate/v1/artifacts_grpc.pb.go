@@ -33,7 +33,7 @@ const (
 type ArtifactsClient interface {
 	// Makes a URL by which anybody can download one file for a while, without a credential.
 	// Whether the caller may is looked at again at each download: it fails once the tenant is switched off or
-	// deleted, or is not granted the capability any more.
+	// deleted, or is not granted the capability any more, and once the API key that asked for it is revoked or ends.
 	//
 	// NOT_FOUND (ARTIFACT_UNKNOWN, CAPABILITY_UNKNOWN) for what the caller's tenant was never given;
 	// INVALID_ARGUMENT (SIGNED_URL_INVALID) for a ttl that cannot be.
@@ -67,7 +67,7 @@ func (c *artifactsClient) SignUrl(ctx context.Context, in *SignUrlRequest, opts 
 type ArtifactsServer interface {
 	// Makes a URL by which anybody can download one file for a while, without a credential.
 	// Whether the caller may is looked at again at each download: it fails once the tenant is switched off or
-	// deleted, or is not granted the capability any more.
+	// deleted, or is not granted the capability any more, and once the API key that asked for it is revoked or ends.
 	//
 	// NOT_FOUND (ARTIFACT_UNKNOWN, CAPABILITY_UNKNOWN) for what the caller's tenant was never given;
 	// INVALID_ARGUMENT (SIGNED_URL_INVALID) for a ttl that cannot be.

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// askHTTP asks a gateway with a key, "" being none, and answers with status and body.
+func (g *keyedGateways) askHTTP(t *testing.T, gateway int, method, path, key, body string) (status int, said string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.publics[gateway]+path, strings.NewReader(body))
+	must(t, err)
+	if key != "" {
+		req.Header.Set("X-Api-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// TestSignedURLsOfThreeGateways: a URL that one signs is good at all, until the key that asked for it is revoked
+// at one.
+func TestSignedURLsOfThreeGateways(t *testing.T) {
+	t.Parallel()
+	g := startKeyed(t)
+	g.run(t, 0, "tenants", "create", "acme", "--capabilities", "caps")
+	id, doomed := g.key(t, "create", "acme")
+	_, other := g.key(t, "create", "acme")
+	var up struct{ Path string }
+	status, said := g.askHTTP(t, 0, http.MethodPost, "/v1/capabilities/caps/artifacts?filename=a.txt", other, "acme's")
+	if must(t, json.Unmarshal([]byte(said), &up)); status != http.StatusCreated {
+		t.Fatal(status, said)
+	}
+	sign := func(key string) string {
+		var signed struct{ URL string }
+		status, said := g.askHTTP(t, 0, http.MethodPost, up.Path+"/signed-url", key, "{}")
+		if must(t, json.Unmarshal([]byte(said), &signed)); status != http.StatusOK {
+			t.Fatal(status, said)
+		}
+		return signed.URL
+	}
+	ofDoomed, ofOther := sign(doomed), sign(other)
+	for gateway := range g.publics {
+		for _, url := range []string{ofDoomed, ofOther} {
+			if status, said := g.askHTTP(t, gateway, http.MethodGet, url, "", ""); status != http.StatusOK || said != "acme's" {
+				t.Fatalf("gateway %d: %d %s", gateway, status, said)
+			}
+		}
+	}
+	g.run(t, 1, "keys", "revoke", "acme", id)
+	revoked := time.Now()
+	for gateway := range g.publics {
+		for {
+			began := time.Now()
+			status, said := g.askHTTP(t, gateway, http.MethodGet, ofDoomed, "", "")
+			if status == http.StatusForbidden && strings.Contains(said, "SIGNATURE_INVALID") {
+				break
+			}
+			if status != http.StatusOK || began.Sub(revoked) > latest {
+				t.Fatalf("gateway %d, %v after the key was revoked: %d %s", gateway, began.Sub(revoked), status, said)
+			}
+		}
+		if status, said := g.askHTTP(t, gateway, http.MethodGet, ofOther, "", ""); status != http.StatusOK {
+			t.Errorf("gateway %d, what another key signed: %d %s", gateway, status, said)
+		}
+	}
+}
