@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// approvals are the questions that people have not answered.
+type approvals struct {
+	mu      sync.Mutex
+	waiting map[string]chan bool
+}
+
+func newApprovals() *approvals { return &approvals{waiting: map[string]chan bool{}} }
+
+// open makes a question, which forget ends.
+func (a *approvals) open() (id string, answer <-chan bool) {
+	ch := make(chan bool, 1)
+	id = rand.Text()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting[id] = ch
+	return id, ch
+}
+
+func (a *approvals) forget(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.waiting, id)
+}
+
+// resolve answers a question, once.
+func (a *approvals) resolve(id string, approved bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ch, ok := a.waiting[id]
+	if ok {
+		delete(a.waiting, id)
+		ch <- approved
+	}
+	return ok
+}
+
+// approved asks all readers of the session, and waits for an answer of anybody.
+func (e *Engine) approved(ctx context.Context, a action, request *openparallaxv1.ActionRequest, verdict *openparallaxv1.Verdict) bool {
+	id, answer := e.approvals.open()
+	defer e.approvals.forget(id)
+	late := time.NewTimer(e.cfg.ApprovalTimeout)
+	defer late.Stop()
+	event := a.event(openparallaxv1.PipelineEventType_APPROVAL_NEEDED)
+	event.ApprovalNeeded = &openparallaxv1.ApprovalNeeded{
+		ApprovalId: id, Action: request, ShieldAssessment: verdict,
+		ContextSummary: a.tool + " " + a.args, TimeoutAt: e.cfg.Now().Add(e.cfg.ApprovalTimeout).Unix(),
+	}
+	e.readers.broadcast(event)
+	select {
+	case yes := <-answer:
+		return yes
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/examples/openparallax/shield"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// stopTimeout is how long calls in flight may take to end when the engine does.
+const stopTimeout = 5 * time.Second
+
+// Config says how an engine behaves. The zero value works.
+type Config struct {
+	Name   string         // of the agent, for people; default "Atlas"
+	Token  string         // that an agent has to bring; default: none is asked for
+	Shield *shield.Shield // default: shield.New
+	// Spawn starts a sub-agent, which registers with the token. It must not block. Default: there are none.
+	Spawn           func(token string)
+	ApprovalTimeout time.Duration    // how long people are asked; default 5m
+	Now             func() time.Time // default time.Now
+
+	SeedModes   bool // modes of sessions are numbered as documented: NORMAL 0, OTR 1
+	KeepStreams bool // SendMessage ends when its client goes away, not with the answer, as in older versions
+	IgnorePages bool // ListSessions and GetHistory tell all, whatever limit and offset say, as in older versions
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "Atlas"
+	}
+	if c.Shield == nil {
+		c.Shield = shield.New(shield.Config{})
+	}
+	if c.ApprovalTimeout <= 0 {
+		c.ApprovalTimeout = 5 * time.Minute
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Engine is one engine. It is safe for concurrent use; Serve serves it.
+type Engine struct {
+	openparallaxv1.UnimplementedAgentServiceServer
+	openparallaxv1.UnimplementedClientServiceServer
+	openparallaxv1.UnimplementedSubAgentServiceServer
+
+	cfg       Config
+	began     time.Time
+	history   *history
+	readers   *broadcaster
+	approvals *approvals
+	subAgents *subAgents
+
+	agent sync.Mutex // held while something is sent to the agent
+	// conn is the agent's stream, nil if there is none.
+	conn openparallaxv1.AgentService_RunSessionServer
+
+	flag sync.Mutex
+	otr  bool // of the message that came last, whichever its session
+
+	stop     context.CancelFunc
+	shutdown context.Context // ends with Shutdown
+}
+
+// New returns an engine without an agent.
+func New(cfg Config) *Engine {
+	cfg = cfg.withDefaults()
+	e := &Engine{
+		cfg: cfg, began: cfg.Now(), history: newHistory(cfg.Now), readers: newBroadcaster(cfg.KeepStreams),
+		approvals: newApprovals(), subAgents: newSubAgents(),
+	}
+	e.shutdown, e.stop = context.WithCancel(context.Background())
+	return e
+}
+
+// Serve serves the engine on ln until ctx ends or somebody calls Shutdown, and tells its agent
+// to go. It closes ln.
+func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
+	server := grpc.NewServer()
+	openparallaxv1.RegisterAgentServiceServer(server, e)
+	openparallaxv1.RegisterClientServiceServer(server, e)
+	openparallaxv1.RegisterSubAgentServiceServer(server, e)
+	openparallaxv1.RegisterShieldServiceServer(server, e.cfg.Shield)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	case <-e.shutdown.Done():
+	}
+	hard := time.AfterFunc(stopTimeout, server.Stop)
+	defer hard.Stop()
+	// An agent that is gone is told nothing.
+	_ = e.direct(&openparallaxv1.EngineDirective{Directive: &openparallaxv1.EngineDirective_Shutdown{
+		Shutdown: &openparallaxv1.ShutdownDirective{Reason: "the engine ends"},
+	}})
+	server.GracefulStop()
+	return <-served
+}
+
+// direct sends the agent a directive.
+func (e *Engine) direct(d *openparallaxv1.EngineDirective) error {
+	e.agent.Lock()
+	defer e.agent.Unlock()
+	if e.conn == nil {
+		return errors.New("agent process not connected")
+	}
+	return e.conn.Send(d)
+}
+
+// offTheRecord says whether a number means OTR. Whatever else it is, it is taken for NORMAL.
+func (e *Engine) offTheRecord(mode openparallaxv1.SessionMode) bool { return mode == e.mode(true) }
+
+// mode is how this engine numbers a mode.
+func (e *Engine) mode(otr bool) openparallaxv1.SessionMode {
+	mode := openparallaxv1.SessionMode_NORMAL
+	if otr {
+		mode = openparallaxv1.SessionMode_OTR
+	}
+	if e.cfg.SeedModes {
+		mode--
+	}
+	return mode
+}
+
+func (e *Engine) setFlag(otr bool) {
+	e.flag.Lock()
+	defer e.flag.Unlock()
+	e.otr = otr
+}
+
+func (e *Engine) flagged() bool {
+	e.flag.Lock()
+	defer e.flag.Unlock()
+	return e.otr
+}

@@ -1,0 +1,154 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/examples/openparallax/agent"
+	"github.com/capgate/capgate/examples/openparallax/engine"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// patience is how long anything may take.
+const patience = time.Minute
+
+// served is an engine that serves.
+type served struct {
+	addr  string
+	ended chan error
+}
+
+// start serves an engine until the test ends.
+func start(t *testing.T, cfg engine.Config) *served {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{addr: ln.Addr().String(), ended: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	e := engine.New(cfg)
+	go func() {
+		defer close(gone)
+		s.ended <- e.Serve(ctx, ln)
+	}()
+	t.Cleanup(func() { stop(); <-gone })
+	return s
+}
+
+func (s *served) conn(t *testing.T, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(s.addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func (s *served) client(t *testing.T) openparallaxv1.ClientServiceClient {
+	return openparallaxv1.NewClientServiceClient(s.conn(t))
+}
+
+// attend runs an agent, and returns when the engine has it.
+func (s *served) attend(t *testing.T, cfg agent.Config) (stop func(), ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, done, gone := make(chan struct{}), make(chan error, 1), make(chan struct{})
+	cfg.Ready = func() { close(ready) }
+	conn := s.conn(t)
+	go func() {
+		defer close(gone)
+		done <- agent.Run(ctx, conn, cfg)
+	}()
+	stop = func() { cancel(); <-gone }
+	t.Cleanup(stop)
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatalf("the agent: %v", err)
+	}
+	return stop, done
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// events are those of a stream to its end.
+type events []*openparallaxv1.PipelineEvent
+
+// say sends a message and hears the answer out.
+func say(ctx context.Context, c openparallaxv1.ClientServiceClient, session, content string, mode openparallaxv1.SessionMode) (events, error) {
+	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content, Mode: mode, Source: "test"})
+	if err != nil {
+		return nil, err
+	}
+	return hear(stream)
+}
+
+func hear(stream openparallaxv1.ClientService_SendMessageClient) (all events, err error) {
+	for {
+		e, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, e)
+	}
+}
+
+func (e events) answer() string {
+	for _, e := range e {
+		if e.GetResponseComplete() != nil {
+			return e.GetResponseComplete().GetContent()
+		}
+	}
+	return ""
+}
+
+func (e events) failure() string {
+	for _, e := range e {
+		if e.GetEventType() == openparallaxv1.PipelineEventType_ERROR {
+			return e.GetPipelineError().GetCode()
+		}
+	}
+	return ""
+}
+
+// kinds are the types of the events, tokens as one.
+func (e events) kinds() (kinds []openparallaxv1.PipelineEventType) {
+	for _, e := range e {
+		kind := e.GetEventType()
+		if n := len(kinds); n > 0 && kind == openparallaxv1.PipelineEventType_LLM_TOKEN && kinds[n-1] == kind {
+			continue
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+// recorded is what the engine has of a session.
+func recorded(t *testing.T, c openparallaxv1.ClientServiceClient, session string) (said []string) {
+	t.Helper()
+	reply, err := c.GetHistory(within(t), &openparallaxv1.GetHistoryRequest{SessionId: session})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range reply.GetMessages() {
+		said = append(said, m.GetRole()+": "+m.GetContent())
+	}
+	return said
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"cmp"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// How much is kept; the oldest goes first.
+const (
+	maxSessions = 1000
+	maxMessages = 1000 // of a session
+	maxTitle    = 60   // bytes
+)
+
+// history is what was said on the record.
+type history struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	sessions map[string]*conversation
+	touched  int64
+	memory   []string // what the agent wanted to remember
+}
+
+type conversation struct {
+	id, title        string
+	mode             openparallaxv1.SessionMode
+	created, updated int64 // since 1970
+	touched          int64 // counts up, since times may be equal
+	messages         []*openparallaxv1.ChatMessage
+}
+
+func newHistory(now func() time.Time) *history {
+	return &history{now: now, sessions: map[string]*conversation{}}
+}
+
+func (h *history) add(session, id, role, content string, mode openparallaxv1.SessionMode) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now().Unix()
+	c := h.sessions[session]
+	if c == nil {
+		if len(h.sessions) == maxSessions {
+			delete(h.sessions, h.sorted()[maxSessions-1].id)
+		}
+		c = &conversation{id: session, title: strings.ToValidUTF8(content[:min(len(content), maxTitle)], ""), mode: mode, created: now}
+		h.sessions[session] = c
+	}
+	if id == "" {
+		id = rand.Text()
+	}
+	h.touched++
+	c.touched, c.updated = h.touched, now
+	c.messages = append(c.messages, &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content, Timestamp: now})
+	c.messages = c.messages[max(0, len(c.messages)-maxMessages):]
+}
+
+// sorted are all conversations, what was touched last first.
+func (h *history) sorted() []*conversation {
+	all := make([]*conversation, 0, len(h.sessions))
+	for _, c := range h.sessions {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *conversation) int { return cmp.Compare(b.touched, a.touched) })
+	return all
+}
+
+// list is limit conversations from offset; 0 is no limit.
+func (h *history) list(limit, offset int) []*openparallaxv1.SessionInfo {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.sorted()
+	all = all[min(max(offset, 0), len(all)):]
+	if limit > 0 {
+		all = all[:min(limit, len(all))]
+	}
+	infos := make([]*openparallaxv1.SessionInfo, len(all))
+	for i, c := range all {
+		infos[i] = &openparallaxv1.SessionInfo{
+			Id: c.id, Title: c.title, Mode: c.mode, CreatedAt: c.created, UpdatedAt: c.updated, MessageCount: int32(len(c.messages)),
+		}
+	}
+	return infos
+}
+
+// of is the last messages of a session; 0 is no limit.
+func (h *history) of(session string, limit int) []*openparallaxv1.ChatMessage {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.sessions[session]
+	if c == nil {
+		return nil
+	}
+	from := 0
+	if limit > 0 {
+		from = max(0, len(c.messages)-limit)
+	}
+	return slices.Clone(c.messages[from:])
+}
+
+func (h *history) remember(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.memory = append(h.memory, what)
+	h.memory = h.memory[max(0, len(h.memory)-maxMessages):]
+}
