@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -167,4 +168,14 @@ func (i *IdempotencyStore) RecordKey(c *idempotency.Claim) string { return i.key
 // Do sends commands.
 func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	return i.do(ctx, f)
+}
+
+// Keys are where the turns of an engine are: state, held, line, alive, tenants, served, agent.
+func (s *TurnStore) Keys(engine string) []string {
+	return append(s.keys(engine), s.agentKeys(&turns.Claim{Engine: engine})...)
+}
+
+// Do sends commands.
+func (s *TurnStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	return s.do(ctx, f)
 }

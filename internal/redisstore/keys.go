@@ -49,6 +49,13 @@ import "strings"
 //	{TENANT:limits}:UID:…     the same of tenants in Redis: one that gets the id of another begins anew
 //	{TENANT:idempotency}:record:SUM hash   idempotency.ttl  the call of an idempotency key: state, print (keyed hash of what was asked), token of who carries it out, until when it holds without a word, ms, answer, encrypted
 //	{TENANT:idempotency}:index      sorted the longest of those  digests of the tenant's keys, by when they are forgotten, ms
+//	{engines:turns:ENGINE}:state      hash     1 h and 2 leases  whose turn it is: score of the last turn, last number, when the last step was, ms; of:ID → that ticket's member of the line
+//	{engines:turns:ENGINE}:held       sorted   the same   the ticket that has the turn, by until when, ms; or "lost": Redis has lost it
+//	{engines:turns:ENGINE}:line       sorted   the same   "TENANT:SEQ:ID" of tickets that wait, with score 0
+//	{engines:turns:ENGINE}:alive      sorted   the same   the same tickets by until when they wait without a word, ms
+//	{engines:turns:ENGINE}:tenants    sorted   the same   tenants that wait, by their score: the least is next
+//	{engines:turns:ENGINE}:served     sorted   the same   tenants that do not, by theirs; 1,000 at most
+//	{engines:turns:ENGINE}:agent      string   its lease  "ID who": the claim that has the engine's lease
 //	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
 //	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
 //	{webhooks}:entries        hash     none       the same ids → tenant, approval, kind, when, ms
@@ -64,7 +71,7 @@ import "strings"
 //
 // What of this goes with a tenant that is deleted: erase.go. What is kept of a tenant's own has the tenant as the first word between the braces. What has
 // not is the installation's, and no caller sees any of it as it is: who serves (registry,
-// health, drains, slots), what there is to call (catalog: each tenant sees what it is granted of
+// health, drains, slots, engines), what there is to call (catalog: each tenant sees what it is granted of
 // it), who there is (tenants, key, by which a tenant is found), whose a file is (artifacts: nobody else is told of it), and what replicas and the
 // webhook's receiver, which is the operator's, are told of all tenants (policies, webhooks).
 // The same goes for caches in memory, and for questions that calls ask together.
@@ -80,6 +87,7 @@ import "strings"
 //	tenants                   version, tenant, key: one of the two that has changed
 //	approvals                 tenant, id, what happened, and the digest of the session that an answer holds for: an approval's event
 //	idempotency               digest of a key whose call has ended
+//	turns                     id of a ticket whose turn has come, or of a claim that was taken over
 //	catalog                   empty: what is known of tools has changed
 //	slots                     "replica capability": the replica begins to wait for a place, or gave one back that others wait for
 

@@ -21,16 +21,17 @@ const (
 	Identity                   // who calls: tenants and API keys
 	Limits                     // how much tenants may do
 	Idempotency                // calls with idempotency keys
+	Engines                    // whose turn it is at engines, and whose their sessions are
 	purposes
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits", "idempotency"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits", "idempotency", "engines"}[p]
 }
 
 // Purposes are all of them.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency}
+	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency, Engines}
 }
 
 // Stats is what a Store has done. The counters only grow.

@@ -1,0 +1,183 @@
+package turns_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/engine/turns"
+)
+
+func take(t *testing.T, k *turns.Keeper) *turns.Turn {
+	t.Helper()
+	turn, err := k.Take(t.Context(), "engine-1", "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// later takes a turn meanwhile.
+func later(ctx context.Context, k *turns.Keeper) <-chan error {
+	got := make(chan error, 1)
+	go func() {
+		turn, err := k.Take(ctx, "engine-1", "acme")
+		if err == nil {
+			turn.Done()
+		}
+		got <- err
+	}()
+	return got
+}
+
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	k := keeper(t, m, turns.Options{Lease: time.Hour, Queue: func(string) int { return 1 }})
+	first := take(t, k)
+	m.expect(t, "wait")
+	second := later(t.Context(), k)
+	m.expect(t, "wait")
+	if _, err := k.Take(t.Context(), "engine-1", "acme"); err != turns.ErrFull {
+		t.Errorf("one too many: %v", err)
+	}
+	first.Done()
+	first.Done()
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	m.expect(t, "leave")
+	m.expect(t, "leave")
+
+	third := take(t, k)
+	m.expect(t, "wait")
+	ctx, cancel := context.WithCancel(t.Context())
+	leaves := later(ctx, k)
+	m.expect(t, "wait")
+	cancel()
+	if err := <-leaves; err != context.Canceled {
+		t.Errorf("who leaves: %v", err)
+	}
+	m.expect(t, "leave")
+	third.Done()
+	if _, err := k.Take(ctx, "engine-1", "acme"); err != context.Canceled {
+		t.Errorf("who has left before: %v", err)
+	}
+}
+
+// TestTheStoreIsAway: who comes is sent away, who waits waits on, and who has the turn keeps it. What
+// has ended meanwhile is told when the store is back.
+func TestTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	k := keeper(t, m, turns.Options{Lease: time.Hour})
+	first := take(t, k)
+	m.expect(t, "wait")
+	if m.set(func() {}); m.wary {
+		t.Error("wary of a new store")
+	}
+	second := later(t.Context(), k)
+	m.expect(t, "wait")
+	m.set(func() { m.away = true })
+	if _, err := k.Take(t.Context(), "engine-1", "acme"); !errors.Is(err, turns.ErrAway) || !errors.Is(err, errGone) {
+		t.Errorf("who comes: %v", err)
+	}
+	m.set(func() { m.again() })
+	m.expect(t, "hold")
+	first.Done()
+	m.expect(t, "leave")
+	m.set(func() { m.away = false })
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	take(t, k).Done()
+	m.set(func() {
+		if !m.wary {
+			t.Error("not wary of a store that has come back")
+		}
+	})
+
+	k = turns.New(m, turns.Options{Lease: time.Nanosecond, Patience: time.Nanosecond})
+	first = take(t, k)
+	impatient := later(t.Context(), k)
+	m.set(func() { m.away = true })
+	if err := <-impatient; !errors.Is(err, turns.ErrAway) {
+		t.Errorf("who waited: %v", err)
+	}
+	first.Done()
+	k.Close()
+}
+
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	k := keeper(t, m, turns.Options{Lease: time.Hour})
+	first, err := k.Seize(t.Context(), "engine-1", "ann", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Seize(t.Context(), "engine-1", "bob", false); err != turns.ErrHeld {
+		t.Errorf("another: %v", err)
+	}
+	second, err := k.Seize(t.Context(), "engine-1", "bob", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-first.Lost()
+	first.Release()
+	m.set(func() { m.away = true })
+	m.set(func() { m.again() })
+	m.expect(t, "yield")
+	if _, err := k.Seize(t.Context(), "engine-1", "ann", true); !errors.Is(err, turns.ErrAway) {
+		t.Errorf("while the store is away: %v", err)
+	}
+	select {
+	case <-second.Lost():
+		t.Error("lost to nobody")
+	default:
+	}
+	m.set(func() { m.away = false })
+	second.Release()
+	second.Release()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.Seize(gone, "engine-1", "bob", true); err != context.Canceled {
+		t.Errorf("who has left: %v", err)
+	}
+	for err = turns.ErrHeld; err != nil; {
+		if err != turns.ErrHeld {
+			t.Fatal(err)
+		}
+		_, err = k.Seize(t.Context(), "engine-1", "ann", false)
+	}
+}
+
+// TestClose gives back what there is.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	k := keeper(t, m, turns.Options{Lease: time.Hour})
+	take(t, k)
+	m.expect(t, "wait")
+	if _, err := k.Seize(t.Context(), "engine-1", "ann", false); err != nil {
+		t.Fatal(err)
+	}
+	waits := later(t.Context(), k)
+	m.expect(t, "wait")
+	k.Close()
+	if err := <-waits; err != turns.ErrAway {
+		t.Errorf("who waits: %v", err)
+	}
+	m.set(func() {
+		if len(m.line) > 0 || m.agent != "" {
+			t.Errorf("left: %v, %q", m.line, m.agent)
+		}
+	})
+	if _, err := k.Take(t.Context(), "engine-1", "acme"); err != turns.ErrAway {
+		t.Errorf("a turn afterwards: %v", err)
+	}
+	if _, err := k.Seize(t.Context(), "engine-1", "ann", true); err != turns.ErrAway {
+		t.Errorf("a lease afterwards: %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package turns_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/engine/turns"
+)
+
+var errGone = errors.New("gone")
+
+// memory is a store of one engine that fails on demand. It knows no time, and no tenants.
+type memory struct {
+	mu    sync.Mutex
+	line  []string // the first has the turn
+	agent string
+	away  bool
+	wary  bool // who asked last was
+	asked chan string
+	told  func(id string)
+	again func()
+	ready chan struct{}
+}
+
+func newMemory() *memory {
+	return &memory{asked: make(chan string, 1000), ready: make(chan struct{})}
+}
+
+// step makes a step of the store, unless that is away.
+func (m *memory) step(what string, f func()) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked <- what
+	if m.away {
+		return errGone
+	}
+	f()
+	return nil
+}
+
+func (m *memory) set(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+func (m *memory) Wait(_ context.Context, t *turns.Ticket) (s turns.Standing, err error) {
+	err = m.step("wait", func() {
+		m.wary = t.Wary
+		at := slices.Index(m.line, t.ID)
+		switch {
+		case at < 0 && len(m.line) > t.Most:
+			s.State = turns.Full
+			return
+		case at < 0:
+			m.line, at = append(m.line, t.ID), len(m.line)
+		}
+		s = turns.Standing{Seq: 1, Left: time.Hour}
+		if at == 0 {
+			s.State = turns.Mine
+		}
+	})
+	return s, err
+}
+
+func (m *memory) Hold(context.Context, *turns.Ticket) error { return m.step("hold", func() {}) }
+
+func (m *memory) Leave(_ context.Context, t *turns.Ticket, _ bool) error {
+	return m.step("leave", func() {
+		m.line = slices.DeleteFunc(m.line, func(id string) bool { return id == t.ID })
+		if len(m.line) > 0 && m.told != nil {
+			m.told(m.line[0])
+		}
+	})
+}
+
+func (m *memory) Seize(_ context.Context, c *turns.Claim) (ok bool, err error) {
+	err = m.step("seize", func() {
+		if ok = m.agent == "" || m.agent == c.ID || c.Takeover; ok {
+			old := m.agent
+			if m.agent = c.ID; m.told != nil {
+				m.told(old)
+			}
+		}
+	})
+	return ok, err
+}
+
+func (m *memory) Yield(_ context.Context, c *turns.Claim) error {
+	return m.step("yield", func() {
+		if m.agent == c.ID {
+			m.agent = ""
+		}
+	})
+}
+
+func (m *memory) Follow(ctx context.Context, told func(string), connected func()) {
+	m.set(func() { m.told, m.again = told, connected })
+	connected()
+	close(m.ready)
+	<-ctx.Done()
+}
+
+// expect waits until the store is asked for something.
+func (m *memory) expect(t *testing.T, what string) {
+	t.Helper()
+	for end := time.After(30 * time.Second); ; {
+		select {
+		case got := <-m.asked:
+			if got == what {
+				return
+			}
+		case <-end:
+			t.Fatalf("the store was not asked to %s", what)
+		}
+	}
+}
+
+// keeper follows the store until the test ends.
+func keeper(t *testing.T, m *memory, o turns.Options) *turns.Keeper {
+	t.Helper()
+	k := turns.New(m, o)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	<-m.ready
+	t.Cleanup(func() {
+		k.Close()
+		stop()
+		running.Wait()
+	})
+	return k
+}

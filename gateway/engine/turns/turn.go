@@ -1,0 +1,103 @@
+package turns
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Turn is one's turn at an engine.
+type Turn struct {
+	end  sync.Once
+	over chan struct{}
+}
+
+// Done ends the turn: the next one's begins. It returns at once and may be called again.
+func (t *Turn) Done() { t.end.Do(func() { close(t.over) }) }
+
+// Take waits for a turn until ctx ends. Who gets one must end it. The errors are ErrFull, ErrAway
+// and that of ctx; after each the ticket is not in line.
+func (k *Keeper) Take(ctx context.Context, engine, tenant string) (*Turn, error) {
+	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease, Most: k.opts.Queue(engine)}
+	e := k.add(t.ID)
+	if e == nil {
+		return nil, ErrAway
+	}
+	switch err := k.wait(ctx, t, e); err {
+	case nil:
+		turn := &Turn{over: make(chan struct{})}
+		go k.hold(t, e, turn)
+		return turn, nil
+	case ErrFull:
+		k.remove(t.ID)
+		return nil, err
+	default:
+		go k.leave(t, false)
+		return nil, err
+	}
+}
+
+// wait waits until a ticket has its turn.
+func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
+	for answered := time.Now(); ; {
+		t.Wary = k.wary(t.Engine)
+		// A step that was begun is seen to its end, so that leaving comes after it.
+		s, err := k.store.Wait(context.WithoutCancel(ctx), t)
+		next := k.every()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && (t.Seq == 0 || time.Since(answered) >= k.opts.Patience):
+			return fmt.Errorf("%w: %w", ErrAway, err)
+		case err != nil:
+			next = min(next, lastWait)
+		case s.State == Full:
+			return ErrFull
+		case s.State == Mine:
+			k.know(t)
+			return nil
+		default:
+			k.know(t)
+			answered, t.Seq = time.Now(), s.Seq
+			next = min(next, max(s.Left, firstWait)+time.Millisecond)
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-e.news:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-k.closing:
+			err = ErrAway
+		}
+		if timer.Stop(); err == ErrAway {
+			return err
+		}
+	}
+}
+
+// hold keeps a turn until it ends.
+func (k *Keeper) hold(t *Ticket, e *entry, turn *Turn) {
+	defer k.leave(t, true)
+	tick := time.NewTicker(k.every())
+	defer tick.Stop()
+	for {
+		select {
+		case <-turn.over:
+			return
+		case <-k.closing:
+			return
+		case <-e.news:
+		case <-tick.C:
+		}
+		_ = k.store.Hold(context.Background(), t) // the next one may
+	}
+}
+
+// leave ends a ticket.
+func (k *Keeper) leave(t *Ticket, held bool) {
+	defer k.remove(t.ID)
+	k.insist(func(ctx context.Context) error { return k.store.Leave(ctx, t, held) })
+}

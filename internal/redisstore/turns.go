@@ -1,0 +1,96 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/capgate/capgate/gateway/engine/turns"
+)
+
+// TurnStore has the turns and leases of engines. It is a turns.Store.
+type TurnStore struct{ client }
+
+// Turns returns them.
+func (s *Store) Turns() *TurnStore { return &TurnStore{s.client(Engines)} }
+
+var errTurns = errors.New("the script of turns answers what cannot be")
+
+func turnTag(engine string) tag { return tag{"engines", "turns", engine} }
+
+func (s *TurnStore) keys(engine string) []string {
+	t := turnTag(engine)
+	return []string{s.key(t, "state"), s.key(t, "held"), s.key(t, "line"), s.key(t, "alive"), s.key(t, "tenants"), s.key(t, "served")}
+}
+
+// args are what all its scripts get.
+func (s *TurnStore) args(t *turns.Ticket, wary bool, more ...any) []any {
+	return append([]any{s.channel("turns"), t.ID, ms(t.Lease), flag(wary)}, more...)
+}
+
+// ms is at least one, of which Redis can make an expiry.
+func ms(d time.Duration) int64 { return max(d.Milliseconds(), 1) }
+
+func flag(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Wait implements turns.Store.
+func (s *TurnStore) Wait(ctx context.Context, t *turns.Ticket) (turns.Standing, error) {
+	args := s.args(t, t.Wary, words([]string{t.Tenant}), t.Most, t.Seq)
+	said, err := s.run(ctx, waitTurnScript, s.keys(t.Engine), args...).Slice()
+	if err != nil {
+		return turns.Standing{}, err
+	}
+	if len(said) != 3 {
+		return turns.Standing{}, errTurns
+	}
+	seq, _ := said[1].(int64)
+	left, _ := said[2].(int64)
+	standing := turns.Standing{Seq: seq, Left: time.Duration(left) * time.Millisecond}
+	switch textAt(said, 0) {
+	case "mine":
+		standing.State = turns.Mine
+	case "waits":
+		standing.State = turns.Waits
+	case "full":
+		standing.State = turns.Full
+	default:
+		return turns.Standing{}, errTurns
+	}
+	return standing, nil
+}
+
+// Hold implements turns.Store.
+func (s *TurnStore) Hold(ctx context.Context, t *turns.Ticket) error {
+	return s.run(ctx, holdTurnScript, s.keys(t.Engine), s.args(t, true)...).Err()
+}
+
+// Leave implements turns.Store.
+func (s *TurnStore) Leave(ctx context.Context, t *turns.Ticket, held bool) error {
+	return s.run(ctx, leaveTurnScript, s.keys(t.Engine), s.args(t, true, flag(held))...).Err()
+}
+
+func (s *TurnStore) agentKeys(c *turns.Claim) []string {
+	return []string{s.key(turnTag(c.Engine), "agent")}
+}
+
+// Seize implements turns.Store.
+func (s *TurnStore) Seize(ctx context.Context, c *turns.Claim) (bool, error) {
+	return s.run(ctx, seizeScript, s.agentKeys(c), s.channel("turns"), c.ID, c.Who, ms(c.Lease), flag(c.Takeover)).Bool()
+}
+
+// Yield implements turns.Store.
+func (s *TurnStore) Yield(ctx context.Context, c *turns.Claim) error {
+	return s.run(ctx, yieldScript, s.agentKeys(c), c.ID).Err()
+}
+
+// Follow implements turns.Store.
+func (s *TurnStore) Follow(ctx context.Context, told func(id string), connected func()) {
+	s.subscribe(ctx, s.channel("turns"), told, connected)
+}
+
+var _ turns.Store = (*TurnStore)(nil)

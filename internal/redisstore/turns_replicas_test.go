@@ -1,0 +1,258 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+)
+
+// turnTaker makes one replica's Keeper, which runs until the test ends.
+func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Keeper {
+	t.Helper()
+	k := turns.New(s.Turns(), o)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() {
+		k.Close()
+		stop()
+		running.Wait()
+	})
+	return k
+}
+
+// crowd is who wants turns at one engine.
+type crowd struct {
+	t       *testing.T
+	look    *redisstore.TurnStore // past all keepers
+	all     sync.WaitGroup
+	running atomic.Int64
+
+	mu  sync.Mutex
+	had map[string][]int // by tenant
+}
+
+// come has somebody take a turn, and returns when that waits as the nth.
+func (c *crowd) come(k *turns.Keeper, tenant string, n int) {
+	c.t.Helper()
+	c.take(k, tenant, n)
+	c.waits(n)
+}
+
+func (c *crowd) take(k *turns.Keeper, tenant string, n int) {
+	c.all.Go(func() {
+		turn, err := k.Take(context.Background(), "engine-1", tenant)
+		if err != nil {
+			c.t.Errorf("%s %d: %v", tenant, n, err)
+			return
+		}
+		if c.running.Add(1) > 1 {
+			c.t.Errorf("%s %d is not alone", tenant, n)
+		}
+		c.mu.Lock()
+		c.had[tenant] = append(c.had[tenant], n)
+		c.mu.Unlock()
+		c.running.Add(-1)
+		turn.Done()
+	})
+}
+
+// waits waits until so many do.
+func (c *crowd) waits(n int) {
+	c.t.Helper()
+	await(c.t, fmt.Sprint(n, " to wait"), func() bool {
+		var line int64
+		err := c.look.Do(c.t.Context(), func(ctx context.Context, r redis.Cmdable) (err error) {
+			line, err = r.ZCard(ctx, c.look.Keys("engine-1")[2]).Result()
+			return err
+		})
+		return err == nil && line == int64(n)
+	})
+}
+
+// ended waits until all have had their turn, n of them, in the order in which they came.
+func (c *crowd) ended(n int) {
+	c.t.Helper()
+	c.all.Wait()
+	sum := 0
+	for tenant, had := range c.had {
+		sum += len(had)
+		for i := range had[1:] {
+			if had[i] > had[i+1] {
+				c.t.Errorf("%s had its turns in this order: %v", tenant, had)
+				break
+			}
+		}
+	}
+	if sum != n {
+		c.t.Errorf("%d had a turn, not %d: %v", sum, n, c.had)
+	}
+}
+
+// taken is a turn that the test ends.
+func (c *crowd) taken(k *turns.Keeper) *turns.Turn {
+	c.t.Helper()
+	turn, err := k.Take(c.t.Context(), "engine-1", "acme")
+	must(c.t, err)
+	c.running.Add(1)
+	return turn
+}
+
+func (c *crowd) done(turn *turns.Turn) {
+	c.running.Add(-1)
+	turn.Done()
+}
+
+// TestFiftyTakeTurns at three replicas: one at a time, in the order in which they came.
+func TestFiftyTakeTurns(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		c := &crowd{t: t, look: open().Turns(), had: map[string][]int{}}
+		var all []*turns.Keeper
+		for range 3 {
+			all = append(all, turnTaker(t, open(), turns.Options{Lease: time.Hour}))
+		}
+		first := c.taken(all[0])
+		for n := 1; n <= 50; n++ {
+			c.come(all[n%3], []string{"acme", "globex"}[n/3%2], n)
+		}
+		c.done(first)
+		c.ended(50)
+		c.had = map[string][]int{}
+		for n := range 50 {
+			c.take(all[n%3], fmt.Sprint("at once ", n), n)
+		}
+		c.ended(50)
+	})
+}
+
+// TestAReplicaWithTheTurnDies, and with it some who wait there. The others have theirs.
+func TestAReplicaWithTheTurnDies(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	way := redistest.NewProxy(t, "tcp", server.Addr)
+	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).Turns(), had: map[string][]int{}}
+	var all []*turns.Keeper
+	for range 2 {
+		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Hour}))
+	}
+	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second, Patience: time.Nanosecond})
+	turn, err := dies.Take(t.Context(), "engine-1", "acme")
+	must(t, err)
+	defer turn.Done()
+	lease, err := dies.Seize(t.Context(), "engine-1", "agent", false)
+	must(t, err)
+	defer lease.Release()
+	for range 5 {
+		c.all.Go(func() { // some get it, if the others' leases end before
+			if turn, err := dies.Take(context.Background(), "engine-1", "acme"); err == nil {
+				defer turn.Done()
+				<-t.Context().Done()
+			}
+		})
+	}
+	c.waits(5)
+	way.BlackHole()
+	for n := range 20 {
+		c.take(all[n%2], fmt.Sprint("tenant ", n), n)
+	}
+	eventually(t, "the lease to end", func() bool {
+		l, err := all[0].Seize(t.Context(), "engine-1", "another", false)
+		if err == nil {
+			l.Release()
+		}
+		return err == nil
+	})
+	c.ended(20)
+}
+
+// TestTurnsAndRedisRestarts, empty: who has the turn keeps it, and those who wait have theirs afterwards, in order.
+func TestTurnsAndRedisRestarts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).Turns(), had: map[string][]int{}}
+	var all []*turns.Keeper
+	for range 3 {
+		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Minute}))
+	}
+	first := c.taken(all[0])
+	for n := 1; n <= 20; n++ {
+		c.come(all[n%3], []string{"acme", "globex"}[n%2], n)
+	}
+	server.Kill()
+	await(t, "others to be sent away", func() bool {
+		_, err := all[1].Take(t.Context(), "engine-1", "acme")
+		return errors.Is(err, turns.ErrAway)
+	})
+	server.Restart()
+	c.waits(20)
+	for n := 21; n <= 30; n++ {
+		c.come(all[n%3], []string{"acme", "globex"}[n%2], n)
+	}
+	c.done(first)
+	c.ended(30)
+}
+
+// TestALeaseOutlivesRedis: it is lost to who takes it over alone, and that is told at once.
+func TestALeaseOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	way := redistest.NewProxy(t, "tcp", server.Addr)
+	a := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Minute})
+	b := turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Minute})
+	seize := func(k *turns.Keeper, takeover bool) (*turns.Lease, error) {
+		return k.Seize(t.Context(), "engine-1", "agent", takeover)
+	}
+	lease, err := seize(a, false)
+	must(t, err)
+	if _, err := seize(b, false); !errors.Is(err, turns.ErrHeld) {
+		t.Errorf("another gets %v", err)
+	}
+	server.Kill()
+	await(t, "others to be sent away", func() bool {
+		_, err := seize(b, true)
+		return errors.Is(err, turns.ErrAway)
+	})
+	server.Restart()
+	await(t, "the lease to be written again", func() bool { return server.Do("DBSIZE") != int64(0) })
+	var theirs *turns.Lease
+	await(t, "another to be refused, or to take it over", func() bool {
+		if _, err := seize(b, false); !errors.Is(err, turns.ErrHeld) {
+			return false
+		}
+		theirs, err = seize(b, true)
+		return err == nil
+	})
+	receive(t, lease.Lost(), "the first to lose it")
+	lease.Release()
+
+	way.BlackHole()
+	server.Restart()
+	await(t, "the second to be known again", func() bool { return server.Do("DBSIZE") != int64(0) })
+	theirs.Release()
+	await(t, "the second to give it back", func() bool { return server.Do("DBSIZE") == int64(0) })
+	way.Heal()
+	await(t, "the first to get it again", func() bool {
+		lease, err = seize(a, false)
+		return err == nil
+	})
+	way.BlackHole()
+	server.Restart()
+	await(t, "the second to take it from Redis that has lost it", func() bool {
+		theirs, err = seize(b, false)
+		return err == nil
+	})
+	way.Heal()
+	receive(t, lease.Lost(), "the first to lose it again")
+	lease.Release()
+	theirs.Release()
+}

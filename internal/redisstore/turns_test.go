@@ -1,0 +1,333 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+// queue is the line at one engine. Tickets are named by their tenant's letter: a1 is of tenant a.
+type queue struct {
+	t       *testing.T
+	store   *redisstore.TurnStore
+	most    int
+	lease   time.Duration
+	tickets map[string]*turns.Ticket
+}
+
+func newQueue(t *testing.T, s *redisstore.Store) *queue {
+	return &queue{t: t, store: s.Turns(), most: 100, lease: time.Hour, tickets: map[string]*turns.Ticket{}}
+}
+
+func (q *queue) ticket(id string) *turns.Ticket {
+	if q.tickets[id] == nil {
+		q.tickets[id] = &turns.Ticket{Engine: "engine-1", Tenant: id[:1], ID: id, Lease: q.lease, Most: q.most}
+	}
+	return q.tickets[id]
+}
+
+// wait asks for one after another, and says who has the turn.
+func (q *queue) wait(ids ...string) (mine string) {
+	q.t.Helper()
+	for _, id := range ids {
+		t := q.ticket(id)
+		s, err := q.store.Wait(q.t.Context(), t)
+		must(q.t, err)
+		switch s.State {
+		case turns.Mine:
+			mine += id
+		case turns.Full:
+			mine += id + " full "
+		case turns.Waits:
+			t.Seq = s.Seq
+			if s.Left <= 0 || s.Left > time.Hour {
+				q.t.Errorf("%s waits for %v", id, s.Left)
+			}
+		}
+	}
+	return mine
+}
+
+// leave ends a ticket, twice as on a Cluster.
+func (q *queue) leave(id string, held bool) {
+	q.t.Helper()
+	for range 2 {
+		must(q.t, q.store.Leave(q.t.Context(), q.ticket(id), held))
+	}
+}
+
+// order lets everybody who waits have their turn, and returns the order in which they did.
+func (q *queue) order(ids ...string) string {
+	q.t.Helper()
+	var order []string
+	for len(ids) > 0 {
+		mine := q.wait(ids...)
+		at := slices.Index(ids, mine)
+		if at < 0 {
+			q.t.Fatalf("after %v: it is the turn of %q", order, mine)
+		}
+		order = append(order, mine)
+		q.leave(mine, true)
+		ids = slices.Delete(slices.Clone(ids), at, at+1)
+	}
+	return strings.Join(order, " ")
+}
+
+func (q *queue) says(what, got, want string) {
+	q.t.Helper()
+	if got != want {
+		q.t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func TestTurnsAreFair(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		q.says("the first", q.wait("a1"), "a1")
+		q.says("others", q.wait("a2", "a3", "a4", "b1", "b2", "c1", "a1"), "a1")
+		q.leave("a1", true)
+		q.says("the order", q.order("a2", "a3", "a4", "b1", "b2", "c1"), "b1 c1 a2 b2 a3 a4")
+
+		// b waits for four; a comes again each time that it had its turn.
+		q.says("who comes when nobody waits", q.wait("b3"), "b3")
+		q.wait("b4", "b5", "b6", "b7", "a5")
+		q.leave("b3", true)
+		had := map[string]int{}
+		for a := 5; had["a"]+had["b"] < 6; {
+			mine := q.wait("b4", "b5", "b6", "b7", fmt.Sprint("a", a))[:2]
+			had[mine[:1]]++
+			if mine[:1] == "a" {
+				a++
+				q.wait(fmt.Sprint("a", a))
+			}
+			q.leave(mine, true)
+			delete(q.tickets, mine)
+		}
+		if had["a"] != 3 || had["b"] != 3 {
+			t.Errorf("who comes again and again, and who waits for long, had %v", had)
+		}
+	})
+}
+
+// TestTurnsOfWhoLeft: who leaves the line is passed over, and its tenant loses nothing by it.
+func TestTurnsOfWhoLeft(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		q.wait("c1", "a1", "a2", "a3", "a4", "b1", "b2")
+		for _, id := range []string{"a1", "a2", "a3"} {
+			q.leave(id, false)
+		}
+		q.wait("a5")
+		q.leave("c1", true)
+		q.says("the order", q.order("a4", "a5", "b1", "b2"), "a4 b1 b2 a5")
+	})
+}
+
+func TestTurnsAreBounded(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		q.most = 2
+		q.says("more than may wait", q.wait("a1", "a2", "a3", "a4"), "a1a4 full ")
+		q.says("first ones of tenants", q.wait("b1", "b2", "c1", "d1"), "b2 full d1 full ")
+		q.says("who waits, again", q.wait("a2", "a3", "b1", "c1"), "")
+		q.leave("a2", false)
+		q.leave("b1", false)
+		q.says("with room", q.wait("d2", "a4"), "a4 full ")
+		q.leave("d2", false)
+		q.leave("c1", false)
+		q.says("with more room", q.wait("a4"), "")
+		q.leave("a1", true)
+		q.says("the order", q.order("a3", "a4"), "a3 a4")
+
+		none := newQueue(t, open())
+		none.most = 0
+		none.says("where nobody may wait", none.wait("a6", "a7", "b6"), "a6a7 full b6 full ")
+	})
+}
+
+// TestTurnsOfTheDead: who is not heard of is dropped, from the line and from its turn.
+func TestTurnsOfTheDead(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q, dead := newQueue(t, open()), newQueue(t, open())
+		dead.lease = 50 * time.Millisecond
+		if s, err := dead.store.Wait(t.Context(), dead.ticket("a1")); err != nil || s.State != turns.Mine {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if s, err := dead.store.Wait(t.Context(), dead.ticket("a2")); err != nil {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		eventually(t, "the dead to be dropped", func() bool { return q.wait("a3") == "a3" })
+		q.says("those who were dead", q.wait("a1", "a2", "a3"), "a3")
+		q.leave("a3", true)
+		dead.tickets["a1"].Lease, dead.tickets["a2"].Lease = time.Hour, time.Hour
+		q.says("then", dead.order("a1", "a2"), "a1 a2")
+	})
+}
+
+// TestTurnsAreLost: Redis has lost all of it. Who has the turn keeps it, and who came first is first.
+func TestTurnsAreLost(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		lose := func() {
+			t.Helper()
+			must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, q.store.Keys("engine-1")...).Err() }))
+		}
+		q.says("the first", q.wait("a1", "a2", "a3"), "a1")
+		lose()
+		for _, id := range []string{"a2", "a3", "a4"} {
+			q.ticket(id).Wary = true
+		}
+		q.says("those who wait", q.wait("a4", "a3", "a2"), "")
+		must(t, q.store.Hold(t.Context(), q.ticket("a1")))
+		q.says("who has it", q.wait("a2", "a1"), "a1")
+		q.leave("a1", true)
+		q.says("the order", q.order("a2", "a3", "a4"), "a2 a3 a4")
+
+		q.wait("b1", "b2")
+		lose()
+		q.ticket("b2").Wary = true
+		q.says("who waits", q.wait("b2"), "")
+		q.leave("b1", true)
+		q.says("when the one who had it has left", q.wait("b2"), "b2")
+
+		q.ticket("b2").Lease = 100 * time.Millisecond
+		lose()
+		eventually(t, "nobody to claim it", func() bool {
+			s, err := q.store.Wait(t.Context(), q.ticket("b2"))
+			return err == nil && s.State == turns.Mine
+		})
+	})
+}
+
+// TestTurnsWhileRedisStood: nobody could be heard, and everybody would seem dead.
+func TestTurnsWhileRedisStood(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		q.wait("a1", "b1", "a2", "b2")
+		keys := q.store.Keys("engine-1")
+		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.HSet(ctx, keys[0], "said", 1)
+				p.ZAdd(ctx, keys[1], redis.Z{Score: 2, Member: "a1"})
+				for _, id := range []string{"b1", "a2", "b2"} {
+					p.ZAdd(ctx, keys[3], redis.Z{Score: 2, Member: id})
+				}
+				return nil
+			})
+			return err
+		}))
+		q.ticket("b2").Wary = true
+		q.says("the first who asks", q.wait("b2", "a1"), "a1")
+		q.leave("a1", true)
+		q.says("the order", q.order("b1", "a2", "b2"), "b1 a2 b2")
+	})
+}
+
+// TestTurnsLeaveLittle: whatever happened, all of it has an end, and tenants are not remembered without bound.
+func TestTurnsLeaveLittle(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		keys := q.store.Keys("engine-1")
+		q.wait("a1", "a2")
+		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			var many []redis.Z
+			for i := range 1100 {
+				many = append(many, redis.Z{Score: 7, Member: fmt.Sprint("tenant ", i)})
+			}
+			return r.ZAdd(ctx, keys[5], many...).Err()
+		}))
+		q.leave("a1", true)
+		q.ticket("b1").Tenant = "ten:ant {}"
+		q.says("then", q.wait("a2", "b1"), "a2")
+		q.leave("a2", true)
+		q.says("at last", q.wait("b1"), "b1")
+		if ok, err := q.store.Seize(t.Context(), &turns.Claim{Engine: "engine-1", ID: "x", Lease: time.Hour}); !ok || err != nil {
+			t.Errorf("%v, %v", ok, err)
+		}
+		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			if n := r.HLen(ctx, keys[0]).Val(); n != 3 {
+				t.Errorf("state is %v", r.HGetAll(ctx, keys[0]).Val())
+			}
+			for i, most := range []int64{1, 0, 0, 0, 1001} {
+				if n := r.ZCard(ctx, keys[i+1]).Val(); n > most {
+					t.Errorf("%s has %d", keys[i+1], n)
+				}
+			}
+			for _, key := range keys {
+				if ttl := r.PTTL(ctx, key).Val(); ttl == -1 {
+					t.Errorf("%s has no end", key)
+				}
+			}
+			return nil
+		}))
+	})
+}
+
+func TestLeases(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, other := open().Turns(), open().Turns()
+		a := &turns.Claim{Engine: "engine-1", ID: "a", Who: "ann of acme", Lease: time.Hour}
+		b := &turns.Claim{Engine: "engine-1", ID: "b", Lease: time.Hour}
+		elsewhere := &turns.Claim{Engine: "engine-2", ID: "b", Lease: time.Hour}
+		expect := func(what string, of *redisstore.TurnStore, c *turns.Claim, want bool) {
+			t.Helper()
+			if got, err := of.Seize(t.Context(), c); err != nil || got != want {
+				t.Errorf("%s: %v, %v", what, got, err)
+			}
+		}
+		expect("the first", s, a, true)
+		expect("the first, again", s, a, true)
+		expect("another", other, b, false)
+		expect("another engine's", other, elsewhere, true)
+		must(t, other.Yield(t.Context(), b))
+		expect("who had it", s, a, true)
+		b.Takeover = true
+		expect("who takes it over", other, b, true)
+		expect("who had it", s, a, false)
+		must(t, s.Yield(t.Context(), a))
+		b.Takeover = false
+		expect("who took it over", other, b, true)
+		must(t, other.Yield(t.Context(), b))
+		b.Lease = time.Millisecond
+		expect("who has it for a while", other, b, true)
+		eventually(t, "that to end", func() bool {
+			ok, err := s.Seize(t.Context(), a)
+			return ok && err == nil
+		})
+	})
+}
+
+// TestTurnsAreTold: who is next hears it, and who lost a lease.
+func TestTurnsAreTold(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		ctx, cancel := context.WithCancel(t.Context())
+		told, connected := make(chan string, 100), make(chan struct{}, 100)
+		var following sync.WaitGroup
+		defer following.Wait()
+		defer cancel()
+		following.Go(func() {
+			open().Turns().Follow(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
+		})
+		receive(t, connected, "who follows to be connected")
+		q.wait("a1", "a2", "b1")
+		q.leave("a1", true)
+		q.says("after the first", receive(t, told, "the next"), "b1")
+		q.leave("b1", true)
+		q.says("after the second", receive(t, told, "the next"), "a2")
+		for _, id := range []string{"x", "y"} {
+			_, err := q.store.Seize(t.Context(), &turns.Claim{Engine: "engine-1", ID: id, Lease: time.Hour, Takeover: true})
+			must(t, err)
+		}
+		q.says("who lost a lease", receive(t, told, "that"), "x")
+	})
+}
