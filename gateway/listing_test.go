@@ -37,8 +37,8 @@ func tool(t *testing.T, name string) manifest.Tool {
 	return manifest.Tool{Name: name, Description: "Does " + name + ".", Schema: schema, TerminalOnSuccess: name == "last"}
 }
 
-// cataloged is a gateway that lists some capabilities.
-func cataloged(t *testing.T, rules policy.Store, tools map[string]catalog.Author) *gatewaytest.Gateway {
+// cataloged is a gateway that lists some capabilities, and engines, which are sorted.
+func cataloged(t *testing.T, rules policy.Store, tools map[string]catalog.Author, engines ...string) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(tools)
@@ -52,7 +52,7 @@ func cataloged(t *testing.T, rules policy.Store, tools map[string]catalog.Author
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
 		Policy: options,
 		Services: func(g *grpc.Server) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+			capgatepb.RegisterCatalogServer(g, listing.New(known, func() []string { return engines }, decider, gateway.GRPCStatus))
 		},
 	})
 }
@@ -271,5 +271,29 @@ func TestAListNeedsToBeKnown(t *testing.T) {
 	_, err := capgatepb.NewCatalogClient(g.Conn(t)).ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{})
 	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestEnginesAreListed apart from capabilities, by pages, and with an ETag.
+func TestEnginesAreListed(t *testing.T) {
+	t.Parallel()
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Author{"a": {}}, "e1", "e2", "e3")
+	resp, body := getJSON(t, g, "/v1/engines?page_size=2")
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, `{"engines":[{"id":"e1"},{"id":"e2"}],"next_page_token":"ZTI","etag":"`) {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+	if same, body := getJSON(t, g, "/v1/engines?page_size=2", "If-None-Match", resp.Header.Get("ETag")); same.StatusCode != http.StatusNotModified || body != "" {
+		t.Errorf("%s %s", same.Status, body)
+	}
+	if resp, body := getJSON(t, g, "/v1/engines?page_token=ZTI"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, `{"engines":[{"id":"e3"}],"next_page_token":""`) {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+	for _, query := range []string{"page_size=-1", "page_size=201", "page_token=!"} {
+		if resp, body := getJSON(t, g, "/v1/engines?"+query); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "LIST_INVALID") {
+			t.Errorf("%s: %s %s", query, resp.Status, body)
+		}
+	}
+	if _, body := getJSON(t, g, "/v1/capabilities"); !strings.HasPrefix(body, `{"capabilities":[{"id":"a",`) || strings.Contains(body, "e1") {
+		t.Error(body)
 	}
 }

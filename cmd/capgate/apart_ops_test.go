@@ -36,7 +36,7 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 		must(t, err)
 		services = append(services, d.(protoreflect.ServiceDescriptor))
 	}
-	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto, livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto} {
+	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto, livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto, capgatepb.File_capgate_v1_engines_proto} {
 		for i := range file.Services().Len() {
 			services = append(services, file.Services().Get(i))
 		}
@@ -152,7 +152,9 @@ func hasJSON(m protoreflect.MethodDescriptor) bool {
 	return httpRule(m) != nil || m.FullName() == watch
 }
 
-func onlyJSON(m protoreflect.MethodDescriptor) bool { return m.Parent().Name() == "Gateway" }
+func onlyJSON(m protoreflect.MethodDescriptor) bool {
+	return m.Parent().FullName() == "capgate.v1.Gateway" || m.Parent().FullName() == "capgate.v1.Engines"
+}
 
 // message makes one up, as JSON.
 func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
@@ -271,6 +273,11 @@ var words = map[string][]string{
 	"created_by":   {""},
 	"replaces":     {""},
 	"replaced_by":  {""},
+
+	// of engines
+	"engine":  {"hidden", "mine", "absent", ""},
+	"content": {"hello", ""},
+	"mode":    {"", "OTR", "otr"},
 
 	// of grpc.health.v1 and grpc.reflection
 	"service":                       {"", "capgate.v1.Catalog", "hidden", "caps"},

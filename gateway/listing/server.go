@@ -43,13 +43,14 @@ type Decider interface {
 type Server struct {
 	capgatepb.UnimplementedCatalogServer
 	tools   Tools
+	engines func() []string
 	decider Decider
 	status  func(*call.Refusal) *status.Status
 }
 
-// New makes it. toStatus is the gateway's table of gRPC codes for refusals.
-func New(tools Tools, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
-	return &Server{tools: tools, decider: decider, status: toStatus}
+// New makes it. engines are the ids of all, sorted; they are not changed. toStatus is the gateway's table of gRPC codes for refusals.
+func New(tools Tools, engines func() []string, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
+	return &Server{tools: tools, engines: engines, decider: decider, status: toStatus}
 }
 
 // ListCapabilities implements capgatepb.CatalogServer.
@@ -63,7 +64,7 @@ func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabi
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListCapabilitiesResponse{}
-	for next := s.visible(caller, after); ; {
+	for next := visible(s.tools.Capabilities(), caller, after); ; {
 		ids := next()
 		if len(ids) == 0 {
 			return resp, tag(resp, &resp.Etag)
@@ -87,8 +88,7 @@ func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabi
 }
 
 // visible gives out the ids behind one, a few at a time, of what there is for the caller.
-func (s *Server) visible(caller tenant.Identity, after string) func() []string {
-	rest := s.tools.Capabilities()
+func visible(rest []string, caller tenant.Identity, after string) func() []string {
 	at, found := slices.BinarySearch(rest, after)
 	if found {
 		at++

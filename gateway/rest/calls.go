@@ -28,8 +28,8 @@ func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
 		method, pattern string
 		serve           runtime.HandlerFunc
 	}{
-		{http.MethodPost, streamPattern, h.streamPosted},
-		{http.MethodPost, toolStream, h.streamPosted},
+		{http.MethodPost, streamPattern, h.streamed(h.stream)},
+		{http.MethodPost, toolStream, h.streamed(h.stream)},
 		{http.MethodGet, toolStream, h.streamGot},
 	} {
 		if err := h.mux.HandlePath(route.method, route.pattern, route.serve); err != nil {
@@ -58,15 +58,17 @@ func (h *Handler) choose(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// streamPosted serves the paths that have nothing but streams.
-func (h *Handler) streamPosted(w http.ResponseWriter, r *http.Request, params map[string]string) {
-	w.Header().Add("Vary", "Accept")
-	f, ok := formWanted(r.Header, events, onlyStreams())
-	if !ok {
-		h.writeRefusal(w, r, notAcceptable())
-		return
+// streamed serves the paths that have nothing but streams.
+func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[string]string, form)) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		w.Header().Add("Vary", "Accept")
+		f, ok := formWanted(r.Header, events, onlyStreams())
+		if !ok {
+			h.writeRefusal(w, r, notAcceptable())
+			return
+		}
+		serve(w, r, params, f)
 	}
-	h.stream(w, r, params, f)
 }
 
 // stream reads the request and answers it as a stream.

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,8 +148,8 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 // check is what can be said of a request before its body is read. It returns the time
 // that the caller gives the call, 0 when it does not say.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
-	for _, id := range [...]string{"capability_id", "tool_name"} {
-		if v, ok := params[id]; ok && (v == "" || !utf8.ValidString(v)) {
+	for id, v := range params {
+		if !utf8.ValidString(v) || v == "" && slices.Contains([]string{"capability_id", "tool_name", "engine", "session_id"}, id) {
 			return 0, noSuchPath()
 		}
 	}

@@ -21,6 +21,8 @@ type refusal struct {
 	status int // HTTP; 0 means what the table has for code
 	reason string
 	detail string
+
+	metadata map[string]string
 }
 
 func (r *refusal) Error() string { return r.detail }
@@ -127,5 +129,7 @@ func (h *Handler) problemOf(refused *refusal) problems.Problem {
 	if httpStatus == 0 {
 		httpStatus = h.status(refused.code)
 	}
-	return problems.Own(httpStatus, refused.code, refused.reason, refused.detail)
+	p := problems.Own(httpStatus, refused.code, refused.reason, refused.detail)
+	p.Metadata = refused.metadata
+	return p
 }

@@ -4,16 +4,46 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/gateway/problems"
 )
 
 // The records of a stream.
 const (
-	recordChunk = "chunk"
-	recordDone  = "done"
-	recordError = "error"
+	recordChunk  = "chunk"
+	recordDone   = "done"
+	recordError  = "error"
+	recordFailed = "failed" // of an engine, some of whose own are errors
 )
+
+// records writes the records of one stream.
+type records struct {
+	form form
+	out  *live
+	id   int // of the last
+}
+
+func (h *Handler) recordsTo(w http.ResponseWriter, f form) *records {
+	return &records{form: f, out: newLive(w, f.contentType(), "no-cache, no-transform", h.cfg.Stall)}
+}
+
+func (r *records) record(event string, members []byte) error {
+	r.id++
+	return r.out.write(r.form.record(event, r.id, members))
+}
+
+func (r *records) problem(event string, p problems.Problem) error {
+	text, err := plainJSON(p)
+	if err != nil {
+		return err
+	}
+	return r.record(event, append([]byte(`"problem":`), text...))
+}
+
+func (r *records) beat() error { return r.out.write(r.form.beat(r.out.begun)) }
 
 // form is how a stream is written.
 type form uint8

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/artifact"
 	"github.com/capgate/capgate/gateway/problems"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -62,6 +63,7 @@ type Handler struct {
 	status       func(codes.Code) int
 	cfg          Config
 	capabilities docpb.CapabilityClient
+	engines      openparallaxv1.ClientServiceClient
 	files        *artifact.Files
 }
 
@@ -103,6 +105,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	}
 	if err := h.routeCalls(conn); err != nil {
 		return nil, fmt.Errorf("register the routes of streams: %w", err)
+	}
+	if err := h.routeEngines(conn); err != nil {
+		return nil, fmt.Errorf("routes of engines: %w", err)
 	}
 	if err := h.routeDocuments(conn); err != nil {
 		return nil, fmt.Errorf("routes of documents: %w", err)

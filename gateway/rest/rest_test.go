@@ -78,8 +78,13 @@ func (b *backend) last() (*docpb.InvokeRequest, metadata.MD, time.Duration) {
 // door is a front door whose gateway is b alone, over real sockets.
 func door(t testing.TB, b *backend, cfg rest.Config) *httptest.Server {
 	t.Helper()
+	return doorTo(t, func(g *grpc.Server) { docpb.RegisterCapabilityServer(g, b) }, cfg)
+}
+
+func doorTo(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
+	t.Helper()
 	srv := grpc.NewServer(grpc.MaxRecvMsgSize(32 << 20))
-	docpb.RegisterCapabilityServer(srv, b)
+	register(srv)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,45 +12,44 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// serveStream makes one call of a tool and writes what it says, piece by piece. The response begins with the
+// answer makes records of what a call says.
+type answer[T any] interface {
+	tell(T) error
+	verdict() error                // of a call whose stream ended well: nil, or why that was not all, or not good
+	done() error                   // the last record of a call that ended well
+	failed(problems.Problem) error // that of any other
+}
+
+// serveAnswer makes a call and writes what it says, piece by piece. The response begins with the
 // first record, or the first beat; an error before that is an HTTP status.
-func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, req *docpb.InvokeRequest) {
-	ctx, err := h.outgoing(r, docpb.Capability_StreamInvoke_FullMethodName)
-	if err != nil {
-		WriteProblem(w, r, err, h.status)
-		return
-	}
-	s := &streaming{form: f, out: newLive(w, f.contentType(), "no-cache, no-transform", h.cfg.Stall)}
-	over, err := pump(ctx, h.cfg.Beat,
-		func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error { return h.chunks(ctx, req, tell) },
-		s.chunk, s.beat)
+func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, r *http.Request, to *records, call func(context.Context, func(T) error) error, a answer[T]) {
+	over, err := pump(ctx, h.cfg.Beat, call, a.tell, to.beat)
 	if !over {
 		return // the client is gone, or reads nothing
 	}
-	if err == nil && !s.ended {
-		err = cutOff()
+	if err == nil {
+		err = a.verdict()
 	}
 	switch {
 	case err == nil:
-		err = s.done()
-	case !s.out.begun:
+		err = a.done()
+	case !to.out.begun:
 		h.fail(w, r, err)
 		return
 	default:
-		err = s.failed(h.problemIn(r, err))
+		err = a.failed(h.problemIn(r, err))
 	}
 	if err == nil {
-		s.out.end()
+		to.out.end()
 	}
 }
 
-// chunks calls a tool and tells what comes, until all has.
-func (h *Handler) chunks(ctx context.Context, req *docpb.InvokeRequest, tell func(*docpb.InvokeChunk) error) error {
-	stream, err := h.capabilities.StreamInvoke(ctx, req, grpc.MaxCallRecvMsgSize(maxReply))
+// received tells what comes on a stream, until all has.
+func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(*T) error) error {
 	for err == nil {
-		var c *docpb.InvokeChunk
-		if c, err = stream.Recv(); err == nil {
-			err = tell(c)
+		var m *T
+		if m, err = stream.Recv(); err == nil {
+			err = tell(m)
 		}
 	}
 	if err == io.EOF {
@@ -59,17 +58,29 @@ func (h *Handler) chunks(ctx context.Context, req *docpb.InvokeRequest, tell fun
 	return err
 }
 
-// streaming is a call on its way to a client.
+// serveStream makes one call of a tool and answers with its stream.
+func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, req *docpb.InvokeRequest) {
+	ctx, err := h.outgoing(r, docpb.Capability_StreamInvoke_FullMethodName)
+	if err != nil {
+		WriteProblem(w, r, err, h.status)
+		return
+	}
+	to := h.recordsTo(w, f)
+	serveAnswer(ctx, h, w, r, to, func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error {
+		stream, err := h.capabilities.StreamInvoke(ctx, req, grpc.MaxCallRecvMsgSize(maxReply))
+		return received(stream, err, tell)
+	}, &streaming{records: to})
+}
+
+// streaming is a call of a tool on its way to a client.
 type streaming struct {
-	form  form
-	out   *live
-	id    int // of the last record
+	*records
 	ended bool
 	fault string // the tool's own error
 }
 
-// chunk writes a piece of the result. That it was the last is told once the call has ended well.
-func (s *streaming) chunk(c *docpb.InvokeChunk) error {
+// tell writes a piece of the result. That it was the last is told once the call has ended well.
+func (s *streaming) tell(c *docpb.InvokeChunk) error {
 	if c.GetDone() || c.GetError() != "" {
 		s.ended, s.fault = true, c.GetError()
 	}
@@ -77,6 +88,13 @@ func (s *streaming) chunk(c *docpb.InvokeChunk) error {
 		return nil
 	}
 	return s.record(recordChunk, piece(c.GetData()))
+}
+
+func (s *streaming) verdict() error {
+	if s.ended {
+		return nil
+	}
+	return cutOff("the capability ended its answer before its last piece: what came is not all")
 }
 
 func (s *streaming) done() error {
@@ -90,23 +108,9 @@ func (s *streaming) done() error {
 	return s.record(recordDone, append([]byte(`"error":`), text...))
 }
 
-func (s *streaming) failed(p problems.Problem) error {
-	text, err := plainJSON(p)
-	if err != nil {
-		return err
-	}
-	return s.record(recordError, append([]byte(`"problem":`), text...))
-}
+func (s *streaming) failed(p problems.Problem) error { return s.problem(recordError, p) }
 
-func (s *streaming) record(event string, members []byte) error {
-	s.id++
-	return s.out.write(s.form.record(event, s.id, members))
-}
-
-func (s *streaming) beat() error { return s.out.write(s.form.beat(s.out.begun)) }
-
-// cutOff is the error of a stream that ended well, as far as gRPC knows, without its last chunk.
-func cutOff() *refusal {
-	return &refusal{code: codes.DataLoss, status: http.StatusBadGateway, reason: "ANSWER_CUT_OFF",
-		detail: "the capability ended its answer before its last piece: what came is not all"}
+// cutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
+func cutOff(detail string) *refusal {
+	return &refusal{code: codes.DataLoss, status: http.StatusBadGateway, reason: "ANSWER_CUT_OFF", detail: detail}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // services are the protos whose routes are on the public port.
-var services = []string{"gateway", "catalog", "approvals", "artifacts", "tenants"}
+var services = []string{"gateway", "catalog", "engines", "approvals", "artifacts", "tenants"}
 
 func main() {
 	if len(os.Args) != 3 {

@@ -39,10 +39,10 @@ func merge(doc, proto object) {
 		}
 	}
 	for name, schema := range at(proto, "components", "schemas") {
-		if !strings.HasPrefix(name, own) {
+		if !own.MatchString(name) {
 			continue // google.api.HttpBody, which stands for what base.yaml says
 		}
-		at(doc, "components", "schemas")[strings.TrimPrefix(name, own)] = schema
+		at(doc, "components", "schemas")[own.ReplaceAllString(name, "")] = schema
 	}
 	doc["tags"] = append(list(doc, "tags"), list(proto, "tags")...)
 }
@@ -80,9 +80,8 @@ func refuse(operation object) {
 	}
 }
 
-const own = "capgate.v1."
-
 var (
+	own    = regexp.MustCompile(`\b(capgate|openparallax)\.v1\.`)
 	dotted = regexp.MustCompile(`\{(\w+)\.(\w+)\}`) // {tenant.id}
 	camel  = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	line   = regexp.MustCompile(`([^\n])\n([^\n])`)
@@ -113,7 +112,7 @@ func respell(v any) {
 			v["name"] = strings.ReplaceAll(snake(name), ".", "_")
 		}
 		if ref, ok := v["$ref"].(string); ok {
-			v["$ref"] = strings.Replace(ref, "/"+own, "/", 1)
+			v["$ref"] = own.ReplaceAllString(ref, "")
 		}
 		for _, name := range []string{"summary", "description"} {
 			if text, ok := v[name].(string); ok {

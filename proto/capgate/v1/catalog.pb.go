@@ -515,6 +515,167 @@ func (x *ListToolsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Engine is a fleet that runs an agent.
+type Engine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Engine) Reset() {
+	*x = Engine{}
+	mi := &file_capgate_v1_catalog_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Engine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Engine) ProtoMessage() {}
+
+func (x *Engine) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Engine.ProtoReflect.Descriptor instead.
+func (*Engine) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Engine) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ListEnginesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most so many, 0 to 200; 0: 50.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty: the first page.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEnginesRequest) Reset() {
+	*x = ListEnginesRequest{}
+	mi := &file_capgate_v1_catalog_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEnginesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEnginesRequest) ProtoMessage() {}
+
+func (x *ListEnginesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEnginesRequest.ProtoReflect.Descriptor instead.
+func (*ListEnginesRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListEnginesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListEnginesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListEnginesResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Engines []*Engine              `protobuf:"bytes,1,rep,name=engines,proto3" json:"engines,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// As in ListCapabilitiesResponse.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEnginesResponse) Reset() {
+	*x = ListEnginesResponse{}
+	mi := &file_capgate_v1_catalog_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEnginesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEnginesResponse) ProtoMessage() {}
+
+func (x *ListEnginesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEnginesResponse.ProtoReflect.Descriptor instead.
+func (*ListEnginesResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListEnginesResponse) GetEngines() []*Engine {
+	if x != nil {
+		return x.Engines
+	}
+	return nil
+}
+
+func (x *ListEnginesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListEnginesResponse) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 var File_capgate_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_catalog_proto_rawDesc = "" +
@@ -557,11 +718,22 @@ const file_capgate_v1_catalog_proto_rawDesc = "" +
 	"\x11ListToolsResponse\x12&\n" +
 	"\x05tools\x18\x01 \x03(\v2\x10.capgate.v1.ToolR\x05tools\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\xfc\x02\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"\x18\n" +
+	"\x06Engine\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"P\n" +
+	"\x12ListEnginesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x7f\n" +
+	"\x13ListEnginesResponse\x12,\n" +
+	"\aengines\x18\x01 \x03(\v2\x12.capgate.v1.EngineR\aengines\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag2\xe1\x03\n" +
 	"\aCatalog\x12w\n" +
 	"\x10ListCapabilities\x12#.capgate.v1.ListCapabilitiesRequest\x1a$.capgate.v1.ListCapabilitiesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12~\n" +
 	"\rGetCapability\x12 .capgate.v1.GetCapabilityRequest\x1a!.capgate.v1.GetCapabilityResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/capabilities/{capability_id}\x12x\n" +
-	"\tListTools\x12\x1c.capgate.v1.ListToolsRequest\x1a\x1d.capgate.v1.ListToolsResponse\".\x82\xd3\xe4\x93\x02(\x12&/v1/capabilities/{capability_id}/toolsB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\tListTools\x12\x1c.capgate.v1.ListToolsRequest\x1a\x1d.capgate.v1.ListToolsResponse\".\x82\xd3\xe4\x93\x02(\x12&/v1/capabilities/{capability_id}/tools\x12c\n" +
+	"\vListEngines\x12\x1e.capgate.v1.ListEnginesRequest\x1a\x1f.capgate.v1.ListEnginesResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/enginesB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_catalog_proto_rawDescOnce sync.Once
@@ -575,7 +747,7 @@ func file_capgate_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_catalog_proto_rawDescData
 }
 
-var file_capgate_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_capgate_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_capgate_v1_catalog_proto_goTypes = []any{
 	(*Capability)(nil),               // 0: capgate.v1.Capability
 	(*Tool)(nil),                     // 1: capgate.v1.Tool
@@ -585,24 +757,30 @@ var file_capgate_v1_catalog_proto_goTypes = []any{
 	(*GetCapabilityResponse)(nil),    // 5: capgate.v1.GetCapabilityResponse
 	(*ListToolsRequest)(nil),         // 6: capgate.v1.ListToolsRequest
 	(*ListToolsResponse)(nil),        // 7: capgate.v1.ListToolsResponse
-	(*structpb.Struct)(nil),          // 8: google.protobuf.Struct
+	(*Engine)(nil),                   // 8: capgate.v1.Engine
+	(*ListEnginesRequest)(nil),       // 9: capgate.v1.ListEnginesRequest
+	(*ListEnginesResponse)(nil),      // 10: capgate.v1.ListEnginesResponse
+	(*structpb.Struct)(nil),          // 11: google.protobuf.Struct
 }
 var file_capgate_v1_catalog_proto_depIdxs = []int32{
-	8, // 0: capgate.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	0, // 1: capgate.v1.ListCapabilitiesResponse.capabilities:type_name -> capgate.v1.Capability
-	0, // 2: capgate.v1.GetCapabilityResponse.capability:type_name -> capgate.v1.Capability
-	1, // 3: capgate.v1.ListToolsResponse.tools:type_name -> capgate.v1.Tool
-	2, // 4: capgate.v1.Catalog.ListCapabilities:input_type -> capgate.v1.ListCapabilitiesRequest
-	4, // 5: capgate.v1.Catalog.GetCapability:input_type -> capgate.v1.GetCapabilityRequest
-	6, // 6: capgate.v1.Catalog.ListTools:input_type -> capgate.v1.ListToolsRequest
-	3, // 7: capgate.v1.Catalog.ListCapabilities:output_type -> capgate.v1.ListCapabilitiesResponse
-	5, // 8: capgate.v1.Catalog.GetCapability:output_type -> capgate.v1.GetCapabilityResponse
-	7, // 9: capgate.v1.Catalog.ListTools:output_type -> capgate.v1.ListToolsResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	11, // 0: capgate.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	0,  // 1: capgate.v1.ListCapabilitiesResponse.capabilities:type_name -> capgate.v1.Capability
+	0,  // 2: capgate.v1.GetCapabilityResponse.capability:type_name -> capgate.v1.Capability
+	1,  // 3: capgate.v1.ListToolsResponse.tools:type_name -> capgate.v1.Tool
+	8,  // 4: capgate.v1.ListEnginesResponse.engines:type_name -> capgate.v1.Engine
+	2,  // 5: capgate.v1.Catalog.ListCapabilities:input_type -> capgate.v1.ListCapabilitiesRequest
+	4,  // 6: capgate.v1.Catalog.GetCapability:input_type -> capgate.v1.GetCapabilityRequest
+	6,  // 7: capgate.v1.Catalog.ListTools:input_type -> capgate.v1.ListToolsRequest
+	9,  // 8: capgate.v1.Catalog.ListEngines:input_type -> capgate.v1.ListEnginesRequest
+	3,  // 9: capgate.v1.Catalog.ListCapabilities:output_type -> capgate.v1.ListCapabilitiesResponse
+	5,  // 10: capgate.v1.Catalog.GetCapability:output_type -> capgate.v1.GetCapabilityResponse
+	7,  // 11: capgate.v1.Catalog.ListTools:output_type -> capgate.v1.ListToolsResponse
+	10, // 12: capgate.v1.Catalog.ListEngines:output_type -> capgate.v1.ListEnginesResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_catalog_proto_init() }
@@ -616,7 +794,7 @@ func file_capgate_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_catalog_proto_rawDesc), len(file_capgate_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

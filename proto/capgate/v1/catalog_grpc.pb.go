@@ -24,6 +24,7 @@ const (
 	Catalog_ListCapabilities_FullMethodName = "/capgate.v1.Catalog/ListCapabilities"
 	Catalog_GetCapability_FullMethodName    = "/capgate.v1.Catalog/GetCapability"
 	Catalog_ListTools_FullMethodName        = "/capgate.v1.Catalog/ListTools"
+	Catalog_ListEngines_FullMethodName      = "/capgate.v1.Catalog/ListEngines"
 )
 
 // CatalogClient is the client API for Catalog service.
@@ -42,6 +43,8 @@ type CatalogClient interface {
 	GetCapability(ctx context.Context, in *GetCapabilityRequest, opts ...grpc.CallOption) (*GetCapabilityResponse, error)
 	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
+	// Lists the engines of OpenParallax that the caller may use, by id. They have no tools, and are no capabilities.
+	ListEngines(ctx context.Context, in *ListEnginesRequest, opts ...grpc.CallOption) (*ListEnginesResponse, error)
 }
 
 type catalogClient struct {
@@ -82,6 +85,16 @@ func (c *catalogClient) ListTools(ctx context.Context, in *ListToolsRequest, opt
 	return out, nil
 }
 
+func (c *catalogClient) ListEngines(ctx context.Context, in *ListEnginesRequest, opts ...grpc.CallOption) (*ListEnginesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEnginesResponse)
+	err := c.cc.Invoke(ctx, Catalog_ListEngines_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CatalogServer is the server API for Catalog service.
 // All implementations must embed UnimplementedCatalogServer
 // for forward compatibility.
@@ -98,6 +111,8 @@ type CatalogServer interface {
 	GetCapability(context.Context, *GetCapabilityRequest) (*GetCapabilityResponse, error)
 	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
+	// Lists the engines of OpenParallax that the caller may use, by id. They have no tools, and are no capabilities.
+	ListEngines(context.Context, *ListEnginesRequest) (*ListEnginesResponse, error)
 	mustEmbedUnimplementedCatalogServer()
 }
 
@@ -116,6 +131,9 @@ func (UnimplementedCatalogServer) GetCapability(context.Context, *GetCapabilityR
 }
 func (UnimplementedCatalogServer) ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTools not implemented")
+}
+func (UnimplementedCatalogServer) ListEngines(context.Context, *ListEnginesRequest) (*ListEnginesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEngines not implemented")
 }
 func (UnimplementedCatalogServer) mustEmbedUnimplementedCatalogServer() {}
 func (UnimplementedCatalogServer) testEmbeddedByValue()                 {}
@@ -192,6 +210,24 @@ func _Catalog_ListTools_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Catalog_ListEngines_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEnginesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogServer).ListEngines(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Catalog_ListEngines_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogServer).ListEngines(ctx, req.(*ListEnginesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Catalog_ServiceDesc is the grpc.ServiceDesc for Catalog service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -210,6 +246,10 @@ var Catalog_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTools",
 			Handler:    _Catalog_ListTools_Handler,
+		},
+		{
+			MethodName: "ListEngines",
+			Handler:    _Catalog_ListEngines_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,134 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// engines is capgate.v1.Engines for requests that the decoder made. It is called in-process only.
+type engines struct {
+	capgatepb.UnimplementedEnginesServer
+	clients openparallaxv1.ClientServiceClient
+}
+
+// routeEngines adds what may be asked of engines.
+func (h *Handler) routeEngines(conn grpc.ClientConnInterface) error {
+	h.engines = openparallaxv1.NewClientServiceClient(conn)
+	if err := capgatepb.RegisterEnginesHandlerServer(context.Background(), h.mux, &engines{clients: h.engines}); err != nil {
+		return fmt.Errorf("register the routes of capgate.v1.Engines: %w", err)
+	}
+	return h.mux.HandlePath(http.MethodPost, messagesPattern, h.streamed(h.sendMessage))
+}
+
+// toEngine sends on the metadata that grpc-gateway made, to the engine that a path names. Modes of sessions
+// are numbered as in the protos here.
+func toEngine(ctx context.Context, made metadata.MD, engine string) (context.Context, error) {
+	if !printable(engine) { // there is none, and metadata could not say it
+		return nil, noSuchPath()
+	}
+	ctx = withMetadata(ctx, made)
+	out, _ := metadata.FromOutgoingContext(ctx)
+	out.Set("x-capability-id", engine)
+	out.Set("x-session-modes", "source")
+	return metadata.NewOutgoingContext(ctx, out), nil
+}
+
+// ask makes one call of an engine.
+func ask[Q, A any](ctx context.Context, engine string, method func(context.Context, *Q, ...grpc.CallOption) (*A, error), req *Q) (*A, error) {
+	made, _ := metadata.FromIncomingContext(ctx)
+	ctx, err := toEngine(ctx, made, engine)
+	if err != nil {
+		return nil, err
+	}
+	return method(ctx, req, grpc.MaxCallRecvMsgSize(maxReply))
+}
+
+// GetEngineStatus implements capgatepb.EnginesServer.
+func (e *engines) GetEngineStatus(ctx context.Context, req *capgatepb.GetEngineStatusRequest) (*capgatepb.GetEngineStatusResponse, error) {
+	s, err := ask(ctx, req.GetEngine(), e.clients.GetStatus, &openparallaxv1.StatusRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return &capgatepb.GetEngineStatusResponse{
+		AgentName: s.GetAgentName(), Model: s.GetModel(), ShieldConnected: s.GetShieldConnected(), ShieldMaxTier: s.GetShieldMaxTier(),
+		UptimeSeconds: uint32(min(max(s.GetUptimeSeconds(), 0), math.MaxUint32)), SessionCount: s.GetSessionCount(), ActionsToday: s.GetActionsToday(),
+	}, nil
+}
+
+// ListEngineSessions implements capgatepb.EnginesServer. All are asked for, as not every engine heeds a limit.
+func (e *engines) ListEngineSessions(ctx context.Context, req *capgatepb.ListEngineSessionsRequest) (*capgatepb.ListEngineSessionsResponse, error) {
+	all, err := ask(ctx, req.GetEngine(), e.clients.ListSessions, &openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
+	if err != nil {
+		return nil, err
+	}
+	sessions, next, err := pageOf(req, all.GetSessions())
+	if err != nil {
+		return nil, err
+	}
+	resp := &capgatepb.ListEngineSessionsResponse{NextPageToken: next}
+	for _, s := range sessions {
+		resp.Sessions = append(resp.Sessions, &capgatepb.EngineSession{
+			Id: s.GetId(), Title: s.GetTitle(), Mode: nameOf(s.GetMode()), CreateTime: since1970(s.GetCreatedAt()), UpdateTime: since1970(s.GetUpdatedAt()),
+			MessageCount: s.GetMessageCount(),
+		})
+	}
+	return resp, nil
+}
+
+// ListEngineHistory implements capgatepb.EnginesServer.
+func (e *engines) ListEngineHistory(ctx context.Context, req *capgatepb.ListEngineHistoryRequest) (*capgatepb.ListEngineHistoryResponse, error) {
+	all, err := ask(ctx, req.GetEngine(), e.clients.GetHistory, &openparallaxv1.GetHistoryRequest{SessionId: req.GetSessionId(), Limit: math.MaxInt32})
+	if err != nil {
+		return nil, err
+	}
+	messages, next, err := pageOf(req, all.GetMessages())
+	if err != nil {
+		return nil, err
+	}
+	resp := &capgatepb.ListEngineHistoryResponse{NextPageToken: next}
+	for _, m := range messages {
+		resp.Messages = append(resp.Messages, &capgatepb.EngineMessage{
+			Id: m.GetId(), SessionId: m.GetSessionId(), Role: m.GetRole(), Content: m.GetContent(), CreateTime: since1970(m.GetTimestamp()),
+		})
+	}
+	return resp, nil
+}
+
+// ApproveEngineAction implements capgatepb.EnginesServer.
+func (e *engines) ApproveEngineAction(ctx context.Context, req *capgatepb.ApproveEngineActionRequest) (*capgatepb.ApproveEngineActionResponse, error) {
+	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval, &openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId(), Approved: true})
+	return &capgatepb.ApproveEngineActionResponse{Received: ack.GetReceived()}, err
+}
+
+// DenyEngineAction implements capgatepb.EnginesServer.
+func (e *engines) DenyEngineAction(ctx context.Context, req *capgatepb.DenyEngineActionRequest) (*capgatepb.DenyEngineActionResponse, error) {
+	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval, &openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId()})
+	return &capgatepb.DenyEngineActionResponse{Received: ack.GetReceived()}, err
+}
+
+// nameOf is a mode's name; "" where the engine says none, or one that has none.
+func nameOf(m openparallaxv1.SessionMode) string {
+	if m == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
+		return ""
+	}
+	return openparallaxv1.SessionMode_name[int32(m)]
+}
+
+// since1970 is a time of an engine's, in seconds; nil where it says none.
+func since1970(seconds int64) *timestamppb.Timestamp {
+	t := timestamppb.New(time.Unix(seconds, 0))
+	if seconds == 0 || !t.IsValid() {
+		return nil
+	}
+	return t
+}
