@@ -74,9 +74,15 @@ func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) er
 	if err != nil {
 		return err
 	}
-	return t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{artifacts:")+"*}:first", func(ctx context.Context, keys []string) error {
-		return disown(ctx, node, keys, id)
-	})
+	for _, firsts := range []string{"{artifacts:*}:first", "{engines:session:*}:owner"} {
+		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+firsts, func(ctx context.Context, keys []string) error {
+			return disown(ctx, node, keys, id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scan hands on the keys of one node that match a pattern, step by step.
@@ -95,7 +101,8 @@ func (t *Tenants) scan(ctx context.Context, node redis.Cmdable, pattern string, 
 }
 
 // disown makes nobody's what a tenant was the first to have. The keys stay as long as they would have: without them a
-// file that its backend still has would be the next tenant's that a result names it to, whoever that is.
+// file that its backend still has would be the next tenant's that a result names it to, whoever that is; and a session
+// of an engine the next one's that names it.
 func disown(ctx context.Context, node redis.Cmdable, keys []string, id string) error {
 	firsts := make([]*redis.StringCmd, len(keys))
 	_, _ = node.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command

@@ -179,3 +179,11 @@ func (s *TurnStore) Keys(engine string) []string {
 func (s *TurnStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	return s.do(ctx, f)
 }
+
+// OwnerKey is where it stands whose a session of an engine is.
+func (e *EngineSessions) OwnerKey(fleet, session string) string { return e.ownerKey(fleet, session) }
+
+// Do sends commands.
+func (e *EngineSessions) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	return e.do(ctx, f)
+}
