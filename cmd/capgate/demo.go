@@ -23,7 +23,8 @@ import (
 const demoUsage = `Usage: capgate demo [flags]
 
 Runs, in one process, the gateway on embedded defaults and two replicas of a
-capability "weather", until Ctrl-C.
+capability "weather", until Ctrl-C. With --openparallax, there is an
+OpenParallax engine besides, with an agent that follows a script.
 
 Flags:
 `
@@ -38,17 +39,27 @@ const demoManifest = "weather/manifest.yaml"
 func runDemo(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
 	over := addOverrides(fs)
+	withEngine := fs.Bool("openparallax", false, "an OpenParallax engine besides")
 	if status, ok := parseOnlyFlags(fs, args, demoUsage, std); !ok {
 		return status
 	}
-	if err := demo(ctx, over, std); err != nil {
+	var engine *demoEngine
+	var err error
+	if *withEngine {
+		engine, err = listenForEngine()
+	}
+	if err == nil {
+		err = demo(ctx, over, engine, std)
+	}
+	if err != nil {
 		fmt.Fprintf(std.err, "capgate demo: %v\n", err)
 		return 1
 	}
 	return 0
 }
 
-func demo(ctx context.Context, over overrides, std stdio) error {
+// demo serves until ctx ends. The engine may be nil.
+func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) error {
 	backends, stop, err := startReplicas()
 	if err != nil {
 		return err
@@ -63,7 +74,7 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
 	fleet.Affinity.SharedArtifacts = true
 	fleet.EventSource = []string{"get_current_weather", "get_forecast"}
-	cfg.Fleets = []config.Fleet{fleet}
+	cfg.Fleets = append(engine.fleets(), fleet)
 	cfg.Log.Format = "text"
 	cfg.Policies.Enabled = true
 	cfg.Drain.Delay = 0 // no load balancer has to notice
@@ -80,7 +91,9 @@ func demo(ctx context.Context, over overrides, std stdio) error {
 	if err != nil {
 		return err
 	}
-	greet(std.out, reachable(p.public.Addr()), reachable(p.admin.Addr()))
+	public := reachable(p.public.Addr())
+	greet(std.out, public, reachable(p.admin.Addr()), engine.greeting(public))
+	defer engine.serve(ctx, public, std.err)()
 	return p.run(ctx)
 }
 
@@ -122,7 +135,7 @@ func reachable(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-func greet(w io.Writer, public, admin string) {
+func greet(w io.Writer, public, admin, more string) {
 	fmt.Fprintf(w, `capgate serves the capability "weather" (%d replicas) on %s. Try:
 
   curl -X POST %[2]s/v1/capabilities/weather/invoke -d '{"tool_name":"get_current_weather","args":{"location":"Berlin"}}'
@@ -131,7 +144,7 @@ func greet(w io.Writer, public, admin string) {
 
   grpcurl -plaintext -d '{"capability_id":"weather","tool_name":"get_current_weather","args_json":"%[4]s"}' %[2]s selu.capability.Capability/Invoke
 
-Operators: http://%[3]s (metrics, readiness, profiles). Stop with Ctrl-C.
+%[5]sOperators: http://%[3]s (metrics, readiness, profiles). Stop with Ctrl-C.
 
-`, demoReplicas, public, admin, "eyJsb2NhdGlvbiI6IkJlcmxpbiJ9")
+`, demoReplicas, public, admin, "eyJsb2NhdGlvbiI6IkJlcmxpbiJ9", more)
 }

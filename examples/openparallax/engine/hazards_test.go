@@ -125,7 +125,7 @@ func TestASlowReaderStallsEverybody(t *testing.T) {
 	e.attend(t, agent.Config{})
 	// A window that does not grow.
 	slow := openparallaxv1.NewClientServiceClient(e.conn(t, grpc.WithInitialWindowSize(1<<16)))
-	stream, err := slow.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "slow", Content: "flood: 4096", Mode: normal})
+	stream, err := slow.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "slow", Content: "flood: 512", Mode: normal})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/capgate/capgate/examples/openparallax/agent"
-	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/examples/openparallax"
 )
 
 func main() {
@@ -52,26 +47,6 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if *through == "" {
 		*through = ln.Addr().String()
 	}
-	conn, err := grpc.NewClient(*through, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, stop := context.WithCancel(ctx)
-	var working sync.WaitGroup
-	defer working.Wait()
-	defer stop()
-	start := func(what string, run func() error) {
-		working.Go(func() {
-			if err := run(); err != nil {
-				fmt.Fprintf(stderr, "openparallax: %s: %v\n", what, err)
-			}
-		})
-	}
-	e := engine.New(engine.Config{Spawn: func(token string) {
-		start("sub-agent", func() error { return agent.RunSub(ctx, conn, token) })
-	}})
-	start("agent", func() error { return agent.Run(ctx, conn, agent.Config{}) })
 	fmt.Fprintln(stderr, "openparallax: serving on", ln.Addr())
-	return e.Serve(ctx, ln)
+	return openparallax.Serve(ctx, ln, *through, func(err error) { fmt.Fprintln(stderr, "openparallax:", err) })
 }

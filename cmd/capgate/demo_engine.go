@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/examples/openparallax"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// demoEngine is an OpenParallax engine, whose agents find it through the gateway. A nil one is none.
+type demoEngine struct {
+	ln net.Listener
+}
+
+func listenForEngine() (*demoEngine, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return &demoEngine{ln}, nil
+}
+
+// fleets is the engine's, which takes every call of its services: agents and clients of engines name nothing.
+func (d *demoEngine) fleets() []config.Fleet {
+	if d == nil {
+		return nil
+	}
+	fleet := config.DefaultFleet("engine-1", d.ln.Addr().String())
+	fleet.Policy = call.Allow
+	for _, s := range []grpc.ServiceDesc{
+		openparallaxv1.AgentService_ServiceDesc, openparallaxv1.ClientService_ServiceDesc,
+		openparallaxv1.SubAgentService_ServiceDesc, openparallaxv1.ShieldService_ServiceDesc,
+	} {
+		fleet.Services = append(fleet.Services, s.ServiceName)
+	}
+	return []config.Fleet{fleet}
+}
+
+// serve serves the engine until ctx ends or stop is called, which waits for it.
+func (d *demoEngine) serve(ctx context.Context, gateway string, stderr io.Writer) (stop func()) {
+	if d == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	tell := func(err error) { fmt.Fprintf(stderr, "capgate demo: %v\n", err) }
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := openparallax.Serve(ctx, d.ln, gateway, tell); err != nil {
+			tell(fmt.Errorf("engine: %w", err))
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// greeting says what can be tried.
+func (d *demoEngine) greeting(public string) string {
+	if d == nil {
+		return ""
+	}
+	return fmt.Sprintf(`The OpenParallax engine "engine-1", with its agent:
+
+  grpcurl -plaintext -d '{"session_id":"mine","content":"tool: read_file {\"path\":\"a.txt\"}","mode":"NORMAL"}' %[1]s openparallax.v1.ClientService/SendMessage
+
+  grpcurl -plaintext -d '{"session_id":"mine"}' %[1]s openparallax.v1.ClientService/GetHistory
+
+`, public)
+}

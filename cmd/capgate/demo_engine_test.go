@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What the demo prints of the engine works as soon as its agent is there, and the agent is told to go when the demo ends.
+func TestDemoOfAnEngine(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "demo", "--openparallax", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	greeting := p.stdout.wait(t, p, "Stop with Ctrl-C.\n")
+	_, lines, _ := strings.Cut(greeting, `engine "engine-1"`)
+	var ran []string
+	for line := range strings.Lines(lines) {
+		command, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "  ")
+		if !indented {
+			continue
+		}
+		output, exit := shell(t, command)
+		for strings.Contains(output, "AGENT_UNAVAILABLE") {
+			output, exit = shell(t, command)
+		}
+		ran = append(ran, command)
+		if exit != 0 || !strings.Contains(output, "what a.txt says") {
+			t.Errorf("%s\nexit status %d, prints %s", command, exit, output)
+		}
+	}
+	if len(ran) != 2 {
+		t.Errorf("ran %q of:\n%s", ran, greeting)
+	}
+	p.signal(t, syscall.SIGINT)
+	if exit := p.wait(t); exit != 0 {
+		t.Errorf("exit status %d after Ctrl-C", exit)
+	}
+	if log := p.stderr.String(); strings.Contains(log, "capgate demo:") {
+		t.Error(log)
+	}
+}

@@ -1,0 +1,111 @@
+package gateway_test
+
+import (
+	"maps"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	example "github.com/capgate/capgate/examples/openparallax/shield"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/policy/shield"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// handClock is a clock that is set by hand.
+type handClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *handClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *handClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// TestOneShieldForCallersAndPolicies: those who may ask it themselves get the verdicts by which the calls of others are judged,
+// and judging asks it again when a verdict has expired, not before.
+func TestOneShieldForCallersAndPolicies(t *testing.T) {
+	t.Parallel()
+	clock := &handClock{now: time.Now()}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	openparallaxv1.RegisterShieldServiceServer(server, example.New(example.Config{
+		Now: clock.Now, Valid: time.Minute, Decisions: map[string]openparallaxv1.VerdictDecision{
+			gatewaytest.Mute: openparallaxv1.VerdictDecision_BLOCK, gatewaytest.Empty: openparallaxv1.VerdictDecision_ESCALATE,
+		},
+	}))
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(server.Stop)
+	s := &shielding{Shields: shield.New(shield.Options{Now: clock.Now})}
+	t.Cleanup(s.Close)
+	config := shield.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
+	if err := s.Replace([]shield.Config{config}, map[string]string{"caps": "main"}); err != nil {
+		t.Fatal(err)
+	}
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{
+			{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}},
+			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName}, Backends: []string{ln.Addr().String()}, Unprobed: true},
+		},
+		Approver: openDesk(t), Shield: s,
+	})
+	conn := g.Conn(t)
+	asked, client := openparallaxv1.NewShieldServiceClient(conn), gatewaytest.NewClient(conn, call.Doc)
+	evaluations := func() int64 {
+		reply, err := asked.GetShieldStatus(t.Context(), &openparallaxv1.ShieldStatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.GetEvaluationsToday()
+	}
+	verdicts := map[string]openparallaxv1.VerdictDecision{}
+	for _, tool := range []string{gatewaytest.Echo, gatewaytest.Mute, gatewaytest.Empty} {
+		reply, err := asked.Evaluate(t.Context(), &openparallaxv1.EvaluateRequest{ActionType: tool, PayloadJson: "{}"})
+		if err != nil || reply.GetVerdict().GetExpiresAt() != clock.Now().Add(time.Minute).Unix() {
+			t.Fatalf("%s: %v, %v", tool, reply, err)
+		}
+		verdicts[tool] = reply.GetVerdict().GetDecision()
+	}
+	if want := map[string]openparallaxv1.VerdictDecision{
+		gatewaytest.Echo: openparallaxv1.VerdictDecision_ALLOW, gatewaytest.Mute: openparallaxv1.VerdictDecision_BLOCK,
+		gatewaytest.Empty: openparallaxv1.VerdictDecision_ESCALATE,
+	}; !maps.Equal(verdicts, want) {
+		t.Errorf("verdicts %v", verdicts)
+	}
+	invoke := func() {
+		t.Helper()
+		if _, err := client.Invoke(with(t.Context()), request(gatewaytest.Echo, "{}")); err != nil {
+			t.Error(err)
+		}
+		_, err := client.Invoke(with(t.Context()), request(gatewaytest.Mute, "{}"))
+		wants(t, err, codes.PermissionDenied, "SHIELD_BLOCKED")
+		_, err = client.Invoke(with(t.Context()), request(gatewaytest.Empty, "{}"))
+		wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	}
+	for _, step := range []struct {
+		later time.Duration
+		asked int64
+	}{{0, 6}, {0, 6}, {59 * time.Second, 6}, {2 * time.Second, 9}, {0, 9}} {
+		clock.advance(step.later)
+		invoke()
+		if n := evaluations(); n != step.asked {
+			t.Errorf("Shield was asked %d times, want %d", n, step.asked)
+		}
+	}
+}
