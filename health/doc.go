@@ -26,5 +26,6 @@
 // A probe asks the backend's own Healthcheck: the doc dialect's, else the live
 // dialect's, else grpc.health.v1. The dialect that answers is how the gateway
 // learns what a backend speaks. A backend that implements none of them but
-// accepts the connection is usable.
+// accepts the connection is usable. OpenParallax engines have none of them and are asked
+// something else (engine.go).
 package health

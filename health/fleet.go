@@ -41,7 +41,8 @@ func (c Config) withDefaults() Config {
 type Fleet struct {
 	Capability string
 	Backends   []string     // host:port, unique; not to be changed afterwards
-	Dialect    call.Dialect // Auto: find out; else only this dialect's Healthcheck is tried
+	Asks       Question     // what they are asked; default Healthcheck
+	Dialect    call.Dialect // of Healthcheck; Auto: find out; else only this dialect's is tried
 	TLS        *tls.Config  // nil: cleartext; one that does not change is the same pointer
 	// Hosts are what backends' certificates must be for, by address, where TLS has no
 	// ServerName; default the host of the address. Not to be changed afterwards.
@@ -51,7 +52,7 @@ type Fleet struct {
 
 // same says whether next, which has no defaults filled in, differs from f in nothing.
 func (f *Fleet) same(next *Fleet) bool {
-	return f.Dialect == next.Dialect && f.TLS == next.TLS && f.Config == next.Config.withDefaults() &&
+	return f.Asks == next.Asks && f.Dialect == next.Dialect && f.TLS == next.TLS && f.Config == next.Config.withDefaults() &&
 		slices.Equal(f.Backends, next.Backends) && maps.Equal(f.Hosts, next.Hosts)
 }
 
@@ -113,7 +114,7 @@ func (r *Replica) find(k Key) *target {
 }
 
 // Set makes fleets all that is watched from now on. A backend that was there
-// before, with the same capability, address and dialect, keeps its state; if TLS
+// before, with the same capability, address, question and dialect, keeps its state; if TLS
 // is the same too, its connection and the time of its next probe. Fleets that
 // differ in nothing cost a comparison. It returns the capabilities that are gone.
 func (r *Replica) Set(now time.Time, fleets []Fleet) (gone []string) {
@@ -177,7 +178,7 @@ func (r *Replica) adopt(now time.Time, old *fleet, before map[string]*target, sp
 	}
 	for i, addr := range spec.Backends {
 		t := before[addr]
-		if t != nil && old.spec.Dialect == spec.Dialect {
+		if t != nil && old.spec.Dialect == spec.Dialect && old.spec.Asks == spec.Asks {
 			delete(before, addr)
 			backends[i] = old.snap.Backends[t.index]
 			r.move(t, spec)

@@ -44,6 +44,7 @@ type client struct {
 	tls     *tls.Config // nil: cleartext
 	host    string      // ServerName where tls has none; "": addr's
 	dial    func(context.Context, string) (net.Conn, error)
+	asks    Question
 	dialect call.Dialect // configured; Auto: find out
 	found   call.Dialect // what detection found last; Auto: nothing yet
 
@@ -72,9 +73,12 @@ func (c *client) probe(ctx context.Context) Result {
 	return r
 }
 
-// ask goes through the health calls until one is implemented. The error is that
-// of a call that got no usable answer.
+// ask asks what is to be asked. Of the calls of capabilities it goes through all until one is
+// implemented. The error is that of a call that got no usable answer.
 func (c *client) ask(ctx context.Context) (Result, error) {
+	if c.asks != Healthcheck {
+		return c.askEngine(ctx)
+	}
 	for _, d := range c.candidates() {
 		r, err := c.askCapability(ctx, d)
 		if err == nil {

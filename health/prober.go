@@ -58,7 +58,7 @@ func New(fleets []Fleet, options Options) *Prober {
 }
 
 // Set makes fleets all that is probed from now on, in place of those before; it may
-// be called at any time. A backend that stays, with its capability, address and
+// be called at any time. A backend that stays, with its capability, address, question and
 // dialect, keeps its state, and what did not change at all costs a comparison of its
 // addresses. Options.Changed is told of fleets whose members changed, not of new
 // fleets, of which nothing is known yet: whoever listens should know a fleet before
@@ -153,7 +153,7 @@ func (p *Prober) nudge() {
 // probe makes one probe.
 func (p *Prober) probe(ctx context.Context, probe *Probe) {
 	if probe.client == nil {
-		probe.client = &client{addr: probe.addr, tls: probe.spec.TLS, host: probe.spec.Hosts[probe.addr], dial: p.options.Dial, dialect: probe.spec.Dialect}
+		probe.client = &client{addr: probe.addr, tls: probe.spec.TLS, host: probe.spec.Hosts[probe.addr], dial: p.options.Dial, asks: probe.spec.Asks, dialect: probe.spec.Dialect}
 	}
 	attempt, cancel := context.WithTimeout(ctx, probe.Timeout())
 	defer cancel()
