@@ -106,6 +106,9 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 		}
 		var got []string
 		for _, c := range resp.GetCapabilities() {
+			if c.GetName() != "capabilities/"+c.GetId() {
+				t.Errorf("%s is called %s", c.GetId(), c.GetName())
+			}
 			got = append(got, fmt.Sprintf("{%s %s %v %v}", c.GetId(), c.GetClass(), c.GetToolsKnown(), c.GetTools()))
 		}
 		if text := fmt.Sprint(got); text != want {

@@ -29,6 +29,7 @@ type Rule struct {
 	Verdict call.Verdict
 	By      string    // who set it, as they are known to the gateway; "" where nobody said
 	At      time.Time // when, by Redis' clock
+	Since   time.Time // when there first was one of this name
 }
 
 // Level is how near to the caller a rule is. The nearest that says something decides.

@@ -274,6 +274,8 @@ var words = map[string][]string{
 	"replaces":     {""},
 	"replaced_by":  {""},
 
+	"resource_name": {"", "tenants/acme", "tenants/globex/keys/x"},
+
 	// of engines
 	"engine":  {"hidden", "mine", "absent", ""},
 	"content": {"hello", ""},

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -18,6 +19,7 @@ func JSON(a *approvals.Approval) ([]byte, error) {
 
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	p := &capgatepb.Approval{
+		Name: paging.Name("tenants", shown(a.Tenant), "approvals", a.ID), UpdateTime: timeOf(a.Updated()),
 		Id: a.ID, Tenant: shown(a.Tenant), User: shown(a.User), Agent: shown(a.Agent), Capability: shown(a.Capability), Tool: shown(a.Tool),
 		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why, RequestId: a.RequestID,
 		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered), AnsweredBy: a.By, Comment: a.Comment,

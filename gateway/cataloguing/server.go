@@ -127,7 +127,7 @@ func (s *server) refused(err error) error {
 
 func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 	e := &capgatepb.CatalogEntry{
-		Capability: l.Capability, Source: string(l.Source), Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
+		Name: paging.Name("capabilities", l.Capability), Capability: l.Capability, Source: string(l.Source), Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
 		LastSuccess: moment(l.Last.Succeeded), LastFailure: moment(l.Last.Failed), LastError: l.Last.Error, Pending: l.Pending,
 	}
 	for i := range l.Tools {

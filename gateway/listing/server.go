@@ -181,7 +181,7 @@ type usableTool struct {
 // look finds out what of a capability a caller may use; nil: nothing.
 func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool, error) {
 	tools, known := s.tools.Tools(id)
-	c := &capgatepb.Capability{Id: id, Class: s.tools.Class(id).String(), ToolsKnown: known}
+	c := &capgatepb.Capability{Id: id, Name: paging.Name("capabilities", id), Class: s.tools.Class(id).String(), ToolsKnown: known}
 	if !known { // one that nobody has heard of stands for them
 		verdict, err := s.ask(ctx, caller, id, "")
 		if err != nil || verdict == call.Block {

@@ -128,9 +128,9 @@ func TestFleets(t *testing.T) {
 	if status != 200 || all.TotalSize != 2 || len(all.Fleets) != 2 || all.NextPageToken != "" || all.Gateway.Replica != "me" || all.Gateway.Redis != "ok" {
 		t.Fatalf("%d %+v", status, all)
 	}
-	want := `{"capability":"weather","usable":1,"backends":[` +
-		`{"addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"max_concurrent":8,"in_flight":0,"latency_ms":0,"source":"config"},` +
-		`{"addr":"[2001:db8::1]:50051","state":"down","why":"timeout","since":"2026-01-02T03:04:05Z","usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}]}`
+	want := `{"name":"fleets/weather","capability":"weather","usable":1,"backends":[` +
+		`{"name":"fleets/weather/backends/10.0.0.1:50051","addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"max_concurrent":8,"in_flight":0,"latency_ms":0,"source":"config"},` +
+		`{"name":"fleets/weather/backends/%5B2001:db8::1%5D:50051","addr":"[2001:db8::1]:50051","state":"down","why":"timeout","since":"2026-01-02T03:04:05Z","usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}],"update_time":"2026-01-02T03:04:05Z"}`
 	if got, err := json.Marshal(all.Fleets[1]); err != nil || string(got) != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

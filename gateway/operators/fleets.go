@@ -2,6 +2,7 @@ package operators
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -27,15 +28,19 @@ type Fleets struct {
 
 // Fleet is a capability and its backends.
 type Fleet struct {
+	Name       string    `json:"name"` // fleets/CAPABILITY
 	Capability string    `json:"capability"`
 	Usable     int       `json:"usable"`            // backends that calls go to
 	Panic      bool      `json:"panic,omitempty"`   // so few are healthy that calls go to all that are not surely dead
 	Waiting    int       `json:"waiting,omitempty"` // calls of this replica that wait for a backend with fewer than max_concurrent
 	Backends   []Backend `json:"backends"`
+	// UpdateTime is when one of them last changed its state.
+	UpdateTime *time.Time `json:"update_time,omitempty"`
 }
 
 // Backend is one server of a fleet.
 type Backend struct {
+	Name      string     `json:"name"` // fleets/CAPABILITY/backends/ADDR
 	Addr      string     `json:"addr"`
 	State     string     `json:"state"` // up, down, unknown, ejected, draining, off or ramping
 	Why       string     `json:"why,omitempty"`
@@ -88,9 +93,11 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) fleet(f *router.Fleet) Fleet {
 	stats := f.Stats()
-	fleet := Fleet{Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic, Waiting: stats.Waiting, Backends: []Backend{}}
+	name := "fleets/" + url.PathEscape(f.Capability)
+	fleet := Fleet{Name: name, Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic, Waiting: stats.Waiting, Backends: []Backend{}}
 	for _, s := range f.Standings() {
 		b := Backend{
+			Name: name + "/backends/" + url.PathEscape(s.Addr),
 			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By, Dialect: s.Dialect().String(),
 			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Tenant: s.Tenant, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
@@ -98,6 +105,9 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 		if !s.Since.IsZero() {
 			since := s.Since.UTC().Truncate(time.Second)
 			b.Since = &since
+			if fleet.UpdateTime == nil || since.After(*fleet.UpdateTime) {
+				fleet.UpdateTime = &since
+			}
 		}
 		if a.cfg.ProbedBy != nil {
 			b.ProbedBy = a.cfg.ProbedBy(f.Capability, s.Addr)

@@ -1,5 +1,5 @@
 // Package paging reads and writes what lists have in common: page_size, page_token and
-// next_page_token (AIP-158). A token is after what to go on, in base64.
+// next_page_token (AIP-158), and the names of what is in them (AIP-122). A token is after what to go on, in base64.
 package paging
 
 import (

@@ -1,8 +1,11 @@
 package ruling
 
 import (
+	"net/url"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/policy"
 )
@@ -41,6 +44,24 @@ func ruleOf(req named) (policy.Rule, error) {
 		}
 	}
 	return r, nil
+}
+
+// nameOf is a rule's resource name, which ends with the query by which it would be deleted.
+func nameOf(r *policy.Rule, candidate bool) string {
+	set := "policies"
+	if candidate {
+		set = "candidates"
+	}
+	if r.Tenant != "" {
+		set = paging.Name("tenants", r.Tenant, set)
+	}
+	about := url.Values{"capability": {r.Capability}, "tool": {r.Tool}}
+	for name, v := range map[string]string{"user": r.User, "agent": r.Agent} {
+		if v != "" {
+			about.Set(name, v)
+		}
+	}
+	return set + "/" + strings.ReplaceAll(about.Encode(), "%2A", policy.Any)
 }
 
 // tenantOf is whose rules a request is about, "" for the global ones.

@@ -179,10 +179,10 @@ func (s *server) refused(err error) error {
 func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
 	p := &capgatepb.Policy{
 		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability, Tool: r.Tool, Policy: r.Verdict.String(),
-		SetBy: r.By, Candidate: candidate,
+		SetBy: r.By, Candidate: candidate, Name: nameOf(r, candidate),
 	}
 	if !r.At.IsZero() {
-		p.UpdateTime = timestamppb.New(r.At)
+		p.UpdateTime, p.CreateTime = timestamppb.New(r.At), timestamppb.New(r.Since)
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package ruling_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -111,10 +112,10 @@ func TestRulesByJSON(t *testing.T) {
 	}{
 		{"GET", "/v1/policies", "", 200, `{}`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","user":"ann"}`, 200, `"tenant":"default", "user":"ann"`},
-		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"allow","user":"ann"}`, 200, `"policy":"allow"`},
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"allow","user":"ann","name":"tenants/acme/policies/x"}`, 200, `"policy":"allow"`},
 		{"PUT", "/v1/policies", `{"capability":"*","tool":"zap","policy":"block","global":true}`, 200, `{"global":true`},
-		{"GET", "/v1/policies?tenant=default", "", 200, `"user":"ann", "capability":"weather", "tool":"*", "policy":"allow"`},
-		{"GET", "/v1/policies?global=true", "", 200, `"tool":"zap"`},
+		{"GET", "/v1/policies?tenant=default", "", 200, `"user":"ann", "capability":"weather", "tool":"*", "policy":"allow", "name":"tenants/default/policies/capability=weather&tool=*&user=ann"`},
+		{"GET", "/v1/policies?global=true", "", 200, `"name":"policies/capability=*&tool=zap"`},
 		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=zap", "", 200, `"policy":"allow", "level":"user"`},
 		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"policy":"block", "level":"global"`},
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 200, `{}`},
@@ -124,7 +125,7 @@ func TestRulesByJSON(t *testing.T) {
 		{"GET", "/v1/policies:explain?capability=weather&tool=x&candidate=true", "", 200, `"policy":"block", "level":"default"`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","candidate":true}`, 200, `"candidate":true`},
 		{"GET", "/v1/policies", "", 200, `{}`},
-		{"GET", "/v1/policies?candidate=true", "", 200, `"tool":"*", "policy":"ask", "candidate":true`},
+		{"GET", "/v1/policies?candidate=true", "", 200, `"tool":"*", "policy":"ask", "candidate":true, "name":"tenants/default/candidates/capability=weather&tool=*"`},
 		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"candidate_policy":"ask", "candidate_level":"tenant"`},
 		{"GET", "/v1/policies:explain?capability=weather&tool=zap&candidate=true", "", 200, `{"policy":"ask", "level":"tenant"`},
 		{"DELETE", "/v1/policies?capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
@@ -133,6 +134,27 @@ func TestRulesByJSON(t *testing.T) {
 	} {
 		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status || !strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
+		}
+	}
+}
+
+// TestNamesOfAnyWords: a rule's name can be taken apart, whatever it is about.
+func TestNamesOfAnyWords(t *testing.T) {
+	t.Parallel()
+	p := serve(t, &book{})
+	rule := &capgatepb.Policy{Tenant: "a/b", User: "ann/é&tool=x", Agent: "*", Capability: "weather", Tool: "=% *", Policy: "ask"}
+	resp, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(resp.GetPolicy().GetName(), "/")
+	about, err := url.ParseQuery(parts[len(parts)-1])
+	if err != nil || strings.Join(parts[:3], "/") != "tenants/a%2Fb/policies" || len(parts) != 4 {
+		t.Fatal(resp.GetPolicy().GetName(), err)
+	}
+	for name, want := range map[string]string{"user": rule.GetUser(), "agent": rule.GetAgent(), "capability": rule.GetCapability(), "tool": rule.GetTool()} {
+		if about.Get(name) != want {
+			t.Errorf("%s: %q", name, about.Get(name))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -57,6 +58,7 @@ func tenantOf(r *tenant.Record) *capgatepb.Tenant {
 	t := &capgatepb.Tenant{
 		Id: r.ID, Name: r.Name, Capabilities: r.Capabilities.Patterns(), Disabled: r.Disabled, Source: inRedis,
 		CreateTime: timestamppb.New(r.Created), UpdateTime: timestamppb.New(r.Updated), Etag: strconv.FormatInt(r.Version, 10),
+		ResourceName: paging.Name("tenants", r.ID),
 	}
 	if r.Limits != nil {
 		t.Limits = limitsMessage(r.Limits)
@@ -65,7 +67,10 @@ func tenantOf(r *tenant.Record) *capgatepb.Tenant {
 }
 
 func tenantInFile(s *tenant.Settings) *capgatepb.Tenant {
-	return &capgatepb.Tenant{Id: s.ID, Name: s.Name, Capabilities: s.Capabilities.Patterns(), Limits: limitsMessage(&s.Limits), Disabled: s.Disabled, Source: inFile}
+	return &capgatepb.Tenant{
+		Id: s.ID, Name: s.Name, Capabilities: s.Capabilities.Patterns(), Limits: limitsMessage(&s.Limits), Disabled: s.Disabled, Source: inFile,
+		ResourceName: paging.Name("tenants", s.ID),
+	}
 }
 
 // keyOf is what is told of a key.
@@ -73,7 +78,18 @@ func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 	return &capgatepb.Key{
 		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(), ExpireTime: at(k.Expires), State: stateOf(k),
 		CreateTime: at(k.Created), CreatedBy: k.By, Replaces: k.From, ReplacedBy: k.To, EndTime: at(k.Ends), RevokeTime: at(k.Revoked), Source: source,
+		ResourceName: paging.Name("tenants", k.Tenant, "keys", k.ID), UpdateTime: at(updated(k)),
 	}
+}
+
+func updated(k *tenant.Key) time.Time {
+	last := k.Created
+	for _, t := range []time.Time{k.Retired, k.Revoked} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
 }
 
 func stateOf(k *tenant.Key) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -59,7 +60,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	}
 	step("rotated", "", credential, rotated.GetCredential())
 	got, err := r.operator.GetKey(ctx, &capgatepb.GetKeyRequest{TenantId: "acme", KeyId: key.GetId()})
-	if old := got.GetKey(); err != nil || old.GetState() != "replaced" || old.GetReplacedBy() != rotated.GetKey().GetId() ||
+	if old := got.GetKey(); err != nil || old.GetState() != "replaced" || old.GetUpdateTime().AsTime().Before(rotated.GetKey().GetCreateTime().AsTime()) || old.GetReplacedBy() != rotated.GetKey().GetId() ||
 		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour || rotated.GetKey().GetReplaces() != key.GetId() {
 		t.Errorf("%v, %v", old, err)
 	}
@@ -73,7 +74,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	step("the others", "", credential, second.GetCredential())
 	for range 2 {
 		gone, err := r.operator.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: "acme", KeyId: key.GetId()})
-		if err != nil || gone.GetKey().GetState() != "revoked" || gone.GetKey().GetRevokeTime() == nil {
+		if err != nil || gone.GetKey().GetState() != "revoked" || gone.GetKey().GetRevokeTime() == nil || !proto.Equal(gone.GetKey().GetUpdateTime(), gone.GetKey().GetRevokeTime()) {
 			t.Errorf("%v, %v", gone, err)
 		}
 	}
@@ -112,6 +113,9 @@ func TestTheFileGoesFirst(t *testing.T) {
 	sources := map[string]string{}
 	for _, k := range list.GetKeys() {
 		sources[k.GetId()] = k.GetSource()
+		if k.GetResourceName() != "tenants/filed/keys/"+k.GetId() {
+			t.Errorf("%s is called %s", k.GetId(), k.GetResourceName())
+		}
 	}
 	if err != nil || len(sources) != 2 || sources[key.GetId()] != "redis" || sources[r.filed] != "file" {
 		t.Errorf("%v, %v", sources, err)
@@ -134,6 +138,9 @@ func TestListsAreWhole(t *testing.T) {
 			}
 			for _, of := range page.GetTenants() {
 				ids = append(ids, of.GetId())
+				if of.GetResourceName() != "tenants/"+of.GetId() {
+					t.Errorf("%s is called %s", of.GetId(), of.GetResourceName())
+				}
 			}
 			token = page.GetNextPageToken()
 		}

@@ -13,7 +13,7 @@ import (
 var (
 	settable = []string{"name", "capabilities", "limits", "disabled"}
 	// told are fields of answers. Who changes an answer and sends it back means no change of these.
-	told = []string{"id", "etag", "source", "create_time", "update_time"}
+	told = []string{"id", "etag", "source", "create_time", "update_time", "resource_name"}
 )
 
 // update changes what a request says.

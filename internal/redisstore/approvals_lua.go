@@ -126,7 +126,7 @@ local trace = redis.call('HGET', record, 'trace') or ''
 if r.state == 'used' and redis.call('HGET', record, 'token') == token then return answer('approved', trace) end
 age(r)
 if r.state ~= 'approved' then return answer(r.state) end
-redis.call('HSET', record, 'state', 'used', 'token', token)
+redis.call('HSET', record, 'state', 'used', 'token', token, 'changed', text(now))
 close(r)
 tell('used', id)
 return answer('approved', trace)
@@ -145,7 +145,7 @@ if r.state ~= 'used' then
   return answer('no')
 end
 if redis.call('HGET', record, 'token') ~= token then return answer('no') end
-redis.call('HSET', record, 'state', 'approved', 'released', token)
+redis.call('HSET', record, 'state', 'approved', 'released', token, 'changed', text(now))
 redis.call('HDEL', record, 'token')
 r.state = 'approved'
 if now >= r.expires then

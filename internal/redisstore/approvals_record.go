@@ -35,8 +35,10 @@ func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, err
 	r.State, r.Remember = state, remember
 	ok := known && alsoKnown && r.ID != "" && unhex(r.Schema[:], f["schema"]) && unhex(r.ArgsHash[:], f["arguments"]) &&
 		readTime(&r.Created, f["created"]) && readTime(&r.Expires, f["expires"])
-	if f["answered"] != "" {
-		ok = ok && readTime(&r.Answered, f["answered"])
+	for name, t := range map[string]*time.Time{"answered": &r.Answered, "changed": &r.Changed} {
+		if f[name] != "" {
+			ok = ok && readTime(t, f[name])
+		}
 	}
 	if !ok {
 		a.malformed(a.key(approvalTag(tenant)))

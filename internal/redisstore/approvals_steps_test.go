@@ -48,6 +48,9 @@ func TestStepsTakenTwice(t *testing.T) {
 				t.Fatalf("release: %v, %v", ok, err)
 			}
 		}
+		if got, err := st.Get(t.Context(), "acme", "apr_1"); err != nil || got.Changed.Before(got.Answered) || !got.Updated().Equal(got.Changed) {
+			t.Errorf("released at %v, answered at %v, %v", got.Changed, got.Answered, err)
+		}
 		var kinds []string
 		events, _, err := st.Events(t.Context(), "acme", "0", 100)
 		for _, e := range events {

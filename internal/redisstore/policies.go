@@ -56,7 +56,8 @@ func parseRuleField(field string) (n policy.Name, ok bool) {
 type ruleText struct {
 	Verdict string `json:"verdict"`
 	By      string `json:"by,omitempty"`
-	At      int64  `json:"at"` // ms since 1970, by Redis' clock
+	At      int64  `json:"at"`              // ms since 1970, by Redis' clock
+	Since   int64  `json:"since,omitempty"` // when the first of its name was set; 0: at
 }
 
 // Find implements policy.Store. A value that cannot be understood blocks.
@@ -96,7 +97,10 @@ func parseRule(text string) (policy.Rule, bool) {
 		return policy.Rule{}, false
 	}
 	verdict, ok := call.ParseVerdict(t.Verdict)
-	return policy.Rule{Verdict: verdict, By: t.By, At: time.UnixMilli(t.At)}, ok
+	if t.Since == 0 {
+		t.Since = t.At
+	}
+	return policy.Rule{Verdict: verdict, By: t.By, At: time.UnixMilli(t.At), Since: time.UnixMilli(t.Since)}, ok
 }
 
 // setRuleScript sets or, without a verdict, deletes a rule, and says whether one was there.
@@ -104,7 +108,8 @@ func parseRule(text string) (policy.Rule, bool) {
 // KEYS: rules, names, about. ARGV: field, verdict, by, most rules.
 var setRuleScript = newScript(`
 	local rules, names, about, field = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
-	local was = redis.call('HEXISTS', rules, field)
+	local old = redis.call('HGET', rules, field)
+	local was = old and 1 or 0
 	if ARGV[2] == '' then
 		redis.call('HDEL', rules, field)
 		redis.call('ZREM', names, field)
@@ -116,9 +121,11 @@ var setRuleScript = newScript(`
 	local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
 	local by = ''
 	if ARGV[3] ~= '' then by = ',"by":' .. cjson.encode(ARGV[3]) end
+	local since = old and (string.match(old, ',"since":(%d+)}$') or string.match(old, ',"at":(%d+)}$'))
+	since = since and ',"since":' .. since or ''
 	redis.call('SADD', about, field)
 	redis.call('ZADD', names, 0, field)
-	redis.call('HSET', rules, field, '{"verdict":"' .. ARGV[2] .. '"' .. by .. ',"at":' .. at .. '}')
+	redis.call('HSET', rules, field, '{"verdict":"' .. ARGV[2] .. '"' .. by .. ',"at":' .. at .. since .. '}')
 	return was`)
 
 // Set implements policy.Rules.

@@ -112,6 +112,58 @@ func TestRulesAreListed(t *testing.T) {
 	})
 }
 
+// TestRulesSaySinceWhenTheyAre: as long as there is one about the same, whatever it says, also where its value is of before
+// that was kept.
+func TestRulesSaySinceWhenTheyAre(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		p := s.Policies()
+		n := policy.Name{Capability: "weather", Tool: "forecast"}
+		listed := func() policy.Rule {
+			t.Helper()
+			rules, _, err := p.List(t.Context(), "acme", "", 10)
+			if err != nil || len(rules) != 1 {
+				t.Fatalf("%+v, %v", rules, err)
+			}
+			return rules[0]
+		}
+		later := func(than time.Time) policy.Rule { // the clock is Redis', in ms
+			t.Helper()
+			for {
+				set(t, p, rule("acme", n, call.Ask))
+				if r := listed(); r.At.After(than) {
+					return r
+				}
+			}
+		}
+		first := later(time.Time{})
+		if !first.Since.Equal(first.At) {
+			t.Errorf("the first: %+v", first)
+		}
+		next := later(first.At)
+		if next = later(next.At); !next.Since.Equal(first.At) {
+			t.Errorf("set again: %+v", next)
+		}
+		if _, err := p.Delete(t.Context(), "acme", n); err != nil {
+			t.Fatal(err)
+		}
+		if r := later(time.Time{}); r.Since.Before(next.At) {
+			t.Errorf("deleted and set: %+v", r)
+		}
+		if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			return r.HSet(ctx, p.Key("acme"), "::weather:forecast", `{"verdict":"allow","by":"x,\"at\":7}","at":1000}`).Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if r := listed(); !r.Since.Equal(time.UnixMilli(1000)) {
+			t.Errorf("of before: %+v", r)
+		}
+		if r := later(time.UnixMilli(1000)); !r.Since.Equal(time.UnixMilli(1000)) || r.Verdict != call.Ask {
+			t.Errorf("of before, and set: %+v", r)
+		}
+	})
+}
+
 // TestAMalformedRuleBlocks: nobody knows what it said.
 func TestAMalformedRuleBlocks(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {

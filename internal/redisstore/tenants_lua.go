@@ -78,7 +78,7 @@ var retireKeyScript = newScript(luaNow + `
 	if f[2] or f[3] and tonumber(f[3]) <= now then return -2 end
 	if f[4] then return -3 end
 	local ends = now + ARGV[3]
-	redis.call('HSET', KEYS[1], 'to', ARGV[2], 'ends', text(ends))
+	redis.call('HSET', KEYS[1], 'to', ARGV[2], 'ends', text(ends), 'retired', text(now))
 	redis.call('PEXPIREAT', KEYS[1], text(ends + ARGV[4]))
 	return 1`)
 

@@ -65,7 +65,7 @@ func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 		return nil, false
 	}
 	k.Hash = hash
-	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Ends, "revoked": &k.Revoked} {
+	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Ends, "retired": &k.Retired, "revoked": &k.Revoked} {
 		if text, there := f[name]; there && !readTime(t, text) {
 			return nil, false
 		}

@@ -178,10 +178,10 @@ func TestRotation(t *testing.T) {
 		must(t, a.RotateKey(ctx, old.ID, next, time.Hour))
 		got, err := b.FindKey(ctx, old.ID)
 		must(t, err)
-		if left := time.Until(got.Ends); got.To != next.ID || left < 30*time.Minute || left > 90*time.Minute {
+		if left := time.Until(got.Ends); got.To != next.ID || left < 30*time.Minute || left > 90*time.Minute || !got.Retired.Equal(got.Ends.Add(-time.Hour)) {
 			t.Errorf("the old one: %+v", got)
 		}
-		if got, err = b.FindKey(ctx, next.ID); err != nil || got.From != old.ID || !got.Ends.IsZero() {
+		if got, err = b.FindKey(ctx, next.ID); err != nil || got.From != old.ID || !got.Ends.IsZero() || !got.Retired.IsZero() {
 			t.Errorf("the new one: %+v, %v", got, err)
 		}
 		revoked, expired := aKey("acme", "u1"), aKey("acme", "u1")

@@ -29,6 +29,7 @@ type Origin struct {
 	Created time.Time
 	From    string    // id of the key that it was made to replace
 	To      string    // id of the one that replaces it
+	Retired time.Time // when that was made; zero: none was
 	Ends    time.Time // when it does not hold any longer because another replaces it; zero: none does
 	Revoked time.Time // zero: it is not
 }

@@ -41,9 +41,24 @@ type Approval struct {
 	Created    time.Time
 	Expires    time.Time // until when it can be answered, then used, or holds as a denial; all by the store's clock
 	Answered   time.Time // zero: not yet
+	Changed    time.Time // when it was last used or released; zero: never
 	By         string    // who answered
 	Comment    string
 	Remember   Remember
+}
+
+// Updated is when its state last changed.
+func (a *Approval) Updated() time.Time {
+	last := a.Created
+	for _, t := range []time.Time{a.Answered, a.Changed} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	if a.State == Expired {
+		return a.Expires
+	}
+	return last
 }
 
 // State is what became of an approval.

@@ -60,7 +60,11 @@ type Approval struct {
 	AnsweredBy string `protobuf:"bytes,17,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	Comment    string `protobuf:"bytes,18,opt,name=comment,proto3" json:"comment,omitempty"`
 	// For which calls the answer holds: call, session or always; as in ApproveRequest.
-	Remember      string `protobuf:"bytes,19,opt,name=remember,proto3" json:"remember,omitempty"`
+	Remember string `protobuf:"bytes,19,opt,name=remember,proto3" json:"remember,omitempty"`
+	// Its resource name, tenants/TENANT/approvals/ID.
+	Name string `protobuf:"bytes,20,opt,name=name,proto3" json:"name,omitempty"`
+	// When its state last changed.
+	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +230,20 @@ func (x *Approval) GetRemember() string {
 		return x.Remember
 	}
 	return ""
+}
+
+func (x *Approval) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Approval) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
 }
 
 type ListApprovalsRequest struct {
@@ -857,7 +875,7 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x04\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x05\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -885,7 +903,10 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\vanswered_by\x18\x11 \x01(\tR\n" +
 	"answeredBy\x12\x18\n" +
 	"\acomment\x18\x12 \x01(\tR\acomment\x12\x1a\n" +
-	"\bremember\x18\x13 \x01(\tR\bremember\"\xde\x01\n" +
+	"\bremember\x18\x13 \x01(\tR\bremember\x12\x12\n" +
+	"\x04name\x18\x14 \x01(\tR\x04name\x12;\n" +
+	"\vupdate_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updateTime\"\xde\x01\n" +
 	"\x14ListApprovalsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -970,26 +991,27 @@ var file_capgate_v1_approvals_proto_depIdxs = []int32{
 	11, // 0: capgate.v1.Approval.create_time:type_name -> google.protobuf.Timestamp
 	11, // 1: capgate.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
 	11, // 2: capgate.v1.Approval.answer_time:type_name -> google.protobuf.Timestamp
-	0,  // 3: capgate.v1.ListApprovalsResponse.approvals:type_name -> capgate.v1.Approval
-	0,  // 4: capgate.v1.GetApprovalResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 5: capgate.v1.ApproveResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 6: capgate.v1.DenyResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 7: capgate.v1.WatchApprovalsResponse.approval:type_name -> capgate.v1.Approval
-	1,  // 8: capgate.v1.Approvals.ListApprovals:input_type -> capgate.v1.ListApprovalsRequest
-	3,  // 9: capgate.v1.Approvals.GetApproval:input_type -> capgate.v1.GetApprovalRequest
-	5,  // 10: capgate.v1.Approvals.Approve:input_type -> capgate.v1.ApproveRequest
-	7,  // 11: capgate.v1.Approvals.Deny:input_type -> capgate.v1.DenyRequest
-	9,  // 12: capgate.v1.Approvals.WatchApprovals:input_type -> capgate.v1.WatchApprovalsRequest
-	2,  // 13: capgate.v1.Approvals.ListApprovals:output_type -> capgate.v1.ListApprovalsResponse
-	4,  // 14: capgate.v1.Approvals.GetApproval:output_type -> capgate.v1.GetApprovalResponse
-	6,  // 15: capgate.v1.Approvals.Approve:output_type -> capgate.v1.ApproveResponse
-	8,  // 16: capgate.v1.Approvals.Deny:output_type -> capgate.v1.DenyResponse
-	10, // 17: capgate.v1.Approvals.WatchApprovals:output_type -> capgate.v1.WatchApprovalsResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	11, // 3: capgate.v1.Approval.update_time:type_name -> google.protobuf.Timestamp
+	0,  // 4: capgate.v1.ListApprovalsResponse.approvals:type_name -> capgate.v1.Approval
+	0,  // 5: capgate.v1.GetApprovalResponse.approval:type_name -> capgate.v1.Approval
+	0,  // 6: capgate.v1.ApproveResponse.approval:type_name -> capgate.v1.Approval
+	0,  // 7: capgate.v1.DenyResponse.approval:type_name -> capgate.v1.Approval
+	0,  // 8: capgate.v1.WatchApprovalsResponse.approval:type_name -> capgate.v1.Approval
+	1,  // 9: capgate.v1.Approvals.ListApprovals:input_type -> capgate.v1.ListApprovalsRequest
+	3,  // 10: capgate.v1.Approvals.GetApproval:input_type -> capgate.v1.GetApprovalRequest
+	5,  // 11: capgate.v1.Approvals.Approve:input_type -> capgate.v1.ApproveRequest
+	7,  // 12: capgate.v1.Approvals.Deny:input_type -> capgate.v1.DenyRequest
+	9,  // 13: capgate.v1.Approvals.WatchApprovals:input_type -> capgate.v1.WatchApprovalsRequest
+	2,  // 14: capgate.v1.Approvals.ListApprovals:output_type -> capgate.v1.ListApprovalsResponse
+	4,  // 15: capgate.v1.Approvals.GetApproval:output_type -> capgate.v1.GetApprovalResponse
+	6,  // 16: capgate.v1.Approvals.Approve:output_type -> capgate.v1.ApproveResponse
+	8,  // 17: capgate.v1.Approvals.Deny:output_type -> capgate.v1.DenyResponse
+	10, // 18: capgate.v1.Approvals.WatchApprovals:output_type -> capgate.v1.WatchApprovalsResponse
+	14, // [14:19] is the sub-list for method output_type
+	9,  // [9:14] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_approvals_proto_init() }

@@ -34,7 +34,9 @@ type Capability struct {
 	// Its tools are known, by manifest or discovery. Otherwise there may be tools, but nobody can list them.
 	ToolsKnown bool `protobuf:"varint,3,opt,name=tools_known,json=toolsKnown,proto3" json:"tools_known,omitempty"`
 	// The names of those that the caller may use.
-	Tools         []string `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
+	Tools []string `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Its resource name, capabilities/ID.
+	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +97,13 @@ func (x *Capability) GetTools() []string {
 		return x.Tools
 	}
 	return nil
+}
+
+func (x *Capability) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // Tool is one function that an agent can call.
@@ -681,14 +690,15 @@ var File_capgate_v1_catalog_proto protoreflect.FileDescriptor
 const file_capgate_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"\x18capgate/v1/catalog.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\"i\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\"}\n" +
 	"\n" +
 	"Capability\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12\x1f\n" +
 	"\vtools_known\x18\x03 \x01(\bR\n" +
 	"toolsKnown\x12\x14\n" +
-	"\x05tools\x18\x04 \x03(\tR\x05tools\"\xc0\x01\n" +
+	"\x05tools\x18\x04 \x03(\tR\x05tools\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xc0\x01\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12:\n" +

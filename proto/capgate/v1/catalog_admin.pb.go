@@ -431,8 +431,10 @@ type CatalogEntry struct {
 	// Why the last discovery failed; empty: it did not.
 	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Why the tools of the manifest are not in force yet; empty: they are.
-	Pending       string               `protobuf:"bytes,10,opt,name=pending,proto3" json:"pending,omitempty"`
-	Tools         []*CatalogEntry_Tool `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
+	Pending string               `protobuf:"bytes,10,opt,name=pending,proto3" json:"pending,omitempty"`
+	Tools   []*CatalogEntry_Tool `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Its resource name, capabilities/ID.
+	Name          string `protobuf:"bytes,12,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,6 +544,13 @@ func (x *CatalogEntry) GetTools() []*CatalogEntry_Tool {
 		return x.Tools
 	}
 	return nil
+}
+
+func (x *CatalogEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // Tool is one tool.
@@ -670,7 +679,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x15DiscoverToolsResponse\x128\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x18.capgate.v1.CatalogEntryR\n" +
-	"capability\"\xf9\x04\n" +
+	"capability\"\x8d\x05\n" +
 	"\fCatalogEntry\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -688,7 +697,8 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"last_error\x18\t \x01(\tR\tlastError\x12\x18\n" +
 	"\apending\x18\n" +
 	" \x01(\tR\apending\x123\n" +
-	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x1a\xc9\x01\n" +
+	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x12\x12\n" +
+	"\x04name\x18\f \x01(\tR\x04name\x1a\xc9\x01\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12-\n" +

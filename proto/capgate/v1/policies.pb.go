@@ -47,7 +47,12 @@ type Policy struct {
 	// Who set it, where that is known. Only in answers.
 	SetBy string `protobuf:"bytes,9,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
 	// It decides on nothing: it is one of the candidates.
-	Candidate     bool `protobuf:"varint,10,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Candidate bool `protobuf:"varint,10,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// Its resource name: tenants/TENANT/policies/ABOUT, or policies/ABOUT of a global one; of a candidate candidates in the
+	// place of policies. ABOUT is what it is about, as a query like capability=weather&tool=*&user=ann. Only in answers.
+	Name string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
+	// When there first was a rule about the same. Only in answers.
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +155,20 @@ func (x *Policy) GetCandidate() bool {
 		return x.Candidate
 	}
 	return false
+}
+
+func (x *Policy) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Policy) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
 }
 
 type SetPolicyRequest struct {
@@ -769,7 +788,7 @@ var File_capgate_v1_policies_proto protoreflect.FileDescriptor
 const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/policies.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x02\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x12\n" +
@@ -784,7 +803,10 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"updateTime\x12\x15\n" +
 	"\x06set_by\x18\t \x01(\tR\x05setBy\x12\x1c\n" +
 	"\tcandidate\x18\n" +
-	" \x01(\bR\tcandidate\">\n" +
+	" \x01(\bR\tcandidate\x12\x12\n" +
+	"\x04name\x18\v \x01(\tR\x04name\x12;\n" +
+	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\">\n" +
 	"\x10SetPolicyRequest\x12*\n" +
 	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\"?\n" +
 	"\x11SetPolicyResponse\x12*\n" +
@@ -869,23 +891,24 @@ var file_capgate_v1_policies_proto_goTypes = []any{
 }
 var file_capgate_v1_policies_proto_depIdxs = []int32{
 	10, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	0,  // 1: capgate.v1.SetPolicyRequest.policy:type_name -> capgate.v1.Policy
-	0,  // 2: capgate.v1.SetPolicyResponse.policy:type_name -> capgate.v1.Policy
-	0,  // 3: capgate.v1.ListPoliciesResponse.policies:type_name -> capgate.v1.Policy
-	9,  // 4: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
-	1,  // 5: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
-	3,  // 6: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
-	5,  // 7: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
-	7,  // 8: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
-	2,  // 9: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
-	4,  // 10: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
-	6,  // 11: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
-	8,  // 12: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
-	9,  // [9:13] is the sub-list for method output_type
-	5,  // [5:9] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	10, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	0,  // 2: capgate.v1.SetPolicyRequest.policy:type_name -> capgate.v1.Policy
+	0,  // 3: capgate.v1.SetPolicyResponse.policy:type_name -> capgate.v1.Policy
+	0,  // 4: capgate.v1.ListPoliciesResponse.policies:type_name -> capgate.v1.Policy
+	9,  // 5: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
+	1,  // 6: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
+	3,  // 7: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
+	5,  // 8: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
+	7,  // 9: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
+	2,  // 10: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
+	4,  // 11: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
+	6,  // 12: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
+	8,  // 13: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_policies_proto_init() }

@@ -45,7 +45,9 @@ type Tenant struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Another one after each change.
-	Etag          string `protobuf:"bytes,9,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,9,opt,name=etag,proto3" json:"etag,omitempty"`
+	// tenants/ID. name is for people.
+	ResourceName  string `protobuf:"bytes,10,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,6 +141,13 @@ func (x *Tenant) GetUpdateTime() *timestamppb.Timestamp {
 func (x *Tenant) GetEtag() string {
 	if x != nil {
 		return x.Etag
+	}
+	return ""
+}
+
+func (x *Tenant) GetResourceName() string {
+	if x != nil {
+		return x.ResourceName
 	}
 	return ""
 }
@@ -297,7 +306,11 @@ type Key struct {
 	EndTime    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	RevokeTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=revoke_time,json=revokeTime,proto3" json:"revoke_time,omitempty"`
 	// As a Tenant's.
-	Source        string `protobuf:"bytes,14,opt,name=source,proto3" json:"source,omitempty"`
+	Source string `protobuf:"bytes,14,opt,name=source,proto3" json:"source,omitempty"`
+	// tenants/TENANT/keys/ID. name is for people.
+	ResourceName string `protobuf:"bytes,15,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
+	// When it was made, replaced or revoked, whichever was last.
+	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +441,20 @@ func (x *Key) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *Key) GetResourceName() string {
+	if x != nil {
+		return x.ResourceName
+	}
+	return ""
+}
+
+func (x *Key) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
 }
 
 type CreateTenantRequest struct {
@@ -1545,7 +1572,7 @@ var File_capgate_v1_tenants_proto protoreflect.FileDescriptor
 const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\n" +
 	"\x18capgate/v1/tenants.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x02\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -1557,7 +1584,9 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"createTime\x12;\n" +
 	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12\x12\n" +
-	"\x04etag\x18\t \x01(\tR\x04etag\"\xb5\x04\n" +
+	"\x04etag\x18\t \x01(\tR\x04etag\x12#\n" +
+	"\rresource_name\x18\n" +
+	" \x01(\tR\fresourceName\"\xb5\x04\n" +
 	"\x06Limits\x12(\n" +
 	"\x10calls_per_second\x18\x01 \x01(\x05R\x0ecallsPerSecond\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\x05R\x05burst\x12\x1e\n" +
@@ -1584,7 +1613,7 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"concurrent\x18\x06 \x01(\x05R\n" +
 	"concurrent\x12\x17\n" +
 	"\aper_day\x18\a \x01(\x05R\x06perDay\x12\x1b\n" +
-	"\tper_month\x18\b \x01(\x05R\bperMonth\"\xeb\x03\n" +
+	"\tper_month\x18\b \x01(\x05R\bperMonth\"\xcd\x04\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1605,7 +1634,10 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\bend_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12;\n" +
 	"\vrevoke_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12\x16\n" +
-	"\x06source\x18\x0e \x01(\tR\x06source\"A\n" +
+	"\x06source\x18\x0e \x01(\tR\x06source\x12#\n" +
+	"\rresource_name\x18\x0f \x01(\tR\fresourceName\x12;\n" +
+	"\vupdate_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updateTime\"A\n" +
 	"\x13CreateTenantRequest\x12*\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x12.capgate.v1.TenantR\x06tenant\"B\n" +
 	"\x14CreateTenantResponse\x12*\n" +
@@ -1730,45 +1762,46 @@ var file_capgate_v1_tenants_proto_depIdxs = []int32{
 	24, // 5: capgate.v1.Key.create_time:type_name -> google.protobuf.Timestamp
 	24, // 6: capgate.v1.Key.end_time:type_name -> google.protobuf.Timestamp
 	24, // 7: capgate.v1.Key.revoke_time:type_name -> google.protobuf.Timestamp
-	0,  // 8: capgate.v1.CreateTenantRequest.tenant:type_name -> capgate.v1.Tenant
-	0,  // 9: capgate.v1.CreateTenantResponse.tenant:type_name -> capgate.v1.Tenant
-	0,  // 10: capgate.v1.GetTenantResponse.tenant:type_name -> capgate.v1.Tenant
-	0,  // 11: capgate.v1.ListTenantsResponse.tenants:type_name -> capgate.v1.Tenant
-	0,  // 12: capgate.v1.UpdateTenantRequest.tenant:type_name -> capgate.v1.Tenant
-	25, // 13: capgate.v1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	0,  // 14: capgate.v1.UpdateTenantResponse.tenant:type_name -> capgate.v1.Tenant
-	2,  // 15: capgate.v1.CreateKeyRequest.key:type_name -> capgate.v1.Key
-	2,  // 16: capgate.v1.CreateKeyResponse.key:type_name -> capgate.v1.Key
-	2,  // 17: capgate.v1.ListKeysResponse.keys:type_name -> capgate.v1.Key
-	2,  // 18: capgate.v1.GetKeyResponse.key:type_name -> capgate.v1.Key
-	26, // 19: capgate.v1.RotateKeyRequest.grace:type_name -> google.protobuf.Duration
-	2,  // 20: capgate.v1.RotateKeyResponse.key:type_name -> capgate.v1.Key
-	2,  // 21: capgate.v1.RevokeKeyResponse.key:type_name -> capgate.v1.Key
-	3,  // 22: capgate.v1.Tenants.CreateTenant:input_type -> capgate.v1.CreateTenantRequest
-	5,  // 23: capgate.v1.Tenants.GetTenant:input_type -> capgate.v1.GetTenantRequest
-	7,  // 24: capgate.v1.Tenants.ListTenants:input_type -> capgate.v1.ListTenantsRequest
-	9,  // 25: capgate.v1.Tenants.UpdateTenant:input_type -> capgate.v1.UpdateTenantRequest
-	11, // 26: capgate.v1.Tenants.DeleteTenant:input_type -> capgate.v1.DeleteTenantRequest
-	13, // 27: capgate.v1.Tenants.CreateKey:input_type -> capgate.v1.CreateKeyRequest
-	15, // 28: capgate.v1.Tenants.ListKeys:input_type -> capgate.v1.ListKeysRequest
-	17, // 29: capgate.v1.Tenants.GetKey:input_type -> capgate.v1.GetKeyRequest
-	19, // 30: capgate.v1.Tenants.RotateKey:input_type -> capgate.v1.RotateKeyRequest
-	21, // 31: capgate.v1.Tenants.RevokeKey:input_type -> capgate.v1.RevokeKeyRequest
-	4,  // 32: capgate.v1.Tenants.CreateTenant:output_type -> capgate.v1.CreateTenantResponse
-	6,  // 33: capgate.v1.Tenants.GetTenant:output_type -> capgate.v1.GetTenantResponse
-	8,  // 34: capgate.v1.Tenants.ListTenants:output_type -> capgate.v1.ListTenantsResponse
-	10, // 35: capgate.v1.Tenants.UpdateTenant:output_type -> capgate.v1.UpdateTenantResponse
-	12, // 36: capgate.v1.Tenants.DeleteTenant:output_type -> capgate.v1.DeleteTenantResponse
-	14, // 37: capgate.v1.Tenants.CreateKey:output_type -> capgate.v1.CreateKeyResponse
-	16, // 38: capgate.v1.Tenants.ListKeys:output_type -> capgate.v1.ListKeysResponse
-	18, // 39: capgate.v1.Tenants.GetKey:output_type -> capgate.v1.GetKeyResponse
-	20, // 40: capgate.v1.Tenants.RotateKey:output_type -> capgate.v1.RotateKeyResponse
-	22, // 41: capgate.v1.Tenants.RevokeKey:output_type -> capgate.v1.RevokeKeyResponse
-	32, // [32:42] is the sub-list for method output_type
-	22, // [22:32] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	24, // 8: capgate.v1.Key.update_time:type_name -> google.protobuf.Timestamp
+	0,  // 9: capgate.v1.CreateTenantRequest.tenant:type_name -> capgate.v1.Tenant
+	0,  // 10: capgate.v1.CreateTenantResponse.tenant:type_name -> capgate.v1.Tenant
+	0,  // 11: capgate.v1.GetTenantResponse.tenant:type_name -> capgate.v1.Tenant
+	0,  // 12: capgate.v1.ListTenantsResponse.tenants:type_name -> capgate.v1.Tenant
+	0,  // 13: capgate.v1.UpdateTenantRequest.tenant:type_name -> capgate.v1.Tenant
+	25, // 14: capgate.v1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	0,  // 15: capgate.v1.UpdateTenantResponse.tenant:type_name -> capgate.v1.Tenant
+	2,  // 16: capgate.v1.CreateKeyRequest.key:type_name -> capgate.v1.Key
+	2,  // 17: capgate.v1.CreateKeyResponse.key:type_name -> capgate.v1.Key
+	2,  // 18: capgate.v1.ListKeysResponse.keys:type_name -> capgate.v1.Key
+	2,  // 19: capgate.v1.GetKeyResponse.key:type_name -> capgate.v1.Key
+	26, // 20: capgate.v1.RotateKeyRequest.grace:type_name -> google.protobuf.Duration
+	2,  // 21: capgate.v1.RotateKeyResponse.key:type_name -> capgate.v1.Key
+	2,  // 22: capgate.v1.RevokeKeyResponse.key:type_name -> capgate.v1.Key
+	3,  // 23: capgate.v1.Tenants.CreateTenant:input_type -> capgate.v1.CreateTenantRequest
+	5,  // 24: capgate.v1.Tenants.GetTenant:input_type -> capgate.v1.GetTenantRequest
+	7,  // 25: capgate.v1.Tenants.ListTenants:input_type -> capgate.v1.ListTenantsRequest
+	9,  // 26: capgate.v1.Tenants.UpdateTenant:input_type -> capgate.v1.UpdateTenantRequest
+	11, // 27: capgate.v1.Tenants.DeleteTenant:input_type -> capgate.v1.DeleteTenantRequest
+	13, // 28: capgate.v1.Tenants.CreateKey:input_type -> capgate.v1.CreateKeyRequest
+	15, // 29: capgate.v1.Tenants.ListKeys:input_type -> capgate.v1.ListKeysRequest
+	17, // 30: capgate.v1.Tenants.GetKey:input_type -> capgate.v1.GetKeyRequest
+	19, // 31: capgate.v1.Tenants.RotateKey:input_type -> capgate.v1.RotateKeyRequest
+	21, // 32: capgate.v1.Tenants.RevokeKey:input_type -> capgate.v1.RevokeKeyRequest
+	4,  // 33: capgate.v1.Tenants.CreateTenant:output_type -> capgate.v1.CreateTenantResponse
+	6,  // 34: capgate.v1.Tenants.GetTenant:output_type -> capgate.v1.GetTenantResponse
+	8,  // 35: capgate.v1.Tenants.ListTenants:output_type -> capgate.v1.ListTenantsResponse
+	10, // 36: capgate.v1.Tenants.UpdateTenant:output_type -> capgate.v1.UpdateTenantResponse
+	12, // 37: capgate.v1.Tenants.DeleteTenant:output_type -> capgate.v1.DeleteTenantResponse
+	14, // 38: capgate.v1.Tenants.CreateKey:output_type -> capgate.v1.CreateKeyResponse
+	16, // 39: capgate.v1.Tenants.ListKeys:output_type -> capgate.v1.ListKeysResponse
+	18, // 40: capgate.v1.Tenants.GetKey:output_type -> capgate.v1.GetKeyResponse
+	20, // 41: capgate.v1.Tenants.RotateKey:output_type -> capgate.v1.RotateKeyResponse
+	22, // 42: capgate.v1.Tenants.RevokeKey:output_type -> capgate.v1.RevokeKeyResponse
+	33, // [33:43] is the sub-list for method output_type
+	23, // [23:33] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_tenants_proto_init() }
