@@ -28,6 +28,7 @@ type Shedder struct {
 	cfg      Config
 	inFlight atomic.Int64
 	bound    atomic.Int64 // of inFlight
+	brim     atomic.Int64 // of inFlight, for tenants that have few calls
 	limited  atomic.Bool  // calls need tokens
 	welcome  atomic.Int64 // tokens of a tenant that nobody knew
 	rate     rate         // Tick's own
@@ -45,6 +46,7 @@ type Usage struct{ InFlight, Memory, Delay float64 }
 func New(cfg Config) *Shedder {
 	s := &Shedder{cfg: cfg}
 	s.bound.Store(cfg.inFlight())
+	s.brim.Store(cfg.inFlight())
 	s.usage.Store(&Usage{})
 	return s
 }
@@ -75,18 +77,18 @@ func (s *Shedder) Admit(tenant string) (*Share, Verdict) {
 }
 
 func (s *Shedder) judge(t *Share, running int64) Verdict {
-	bound := s.bound.Load()
+	free := s.bound.Load() - running
 	switch {
-	case running > bound:
+	case free < 0 && (t.alone || t.running() >= few || running > s.brim.Load()):
 		return Full
-	case t.alone:
-		if s.limited.Load() && !t.take() {
-			return Full
-		}
-	case t.running() >= reserve*(bound-running+1), s.limited.Load() && !t.take():
+	case free >= 0 && !t.alone && t.running() >= reserve*(free+1):
 		return Heavy
+	case !s.limited.Load() || t.take():
+		return Admitted
+	case t.alone:
+		return Full
 	}
-	return Admitted
+	return Heavy
 }
 
 // Usage is what Tick found last.

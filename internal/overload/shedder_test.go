@@ -1,6 +1,7 @@
 package overload_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -170,6 +171,18 @@ func TestMemory(t *testing.T) {
 	c.Tick(overload.Signals{Memory: 1200})
 	if heavy, light := c.bring("heavy", 10), c.bring("light", 10); heavy+light != 0 {
 		t.Errorf("far too short of memory, %d and %d", heavy, light)
+	}
+	if first, next := c.bring("another", 10), c.bring("yet another", 10); first != 4 || next != 4 {
+		t.Errorf("far too short of memory %d and %d calls of tenants without any are let in, want a few", first, next)
+	}
+	for range 100 {
+		c.Tick(overload.Signals{Memory: 1200})
+		for i := range 10 {
+			c.bring(fmt.Sprint("tenant ", i), 100)
+		}
+	}
+	if n := c.InFlight(); n > 3040*17/16 {
+		t.Errorf("far too short of memory there are more and more calls: %d", n)
 	}
 	for range 50 {
 		c.Tick(overload.Signals{}) // nobody looked

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// looks is how many ticks there are from one look at memory to the next.
+// looks is how many ticks there are at the most from one look at what lives to the next.
 const looks = 25
 
 // Watch tells the Shedder of its surroundings until ctx ends. turn is to return when bytes
@@ -31,8 +31,8 @@ func (s *Shedder) Watch(ctx context.Context, turn func()) error {
 		case <-ticker.C:
 		}
 		now := Signals{Delay: d.measure()}
-		if mem.limit > 0 && n%looks == 0 {
-			now.Memory = mem.live()
+		if mem.limit > 0 {
+			now.Memory = mem.look(n%looks == 0)
 		}
 		s.Tick(now)
 	}
