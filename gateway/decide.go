@@ -30,7 +30,7 @@ type Decider interface {
 // be looked at, as it is in the steady state, else beside the relay. What is no call of a
 // tool may pass, and so may what passed before.
 func (h *handler) decide(s *relay.Stream, t *transit, m first) {
-	if t.own || t.ours || t.before != nil {
+	if t.own || t.ours || t.before != nil || t.engine != nil {
 		h.decided(s, t, nil)
 		return
 	}

@@ -19,6 +19,7 @@ import (
 // last makes it. The zero value is a call that goes on.
 type ends struct {
 	refused atomic.Pointer[call.Refusal] // by the translator
+	outcome atomic.Int32                 // observe.Outcome, as the guard of engines saw it; 0: it did not
 
 	mu     sync.Mutex
 	caller *callersEnd     // of the first passage
@@ -50,6 +51,9 @@ func (e *ends) first(t *transit, r *relay.Result) *observe.Record {
 		return nil
 	}
 	e.record.Call, e.record.Client, e.record.RequestID = &t.call, t.origin.client, t.request
+	if o := observe.Outcome(e.outcome.Load()); o != observe.Unjudged {
+		e.record.Outcome = o
+	}
 	end.correct(e.record)
 	return e.record
 }

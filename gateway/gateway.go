@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/relay"
@@ -59,6 +60,7 @@ type Config struct {
 	Redis      func() string       // how the store that replicas share is, for operators; nil: there is none
 	Affinity   *affinity.Keeper    // whoever made it runs it; nil: one for this gateway alone
 	Answers    *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
+	Engines    engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain      Drain
 	CORS       cors.Config          // which pages of other sites may call; none: none
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
@@ -89,6 +91,7 @@ type Gateway struct {
 	health        *health.Server
 	inside        *grpc.ClientConn // to our own relay
 	keeping       *keeping
+	guard         *guard
 	directory     *directory
 	draining      atomic.Bool
 	howToDrain    atomic.Pointer[Drain]
@@ -156,6 +159,8 @@ func New(cfg Config) (*Gateway, error) {
 		g.relay.Close()
 		return nil, err
 	}
+	h.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
+	g.guard = h.guard
 	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.inside)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
@@ -265,6 +270,7 @@ func (g *Gateway) Close() {
 	g.inflater.close()
 	g.deliberations.close()
 	g.keeping.close()
+	g.guard.close()
 	g.services.Stop()
 	<-g.served
 	_ = g.inside.Close()

@@ -39,6 +39,7 @@ type handler struct {
 	metrics       *observe.Metrics
 	tracer        *tracing.Tracer // nil: no call is traced
 	services      *relay.Upstream // the gateway's own gRPC services
+	guard         *guard          // of OpenParallax engines
 	keeping       *keeping        // of answers; nil: no call may have an idempotency key
 	log           *slog.Logger
 	statuses      *statuses
@@ -84,6 +85,10 @@ func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal)
 		// an early answer for a broken stream.
 		s.ReadMessage()
 	default:
+		if t.engine != nil && t.engine.Session != 0 {
+			s.ReadMessage()
+			return
+		}
 		h.pass(s, t, first{})
 	}
 }
@@ -136,6 +141,9 @@ func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 	}
 	if refusal == nil {
 		refusal = t.readPlace(s, m)
+	}
+	if refusal == nil {
+		refusal = t.readOne()
 	}
 	if refusal == nil {
 		refusal = h.readKey(s, t)
@@ -222,6 +230,9 @@ func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refus
 	}
 	t.call.Capability = t.fleet.Capability
 	t.metrics = metricsOf(t.fleet)
+	if refusal = t.guarded(s); refusal != nil {
+		return refusal
+	}
 	if t.call.Method == call.Other {
 		if m, lacks := dialect.Lacking(t.call.Path); lacks {
 			return lacking(m)
@@ -252,6 +263,13 @@ func (h *handler) route(t *transit) (refusal *call.Refusal) {
 func (h *handler) forward(s *relay.Stream, t *transit) {
 	if t.own {
 		s.Forward(h.services)
+		return
+	}
+	if t.engine != nil && t.engine.Guarded && t.before == nil && !t.ours {
+		h.leave(s, t)
+		t.bound(s)
+		s.TapResponse(t)
+		s.Forward(h.guard.upstream)
 		return
 	}
 	if t.mode == dialect.Convert {
@@ -300,7 +318,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 	allowed := t.again
 	t.started = t.lost
 	t.again = false
-	if t.tries++; t.tries >= maxTries || !allowed && !t.fleet.AllowRetry() {
+	if t.tries++; t.tries >= maxTries || t.engine != nil || !allowed && !t.fleet.AllowRetry() {
 		h.refuse(s, t, unreachable(t.fleet))
 		return
 	}

@@ -64,7 +64,7 @@ func (h *handler) admit(s *relay.Stream, t *transit, who tenant.Identity, refusa
 	case refusal != nil:
 	case who.Only != nil && t.call.Method != call.DownloadOutputArtifact:
 		refusal = tenant.RefuseSignature()
-	default:
+	case !t.ours && t.before == nil:
 		refusal = t.scoped(who.Scopes)
 	}
 	t.settings, t.asserts, t.only = who.Settings, who.Asserts, who.Only
@@ -101,6 +101,10 @@ func isOpen(path string) bool { return !strings.HasPrefix(path, "/capgate.v1.") 
 // scoped refuses whom the call needs another scope of.
 func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 	switch {
+	case t.engine != nil:
+		if !have.Any(t.engine.Scope) {
+			return missing(t.engine.Scope, "the credential is not one that may call this method of engines")
+		}
 	case !t.own && !have.Any(tenant.Invoke):
 		return refusedInvoking
 	case t.own && strings.HasPrefix(t.call.Path, "/capgate.v1.Artifacts/"):

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/router"
 )
@@ -42,6 +43,17 @@ func (h *handler) entered(s *relay.Stream, t *transit, a router.Admission) {
 // bound sets the call's deadline: its caller's, or the fleet's.
 func (t *transit) bound(s *relay.Stream) {
 	asked, has := s.Timeout()
-	t.limit = t.fleet.Deadlines.For(t.call.Method, asked, has)
+	switch d := t.fleet.Deadlines; {
+	case t.engine == nil:
+		t.limit = d.For(t.call.Method, asked, has)
+	case t.engine.Endless && !has:
+		return
+	case t.engine.Endless:
+		t.limit = asked
+	case t.engine.Streams:
+		t.limit = d.For(call.StreamInvoke, asked, has)
+	default:
+		t.limit = d.For(call.Invoke, asked, has)
+	}
 	s.SetDeadline(t.limit)
 }

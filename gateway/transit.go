@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
@@ -35,11 +36,12 @@ type transit struct {
 	limit    time.Duration  // the call's deadline, since its start; 0 before it is forwarded
 	mode     dialect.Mode
 	tries    int
-	again    bool          // the next try is in the budget already
-	wait     time.Duration // before it, as the backend asked
-	own      bool          // for a service of the gateway's own
-	ours     bool          // made by the gateway itself, for its own purposes
-	scanned  bool          // outcome sees the response
+	again    bool           // the next try is in the budget already
+	wait     time.Duration  // before it, as the backend asked
+	engine   *engine.Method // of OpenParallax; nil: it is of something else
+	own      bool           // for a service of the gateway's own
+	ours     bool           // made by the gateway itself, for its own purposes
+	scanned  bool           // outcome sees the response
 	outcome  dialect.Scanner
 	place    affinity.Answer            // where the call has to go
 	named    []string                   // the artifacts that it names
@@ -98,6 +100,7 @@ func (p *transitPool) get(s *relay.Stream) *transit {
 		t.call.Path = t.keep(path)
 		t.call.Service = serviceOf(t.call.Path)
 		t.own = isOwn(t.call.Path)
+		t.engine = engine.Lookup(t.call.Path)
 	}
 	if id, ok := s.Header(requestIDHeader); ok {
 		t.request = t.keep(id)
@@ -157,6 +160,9 @@ func (t *transit) read(s *relay.Stream, msg []byte) (m first, refusal *call.Refu
 			return first{}, refusedDownload
 		}
 		return first{artifact: id}, nil
+	}
+	if t.engine != nil {
+		return t.readEngine(msg)
 	}
 	readKey := dialect.ReadKey
 	if t.call.Dialect == call.Legacy {

@@ -162,7 +162,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
-		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Keyed,
+		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Keyed, Engine: f.Engine,
 		Limit:   router.Limit{PerBackend: f.Limit.MaxConcurrent, Queue: orNone(f.Limit.Queue), Wait: f.Limit.Wait},
 		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
 		Affinity: router.Affinity{

@@ -246,6 +246,7 @@ type Fleet struct {
 	Unguarded  bool          // drift_guard: false takes a tool whose description or schema has changed as it was; else it is asked about, where it would be allowed, until somebody accepts it; default true
 	TLS        BackendTLS    // tls: to the backends; default cleartext
 	Shield     string        // shield: name of the shield that judges its calls, or none; default the file's shield
+	Engine     *call.Engine  // protocol: openparallax: it is of OpenParallax engines, which engine: is about; nil: protocol: selu, the default
 	Own        Own           // not a field
 
 	// event_source: tools that may be called by GET too, as a browser's EventSource does. They must change
@@ -327,6 +328,7 @@ type Health struct {
 	Interval time.Duration // interval: from the end of one probe to the next, and a quarter of that when one that was up has failed and not yet for the last time; default 5s
 	Timeout  time.Duration // timeout: of one probe, connecting included, at most interval; default 1s, or interval if that is less
 	Jitter   float64       // jitter: share of interval by which each wait varies, more than 0 and at most 1; default 0.1
+	Shield   bool          // probe: shield asks ShieldService/Health of OpenParallax engines; status, the default, ClientService/GetStatus
 	Rise     int           // rise: good probes in a row that bring a backend back, 1 to 100; default 2
 	Fall     int           // fall: bad probes in a row that take it out, 1 to 100; default 2
 }
@@ -382,6 +384,9 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 	}
 	return f
 }
+
+// DefaultEngine is how engines are guarded of which the file says nothing more.
+func DefaultEngine() *call.Engine { return &call.Engine{Queue: 100, Buffer: 4 << 20} }
 
 // DefaultBackend returns a backend of which the file names the address alone.
 func DefaultBackend(addr string) Backend { return Backend{Addr: addr, Weight: 100} }

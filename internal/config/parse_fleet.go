@@ -12,6 +12,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 	f := DefaultFleet("")
 	var sessions string
 	given, guard := false, true
+	engine := DefaultEngine()
 	p.Mapping(at, map[string]strictyaml.Field{
 		"capability":     p.capability(&f),
 		"services":       p.List(p.service(&f)),
@@ -41,10 +42,14 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"tls":                 p.backendTLS(&f.TLS),
 		"shield":              p.shieldName(&f.Shield),
 		"event_source":        p.List(p.tool(&f.EventSource)),
+
+		"protocol": p.protocol(&f),
+		"engine":   p.engine(engine),
 	})
 	f.Unguarded = !guard
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
+	p.ofEngines(at, &f, engine)
 	if f.Capability == "" {
 		p.Missing(at, "capability", "needed: the id under which callers name this fleet")
 	}
@@ -128,6 +133,7 @@ func (p *parser) health(f *Fleet) strictyaml.Field {
 			"interval": p.Duration(&h.Interval, 10*time.Millisecond),
 			"timeout":  p.Duration(&h.Timeout, 1),
 			"jitter":   p.Share(&h.Jitter),
+			"probe":    p.choice(&h.Shield, "status", "shield"),
 			"rise":     p.Integer(&h.Rise, 1, 100),
 			"fall":     p.Integer(&h.Fall, 1, 100),
 		})

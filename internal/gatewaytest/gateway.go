@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
@@ -66,6 +67,7 @@ type Options struct {
 	Approver gateway.Approver    // default nobody
 	Answers  *idempotency.Keeper // of calls with idempotency keys; default none
 	Leaving  func()              // as gateway.Config's; default nobody
+	Engines  engine.Shared       // what replicas share of engines; default nothing, and they are not guarded
 	Shield   gateway.Shield      // default none
 	Tracer   *tracing.Tracer     // default none
 	Services func(*grpc.Server)  // of the public port, that the gateway does not have by itself; default none
@@ -88,6 +90,7 @@ type Fleet struct {
 	Reserved   map[string]string // addresses of backends that serve one session, to that
 	Tenant     string            // whose sessions those of Reserved are; default tenant.Default
 	Health     health.Config     // default Interval: an hour, so that a backend is probed once
+	Engine     *call.Engine      // how it is guarded, if it is of OpenParallax engines; its sessions keep to their engines
 	Sources    []string          // tools that may be called by GET
 	Unprobed   bool              // health never looks at the backends, which stay usable
 }
@@ -184,6 +187,7 @@ func (g *Gateway) build(o Options) error {
 		Decider:    decider,
 		Approver:   o.Approver,
 		Answers:    o.Answers,
+		Engines:    o.Engines,
 		Limits:     o.Limits,
 		Shield:     o.Shield,
 		Services:   o.Services,
@@ -210,7 +214,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, EventSource: f.Sources, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, EventSource: f.Sources, Engine: f.Engine, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue

@@ -3,7 +3,7 @@ package tenant
 import "strings"
 
 // Scopes are what a caller may do.
-type Scopes uint8
+type Scopes uint16
 
 // The scopes. Only the public port looks at them: the operators' port authenticates nobody.
 const (
@@ -12,12 +12,21 @@ const (
 	Approve                    // see and answer the tenant's approvals
 	Policy                     // let an answer hold always, which sets a rule
 	Admin                      // see the tenant and its keys; make, rotate and revoke keys that may no more than their maker
+
+	EngineChat     // talk to OpenParallax engines: messages, sessions, approvals, status
+	EngineAgent    // be the agent of one
+	EngineSubAgent // be a sub-agent
+	EngineAdmin    // shut one down, where that is configured
+	EngineShield   // ask a Shield
 )
 
 // AllScopes are the names that a configuration may use.
-const AllScopes = "invoke, read, approve, policy or admin"
+const AllScopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, engine.admin or engine.shield"
 
-var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin"}
+// Engines are the scopes of OpenParallax engines.
+const Engines = EngineChat | EngineAgent | EngineSubAgent | EngineAdmin | EngineShield
+
+var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent", "engine.subagent", "engine.admin", "engine.shield"}
 
 // ParseScope reads one scope's name.
 func ParseScope(name string) (Scopes, bool) {

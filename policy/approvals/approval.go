@@ -18,7 +18,13 @@ type Request struct {
 	Trace       string // traceparent of the span that asks; "" where it is not traced
 	Level       string // which level of policy asked
 	Why         string // for who answers; may be ""
+
+	Until time.Time // there is no more time to answer than this; zero: as long as Options say
 }
+
+// ByEngine is the Level of what an engine asks by itself: policy has no part in it, and no answer holds for more
+// than the one question.
+const ByEngine = "engine"
 
 // Words are what an approval holds for: a call that differs in one of them is another.
 type Words struct {

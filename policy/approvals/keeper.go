@@ -174,6 +174,9 @@ func words(r *Request, args *arguments) Words {
 
 func (k *Keeper) draft(r *Request, args *arguments, session *Sum) *Draft {
 	d := &Draft{SessionSum: session, TTL: k.opts.TTL, Most: k.opts.Most}
+	if !r.Until.IsZero() {
+		d.TTL = max(min(d.TTL, r.Until.Sub(k.opts.Now())), shortest)
+	}
 	d.Approval = Approval{
 		ID: newID(), Words: words(r, args), Session: strings.Clone(r.Session),
 		Description: readable(r.Description, longestText), RequestID: readable(r.RequestID, longestWord), Trace: readable(r.Trace, longestWord),
@@ -190,6 +193,9 @@ func (k *Keeper) draft(r *Request, args *arguments, session *Sum) *Draft {
 	}
 	return d
 }
+
+// shortest is how long there is to answer at least, whoever asks.
+const shortest = time.Second
 
 // shown is a record as a person gets to see it.
 func (k *Keeper) shown(r *Record) Approval {

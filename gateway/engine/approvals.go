@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// askTimeout bounds how long an event waits because of the question in it.
+const askTimeout = 5 * time.Second
+
+// ask makes an approval of an engine's question, before its client learns of it, and sees to it that the
+// engine is told the answer. Where that cannot be done the question can be answered by nobody, and runs out.
+func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	r := &approvals.Request{
+		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session, RequestID: p.RequestID,
+		Description: q.summary, Args: q.args, Level: approvals.ByEngine, Until: q.until,
+	}
+	a, _, refusal := g.cfg.Approvals.Ask(ctx, r)
+	if refusal == nil {
+		lasts := time.Until(a.Expires) + time.Minute
+		if err := g.cfg.Questions.Bind(ctx, p.Tenant, p.engine(), q.id, a.ID, lasts); err != nil {
+			refusal = refusedAway
+		}
+	}
+	if refusal != nil {
+		g.cfg.Log.Warn("an engine's question cannot be answered", "capability", p.Fleet, "tenant", p.Tenant, "reason", refusal.Reason)
+		return
+	}
+	asked := &asked{passage: *p, question: q.id, approval: a, request: r}
+	g.running.Add(1)
+	go func() {
+		defer g.running.Done()
+		g.await(asked)
+	}()
+}
+
+// asked is a question that people were asked.
+type asked struct {
+	passage  Passage
+	question string
+	approval approvals.Approval
+	request  *approvals.Request
+}
+
+// await tells the engine what is answered, once.
+func (g *Guard) await(a *asked) {
+	ctx, cancel := context.WithDeadline(g.alive, a.approval.Expires)
+	defer cancel()
+	for {
+		now, err := g.cfg.Approvals.Wait(ctx, a.approval.Tenant, a.approval.ID)
+		switch {
+		case ctx.Err() != nil && now.State == approvals.Pending:
+			return
+		case err == nil && now.State == approvals.Approved:
+			g.approve(a)
+			return
+		case err == nil && now.State == approvals.Denied:
+			g.tell(a, false)
+			return
+		case err == nil && now.State != approvals.Pending:
+			return // over, or another replica has told
+		}
+		if !g.pause(ctx, comeAgain) {
+			return
+		}
+	}
+}
+
+// comeAgain is when something that failed is tried again.
+const comeAgain = time.Second
+
+// pause is false when ctx ended before the time.
+func (g *Guard) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// approve uses an approval up and tells the engine: whoever uses it is the only one to do so.
+func (g *Guard) approve(a *asked) {
+	ctx, cancel := context.WithTimeout(g.alive, askTimeout)
+	defer cancel()
+	if _, refusal := g.cfg.Approvals.Use(ctx, a.approval.ID, a.request); refusal == nil {
+		g.tell(a, true)
+	} else {
+		g.cfg.Log.Warn("an engine is not told that its question was answered", "capability", a.passage.Fleet, "approval", a.approval.ID, "reason", refusal.Reason)
+	}
+}
+
+// tell resolves the engine's question. What it may have heard is not said again.
+func (g *Guard) tell(a *asked, approved bool) {
+	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), a.question)
+	req = protowire.AppendString(protowire.AppendTag(req, 2, protowire.BytesType), a.passage.Session)
+	if approved {
+		req = protowire.AppendVarint(protowire.AppendTag(req, 3, protowire.VarintType), 1)
+	}
+	ctx, cancel := context.WithDeadline(g.alive, a.approval.Expires)
+	defer cancel()
+	for {
+		_, err := g.beside(ctx, &a.passage, clients+"ResolveApproval", req)
+		if err == nil {
+			return
+		}
+		if !unsent(status.Convert(err)) || !g.pause(ctx, comeAgain) {
+			g.cfg.Log.Warn("an engine may not know how its question was answered", "capability", a.passage.Fleet, "approval", a.approval.ID, "error", status.Code(err).String())
+			return
+		}
+	}
+}
+
+// resolve answers an approval in the words of engines.
+func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, error) {
+	question, ok := Text(msg, 1)
+	var approved bool
+	ok = ok && fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
+		if num == 3 && typ == protowire.VarintType {
+			approved = number(v) != 0
+		}
+	})
+	if !ok {
+		return nil, refusedMalformed
+	}
+	id, err := g.cfg.Questions.Bound(ctx, p.Tenant, p.engine(), string(question))
+	if err != nil {
+		return nil, refusedAway
+	}
+	if id == "" {
+		return nil, refusedQuestion
+	}
+	if p.Session != "" && p.Many {
+		if refusal := g.mine(ctx, p, p.Session); refusal != nil {
+			return nil, refusedQuestion
+		}
+	}
+	answer := g.cfg.Approvals.Deny
+	if approved {
+		answer = g.cfg.Approvals.Approve
+	}
+	if _, err := answer(ctx, p.Tenant, id, approvals.Answer{By: by(p)}); err != nil {
+		var refusal *call.Refusal
+		if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
+			return nil, refusedQuestion
+		}
+		return nil, err
+	}
+	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1), nil // ApprovalAck{received}
+}
+
+// by is who answers.
+func by(p *Passage) string {
+	switch {
+	case p.User != "":
+		return p.User
+	case p.Key != "":
+		return "key:" + p.Key
+	}
+	return "client"
+}
+
+var (
+	refusedQuestion = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_APPROVAL_UNKNOWN", Message: "no engine asks for such an approval, or not any more"}
+	refusedUnasked  = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "the engine does not say whether it has this session already; the message was not sent to it"}
+)

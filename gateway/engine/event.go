@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// Fields of PipelineEvent.
+const (
+	fieldEventSession  = 1
+	fieldEventType     = 3
+	fieldApproval      = 19
+	fieldPipelineError = 21
+)
+
+// event is what the Guard reads of a PipelineEvent.
+type event struct {
+	session  string
+	failed   bool // it is an ERROR
+	last     bool // nothing of this message comes after it
+	question *question
+}
+
+// question is an approval that an engine asks for.
+type question struct {
+	id      string // the engine's
+	tool    string // what is to be done, ActionType's name
+	summary string
+	args    []byte // JSON, for people
+	until   time.Time
+}
+
+func eventOf(raw []byte) (e event, ok bool) {
+	var asked []byte
+	ok = fields(raw, func(num protowire.Number, typ protowire.Type, v []byte) {
+		switch {
+		case num == fieldEventSession && typ == protowire.BytesType:
+			e.session = string(text(v))
+		case num == fieldEventType && typ == protowire.VarintType:
+			e.failed = e.failed || number(v) == uint64(parallaxpb.PipelineEventType_ERROR)
+			e.last = e.last || number(v) == uint64(parallaxpb.PipelineEventType_RESPONSE_COMPLETE)
+		case num == fieldPipelineError && typ == protowire.BytesType:
+			e.failed = true
+		case num == fieldApproval && typ == protowire.BytesType:
+			asked = text(v)
+		}
+	})
+	e.last = e.last || e.failed
+	if asked != nil && ok {
+		e.question, ok = questionOf(asked)
+	}
+	return e, ok
+}
+
+// questionOf reads an ApprovalNeeded. One without an id can be answered by nobody, and is none.
+func questionOf(msg []byte) (*question, bool) {
+	var m parallaxpb.ApprovalNeeded
+	if proto.Unmarshal(msg, &m) != nil {
+		return nil, false
+	}
+	if m.GetApprovalId() == "" {
+		return nil, true
+	}
+	q := &question{id: m.GetApprovalId(), tool: m.GetAction().GetType().String(), summary: m.GetContextSummary()}
+	if at := m.GetTimeoutAt(); at > 0 {
+		q.until = instant(at)
+	}
+	m.ContextSummary = "" // it is told besides
+	said, err := protojson.Marshal(&m)
+	if err == nil {
+		q.args, err = json.Marshal(json.RawMessage(said)) // the same bytes for the same question: protojson varies its blanks
+	}
+	return q, err == nil
+}
+
+// instant is a time since 1970 in s, or in ms: which of the two the protocol does not say.
+func instant(at int64) time.Time {
+	const milliseconds = 1e11 // in s, the year 5138
+	if at > milliseconds {
+		return time.UnixMilli(at)
+	}
+	return time.Unix(at, 0)
+}

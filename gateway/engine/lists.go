@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+const (
+	// listed is how many sessions an engine is asked for at once, and what a caller gets that does not say.
+	listed = 100
+	// mostListed is how many of an engine's sessions are looked through for a tenant's.
+	mostListed = 20_000
+)
+
+// claim makes a session the tenant's, or finds out that it is. One that the engine has, but nobody opened by way
+// of the gateway, is nobody's: it is not there for any tenant.
+func (g *Guard) claim(ctx context.Context, p *Passage, session string) *call.Refusal {
+	if !p.Many || session == "" {
+		return nil
+	}
+	known, err := g.cfg.Sessions.Owners(ctx, p.Fleet, []string{session})
+	if err != nil {
+		return refusedAway
+	}
+	if known[0] == "" && p.Session != "" { // else the engine has just made it
+		if refusal := g.unopened(ctx, p); refusal != nil {
+			return refusal
+		}
+	}
+	owner, _, err := g.cfg.Sessions.Claim(ctx, p.Fleet, session, p.Tenant)
+	switch {
+	case err != nil:
+		return refusedAway
+	case owner != p.Tenant:
+		return refusedSession
+	}
+	return nil
+}
+
+// unopened makes sure that an engine has no message of a session.
+func (g *Guard) unopened(ctx context.Context, p *Passage) *call.Refusal {
+	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), p.Session)
+	req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), 1)
+	answer, err := g.beside(ctx, p, clients+"GetHistory", req)
+	switch code := status.Code(err); {
+	case code == codes.NotFound:
+		return nil
+	case err != nil:
+		return refusedUnasked
+	}
+	var has bool
+	if !each(answer, 1, func([]byte) { has = true }) {
+		return refusedAnswer
+	}
+	if has {
+		return refusedSession
+	}
+	return nil
+}
+
+// mine is whether a session is the tenant's.
+func (g *Guard) mine(ctx context.Context, p *Passage, session string) *call.Refusal {
+	if !p.Many {
+		return nil
+	}
+	owners, err := g.cfg.Sessions.Owners(ctx, p.Fleet, []string{session})
+	switch {
+	case err != nil:
+		return refusedAway
+	case owners[0] != p.Tenant:
+		return refusedSession
+	}
+	return nil
+}
+
+// history is that of a session of the tenant's.
+func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
+	session, ok := Text(msg, methods[path].Session)
+	if !ok {
+		return nil, refusedMalformed
+	}
+	if refusal := g.mine(ctx, p, string(session)); refusal != nil {
+		return nil, refusal
+	}
+	answer, err := g.onward(ctx, path, msg)
+	if err != nil || !p.Many {
+		return answer, err
+	}
+	const fieldOf = 2 // ChatMessage.session_id
+	return filter(answer, func(messages [][]byte) ([][]byte, error) {
+		var kept [][]byte
+		for _, m := range messages {
+			if of, ok := Text(m, fieldOf); ok && (len(of) == 0 || string(of) == string(session)) {
+				kept = append(kept, m)
+			}
+		}
+		return kept, nil
+	})
+}
+
+// sessions are those of the tenant's.
+func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
+	numbering, refusal := numberingOf(ctx, p)
+	if refusal != nil {
+		return nil, refusal
+	}
+	var answer []byte
+	var err error
+	if p.Many {
+		answer, err = g.own(ctx, p, path, msg)
+	} else {
+		answer, err = g.onward(ctx, path, msg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return filter(answer, func(sessions [][]byte) ([][]byte, error) {
+		for i, s := range sessions {
+			if sessions[i], refusal = shown(s, p, numbering); refusal != nil {
+				return nil, refusal
+			}
+		}
+		return sessions, nil
+	})
+}
+
+// shown is a session as its client numbers modes. A mode that is none stays what it is.
+func shown(session []byte, p *Passage, numbering call.Numbering) ([]byte, *call.Refusal) {
+	if numbering == p.Settings.Engines {
+		return session, nil
+	}
+	if s, ok := renumber(session, fieldMode, p.Settings.Engines, numbering); ok {
+		return s, nil
+	}
+	return nil, refusedAnswer
+}
+
+// own looks through an engine's sessions for the tenant's, in pages.
+func (g *Guard) own(ctx context.Context, p *Passage, path string, msg []byte) (answer []byte, err error) {
+	var limit, offset uint64
+	if !fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
+		switch {
+		case num == 1 && typ == protowire.VarintType:
+			limit = number(v)
+		case num == 2 && typ == protowire.VarintType:
+			offset = number(v)
+		}
+	}) || int32(limit) < 0 || int32(offset) < 0 {
+		return nil, refusedMalformed
+	}
+	if limit == 0 {
+		limit = listed
+	}
+	var first string // of the page before
+	for seen := 0; seen < mostListed; seen += listed {
+		page, err := g.page(ctx, p, path, seen)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) > 0 && seen > 0 && string(page[0]) == first {
+			break // there are engines that tell all, whatever they are asked
+		}
+		mine, err := g.ownOf(ctx, p, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range mine {
+			if offset > 0 {
+				offset--
+				continue
+			}
+			answer = appendMessage(answer, 1, s)
+			if limit--; limit == 0 {
+				return answer, nil
+			}
+		}
+		if len(page) != listed {
+			break
+		}
+		first = string(page[0])
+	}
+	return answer, nil
+}
+
+// page is a page of an engine's sessions.
+func (g *Guard) page(ctx context.Context, p *Passage, path string, offset int) (page [][]byte, err error) {
+	req := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), listed)
+	if offset > 0 {
+		req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), uint64(offset))
+	}
+	answer, err := g.beside(ctx, p, path, req)
+	if err != nil {
+		return nil, err
+	}
+	if !each(answer, 1, func(s []byte) { page = append(page, s) }) {
+		return nil, refusedAnswer
+	}
+	return page, nil
+}
+
+func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]byte, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(page))
+	for i, s := range page {
+		id, ok := Text(s, 1)
+		if !ok {
+			return nil, refusedAnswer
+		}
+		ids[i] = string(id)
+	}
+	owners, err := g.cfg.Sessions.Owners(ctx, p.Fleet, ids)
+	if err != nil {
+		return nil, refusedAway
+	}
+	for i, s := range page {
+		if owners[i] == p.Tenant {
+			mine = append(mine, s)
+		}
+	}
+	return mine, nil
+}
+
+// filter changes the messages in field 1 of an answer, and leaves what else there is.
+func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, error) {
+	var listed [][]byte
+	var rest []byte
+	if !fields(answer, func(num protowire.Number, typ protowire.Type, v []byte) {
+		if num == 1 && typ == protowire.BytesType {
+			listed = append(listed, text(v))
+			return
+		}
+		rest = append(protowire.AppendTag(rest, num, typ), v...)
+	}) {
+		return nil, refusedAnswer
+	}
+	changed, err := change(listed)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, m := range changed {
+		out = appendMessage(out, 1, m)
+	}
+	return append(out, rest...), nil
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// fieldMode is that of ClientMessageRequest and of SessionInfo.
+const fieldMode = 3
+
+// retryFull is told to who finds the queue full: an answer takes its time.
+const retryFull = 5 * time.Second
+
+var downward = &grpc.StreamDesc{ServerStreams: true}
+
+// message passes a user's message on when it is its turn, and its events back. From then on the engine
+// goes on whether its caller stays or not, and its turn lasts until it has ended.
+func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte) error {
+	ctx := s.Context()
+	numbering, refusal := numberingOf(ctx, p)
+	if refusal != nil {
+		return g.cfg.Refuse(ctx, refusal)
+	}
+	msg, ok := renumber(msg, fieldMode, numbering, p.Settings.Engines)
+	if !ok {
+		return g.cfg.Refuse(ctx, refusedMode)
+	}
+	var turn *turns.Turn
+	if refusal = g.claim(ctx, p, p.Session); refusal == nil {
+		turn, refusal = g.turn(ctx, p)
+	}
+	if refusal != nil {
+		return g.cfg.Refuse(ctx, refusal)
+	}
+	b := newBacklog(p.Settings.Buffer)
+	g.running.Add(1)
+	go g.carry(ctx, p, path, msg, turn, b)
+	return g.deliver(s, p, b)
+}
+
+// turn waits until the engine is free for a call.
+func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusal) {
+	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant)
+	switch {
+	case err == nil:
+		return turn, nil
+	case errors.Is(err, turns.ErrFull):
+		return nil, refusedFull
+	case ctx.Err() != nil:
+		return nil, refusedLeft
+	}
+	return nil, refusedAway
+}
+
+// carry makes the call, and reads its events as fast as they come.
+func (g *Guard) carry(ctx context.Context, p *Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
+	defer g.running.Done()
+	defer turn.Done()
+	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
+	onward, cancel := context.WithCancel(onward)
+	defer cancel()
+	defer context.AfterFunc(g.alive, cancel)()
+	up, err := g.cfg.Conn.NewStream(onward, downward, path, opts...)
+	if err == nil {
+		if err = up.SendMsg(&msg); err == nil || errors.Is(err, io.EOF) {
+			err = up.CloseSend()
+		}
+	}
+	var e event // the last one
+	read := false
+	for err == nil {
+		var raw []byte
+		if err = up.RecvMsg(&raw); err != nil {
+			break
+		}
+		read = true
+		if e, err = g.learn(ctx, p, raw); err == nil {
+			b.put(raw)
+		}
+		if e.last {
+			defer time.AfterFunc(lingers, cancel).Stop()
+		}
+	}
+	if errors.Is(err, io.EOF) || e.last {
+		p.Failed(e.failed)
+		b.end(nil)
+		return
+	}
+	b.end(g.lost(ctx, p, err, read))
+}
+
+// lingers is how long an engine has to end a stream after its last event. There are engines that wait
+// for the client to do so.
+const lingers = time.Second
+
+// learn takes note of what an event says before its reader can.
+func (g *Guard) learn(ctx context.Context, p *Passage, raw []byte) (event, error) {
+	e, ok := eventOf(raw)
+	if !ok {
+		return event{}, g.cfg.Refuse(ctx, refusedAnswer)
+	}
+	// The caller may have left; what its engine says counts all the same.
+	alive := context.WithoutCancel(ctx)
+	if p.Session == "" && e.session != "" { // the engine's own choice
+		if refusal := g.claim(alive, p, e.session); refusal != nil {
+			return event{}, g.cfg.Refuse(ctx, refusal)
+		}
+		p.Session = e.session
+	}
+	if e.question != nil {
+		g.ask(alive, p, e.question)
+	}
+	return e, nil
+}
+
+// deliver passes events to the caller until the last, or until the caller is too far behind.
+func (g *Guard) deliver(s grpc.ServerStream, p *Passage, b *backlog) error {
+	ctx := s.Context()
+	sent := make(chan error, 1)
+	go func() { // ends with the stream
+		for {
+			raw, err := b.next(ctx)
+			if raw == nil || err != nil {
+				sent <- err
+				return
+			}
+			if err := s.SendMsg(&raw); err != nil {
+				sent <- err
+				return
+			}
+		}
+	}()
+	defer b.leave()
+	select {
+	case err := <-sent:
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-b.over:
+		default:
+			return err
+		}
+	case <-b.over:
+	}
+	return g.cfg.Refuse(ctx, behind(p))
+}
+
+// lost is how a stream ended for its caller that did not end well. What the engine may have done by then
+// its history says. What was never sent ends as the gateway says.
+func (g *Guard) lost(ctx context.Context, p *Passage, err error, read bool) error {
+	st := status.Convert(err)
+	if !read && unsent(st) {
+		return err
+	}
+	switch st.Code() {
+	case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.DataLoss:
+		return g.cfg.Refuse(ctx, streamLost(p))
+	}
+	return err
+}
+
+var (
+	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_QUEUE_FULL", RetryAfter: retryFull,
+		Message: "too many messages wait for this engine already; this one was not sent to it"}
+	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CALLER_LEFT", Message: "the caller left before its turn came; nothing was sent to the engine"}
+)
+
+func behind(p *Passage) *call.Refusal {
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_READER_SLOW", Metadata: recovery(p),
+		Message: "the caller is too far behind the engine's events; the engine goes on, and GetHistory has its answer when it is done"}
+}
+
+// streamLost has a code that no client tries again of its own accord: the engine stores a message
+// before it answers.
+func streamLost(p *Passage) *call.Refusal {
+	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: recovery(p),
+		Message: "the engine's events were lost on their way; do not send the message again: GetHistory says what became of it"}
+}
+
+func recovery(p *Passage) map[string]string {
+	return map[string]string{"capability": p.Fleet, "session": p.Session, "recover": clients[1:] + "GetHistory"}
+}

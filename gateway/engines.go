@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/router"
+)
+
+// backendHeader is where a call of the gateway's own goes. It is believed of nobody else.
+const backendHeader = "x-capgate-backend"
+
+// guard is the guard of OpenParallax engines as an upstream like any other: a gRPC server inside the
+// process. A guarded call goes there when its engine is chosen, and comes back as the translator's do.
+type guard struct {
+	*engine.Guard
+	upstream *relay.Upstream
+	server   *grpc.Server
+	served   chan struct{} // closed when server has stopped
+}
+
+func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside *grpc.ClientConn) *guard {
+	g := &guard{served: make(chan struct{})}
+	upstream, ln := r.NewLocalUpstream("engines")
+	g.upstream = upstream
+	asBytes := grpc.ForceCodec(untouched{})
+	g.Guard = engine.New(engine.Config{
+		Shared: cfg.Engines,
+		Conn:   inside,
+		Passage: func(ctx context.Context) (*engine.Passage, bool) {
+			return c.passage(ctx, cfg.Router)
+		},
+		Onward: func(ctx context.Context) (context.Context, []grpc.CallOption) {
+			ctx, opts := dialect.Outgoing(ctx)
+			return ctx, append(opts, asBytes)
+		},
+		Beside: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
+			return metadata.NewOutgoingContext(ctx, metadata.Pairs(capabilityHeader, fleet, ticketHeader, c.ours, backendHeader, backend)), []grpc.CallOption{asBytes}
+		},
+		Refuse: c.refuse,
+		Log:    cfg.Log,
+	})
+	g.server = grpc.NewServer(grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.UnknownServiceHandler(g.Serve), grpc.WaitForHandlers(true))
+	go func() {
+		defer close(g.served)
+		_ = g.server.Serve(ln) // ends with Stop, and only so
+	}()
+	return g
+}
+
+// close is for after the relay has ended.
+func (g *guard) close() {
+	g.server.Stop()
+	<-g.served
+	g.Guard.Close()
+}
+
+// passage is the call that ctx is of.
+func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Passage, bool) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	x, open := c.look(strings.Join(md.Get(ticketHeader), ""))
+	if !open || x.target == nil {
+		return nil, false
+	}
+	fleet := r.Table().Fleet(x.call.Capability)
+	if fleet == nil {
+		return nil, false
+	}
+	return &engine.Passage{
+		Tenant: x.call.Tenant, User: x.call.User, Agent: x.call.Agent, Key: x.call.Key, RequestID: strings.Join(md.Get(requestIDHeader), ""),
+		Many: x.caller.Settings != nil, Fleet: x.call.Capability, Backend: x.target.Addr, Session: x.call.Session, Settings: fleet.Engine(),
+		Failed: func(failed bool) {
+			o := observe.Succeeded
+			if failed {
+				o = observe.ToolError
+			}
+			x.ends.outcome.Store(int32(o))
+		},
+	}, true
+}
+
+// guarded looks whether the call is one that its fleet takes, where that is of engines.
+func (t *transit) guarded(s *relay.Stream) *call.Refusal {
+	settings := t.fleet.Engine()
+	switch {
+	case settings == nil:
+		t.engine = nil // whatever its path: it is another service's
+		return nil
+	case t.ours:
+		return t.sentTo(s)
+	case t.engine == nil && t.call.Method != call.Healthcheck:
+		return refusedNoEngine
+	case t.before != nil:
+		s.DropHeader(engine.ModesHeader)
+	case t.engine != nil && t.engine.Ends && !settings.Shutdown:
+		return refusedShutdown
+	}
+	return nil
+}
+
+// sentTo finds the engine that a call of the gateway's own is for.
+func (t *transit) sentTo(s *relay.Stream) *call.Refusal {
+	addr, ok := s.Header(backendHeader)
+	if !ok {
+		return nil
+	}
+	for _, b := range t.fleet.Backends {
+		if b.Addr == addr {
+			t.suited = b
+			s.DropHeader(backendHeader)
+			return nil
+		}
+	}
+	return unreachable(t.fleet)
+}
+
+// readEngine takes out of the first message of an engine's method what it is routed by.
+func (t *transit) readEngine(msg []byte) (first, *call.Refusal) {
+	id, ok := engine.Text(msg, t.engine.Session)
+	if !ok {
+		return first{}, refusedEngineMessage
+	}
+	t.call.Session = t.keep(view(id))
+	return first{read: true}, nil
+}
+
+// readOne refuses a call of which it is not known to which engine of several it should go.
+func (t *transit) readOne() *call.Refusal {
+	if t.engine == nil || t.engine.Anyone || t.ours || t.call.Session != "" || len(t.fleet.Backends) < 2 {
+		return nil
+	}
+	return refusedManyEngines
+}
+
+var (
+	refusedNoEngine = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
+		Message: "the fleet is of OpenParallax engines, which have no method of this name"}
+	refusedShutdown = &call.Refusal{Kind: call.PermissionDenied, Reason: "ENGINE_SHUTDOWN_OFF",
+		Message: "nobody may shut this engine down by way of the gateway, unless its fleet is configured so"}
+	refusedEngineMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+		Message: "the request is not a well-formed message of its method"}
+	refusedManyEngines = &call.Refusal{Kind: call.FailedPrecondition, Reason: "ENGINE_AMBIGUOUS",
+		Message: "the fleet has several engines, and the call names no session by which one could be told: name one, also by metadata x-session-id, or call an engine that is a fleet of its own"}
+)

@@ -1,0 +1,38 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Questions knows which approval an engine's own is. It is an engine.Questions.
+type Questions struct{ client }
+
+// Questions returns them.
+func (s *Store) Questions() *Questions { return &Questions{s.client(Engines)} }
+
+func (q *Questions) question(tenant, engine, question string) string {
+	return q.key(tag{tenant, "question", engine, digest(question)})
+}
+
+// Bind implements engine.Questions.
+func (q *Questions) Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error {
+	return q.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.Set(ctx, q.question(tenant, engine, question), approval, lasts).Err()
+	})
+}
+
+// Bound implements engine.Questions.
+func (q *Questions) Bound(ctx context.Context, tenant, engine, question string) (approval string, err error) {
+	err = q.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		approval, err = r.Get(ctx, q.question(tenant, engine, question)).Result()
+		if errors.Is(err, redis.Nil) {
+			approval, err = "", nil
+		}
+		return err
+	})
+	return approval, err
+}
