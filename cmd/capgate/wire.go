@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/approving"
 	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/registration"
 	"github.com/capgate/capgate/gateway/relay"
@@ -64,6 +65,7 @@ type process struct {
 	rules     *redisstore.Policies // nil: there are none
 	approvals *approvals.Keeper
 	answers   *idempotency.Keeper
+	turns     *turns.Keeper      // of OpenParallax engines
 	webhook   *webhook.Deliverer // nil: nobody is told of approvals
 	approving *approving.Service
 	shields   *shield.Shields
@@ -129,6 +131,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newAnswers(s, metrics)); err != nil {
 		return p, err
 	}
+	p.newEngines()
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 	return p, p.newGateway(s, first, metrics)
@@ -168,6 +171,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Operators:  operators,
 		Approver:   p.approvals,
 		Answers:    p.answers,
+		Engines:    p.engines(),
 		Limits:     p.quotas,
 		Describe:   p.describe,
 		Services:   p.forCallers,
@@ -244,6 +248,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.discovery.Run(asking) })
 	watchers.Go(func() { p.approvals.Run(probing) })
 	watchers.Go(func() { p.answers.Run(probing) })
+	watchers.Go(func() { p.turns.Run(probing) })
 	if p.webhook != nil {
 		watchers.Go(func() { p.webhook.Run(probing) })
 	}
@@ -254,6 +259,7 @@ func (p *process) run(ctx context.Context) error {
 	p.tellTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.answers.Close()
+	p.turns.Close()
 	cease()
 	stop()
 	watchers.Wait()

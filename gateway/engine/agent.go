@@ -51,10 +51,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 			return err
 		case <-lease.Lost():
 			shutdown := directive("another agent has taken over this engine")
-			if err := s.SendMsg(&shutdown); err != nil {
-				return err
-			}
-			return g.cfg.Refuse(ctx, refusedReplaced)
+			return s.SendMsg(&shutdown) // and that is all: who is told to go need not be told of an error
 		}
 	}
 }
@@ -101,5 +98,4 @@ func directive(reason string) []byte {
 var (
 	refusedAgent = &call.Refusal{Kind: call.AlreadyExists, Reason: "ENGINE_HAS_AGENT",
 		Message: "the engine has an agent already; agent: last-wins of the fleet would let this one take over"}
-	refusedReplaced = &call.Refusal{Kind: call.Aborted, Reason: "ENGINE_AGENT_REPLACED", Message: "another agent has taken over this engine"}
 )

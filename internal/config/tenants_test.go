@@ -83,7 +83,7 @@ func TestParseTenantsErrors(t *testing.T) {
 		"a secret":        {key("id: abcdefghijklmnop, hash: " + secret), "tenants[0].keys[0].hash: is not a hash"},
 		"no hash":         {key("id: abcdefghijklmnop"), "tenants[0].keys[0].hash: needed"},
 		"two hashes":      {key("id: abcdefghijklmnop, hash_file: f, hash: '" + aHash + "'"), "hash_file: there is a hash too"},
-		"a bad scope":     {key("id: abcdefghijklmnop, hash_file: f, scopes: [invoke, root]"), `scopes[1]: "root" is not a scope; it must be invoke, read, approve, policy or admin`},
+		"a bad scope":     {key("id: abcdefghijklmnop, hash_file: f, scopes: [invoke, root]"), `scopes[1]: "root" is not a scope; it must be invoke, read, approve, policy, admin, engine.chat`},
 		"a bad assertion": {key("id: abcdefghijklmnop, hash_file: f, asserts: [tenant]"), `asserts[0]: "tenant" cannot be asserted`},
 		"a bad time":      {key("id: abcdefghijklmnop, hash_file: f, expires: 2027-01-31"), `expires: "2027-01-31" is not a time`},
 		"a long name":     {key("id: abcdefghijklmnop, hash_file: f, name: " + strings.Repeat("a", 257)), "name: has more than 256 bytes"},

@@ -1,0 +1,301 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/examples/openparallax/agent"
+	"github.com/capgate/capgate/examples/openparallax/engine"
+	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/policy/approvals"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// engines are an engine with its agent, both behind a gateway.
+type engines struct {
+	addr    string
+	gateway *gatewaytest.Gateway
+	client  parallaxpb.ClientServiceClient
+	keeper  *approvals.Keeper
+	agent   chan error // how it ended
+}
+
+// shareEngines is what gateways share of engines in a store.
+func shareEngines(t *testing.T) (guard.Shared, *approvals.Keeper) {
+	t.Helper()
+	store := gatewaytest.StartRedis(t).Open(t)
+	keeper, err := approvals.New(store.Approvals(), approvals.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := turns.New(store.Turns(), turns.Options{Lease: time.Hour})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { keeper.Run(ctx) })
+	running.Go(func() { all.Run(ctx) })
+	t.Cleanup(func() { all.Close(); stop(); running.Wait() })
+	return guard.Shared{Turns: all, Approvals: keeper, Questions: store.Questions()}, keeper
+}
+
+func serveEngine(t *testing.T, cfg engine.Config) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- engine.New(cfg).Serve(ctx, ln) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return ln.Addr().String()
+}
+
+func startEngines(t *testing.T, settings *call.Engine, cfg engine.Config) *engines {
+	t.Helper()
+	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1)}
+	var shared guard.Shared
+	shared, e.keeper = shareEngines(t)
+	if settings.Buffer == 0 {
+		settings.Buffer = 4 << 20
+	}
+	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: []string{"openparallax.v1.ClientService", "openparallax.v1.AgentService"},
+			Backends: []string{e.addr}, Engine: settings, Unprobed: true}},
+		Engines: shared,
+	})
+	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
+	return e
+}
+
+// attend connects an agent by way of the gateway, and waits until the engine has it.
+func (e *engines) attend(t *testing.T, cfg agent.Config) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	cfg.Ready = func() { close(ready) }
+	go func() { e.agent <- agent.Run(ctx, e.gateway.Conn(t), cfg) }()
+	t.Cleanup(stop)
+	gatewaytest.Wait(t, ready, "the agent to be connected")
+}
+
+func hearAll(stream parallaxpb.ClientService_SendMessageClient) (events []*parallaxpb.PipelineEvent, err error) {
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return events, err
+		}
+		events = append(events, event)
+	}
+}
+
+func (e *engines) say(ctx context.Context, session, content string) (answer string, err error) {
+	stream, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: session, Content: content, Mode: parallaxpb.SessionMode_NORMAL})
+	if err != nil {
+		return "", err
+	}
+	events, err := hearAll(stream)
+	if err == nil && len(events) > 0 {
+		answer = events[len(events)-1].GetResponseComplete().GetContent()
+	}
+	return answer, err
+}
+
+// TestMessagesOneAtATime however many clients an engine has.
+func TestMessagesOneAtATime(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e.attend(t, agent.Config{})
+	var saying sync.WaitGroup
+	for i := range 20 {
+		saying.Go(func() {
+			want := fmt.Sprint("hello ", i)
+			if got, err := e.say(patient(t), fmt.Sprint("s", i), want); err != nil || got != "You said: "+want {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	saying.Wait()
+	list, err := e.client.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{})
+	if err != nil || len(list.GetSessions()) != 20 {
+		t.Errorf("%v, %v", list, err)
+	}
+	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s3"})
+	if err != nil || len(history.GetMessages()) != 2 {
+		t.Errorf("%v, %v", history, err)
+	}
+	if status, err := e.client.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil || status.GetAgentName() != "Atlas" {
+		t.Errorf("%v, %v", status, err)
+	}
+}
+
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestEnginesQuestions become approvals, whose answers the engine is told.
+func TestEnginesQuestions(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e.attend(t, agent.Config{})
+	for _, approve := range []bool{true, false} {
+		for _, direct := range []bool{true, false} {
+			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: "approve: ls"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked *parallaxpb.ApprovalNeeded
+			for asked == nil {
+				event, err := stream.Recv()
+				if err != nil {
+					t.Fatal(err)
+				}
+				asked = event.GetApprovalNeeded()
+			}
+			page, _, err := e.keeper.List(t.Context(), "default", approvals.Filter{State: approvals.Pending}, "", 10)
+			if err != nil || len(page) != 1 || page[0].Capability != "engine-1" || page[0].Session != "mine" {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			if d := page[0].Expires.Sub(time.Unix(asked.GetTimeoutAt(), 0)).Abs(); d > 2*time.Second {
+				t.Errorf("expires %v from timeout_at", d)
+			}
+			if direct {
+				ack, err := e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: approve})
+				if err != nil || !ack.GetReceived() {
+					t.Fatalf("%v, %v", ack, err)
+				}
+				_, err = e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: !approve})
+				if status.Code(err) != codes.FailedPrecondition {
+					t.Errorf("again: %v", err)
+				}
+			} else {
+				answer := e.keeper.Deny
+				if approve {
+					answer = e.keeper.Approve
+				}
+				if _, err := answer(t.Context(), "default", page[0].ID, approvals.Answer{By: "eve", Remember: approvals.Always}); err == nil {
+					t.Error("an engine's question was answered for always")
+				}
+				if _, err := answer(t.Context(), "default", page[0].ID, approvals.Answer{By: "eve"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			events, err := hearAll(stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := false
+			for _, event := range events {
+				done = done || event.GetActionCompleted().GetSuccess()
+			}
+			if done != approve {
+				t.Errorf("approved %v, directly %v: %v", approve, direct, events)
+			}
+		}
+	}
+	_, err := e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: "unknown", Approved: true})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+// TestSlowReadersOfEngines are cut off while the engine goes on, and stall nobody.
+func TestSlowReadersOfEngines(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 100, Buffer: 64 << 10}, engine.Config{})
+	e.attend(t, agent.Config{})
+	conn, err := grpc.NewClient("passthrough:///"+e.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 4096"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := e.say(patient(t), "other", "hello"); err != nil || got != "You said: hello" {
+		t.Errorf("beside a slow reader: %q, %v", got, err)
+	}
+	_, err = hearAll(slow)
+	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_READER_SLOW" {
+		t.Errorf("the slow reader: %v", err)
+	}
+	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "slow"})
+	if err != nil || len(history.GetMessages()) != 2 {
+		t.Errorf("%v, %v", history, err)
+	}
+}
+
+// TestAgentsOfOneEngine one at a time.
+func TestAgentsOfOneEngine(t *testing.T) {
+	t.Parallel()
+	for _, last := range []bool{false, true} {
+		e := startEngines(t, &call.Engine{Queue: 100, LastWins: last}, engine.Config{})
+		e.attend(t, agent.Config{})
+		if last {
+			second := &engines{gateway: e.gateway, agent: make(chan error, 1)}
+			second.attend(t, agent.Config{})
+			if err := <-e.agent; err != nil {
+				t.Errorf("the first: %v", err) // it was told to go
+			}
+		} else if err := agent.Run(patient(t), e.gateway.Conn(t), agent.Config{}); status.Code(err) != codes.AlreadyExists || reasonIn(err) != "ENGINE_HAS_AGENT" {
+			t.Errorf("a second: %v", err)
+		}
+		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
+// TestModesOfSessions whatever their numbers are.
+func TestModesOfSessions(t *testing.T) {
+	t.Parallel()
+	for _, engines := range []call.Numbering{call.BySource, call.BySeed} {
+		for _, clients := range []call.Numbering{call.BySource, call.BySeed} {
+			e := startEngines(t, &call.Engine{Queue: 100, Clients: clients, Engines: engines}, engine.Config{SeedModes: engines == call.BySeed})
+			e.attend(t, agent.Config{})
+			normal, otr, none := parallaxpb.SessionMode(1), parallaxpb.SessionMode(2), parallaxpb.SessionMode(4)
+			if clients == call.BySeed {
+				normal, otr, none = 0, 1, 2
+			}
+			for session, mode := range map[string]parallaxpb.SessionMode{"recorded": normal, "off": otr, "none": none} {
+				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: session, Content: "hello", Mode: mode})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = hearAll(stream)
+				if want := map[bool]codes.Code{false: codes.OK, true: codes.InvalidArgument}[session == "none"]; status.Code(err) != want {
+					t.Errorf("%v %v: %s: %v", clients, engines, session, err)
+				}
+			}
+			list, err := e.client.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{})
+			if err != nil || len(list.GetSessions()) != 1 || list.GetSessions()[0].GetId() != "recorded" || list.GetSessions()[0].GetMode() != normal {
+				t.Errorf("%v %v: %v, %v", clients, engines, list, err)
+			}
+			other := metadata.AppendToOutgoingContext(patient(t), "x-session-modes", map[call.Numbering]string{call.BySource: "seed", call.BySeed: "source"}[clients])
+			if list, err = e.client.ListSessions(other, &parallaxpb.ListSessionsRequest{}); err != nil || list.GetSessions()[0].GetMode() == normal {
+				t.Errorf("told otherwise: %v, %v", list, err)
+			}
+		}
+	}
+}
