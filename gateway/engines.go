@@ -61,7 +61,7 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside *grpc.ClientConn
 func (g *guard) close() {
 	g.server.Stop()
 	<-g.served
-	g.Guard.Close()
+	g.Close()
 }
 
 // passage is the call that ctx is of.

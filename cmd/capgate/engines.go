@@ -21,5 +21,5 @@ func (p *process) newEngines() {
 }
 
 func (p *process) engines() engine.Shared {
-	return engine.Shared{Turns: p.turns, Approvals: p.approvals, Questions: p.store.Questions()}
+	return engine.Shared{Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.Questions()}
 }

@@ -106,7 +106,7 @@ func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 	if !ok || !named || p.Settings == nil {
 		return g.cfg.Refuse(ctx, refusedGone)
 	}
-	if g.cfg.Turns == nil || p.Many && g.cfg.Sessions == nil {
+	if g.cfg.Turns == nil {
 		return g.cfg.Refuse(ctx, refusedOff)
 	}
 	if path == agents+"RunSession" {

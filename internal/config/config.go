@@ -385,9 +385,6 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 	return f
 }
 
-// DefaultEngine is how engines are guarded of which the file says nothing more.
-func DefaultEngine() *call.Engine { return &call.Engine{Queue: 100, Buffer: 4 << 20} }
-
 // DefaultBackend returns a backend of which the file names the address alone.
 func DefaultBackend(addr string) Backend { return Backend{Addr: addr, Weight: 100} }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/capgate/capgate/internal/strictyaml"
 )
 
+// DefaultEngine is how engines are guarded of which the file says nothing more.
+func DefaultEngine() *call.Engine { return &call.Engine{Queue: 100, Buffer: 4 << 20} }
+
 // engineSessionTTL is how long a session keeps its engine without a call: it is nowhere else.
 const engineSessionTTL = 720 * time.Hour
 
