@@ -200,10 +200,21 @@ func orNone[T int | float64 | time.Duration](v T) T {
 
 func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 	return health.Fleet{
-		Capability: f.Capability, Backends: f.Addrs(), Dialect: f.Dialect, TLS: secure,
+		Capability: f.Capability, Backends: f.Addrs(), Asks: asksOf(f), Dialect: f.Dialect, TLS: secure,
 		Config: health.Config{
 			Interval: f.Health.Interval, Timeout: f.Health.Timeout, Jitter: f.Health.Jitter,
 			Rise: f.Health.Rise, Fall: f.Health.Fall,
 		},
 	}
+}
+
+// asksOf is what the backends of a fleet are asked by probes.
+func asksOf(f *config.Fleet) health.Question {
+	switch {
+	case f.Engine == nil:
+		return health.Healthcheck
+	case f.Health.Shield:
+		return health.EngineShield
+	}
+	return health.EngineStatus
 }

@@ -161,7 +161,7 @@ var (
 	refusedMode = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_MODE_INVALID",
 		Message: "mode is none of SessionMode, as its client numbers them"}
 	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED", Message: "the request is not a well-formed message of its method"}
-	refusedAnswer    = &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_MALFORMED", Message: "the engine's answer is not a well-formed message of its method"}
+	refusedAnswer    = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED", Message: "the engine's answer is not a well-formed message of its method"}
 	refusedAway      = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "it cannot be found out now what other replicas know of this engine; nothing was sent to it"}
 	refusedSession = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_SESSION_UNKNOWN", Message: "there is no such session"}

@@ -56,6 +56,7 @@ import "strings"
 //	{engines:turns:ENGINE}:tenants    sorted   the same   tenants that wait, by their score: the least is next
 //	{engines:turns:ENGINE}:served     sorted   the same   tenants that do not, by theirs; 1,000 at most
 //	{engines:turns:ENGINE}:agent      string   its lease  "ID who": the claim that has the engine's lease
+//	{TENANT:question:ENGINE:SUM}      string to its end      id of the approval that an engine's own is
 //	{engines:session:FLEET:SUM}:owner string 90 days, renewed by use  tenant that opened the session of an engine whose id has that digest; "" if that was deleted since: it stays nobody's; only where there are tenants
 //	{webhooks}:cursors        hash     none       tenant → id of the last of its events of approvals that was gathered to be told
 //	{webhooks}:due            sorted   none       ids of events to be told, by when, or by when who does so loses them, ms; 10,000 at most
