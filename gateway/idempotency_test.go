@@ -109,6 +109,35 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
+// TestARepeatOfWhatCouldNotBeTranslated: the tool has run, and what it answered cannot be said in the caller's dialect. A
+// repeat does not run it again, and hears that it is in doubt.
+func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
+	t.Parallel()
+	for _, to := range []call.Dialect{call.Doc, call.Live} {
+		t.Run(to.String(), func(t *testing.T) {
+			t.Parallel()
+			c := gatewaytest.NewCapability("a")
+			c.Lists = func() ([]byte, string, error) { return []byte("[\xff]"), "", nil }
+			g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, to).Addr)
+			client := gatewaytest.NewClient(g.Conn(t), call.Legacy)
+			_, _, err := keyedCall(t, client, "one", gatewaytest.List, `{}`)
+			wants(t, err, codes.DataLoss, "DIALECT_TEXT_ONLY")
+			for range 2 {
+				_, replayed, err := keyedCall(t, client, "one", gatewaytest.List, `{}`)
+				if wants(t, err, codes.Aborted, "IDEMPOTENCY_OUTCOME_UNKNOWN"); replayed {
+					t.Error("a repeat got an answer")
+				}
+			}
+			if n := len(c.Seen()); n != 1 {
+				t.Errorf("%d calls came", n)
+			}
+			if lines := g.Log.Calls(t, 3); lines[0].Text("reason") != "DIALECT_TEXT_ONLY" || lines[2].Text("reason") != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
+				t.Errorf("logged %v", lines)
+			}
+		})
+	}
+}
+
 func TestRepeatsByJSON(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")

@@ -106,17 +106,21 @@ func TestBackendsMaySayTheSame(t *testing.T) {
 	tellsOf(t, f, codes.ResourceExhausted, "")
 }
 
-// An upload that cannot be read for its translation ends as it would at any server of gRPC.
+// An upload that cannot be read for its translation is refused, whichever of its chunks it is that cannot: with a reason, but
+// for one that is too long, which ends it as it would at any server of gRPC.
 func TestUploadsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
 		backend := map[call.Dialect]call.Dialect{call.Doc: call.Live, call.Live: call.Doc}[client]
 		for name, test := range map[string]struct {
-			chunk []byte
-			code  codes.Code
+			chunks [][]byte
+			code   codes.Code
+			reason string
 		}{
-			"malformed": {[]byte{0xff}, codes.Internal},
-			"too long":  {make([]byte, 16<<20+1), codes.ResourceExhausted},
+			"malformed":       {[][]byte{{0xff}}, codes.InvalidArgument, "REQUEST_MALFORMED"},
+			"too long":        {[][]byte{make([]byte, 16<<20+1)}, codes.ResourceExhausted, ""},
+			"malformed later": {[][]byte{{}, {}, {0xff}}, codes.InvalidArgument, "REQUEST_MALFORMED"},
+			"too long later":  {[][]byte{{}, {}, make([]byte, 16<<20+1)}, codes.ResourceExhausted, ""},
 		} {
 			t.Run(client.String()+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -127,10 +131,12 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_ = stream.SendMsg(&test.chunk) // the answer says more
+				for _, chunk := range test.chunks {
+					_ = stream.SendMsg(&chunk) // the answer says more
+				}
 				err = stream.RecvMsg(new([]byte))
-				wants(t, err, test.code, "")
-				tellsOf(t, f, test.code, "")
+				wants(t, err, test.code, test.reason)
+				tellsOf(t, f, test.code, test.reason)
 				if f.capability.Kept() != 0 {
 					t.Error("the backend keeps it")
 				}

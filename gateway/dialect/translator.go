@@ -32,7 +32,7 @@ type Refuse func(ctx context.Context, refusal *call.Refusal) error
 // lead back to the gateway itself, where such a call is identified, decided and routed
 // like any other. opts are applied after the translator's own.
 func NewServer(conn grpc.ClientConnInterface, refuse Refuse, opts ...grpc.ServerOption) *grpc.Server {
-	srv := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage)}, opts...)...)
+	srv := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec())}, opts...)...)
 	doc := docpb.NewCapabilityClient(conn)
 	legacy := &toLegacy{client: legacypb.NewCapabilityServiceClient(conn), refuse: refuse}
 	docpb.RegisterCapabilityServer(srv, &docSide{live: livepb.NewCapabilityClient(conn), legacy: legacy, refuse: refuse})

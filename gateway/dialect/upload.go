@@ -9,14 +9,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// upload carries one upload from in to the call that open makes. chunk translates what
-// the client sends and says how many bytes of the file it holds; reply translates the
+// upload carries one upload from in to the call that open makes. translate says what the client
+// sends in the other dialect, and how many bytes of the file that holds; reply translates the
 // answer, given the bytes of the file that were sent on.
 func upload[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
 	refuse Refuse,
 	open func(context.Context, ...grpc.CallOption) (grpc.ClientStreamingClient[OutChunk, OutReply], error),
-	chunk func(*InChunk) (*OutChunk, int),
+	translate func(*InChunk) (*OutChunk, int),
 	reply func(*OutReply, uint64) *InReply,
 ) error {
 	ctx, opts := Outgoing(in.Context())
@@ -32,7 +32,7 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	var sent atomic.Uint64
 	broken := make(chan error, 1) // why the client's side ended the upload
 	go func() {
-		if err := pump(in, out, chunk, &sent); err != nil {
+		if err := pump(in, out, refuse, translate, &sent); err != nil {
 			broken <- err
 			cancel()
 		}
@@ -66,18 +66,23 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 func pump[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
 	out grpc.ClientStreamingClient[OutChunk, OutReply],
-	chunk func(*InChunk) (*OutChunk, int),
+	refuse Refuse,
+	translate func(*InChunk) (*OutChunk, int),
 	sent *atomic.Uint64,
 ) error {
 	for {
-		c, err := in.Recv()
+		var c chunk[InChunk]
+		err := in.RecvMsg(&c)
 		if errors.Is(err, io.EOF) {
 			return out.CloseSend()
+		}
+		if err == nil && c.malformed {
+			err = refuse(in.Context(), refusedChunk)
 		}
 		if err != nil {
 			return err
 		}
-		o, n := chunk(c)
+		o, n := translate(c.message)
 		sent.Add(uint64(n))
 		if err := out.Send(o); err != nil {
 			return nil // the far side has ended; RecvMsg says how

@@ -1,0 +1,40 @@
+package dialect
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// chunk is a message of an upload as it is received. One that is malformed must not be an error of receiving it: for
+// that a server of grpc-go ends the call at once, in its own words.
+type chunk[M any] struct {
+	message   *M
+	malformed bool
+}
+
+func (c *chunk[M]) read(data mem.BufferSlice, codec encoding.CodecV2) {
+	c.message = new(M)
+	c.malformed = codec.Unmarshal(data, c.message) != nil
+}
+
+// codec is that of protobuf, which reads chunks, too.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if chunk, ok := v.(interface {
+		read(mem.BufferSlice, encoding.CodecV2)
+	}); ok {
+		chunk.read(data, c.CodecV2)
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+var refusedChunk = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+	Message: "a message of the upload is no well-formed chunk of the caller's dialect, so it cannot be translated to the backend's"}
