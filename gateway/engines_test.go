@@ -254,7 +254,7 @@ func TestSlowReadersOfEngines(t *testing.T) {
 // TestAgentsOfOneEngine one at a time.
 func TestAgentsOfOneEngine(t *testing.T) {
 	t.Parallel()
-	for _, last := range []bool{false} {
+	for _, last := range []bool{false, true} {
 		e := startEngines(t, &call.Engine{Queue: 100, LastWins: last}, engine.Config{})
 		e.attend(t, agent.Config{})
 		if last {

@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		"stored":  {[]string{"--config", stored}, 0, []string{"ok: 1 fleet"}, []string{stored + ": warning: redis is embedded: tenants and API keys that are made are lost at a restart"}},
 		"filed":   {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"}, []string{filed + ": warning: redis is embedded: what tenants have used of their budgets"}},
 		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
-		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 2 fleets, 3 backends\n"}, nil},
+		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 3 fleets, 4 backends\n"}, nil},
 		"bad":     {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ":1: tls: /nowhere/c: cannot be read", noCert + ":2: fleet a: tls.ca_file: " + good + " holds no PEM"}},
 		"audit":   {[]string{"--config", noFolder}, 1, nil, []string{noFolder + ":1: audit.to: there is no folder /nowhere"}},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,9 +16,12 @@ import (
 var bothWays = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
 // agent connects an agent to its engine, unless that has one. It ends with its caller.
+//
+// Who is the agent has one lease, and whose stream the engine has another, for which a successor waits: an
+// engine may forget its agent when the stream of the one before ends.
 func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 	ctx := s.Context()
-	lease, err := g.cfg.Turns.Seize(ctx, p.engine(), net.JoinHostPort(p.Tenant, p.RequestID), p.Settings.LastWins)
+	lease, err := g.cfg.Turns.Seize(ctx, p.engine(), p.who(), p.Settings.LastWins)
 	switch {
 	case errors.Is(err, turns.ErrHeld):
 		return g.cfg.Refuse(ctx, refusedAgent)
@@ -26,64 +29,134 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 		return g.cfg.Refuse(ctx, refusedAway)
 	}
 	defer lease.Release()
-	onward, opts := g.cfg.Onward(ctx)
+	stream, refusal := g.succeed(ctx, p, lease)
+	if refusal != nil {
+		return g.cfg.Refuse(ctx, refusal)
+	}
+	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
 	onward, cancel := context.WithCancel(onward)
-	defer cancel()
 	up, err := g.cfg.Conn.NewStream(onward, bothWays, path, opts...)
 	if err != nil {
+		cancel()
+		stream.Release()
 		return err
 	}
-	go events(s, up, cancel) // ends with the stream
-	directives := make(chan []byte)
-	ended := make(chan error, 1)
-	go func() { ended <- g.directives(onward, up, directives) }()
+	c := &session{agent: s, engine: up, directives: make(chan []byte), ended: make(chan struct{})}
+	go c.events() // ends with the agent's stream
+	go c.read()   // ends with the engine's
+	g.running.Add(1)
+	defer func() {
+		go func() {
+			defer g.running.Done()
+			defer stream.Release()
+			c.part(g.alive, cancel)
+		}()
+	}()
+	return c.pass(lease)
+}
+
+func (p *Passage) who() string { return p.Tenant + "/" + p.RequestID }
+
+// succeed waits until the engine has no other agent's stream.
+func (g *Guard) succeed(ctx context.Context, p *Passage, lease *turns.Lease) (*turns.Lease, *call.Refusal) {
+	for {
+		stream, err := g.cfg.Turns.Seize(ctx, p.engine()+" stream", p.who(), false)
+		switch {
+		case err == nil:
+			return stream, nil
+		case !errors.Is(err, turns.ErrHeld):
+			return nil, refusedAway
+		}
+		select {
+		case <-lease.Lost():
+			return nil, refusedAgent
+		case <-time.After(successor):
+		}
+	}
+}
+
+const (
+	successor = 50 * time.Millisecond // from one look to the next whether the agent before has gone
+	parting   = 2 * time.Second       // what an engine has to end the stream of an agent that goes
+)
+
+// session is an agent's stream and its engine's.
+type session struct {
+	agent      grpc.ServerStream
+	engine     grpc.ClientStream
+	directives chan []byte
+	ended      chan struct{} // closed when the engine has ended it
+	err        error         // how, then
+}
+
+// pass passes directives to the agent until the engine ends, or the agent goes, or another is the agent.
+func (c *session) pass(lease *turns.Lease) error {
 	for {
 		select {
-		case d := <-directives:
-			if err := s.SendMsg(&d); err != nil {
+		case d := <-c.directives:
+			if err := c.agent.SendMsg(&d); err != nil {
 				return err
 			}
-		case err := <-ended:
-			if errors.Is(err, io.EOF) {
-				s.SetTrailer(up.Trailer())
+		case <-c.ended:
+			if errors.Is(c.err, io.EOF) {
 				return nil
 			}
-			return err
+			return c.err
 		case <-lease.Lost():
 			shutdown := directive("another agent has taken over this engine")
-			return s.SendMsg(&shutdown) // and that is all: who is told to go need not be told of an error
+			return c.agent.SendMsg(&shutdown) // and that is all: who is told to go need not be told of an error
+		case <-c.agent.Context().Done():
+			return c.agent.Context().Err()
+		}
+	}
+}
+
+// part waits until the engine has ended its stream: in peace, if it does, as it hears from events that its
+// agent has gone.
+func (c *session) part(alive context.Context, cancel context.CancelFunc) {
+	defer cancel()
+	alive, stop := context.WithTimeout(alive, parting)
+	defer stop()
+	for {
+		select {
+		case <-c.directives: // for nobody
+		case <-c.ended:
+			return
+		case <-alive.Done():
+			cancel()
+			<-c.ended
+			return
+		}
+	}
+}
+
+// read reads directives until the engine ends.
+func (c *session) read() {
+	defer close(c.ended)
+	for {
+		var raw []byte
+		if c.err = c.engine.RecvMsg(&raw); c.err != nil {
+			return
+		}
+		select {
+		case c.directives <- raw:
+		case <-c.engine.Context().Done():
+			c.err = c.engine.Context().Err()
+			return
 		}
 	}
 }
 
 // events passes an agent's events to its engine.
-func events(s grpc.ServerStream, up grpc.ClientStream, cancel context.CancelFunc) {
+func (c *session) events() {
 	for {
 		var raw []byte
-		switch err := s.RecvMsg(&raw); {
-		case errors.Is(err, io.EOF):
-			_ = up.CloseSend() // the other direction tells if that fails
-			return
-		case err != nil:
-			cancel()
+		if c.agent.RecvMsg(&raw) != nil { // it has no more, or is gone, of which pass knows
+			_ = c.engine.CloseSend()
 			return
 		}
-		if up.SendMsg(&raw) != nil {
-			return // the other direction has the reason
-		}
-	}
-}
-
-func (g *Guard) directives(ctx context.Context, up grpc.ClientStream, to chan<- []byte) error {
-	for {
-		var raw []byte
-		if err := up.RecvMsg(&raw); err != nil {
-			return err
-		}
-		select {
-		case to <- raw:
-		case <-ctx.Done():
-			return ctx.Err()
+		if c.engine.SendMsg(&raw) != nil {
+			return // read has the reason
 		}
 	}
 }
