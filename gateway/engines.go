@@ -27,7 +27,7 @@ type guard struct {
 	served   chan struct{} // closed when server has stopped
 }
 
-func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside *grpc.ClientConn) *guard {
+func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnInterface) *guard {
 	g := &guard{served: make(chan struct{})}
 	upstream, ln := r.NewLocalUpstream("engines")
 	g.upstream = upstream

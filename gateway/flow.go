@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,6 +99,49 @@ func (f *flows) of(settings *tenant.Settings) *flow {
 		f.setRate(fl, &settings.Limits)
 	}
 	return fl
+}
+
+// update has streams that run follow settings that have changed since their tenant's last call.
+func (f *flows) update(settings *tenant.Settings) {
+	if _, known := f.known.Load(settings.ID); known {
+		f.of(settings)
+	}
+}
+
+// updateSingle says what holds for a gateway without tenants; nil: nothing.
+func (f *flows) updateSingle(settings *tenant.Settings) {
+	f.single.Store(settings)
+	if settings == nil {
+		settings = &tenant.Settings{ID: tenant.Default}
+	}
+	f.update(settings)
+}
+
+// followTime is from one look at whether rates have changed to the next.
+const followTime = time.Second
+
+// follow has streams that run follow their tenants' rates until ctx ends. What cannot be found out, and tenants that
+// there are no more, change nothing.
+func (f *flows) follow(ctx context.Context, tenants tenant.Tenants) {
+	next := time.NewTicker(followTime)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		f.known.Range(func(_, known any) bool {
+			was := known.(*flow).settings.Load()
+			if was == nil || was.Limits.BytesPerSecond == 0 {
+				return true // its streams have none
+			}
+			if now, refusal := tenants.Settings(ctx, was.ID); refusal == nil && now != nil && now != was {
+				f.update(now)
+			}
+			return ctx.Err() == nil
+		})
+	}
 }
 
 // setRate gives each replica an even share of what a tenant may bring.

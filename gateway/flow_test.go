@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // bounded is a front whose tenant acme has limits; globex has none.
@@ -37,6 +39,60 @@ func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acm
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
 	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
+}
+
+// TestRatesChangeUnderAStream: a stream follows what its tenant may bring, without another call of it.
+func TestRatesChangeUnderAStream(t *testing.T) {
+	t.Parallel()
+	const fast, slow = 1 << 30, 1
+	settings := func(rate int64) *tenant.Settings {
+		return &tenant.Settings{ID: "acme", Limits: tenant.Limits{BytesPerSecond: rate}}
+	}
+	f, acme, _ := bounded(t, settings(fast).Limits, call.Doc)
+	directory := tenant.NewDirectory(nil)
+	directory.Replace(map[string]*tenant.Settings{"acme": settings(fast)})
+	var follower sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	follower.Go(func() { f.gateway.Follow(ctx, directory) })
+	defer follower.Wait()
+	defer stop()
+
+	stream, err := docpb.NewCapabilityClient(f.conn).UploadInputArtifact(acme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunks, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for range chunks {
+			if stream.Send(&docpb.UploadInputArtifactChunk{Data: file(64 << 10).Data}) != nil {
+				break // the answer says why
+			}
+		}
+		_, err := stream.CloseAndRecv()
+		ended <- err
+	}()
+	chunks <- struct{}{}
+	directory.Replace(map[string]*tenant.Settings{"acme": settings(slow)})
+	const slowed = `capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`
+	for deadline := time.Now().Add(gatewaytest.Patience); f.gateway.Metrics(t)[slowed] == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("it goes on as fast as it was")
+		}
+		select {
+		case chunks <- struct{}{}:
+		default:
+		}
+	}
+	directory.Replace(map[string]*tenant.Settings{"acme": settings(fast)})
+	close(chunks)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(gatewaytest.Patience):
+		t.Error("it goes on as slowly as it was to")
+	}
 }
 
 // isQuota wants an error that says which limit of acme's it was.

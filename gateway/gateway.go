@@ -89,7 +89,7 @@ type Gateway struct {
 	relay         *relay.Relay
 	services      *grpc.Server // our own gRPC services, reached through the relay
 	health        *health.Server
-	inside        *grpc.ClientConn // to our own relay
+	inside        *passages // to our own relay
 	keeping       *keeping
 	guard         *guard
 	directory     *directory
@@ -145,12 +145,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	h.flows.relay = g.relay
 	var err error
-	g.inside, err = grpc.NewClient("passthrough:///capgate.internal",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return g.relay.Dial(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithStaticStreamWindowSize(insideWindow), grpc.WithStaticConnWindowSize(16*insideWindow), // or a slow reader's would grow
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-		grpc.WithDisableServiceConfig())
+	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
 	if err != nil {
 		g.relay.Close()
 		return nil, fmt.Errorf("client of our own relay: %w", err)
@@ -168,6 +163,16 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
+// dialInside makes a client of our own relay.
+func dialInside(r *relay.Relay) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///capgate.internal",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.Dial(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(insideWindow), grpc.WithStaticConnWindowSize(16*insideWindow), // or a slow reader's would grow
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDisableServiceConfig())
+}
+
 // tell lets scrapes see what it is made of.
 func (g *Gateway) tell() {
 	cfg := &g.cfg
@@ -177,7 +182,7 @@ func (g *Gateway) tell() {
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
-func frontDoors(inside *grpc.ClientConn, cfg *Config) (http.Handler, error) {
+func frontDoors(inside grpc.ClientConnInterface, cfg *Config) (http.Handler, error) {
 	cfg.REST.MaxBody = maxMessage
 	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
 	api, err := rest.New(inside, HTTPStatus, cfg.REST)
@@ -202,8 +207,11 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 // only for a Gateway that was made with Config.Relay.TLS.
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 
-// Single says what limits hold for the calls of a gateway without tenants; nil: none.
-func (g *Gateway) Single(s *tenant.Settings) { g.flows.single.Store(s) }
+// Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.
+func (g *Gateway) Single(s *tenant.Settings) { g.flows.updateSingle(s) }
+
+// Follow has streams that run follow what changes of their tenants' bytes per second, until ctx ends.
+func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.flows.follow(ctx, tenants) }
 
 // Turn returns when bytes of a client that came now would be dealt with.
 func (g *Gateway) Turn() { g.relay.Turn() }
@@ -273,7 +281,7 @@ func (g *Gateway) Close() {
 	g.guard.close()
 	g.services.Stop()
 	<-g.served
-	_ = g.inside.Close()
+	_ = g.inside.close()
 }
 
 func wrap(what string, err error) error {

@@ -34,12 +34,12 @@ type keeping struct {
 	upstream  *relay.Upstream
 	server    *grpc.Server
 	crossings *crossings
-	inside    *grpc.ClientConn
+	inside    grpc.ClientConnInterface
 	served    chan struct{} // closed when server has stopped
 }
 
 // newKeeping returns nil without a keeper.
-func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, inside *grpc.ClientConn) *keeping {
+func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, inside grpc.ClientConnInterface) *keeping {
 	if keeper == nil {
 		return nil
 	}

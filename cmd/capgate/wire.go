@@ -242,6 +242,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.quotas.Run(probing) })
 	watchers.Go(func() { p.followRules(probing) })
 	watchers.Go(func() { p.who.follow(probing) })
+	watchers.Go(func() { p.gateway.Follow(probing, p.who.directory) })
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	asking, cease := context.WithCancel(ctx) // not while calls finish

@@ -288,6 +288,9 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 	return g.gateway.Invoke(ctx, capability, req)
 }
 
+// Follow is gateway.Gateway's.
+func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.gateway.Follow(ctx, tenants) }
+
 // FindArtifact is as the gateway's.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
 	return g.gateway.FindArtifact(who, capability, id)

@@ -1,0 +1,53 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// TestManyCallsThatPassTwice: however many calls a tenant has that are translated or come by HTTP, there is room for
+// those of others.
+func TestManyCallsThatPassTwice(t *testing.T) {
+	t.Parallel()
+	f, ring, shedder := crowdedFront(t, 1<<20, call.Doc, call.Legacy)
+	acme, leave := context.WithCancel(bearer(t.Context(), ring.credentials["acme"]))
+	defer leave()
+	for range 3 { // more than a connection may have
+		f.client = gatewaytest.NewClient(f.gateway.Conn(t), call.Doc)
+		if _, shed := flood(acme, t, f, 500); shed > 0 {
+			t.Fatalf("%d were turned away", shed)
+		}
+	}
+	globex := ring.credentials["globex"]
+	if _, err := f.client.Invoke(bearer(t.Context(), globex), request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Error(err)
+	}
+	if resp, body := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key", globex); resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status, body)
+	}
+	leave()
+	waitIdle(t, shedder)
+}
+
+// TestWhatFrontDoorsHold: what a client's connection may have held for it does not bound what all callers of the front
+// doors have together.
+func TestWhatFrontDoorsHold(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Relay: relay.Config{MaxConnBuffered: 128 << 10},
+	})
+	args := `{"a":"` + string(file(1<<20).Data) + `"}`
+	_, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, args))
+	wants(t, err, codes.ResourceExhausted, "MEMORY_EXCEEDED")
+	if resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":`+args+`}`); resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status, body)
+	}
+}
