@@ -70,7 +70,7 @@ func serveEngine(t *testing.T, cfg engine.Config) string {
 	return ln.Addr().String()
 }
 
-func startEngines(t *testing.T, settings *call.Engine, cfg engine.Config) *engines {
+func startEngines(t *testing.T, settings *call.Engine, cfg engine.Config, change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
 	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1)}
 	var shared guard.Shared
@@ -78,11 +78,15 @@ func startEngines(t *testing.T, settings *call.Engine, cfg engine.Config) *engin
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
 	}
-	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
+	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: []string{"openparallax.v1.ClientService", "openparallax.v1.AgentService"},
 			Backends: []string{e.addr}, Engine: settings, Unprobed: true}},
 		Engines: shared,
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	e.gateway = gatewaytest.Start(t, o)
 	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
 	return e
 }

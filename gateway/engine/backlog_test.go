@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+func TestBacklog(t *testing.T) {
+	b := newBacklog(10)
+	b.put([]byte("0123456789abc")) // one always has room
+	if got, err := b.next(t.Context()); string(got) != "0123456789abc" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	b.put([]byte("first"))
+	b.put([]byte("next"))
+	b.end(nil)
+	for _, want := range []string{"first", "next", ""} {
+		if got, err := b.next(t.Context()); string(got) != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	b.put([]byte("0123456789"))
+	b.put([]byte("x"))
+	<-b.over
+	b.put([]byte("y"))
+	if len(b.events) > 0 || b.bytes > 0 {
+		t.Errorf("it keeps %d bytes", b.bytes)
+	}
+	left := newBacklog(10)
+	left.leave()
+	left.put(make([]byte, 100))
+	if len(left.events) > 0 {
+		t.Error("events are kept for nobody")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newBacklog(1).next(gone); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

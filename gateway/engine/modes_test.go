@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"bytes"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/internal/call"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// TestModes in all four combinations: an OTR session never becomes a recorded one.
+func TestModes(t *testing.T) {
+	const none = -1
+	for _, test := range []struct {
+		from, to call.Numbering
+		numbers  [6]int // what 0 to 5 become
+	}{
+		{call.BySource, call.BySource, [6]int{0, 1, 2, 3, none, none}},
+		{call.BySource, call.BySeed, [6]int{0, 0, 1, 3, none, none}},
+		{call.BySeed, call.BySource, [6]int{1, 2, none, 3, none, none}},
+		{call.BySeed, call.BySeed, [6]int{0, 1, none, 3, none, none}},
+	} {
+		for was, want := range test.numbers {
+			m := &parallaxpb.ClientMessageRequest{Content: "c", SessionId: "s", Mode: parallaxpb.SessionMode(was), Source: "cli"}
+			msg, err := proto.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unknown := protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "unknown")
+			msg = append(msg, unknown...)
+			got, ok := renumber(msg, fieldMode, test.from, test.to)
+			if ok != (want != none) {
+				t.Errorf("%v to %v: %d: %v", test.from, test.to, was, ok)
+				continue
+			}
+			if !ok {
+				continue
+			}
+			if want == was && !bytes.Equal(got, msg) {
+				t.Errorf("%v to %v: %d: other bytes", test.from, test.to, was)
+			}
+			var is parallaxpb.ClientMessageRequest
+			if err := proto.Unmarshal(got, &is); err != nil || int(is.GetMode()) != want || !bytes.Equal(is.ProtoReflect().GetUnknown(), unknown) {
+				t.Errorf("%v to %v: %d: %v, %v", test.from, test.to, was, &is, err)
+			}
+			m.Mode = parallaxpb.SessionMode(want)
+			is.ProtoReflect().SetUnknown(nil)
+			if !proto.Equal(m, &is) {
+				t.Errorf("%v to %v: %d: %v", test.from, test.to, was, &is)
+			}
+		}
+	}
+	for _, bad := range [][]byte{{0xff}, {3 << 3, 0x80}, {2<<3 | 2, 9, 'x'}} {
+		if _, ok := renumber(bad, fieldMode, call.BySeed, call.BySource); ok {
+			t.Errorf("%x is a message", bad)
+		}
+	}
+	// The last one counts, as for every reader of the format.
+	twice := []byte{3 << 3, 2, 3 << 3, 1}
+	if got, ok := renumber(twice, fieldMode, call.BySource, call.BySeed); !ok || len(got) != 0 {
+		t.Errorf("%x, %v", got, ok)
+	}
+}
+
+// FuzzRenumber holds it to what the format's own reader says.
+func FuzzRenumber(f *testing.F) {
+	f.Add([]byte{3 << 3, 2}, true)
+	f.Add([]byte{1<<3 | 2, 1, 'x', 3 << 3, 0x81, 0}, false)
+	f.Fuzz(func(t *testing.T, msg []byte, up bool) {
+		from, to := call.BySource, call.BySeed
+		if up {
+			from, to = to, from
+		}
+		got, ok := renumber(msg, fieldMode, from, to)
+		if !ok {
+			return
+		}
+		var was, is parallaxpb.ClientMessageRequest
+		if proto.Unmarshal(msg, &was) != nil {
+			return // text that is no UTF-8
+		}
+		if err := proto.Unmarshal(got, &is); err != nil {
+			t.Fatalf("%x became %x: %v", msg, got, err)
+		}
+		before, _ := modeOf(uint64(was.GetMode()), from)
+		after, _ := modeOf(uint64(is.GetMode()), to)
+		if (before == otr) != (after == otr) {
+			t.Fatalf("%v became %v", &was, &is)
+		}
+		was.Mode, is.Mode = 0, 0
+		if !proto.Equal(&was, &is) {
+			t.Fatalf("%v became %v", &was, &is)
+		}
+	})
+}
+
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte{19<<3&0x7f | 2 | 0x80, 1, 3, 1<<3 | 2, 1, 'q'})
+	f.Fuzz(func(_ *testing.T, raw []byte) { eventOf(raw) })
+}
