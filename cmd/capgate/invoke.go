@@ -3,28 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/token"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -52,10 +42,8 @@ Flags:
 type invocation struct {
 	req     *docpb.InvokeRequest
 	stream  bool
-	addr    string
 	timeout time.Duration
-	creds   credentials.TransportCredentials
-	key     string // API key or token; "": none is shown
+	from    *caller
 }
 
 // toolError is a failure that the tool itself told.
@@ -93,15 +81,11 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	inv := &invocation{req: new(docpb.InvokeRequest)}
 	fs := flag.NewFlagSet("invoke", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are the caller's to print, once
-	fs.StringVar(&inv.addr, "addr", "localhost:8080", "`host:port` of the gateway")
+	inv.from = addCaller(fs)
 	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke and print chunks as they come")
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
 	configFile := fs.String("config-json-file", "", "`file` with the JSON object to send as config_json (it may hold secrets, so it is no argument)")
-	useTLS := fs.Bool("tls", false, "connect with TLS")
-	caFile := fs.String("tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
-
-	keyFile := fs.String("key-file", "", "`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
 
 	positional, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -129,30 +113,7 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 			return nil, err
 		}
 	}
-	if inv.key, err = readKey(*keyFile); err != nil {
-		return nil, err
-	}
-	inv.creds, err = transportCredentials(*useTLS, *caFile)
-	return inv, err
-}
-
-// readKey reads the credential that is to be shown, and never puts it into an error.
-func readKey(file string) (string, error) {
-	source, key := "CAPGATE_KEY", os.Getenv("CAPGATE_KEY")
-	if file != "" {
-		data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
-		if err != nil {
-			return "", fmt.Errorf("--key-file: %w", err)
-		}
-		source, key = "--key-file: "+file, strings.TrimSpace(string(data))
-		if key == "" {
-			return "", fmt.Errorf("%s holds nothing", source)
-		}
-	}
-	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.Looks(key) {
-		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it, and no token", source)
-	}
-	return key, nil
+	return inv, inv.from.read()
 }
 
 // readArgs answers with the tool's arguments: those given, if any, or from stdin.
@@ -189,24 +150,6 @@ func isObject(text []byte) bool {
 	return json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
 }
 
-func transportCredentials(useTLS bool, caFile string) (credentials.TransportCredentials, error) {
-	if !useTLS && caFile == "" {
-		return insecure.NewCredentials(), nil
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if caFile != "" {
-		pem, err := os.ReadFile(caFile) //nolint:gosec // the user's own file, named by the user
-		if err != nil {
-			return nil, fmt.Errorf("--tls-ca: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", caFile)
-		}
-	}
-	return credentials.NewTLS(cfg), nil
-}
-
 // run makes the call and prints the answer.
 func (inv *invocation) run(ctx context.Context, stdout io.Writer) error {
 	if inv.timeout > 0 {
@@ -214,18 +157,12 @@ func (inv *invocation) run(ctx context.Context, stdout io.Writer) error {
 		ctx, cancel = context.WithTimeout(ctx, inv.timeout)
 		defer cancel()
 	}
-	conn, err := grpc.NewClient(inv.addr,
-		grpc.WithTransportCredentials(inv.creds),
-		grpc.WithUserAgent("capgate-invoke"),
-		// How large an answer may be is for the gateway to say, not for its client.
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	conn, err := inv.from.dial("capgate-invoke")
 	if err != nil {
-		return fmt.Errorf("--addr: %w", err)
+		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if inv.key != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+inv.key)
-	}
+	ctx = inv.from.shown(ctx)
 	client := docpb.NewCapabilityClient(conn)
 	if inv.stream {
 		return inv.printStream(ctx, client, stdout)

@@ -32,6 +32,7 @@ func commands() []command {
 		{"invoke", "call a tool through a gateway", func(ctx context.Context, args []string, std stdio) int {
 			return runInvoke(ctx, args, std.in, std.out, std.err)
 		}},
+		{"engines", "talk with OpenParallax engines through a gateway", runEngines},
 		{"probe", "say which dialects and tools a capability container has", runProbe},
 		{"conform", "say whether a capability container keeps to the protocol, rule by rule", runConform},
 		{"status", "show a gateway's fleets and backends, and how they are", runStatus},

@@ -65,6 +65,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"catalog", "--admin", g.admin, "list"}, {"catalog", "--admin", g.admin, "show", "caps"},
 		{"drain", "--admin", g.admin, "--backend", "127.0.0.1:1", "--timeout", "1s"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
+		{"engines", "--addr", g.public, "list"}, {"engines", "--addr", g.public, "send", "caps", "hello"},
 		{"probe", g.public}, {"conform", g.public},
 	} {
 		ran[line[0]] = true

@@ -21,19 +21,20 @@ type verb struct {
 	run   func(context.Context) error
 }
 
-// verbs is a command whose verbs ask a gateway's operators' port.
+// verbs is a command whose verbs ask a gateway: its operators' port, unless it says otherwise.
 type verbs struct {
 	flags *flag.FlagSet // its name is the command's
 	usage string
 	all   []verb
 	take  func(verb string, words []string) error // the words of the line
 	dial  func(grpc.ClientConnInterface)          // the gateway
+	from  *caller                                 // the gateway is asked at its public port, by this one
 }
 
 // run is the command.
 func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 	v.flags.SetOutput(io.Discard) // errors are printed below, once
-	admin := addAdmin(v.flags)
+	connect := v.connect()
 	words, err := parseFlags(v.flags, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(std.out, v.usage)
@@ -48,7 +49,7 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 	if err != nil {
 		return wrongLine(v.flags, err, std)
 	}
-	conn, err := dialOperators(*admin, "capgate-"+v.flags.Name())
+	conn, err := connect("capgate-" + v.flags.Name())
 	if err != nil {
 		return wrongLine(v.flags, err, std)
 	}
@@ -62,6 +63,20 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 		return exitRefused
 	}
 	return 0
+}
+
+// connect adds the flags that say where the gateway is, and answers with what reads them.
+func (v *verbs) connect() func(agent string) (*grpc.ClientConn, error) {
+	if v.from == nil {
+		admin := addAdmin(v.flags)
+		return func(agent string) (*grpc.ClientConn, error) { return dialOperators(*admin, agent) }
+	}
+	return func(agent string) (*grpc.ClientConn, error) {
+		if err := v.from.read(); err != nil {
+			return nil, err
+		}
+		return v.from.dial(agent)
+	}
 }
 
 // find takes the words of the line.

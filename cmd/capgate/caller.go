@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// caller is how a command calls a gateway as agents do, as its line says.
+type caller struct {
+	addr            string
+	useTLS          bool
+	caFile, keyFile string
+
+	creds credentials.TransportCredentials
+	key   string // API key or token; "": none is shown
+}
+
+func addCaller(fs *flag.FlagSet) *caller {
+	c := new(caller)
+	fs.StringVar(&c.addr, "addr", "localhost:8080", "`host:port` of the gateway")
+	fs.BoolVar(&c.useTLS, "tls", false, "connect with TLS")
+	fs.StringVar(&c.caFile, "tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
+	fs.StringVar(&c.keyFile, "key-file", "", "`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
+	return c
+}
+
+// read reads the files that the line names.
+func (c *caller) read() (err error) {
+	if c.key, err = readKey(c.keyFile); err == nil {
+		c.creds, err = transportCredentials(c.useTLS, c.caFile)
+	}
+	return err
+}
+
+func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(c.addr,
+		grpc.WithTransportCredentials(c.creds),
+		grpc.WithUserAgent(agent),
+		// How large an answer may be is for the gateway to say, not for its client.
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	if err != nil {
+		return nil, fmt.Errorf("--addr: %w", err)
+	}
+	return conn, nil
+}
+
+// shown is ctx for calls that show the credential.
+func (c *caller) shown(ctx context.Context) context.Context {
+	if c.key == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.key)
+}
+
+// readKey reads the credential that is to be shown, and never puts it into an error.
+func readKey(file string) (string, error) {
+	source, key := "CAPGATE_KEY", os.Getenv("CAPGATE_KEY")
+	if file != "" {
+		data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
+		if err != nil {
+			return "", fmt.Errorf("--key-file: %w", err)
+		}
+		source, key = "--key-file: "+file, strings.TrimSpace(string(data))
+		if key == "" {
+			return "", fmt.Errorf("%s holds nothing", source)
+		}
+	}
+	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.Looks(key) {
+		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it, and no token", source)
+	}
+	return key, nil
+}
+
+func transportCredentials(useTLS bool, caFile string) (credentials.TransportCredentials, error) {
+	if !useTLS && caFile == "" {
+		return insecure.NewCredentials(), nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile) //nolint:gosec // the user's own file, named by the user
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", caFile)
+		}
+	}
+	return credentials.NewTLS(cfg), nil
+}
