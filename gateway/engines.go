@@ -92,8 +92,9 @@ func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Pass
 func (t *transit) guarded(s *relay.Stream) *call.Refusal {
 	settings := t.fleet.Engine()
 	switch {
+	case settings == nil && t.engine != nil:
+		return refusedNotEngine
 	case settings == nil:
-		t.engine = nil // whatever its path: it is another service's
 		return nil
 	case t.ours:
 		return t.sentTo(s)
@@ -142,6 +143,8 @@ func (t *transit) readOne() *call.Refusal {
 }
 
 var (
+	refusedNotEngine = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_UNKNOWN",
+		Message: "the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that one is"}
 	refusedNoEngine = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
 		Message: "the fleet is of OpenParallax engines, which have no method of this name"}
 	refusedShutdown = &call.Refusal{Kind: call.PermissionDenied, Reason: "ENGINE_SHUTDOWN_OFF",

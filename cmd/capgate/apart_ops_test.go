@@ -20,6 +20,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/rest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -36,7 +37,8 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 		must(t, err)
 		services = append(services, d.(protoreflect.ServiceDescriptor))
 	}
-	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto, livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto, capgatepb.File_capgate_v1_engines_proto} {
+	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto, livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto, capgatepb.File_capgate_v1_engines_proto,
+		openparallaxv1.File_openparallax_v1_pipeline_proto, openparallaxv1.File_openparallax_v1_shield_proto} {
 		for i := range file.Services().Len() {
 			services = append(services, file.Services().Get(i))
 		}
@@ -116,8 +118,11 @@ type generator struct {
 
 func (g *generator) next() operation {
 	m := g.methods[g.random.IntN(len(g.methods))]
-	if g.random.IntN(4) == 0 { // what others depend on
+	switch g.random.IntN(16) { // what others depend on
+	case 0, 1, 2, 3:
 		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
+	case 4:
+		m = openparallaxv1.File_openparallax_v1_pipeline_proto.Services().ByName("ClientService").Methods().ByName("SendMessage")
 	}
 	return g.make(m)
 }
@@ -127,6 +132,10 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
 	must(g.t, err)
 	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
+	if m.ParentFile().Package() == "openparallax.v1" {
+		op.header = append(op.header, "x-capability-id", g.word("engine"))
+		return op
+	}
 	for _, h := range []struct {
 		name   string
 		chance int
@@ -221,6 +230,8 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 		return base64.StdEncoding.EncodeToString(args)
 	case f.Kind() == protoreflect.Int32Kind, f.Kind() == protoreflect.Int64Kind:
 		return g.random.IntN(4) - g.random.IntN(8)/7 // seldom less than 0
+	case f.Kind() == protoreflect.EnumKind:
+		return g.random.IntN(4)
 	case f.Kind() == protoreflect.BoolKind:
 		return g.random.IntN(2) == 0
 	case f.Kind() == protoreflect.StringKind:
@@ -277,9 +288,28 @@ var words = map[string][]string{
 	"resource_name": {"", "tenants/acme", "tenants/globex/keys/x"},
 
 	// of engines
-	"engine":  {"hidden", "mine", "absent", ""},
-	"content": {"hello", ""},
-	"mode":    {"", "OTR", "otr"},
+	"engine":  {"engine", "engine", "engine", "engine", "engine", "hidden-engine", "hidden-engine", "hidden", "mine", "absent", ""},
+	"content": {"hello", "hello", "hello", ""},
+	"mode":    {"", "", "NORMAL", "OTR", "otr"},
+
+	// of openparallax.v1
+	"token":               {"x"},
+	"call_id":             {"x"},
+	"message_id":          {"x"},
+	"arguments_json":      {"{}"},
+	"tool_args_json":      {"{}"},
+	"payload_json":        {"{}"},
+	"sandbox_canary_json": {"{}"},
+	"detail_json":         {"{}"},
+	"action_type":         {"x"},
+	"result":              {"x"},
+	"error":               {"x"},
+	"text":                {"x"},
+	"groups":              {"x"},
+	"stage":               {"x"},
+	"summary":             {"x"},
+	"code":                {"x"},
+	"message":             {"x"},
 
 	// of grpc.health.v1 and grpc.reflection
 	"service":                       {"", "capgate.v1.Catalog", "hidden", "caps"},

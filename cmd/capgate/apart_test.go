@@ -17,7 +17,7 @@ import (
 )
 
 // apartOps is how many requests of the tenant globex are compared.
-const apartOps = 300
+const apartOps = 350
 
 // TestTenantsAreApart: whatever the tenant acme does, all answers that globex gets, at every
 // method that the public port has, are those of a world in which acme, and the capability
@@ -36,12 +36,13 @@ func TestTenantsAreApart(t *testing.T) {
 	acmes, entryOfAcme := makeKey(t)
 	globexs, entryOfGlobex := makeKey(t)
 	// Both have limits of the same users and tools. acme has no calls of caps' echo left.
+	const scopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, engine.admin, engine.shield"
 	tenantLine := func(id, grants, entry string, calls int) string {
 		return fmt.Sprintf("  - {id: %s, capabilities: [caps, people, %s], limits: {each: [{per: user, capability: caps, per_month: %d}, {capability: caps, tool: echo, per_month: %[3]d}]}, "+
-			"keys: [%[4]s, scopes: [invoke, read, approve, policy, admin], asserts: [user, agent]}]}\n", id, grants, calls, strings.TrimSuffix(entry, "}"))
+			"keys: [%[4]s, scopes: [%[5]s], asserts: [user, agent]}]}\n", id, grants, calls, strings.TrimSuffix(entry, "}"), scopes)
 	}
-	ofGlobex := tenantLine("globex", "mine", entryOfGlobex, 1_000_000)
-	together := startWorld(t, 2, tenantLine("acme", "hidden", entryOfAcme, 10)+ofGlobex, "hidden")
+	ofGlobex := tenantLine("globex", "mine, engine", entryOfGlobex, 1_000_000)
+	together := startWorld(t, 2, tenantLine("acme", "hidden, hidden-engine", entryOfAcme, 10)+ofGlobex, "hidden")
 	alone := startWorld(t, 1, ofGlobex, "")
 
 	acme := []*stranger{newStranger(t, "acme", acmes, together[0]), newStranger(t, "acme", acmes, together[1])}
@@ -110,6 +111,9 @@ func startWorld(t *testing.T, gateways int, tenants, more string) (ports []strin
 		capability := gatewaytest.NewCapability("at-" + id)
 		capability.Files = crand.Text() // no other world has the same ids
 		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
+	}
+	for _, id := range strings.Fields("engine " + strings.ReplaceAll(more, "hidden", "hidden-engine")) {
+		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, backends: ['%s']}\n", id, serveMemory(t))
 	}
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\noverload: {max_delay: 10s}\npolicies: {}\ntenants:\n"+tenants+"fleets:\n"+fleets)
 	for range gateways {

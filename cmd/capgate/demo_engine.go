@@ -33,7 +33,8 @@ func (d *demoEngine) fleets() []config.Fleet {
 		return nil
 	}
 	fleet := config.DefaultFleet("engine-1", d.ln.Addr().String())
-	fleet.Policy = call.Allow
+	fleet.Engine, fleet.Policy = config.DefaultEngine(), call.Allow
+	fleet.Affinity.Sessions = true
 	for _, s := range []grpc.ServiceDesc{
 		openparallaxv1.AgentService_ServiceDesc, openparallaxv1.ClientService_ServiceDesc,
 		openparallaxv1.SubAgentService_ServiceDesc, openparallaxv1.ShieldService_ServiceDesc,

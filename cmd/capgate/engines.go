@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/gateway/engine"
@@ -22,4 +23,15 @@ func (p *process) newEngines() {
 
 func (p *process) engines() engine.Shared {
 	return engine.Shared{Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.Questions()}
+}
+
+// engineIDs are those of all fleets of engines, sorted.
+func (p *process) engineIDs() (ids []string) {
+	for _, f := range p.routing.Table().Fleets() {
+		if f.Engine() != nil {
+			ids = append(ids, f.Capability)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

@@ -75,7 +75,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
-		next.tools[from.Capability] = f.author
+		if from.Engine == nil { // engines have no tools that could be called
+			next.tools[from.Capability] = f.author
+		}
 		if from.Shield != "" {
 			next.shields[from.Capability] = from.Shield
 		}

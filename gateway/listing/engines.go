@@ -8,7 +8,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// ListEngines implements capgatepb.CatalogServer.
+// ListEngines implements capgatepb.CatalogServer. Who has no scope of engines may use none.
 func (s *Server) ListEngines(ctx context.Context, req *capgatepb.ListEnginesRequest) (*capgatepb.ListEnginesResponse, error) {
 	caller, err := tenant.FromContext(ctx)
 	if err != nil {
@@ -18,8 +18,12 @@ func (s *Server) ListEngines(ctx context.Context, req *capgatepb.ListEnginesRequ
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
+	var all []string
+	if caller.Scopes.Any(tenant.Engines) {
+		all = s.engines()
+	}
 	resp := &capgatepb.ListEnginesResponse{}
-	next := visible(s.engines(), caller, after)
+	next := visible(all, caller, after)
 	for ids := next(); len(ids) > 0; ids = next() {
 		for _, id := range ids {
 			if len(resp.GetEngines()) == size {
