@@ -38,6 +38,7 @@ func (k *Keeper) Ask(q Query, done func(Answer)) {
 	k.mu.Unlock()
 	var asked atomic.Bool
 	k.do(by, func(ctx context.Context) error { return k.lookUp(ctx, &q, &asked) }, func(error) {
+		q := q // the store may be asked yet
 		q.asked = asked.Load()
 		k.askSession(q, by, done)
 	})
@@ -82,7 +83,13 @@ func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
 			s = found
 		}
 		return err
-	}, func(err error) { k.land(&q, s, err, holder, done) })
+	}, func(err error) {
+		var answer settled
+		if err == nil { // else s may be written yet
+			answer = s
+		}
+		k.land(&q, answer, err, holder, done)
+	})
 }
 
 // land ends a flight. The call that began it is the only one that may be told of a

@@ -71,7 +71,7 @@ func TestTurns(t *testing.T) {
 func TestTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, turns.Options{Lease: time.Hour})
+	k := keeper(t, m, turns.Options{Lease: time.Hour, Try: time.Nanosecond})
 	first := take(t, k)
 	m.expect(t, "wait")
 	if m.set(func() {}); m.wary {
@@ -97,12 +97,33 @@ func TestTheStoreIsAway(t *testing.T) {
 			t.Error("not wary of a store that has come back")
 		}
 	})
+}
 
-	k = turns.New(m, turns.Options{Lease: time.Nanosecond, Patience: time.Nanosecond})
-	first = take(t, k)
-	impatient := later(t.Context(), k)
+// TestPatience with a store that is away: who comes tries for a while, and who waits waits for a while.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.away = true
+	k := turns.New(m, turns.Options{Lease: time.Hour, Try: time.Hour})
+	tries := later(t.Context(), k)
+	m.expect(t, "wait")
+	m.expect(t, "wait")
+	m.set(func() { m.away = false })
+	if err := <-tries; err != nil {
+		t.Errorf("who tries: %v", err)
+	}
+	k.Close()
+
+	k = turns.New(m, turns.Options{Lease: time.Nanosecond, Try: time.Hour, Patience: time.Nanosecond})
+	first := take(t, k)
+	waits := later(t.Context(), k)
+	m.expect(t, "wait")
+	m.expect(t, "wait")
+	for joined := false; !joined; m.expect(t, "wait") {
+		m.set(func() { joined = len(m.line) > 1 })
+	}
 	m.set(func() { m.away = true })
-	if err := <-impatient; !errors.Is(err, turns.ErrAway) {
+	if err := <-waits; !errors.Is(err, turns.ErrAway) {
 		t.Errorf("who waited: %v", err)
 	}
 	first.Done()

@@ -40,8 +40,12 @@ func (k *Keeper) Take(ctx context.Context, engine, tenant string) (*Turn, error)
 	}
 }
 
+// again is when a store is asked again that is away.
+const again = 100 * time.Millisecond
+
 // wait waits until a ticket has its turn.
 func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
+	patience := k.opts.Try
 	for answered := time.Now(); ; {
 		t.Wary = k.wary(t.Engine)
 		// A step that was begun is seen to its end, so that leaving comes after it.
@@ -50,10 +54,10 @@ func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && (t.Seq == 0 || time.Since(answered) >= k.opts.Patience):
+		case err != nil && time.Since(answered) >= patience:
 			return fmt.Errorf("%w: %w", ErrAway, err)
 		case err != nil:
-			next = min(next, lastWait)
+			next = min(next, again)
 		case s.State == Full:
 			return ErrFull
 		case s.State == Mine:
@@ -61,7 +65,7 @@ func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
 			return nil
 		default:
 			k.know(t)
-			answered, t.Seq = time.Now(), s.Seq
+			answered, patience, t.Seq = time.Now(), k.opts.Patience, s.Seq
 			next = min(next, max(s.Left, firstWait)+time.Millisecond)
 		}
 		timer := time.NewTimer(next)

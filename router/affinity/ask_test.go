@@ -1,0 +1,63 @@
+package affinity_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// lateStore answers when the time is over.
+type lateStore struct{ affinity.Store }
+
+func (lateStore) Away() bool { return false }
+
+func (lateStore) Follow(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+	<-ctx.Done()
+}
+
+func (lateStore) Bind(ctx context.Context, all []affinity.Binding) ([]affinity.Bound, error) {
+	<-ctx.Done()
+	bound := make([]affinity.Bound, len(all))
+	for i, b := range all {
+		bound[i] = affinity.Bound{Pin: b.Pin, New: true}
+	}
+	return bound, nil
+}
+
+func (lateStore) Holder(ctx context.Context, _ affinity.Artifact) (string, error) {
+	<-ctx.Done()
+	return "a:1", nil
+}
+
+// TestTheStoreIsLate: calls go on without it, and nothing is amiss when it answers after all.
+func TestTheStoreIsLate(t *testing.T) {
+	t.Parallel()
+	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
+		Capability: "mail", Backends: router.Addrs("a:1", "b:1"), Affinity: router.Affinity{Sessions: true, Artifacts: true, SessionTTL: time.Hour},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := affinity.New(affinity.Config{Wait: time.Millisecond}, lateStore{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	for i := range 100 {
+		q := affinity.Query{Fleet: table.Fleet("mail"), Tenant: "acme", Session: fmt.Sprint(i)}
+		if i%2 == 0 {
+			q.Artifacts = []string{q.Session}
+		}
+		answered := make(chan affinity.Answer, 1)
+		k.Ask(q, func(a affinity.Answer) { answered <- a })
+		if a := <-answered; a.Refusal != nil {
+			t.Errorf("%d: %v", i, a.Refusal)
+		}
+	}
+	cancel()
+	running.Wait()
+}
