@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/observe/tracing"
@@ -118,9 +119,17 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // TestACallWithEverythingAllocatesNothing: a call with an API key that is known, of a tenant with
 // limits of every kind, counted and recorded, with a trace that is not sampled, behind a trusted
-// proxy. It goes through sockets. Not parallel, as AllocsPerRun counts what every goroutine allocates, and
-// not under the race detector, which allocates, too.
+// proxy, of a gateway that keeps answers: it has no idempotency key, whether its fleet takes them or not. It goes through
+// sockets. Not parallel, as AllocsPerRun counts what every goroutine allocates, and not under the race detector, which
+// allocates, too.
 func TestACallWithEverythingAllocatesNothing(t *testing.T) {
+	for name, keyed := range map[string]bool{"a fleet without keys": false, "a fleet with idempotency keys": true} {
+		t.Run(name, func(t *testing.T) { allocatesNothing(t, keyed) })
+	}
+}
+
+func allocatesNothing(t *testing.T, keyed bool) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +159,9 @@ func TestACallWithEverythingAllocatesNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { tracer.Close(context.WithoutCancel(t.Context())) })
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{listener.Addr().String()}}},
-		Edge:   edge.New(edge.Config{Trusted: loopback}), Identifier: keys,
+		Fleets:  []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed, Backends: []string{listener.Addr().String()}}},
+		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+		Edge:    edge.New(edge.Config{Trusted: loopback}), Identifier: keys,
 		Limits: limits.New(limits.Config{Store: gatewaytest.StartRedis(t).Open(t).Limits("a")}),
 		Tracer: tracer,
 	})

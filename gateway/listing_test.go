@@ -28,7 +28,7 @@ import (
 )
 
 // tool is one that a manifest declares.
-func tool(t *testing.T, name string) manifest.Tool {
+func tool(t testing.TB, name string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}}}`))
 	if err != nil {
@@ -38,7 +38,7 @@ func tool(t *testing.T, name string) manifest.Tool {
 }
 
 // cataloged is a gateway that lists some capabilities, and engines, which are sorted.
-func cataloged(t *testing.T, rules policy.Store, tools map[string]catalog.Author, engines ...string) *gatewaytest.Gateway {
+func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Author, engines ...string) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(tools)

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
@@ -34,6 +37,7 @@ type pageSaw struct {
 		Done   int
 		Closed bool
 	}
+	Headers map[string]map[string]string // that a page may read, by what was called
 }
 
 // pageOrigin serves the page; ask shows it to a browser, and says what it saw of a gateway.
@@ -103,7 +107,37 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	if string(text) != `{"from":"a source"}` || saw.Source.Done != 1 || !saw.Source.Closed {
 		t.Errorf("an EventSource: %s, %+v", text, saw.Source)
 	}
-	if n := len(c.Seen()); n != 3 { // what a form could send is no JSON
+	assertReadable(t, saw.Headers, other.Headers)
+	if n := len(c.Seen()); n != 3+len(saw.Headers) { // what a form could send is no JSON
 		t.Errorf("%d calls came", n)
+	}
+}
+
+// assertReadable wants the script of a page that may call to be able to read what a client needs of an answer: the id of the
+// request, and of gRPC-Web the status of a call that failed, which comes without a body. Any other page reads nothing.
+func assertReadable(t *testing.T, headers, others map[string]map[string]string) {
+	t.Helper()
+	if len(headers) != 4 || len(others) != 4 {
+		t.Fatalf("%v, %v", headers, others)
+	}
+	for what, h := range headers {
+		if h["x-request-id"] != "a page's" || h["served-by"] != "" {
+			t.Errorf("%s: a page reads %v", what, h)
+		}
+		if len(others[what]) > 0 {
+			t.Errorf("%s: a page of nobody reads %v", what, others[what])
+		}
+	}
+	refused := headers["gRPC-Web, refused"]
+	if refused["grpc-status"] != "15" || refused["grpc-message"] != "broke: 100%25 of it, na%C3%AFvely" {
+		t.Errorf("the status of a call that failed: %v", refused)
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(refused["grpc-status-details-bin"])
+	var st spb.Status
+	if err != nil || proto.Unmarshal(raw, &st) != nil || st.GetCode() != 15 || len(st.GetDetails()) != 1 {
+		t.Errorf("its details: %v, %v", &st, err)
+	}
+	if h := headers["gRPC-Web"]; h["grpc-accept-encoding"] != "gzip" {
+		t.Errorf("a page does not read which encodings it may send: %v", h)
 	}
 }

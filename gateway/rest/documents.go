@@ -91,7 +91,7 @@ func (d *documents) document(ctx context.Context, only, form string) (text []byt
 	if text, ok := d.kept.get(tag); ok {
 		return text, tag, nil
 	}
-	if text, err = d.write.Write(g.capabilities, g.more); err == nil && form == "application/yaml" {
+	if text, err = d.write.Write(g.capabilities(), g.more); err == nil && form == "application/yaml" {
 		text, err = openapi.YAML(text)
 	}
 	if err != nil {
@@ -113,11 +113,17 @@ func nobody(err error) bool {
 
 // gathering collects the tools that one caller may use.
 type gathering struct {
-	catalog      capgatepb.CatalogClient
-	capabilities []openapi.Capability
-	tags         []string // of the lists of their tools
-	room         int      // bytes
-	more         bool     // there was no room for all
+	catalog capgatepb.CatalogClient
+	lists   []listOf
+	tags    []string // of the lists
+	room    int      // bytes
+	more    bool     // there was no room for all
+}
+
+// listOf are the tools of a capability.
+type listOf struct {
+	capability string
+	tools      []*capgatepb.Tool
 }
 
 func (g *gathering) gather(ctx context.Context, only string) error {
@@ -159,21 +165,29 @@ func (g *gathering) add(ctx context.Context, id string) error {
 	if g.room -= proto.Size(list); g.room < 0 {
 		g.more = true
 	}
-	c := openapi.Capability{ID: id}
-	for _, t := range list.GetTools() {
-		c.Tools = append(c.Tools, openapi.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: t.GetInputSchema().AsMap(),
-			Policy: t.GetPolicy(), Terminal: t.GetTerminalOnSuccess()})
-	}
-	g.capabilities, g.tags = append(g.capabilities, c), append(g.tags, list.GetEtag())
+	g.lists, g.tags = append(g.lists, listOf{id, list.GetTools()}), append(g.tags, list.GetEtag())
 	return nil
+}
+
+// capabilities are what was gathered, as documents tell of it.
+func (g *gathering) capabilities() (all []openapi.Capability) {
+	for _, list := range g.lists {
+		c := openapi.Capability{ID: list.capability}
+		for _, t := range list.tools {
+			c.Tools = append(c.Tools, openapi.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: t.GetInputSchema().AsMap(),
+				Policy: t.GetPolicy(), Terminal: t.GetTerminalOnSuccess()})
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // tag is the ETag of the document of what was gathered.
 func (g *gathering) tag(version, form string) string {
 	var all strings.Builder
 	fmt.Fprintln(&all, version, form, g.more)
-	for i, c := range g.capabilities {
-		fmt.Fprintf(&all, "%q %q\n", c.ID, g.tags[i])
+	for i, list := range g.lists {
+		fmt.Fprintf(&all, "%q %q\n", list.capability, g.tags[i])
 	}
 	sum := sha256.Sum256([]byte(all.String()))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
