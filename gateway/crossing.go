@@ -116,6 +116,10 @@ func (h *handler) stay(s *relay.Stream, t *transit) {
 func (t *transit) crossing(came time.Time) *crossing {
 	c := t.call
 	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
+	if t.engine != nil { // else they are the dialects' own
+		c.Path = strings.Clone(c.Path)
+		c.Service = serviceOf(c.Path)
+	}
 	shadowed := t.shadowed()
 	if t.before != nil {
 		came, shadowed = t.before.came, t.before.shadowed

@@ -51,9 +51,7 @@ func (e *ends) first(t *transit, r *relay.Result) *observe.Record {
 		return nil
 	}
 	e.record.Call, e.record.Client, e.record.RequestID = &t.call, t.origin.client, t.request
-	if o := observe.Outcome(e.outcome.Load()); o != observe.Unjudged {
-		e.record.Outcome = o
-	}
+	e.judge(e.record)
 	end.correct(e.record)
 	return e.record
 }
@@ -69,8 +67,16 @@ func (e *ends) second(rec *observe.Record) bool {
 		e.record = &kept
 		return false
 	}
+	e.judge(rec)
 	e.caller.correct(rec)
 	return true
+}
+
+// judge is what the guard of engines made of an answer, if it did.
+func (e *ends) judge(rec *observe.Record) {
+	if o := observe.Outcome(e.outcome.Load()); o != observe.Unjudged {
+		rec.Outcome = o
+	}
 }
 
 // reason is why the translator refused a call that ended with r; "" if it did not.

@@ -71,10 +71,15 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	if cfg.Ready != nil {
 		cfg.Ready()
 	}
-	var lost error // read once reading ended
+	var lost error // both are read once reading ended
+	var told bool
 	var reading sync.WaitGroup
 	messages := make(chan *openparallaxv1.ProcessRequest)
-	reading.Go(func() { lost = a.read(ctx, messages) })
+	reading.Go(func() {
+		if told, lost = a.read(ctx, messages); !told {
+			cancel() // there is nobody to think for
+		}
+	})
 	for m := range messages {
 		if cfg.Think != nil {
 			cfg.Think(ctx, m)
@@ -84,6 +89,9 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 		}
 	}
 	reading.Wait()
+	if told {
+		lost = a.leave()
+	}
 	if outer.Err() != nil {
 		return nil
 	}
@@ -110,15 +118,15 @@ func (a *agent) ready(cancel func()) error {
 	return nil
 }
 
-// read hands on what the engine says, one after the other, until the stream ends. It closes
-// messages and the results.
-func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.ProcessRequest) error {
+// read hands on what the engine says, one after the other, until the agent is told to go or the stream
+// ends. It closes messages and the results.
+func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.ProcessRequest) (told bool, err error) {
 	defer close(messages)
 	defer close(a.results)
 	for {
 		d, err := a.stream.Recv()
 		if err != nil {
-			return fmt.Errorf("agent stream: %w", err)
+			return false, fmt.Errorf("agent stream: %w", err)
 		}
 		switch what := d.GetDirective().(type) {
 		case *openparallaxv1.EngineDirective_Process:
@@ -128,15 +136,15 @@ func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.Proces
 			select {
 			case messages <- what.Process:
 			case <-ctx.Done():
-				return ctx.Err()
+				return false, ctx.Err()
 			}
 		case *openparallaxv1.EngineDirective_Shutdown:
-			return a.leave()
+			return true, nil
 		default:
 			select {
 			case a.results <- d:
 			case <-ctx.Done():
-				return ctx.Err()
+				return false, ctx.Err()
 			}
 		}
 	}

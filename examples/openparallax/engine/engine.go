@@ -82,14 +82,19 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Serve serves the engine on ln until ctx ends or somebody calls Shutdown, and tells its agent
-// to go. It closes ln.
-func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
-	server := grpc.NewServer()
+// Register makes the engine's services those of a server.
+func (e *Engine) Register(server *grpc.Server) {
 	openparallaxv1.RegisterAgentServiceServer(server, e)
 	openparallaxv1.RegisterClientServiceServer(server, e)
 	openparallaxv1.RegisterSubAgentServiceServer(server, e)
 	openparallaxv1.RegisterShieldServiceServer(server, e.cfg.Shield)
+}
+
+// Serve serves the engine on ln until ctx ends or somebody calls Shutdown, and tells its agent
+// to go. It closes ln.
+func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
+	server := grpc.NewServer()
+	e.Register(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	select {

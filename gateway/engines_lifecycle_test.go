@@ -1,0 +1,212 @@
+package gateway_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/examples/openparallax/agent"
+	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// allOfEngine are the services of an engine, whose clients name nothing else.
+func allOfEngine() []string {
+	return []string{
+		parallaxpb.AgentService_ServiceDesc.ServiceName, parallaxpb.ClientService_ServiceDesc.ServiceName,
+		parallaxpb.SubAgentService_ServiceDesc.ServiceName, parallaxpb.ShieldService_ServiceDesc.ServiceName,
+	}
+}
+
+// behind is a gateway before an engine that is served by somebody else.
+func behind(t *testing.T, addr string, settings *call.Engine) *engines {
+	t.Helper()
+	if settings.Buffer == 0 {
+		settings.Buffer = 4 << 20
+	}
+	shared, keeper := shareEngines(t)
+	e := &engines{addr: addr, keeper: keeper, agent: make(chan error, 1)}
+	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr}, Engine: settings, Unprobed: true}},
+		Engines: shared,
+	})
+	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
+	return e
+}
+
+// workers run sub-agents by way of a gateway, once there is one.
+type workers struct {
+	tokens  chan string
+	working sync.WaitGroup
+}
+
+func (w *workers) start(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface) {
+	w.working.Go(func() {
+		for {
+			select {
+			case token := <-w.tokens:
+				if err := agent.RunSub(ctx, conn, token); err != nil {
+					t.Errorf("sub-agent: %v", err)
+				}
+				if err := agent.RunSub(ctx, conn, token); err == nil {
+					t.Error("a token was good twice")
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// kinds are the types of events, tokens as one.
+func kinds(events []*parallaxpb.PipelineEvent) (kinds []string) {
+	for _, e := range events {
+		kinds = append(kinds, e.GetEventType().String())
+	}
+	return slices.Compact(kinds)
+}
+
+// TestLifecycleOfAnEngine from the agent's coming to its going, with two clients and a sub-agent that know of no gateway.
+func TestLifecycleOfAnEngine(t *testing.T) {
+	t.Parallel()
+	ctx := patient(t)
+	const secret = "only-engine-and-agent-know"
+	helpers := workers{tokens: make(chan string, 10)}
+	var tokens []string
+	addr := serveEngine(t, engine.Config{Token: secret, Spawn: func(token string) {
+		tokens = append(tokens, token)
+		helpers.tokens <- token
+	}})
+	e := behind(t, addr, &call.Engine{Queue: 100, Shutdown: true})
+	e.attend(t, agent.Config{Token: secret})
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	helpers.start(working, t, e.gateway.Conn(t))
+	defer helpers.working.Wait()
+	defer stop()
+	other := parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
+
+	for _, step := range []struct {
+		client           parallaxpb.ClientServiceClient
+		session, content string
+		want             []string
+		answer           string
+	}{
+		{e.client, "one", "hello there", []string{"LLM_TOKEN", "RESPONSE_COMPLETE"}, "You said: hello there"},
+		{other, "two", `tool: read_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"}, "what a says"},
+		{e.client, "one", "load: shell", []string{"LLM_TOKEN", "RESPONSE_COMPLETE"}, "execute_command"},
+		{other, "two", "fail", []string{"ERROR"}, ""},
+		{other, "two", `tool: delete_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"}, "Blocked by security: actions of this type are not done here"},
+		{e.client, "one", "delegate: sums", []string{"ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_SPAWNED", "ACTION_COMPLETED", "ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_COMPLETED", "ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"}, "did sums"},
+	} {
+		stream, err := step.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: step.session, Content: step.content, Mode: parallaxpb.SessionMode_NORMAL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := hearAll(stream)
+		if err != nil || len(events) == 0 {
+			t.Fatalf("%s: %v, %v", step.content, events, err)
+		}
+		got := kinds(events)
+		if strings.HasPrefix(step.content, "delegate") { // when the sub-agent is done is its own affair
+			got, step.want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(step.want))
+		}
+		if answer := events[len(events)-1].GetResponseComplete().GetContent(); !slices.Equal(got, step.want) || answer != step.answer {
+			t.Errorf("%s: %v, %q", step.content, got, answer)
+		}
+	}
+	if reply, err := e.client.Shutdown(ctx, &parallaxpb.ShutdownRequest{}); err != nil || !reply.GetClean() {
+		t.Errorf("%v, %v", reply, err)
+	}
+	if err := <-e.agent; err != nil {
+		t.Errorf("the agent was not told to go: %v", err)
+	}
+	log := e.gateway.Log.String()
+	for _, s := range append(tokens, secret) {
+		if strings.Contains(log, s) {
+			t.Errorf("the log has %s", s)
+		}
+	}
+	if len(tokens) != 1 {
+		t.Errorf("%d sub-agents", len(tokens))
+	}
+}
+
+// TestEngineKilledWhileItAnswers: the client is told where to look, and the next message goes to the engine once it is back.
+func TestEngineKilledWhileItAnswers(t *testing.T) {
+	t.Parallel()
+	own := engine.New(engine.Config{})
+	killed := gatewaytest.Serve(t, own.Register)
+	e := behind(t, killed.Addr, &call.Engine{Queue: 100})
+	thinking := make(chan struct{})
+	e.attend(t, agent.Config{Think: func(ctx context.Context, _ *parallaxpb.ProcessRequest) {
+		close(thinking)
+		<-ctx.Done()
+	}})
+	stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: parallaxpb.SessionMode_NORMAL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gatewaytest.Wait(t, thinking, "the agent to think")
+	killed.Stop()
+	_, err = hearAll(stream)
+	details := wants(t, err, codes.DataLoss, "ENGINE_STREAM_LOST").GetMetadata()
+	if details["recover"] != "openparallax.v1.ClientService/GetHistory" || details["session"] != "s" {
+		t.Errorf("told %v", details)
+	}
+	if err := <-e.agent; err == nil {
+		t.Error("the agent thinks that it was told to go")
+	}
+
+	ln, err := net.Listen("tcp", killed.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := grpc.NewServer()
+	own.Register(back)
+	go func() { _ = back.Serve(ln) }()
+	t.Cleanup(back.Stop)
+	for { // the gateway looks again after a while
+		history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
+		if err == nil {
+			if said := history.GetMessages(); len(said) != 1 || said[0].GetContent() != "hello" {
+				t.Errorf("%v", said)
+			}
+			break
+		}
+		if status.Code(err) != codes.Unavailable {
+			t.Fatal(err)
+		}
+	}
+	e.agent = make(chan error, 1)
+	e.attend(t, agent.Config{})
+	if got, err := e.say(patient(t), "s", "again"); err != nil || got != "You said: again" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestAgentsAreReplaced one after the other, and each time the engine has just the last.
+func TestAgentsAreReplaced(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 100, LastWins: true}, engine.Config{})
+	e.attend(t, agent.Config{})
+	for range 3 {
+		next := &engines{gateway: e.gateway, agent: make(chan error, 1)}
+		next.attend(t, agent.Config{})
+		if err := <-e.agent; err != nil {
+			t.Errorf("the agent before was not told to go: %v", err)
+		}
+		e.agent = next.agent
+		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
