@@ -61,7 +61,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}},
-			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName}, Backends: []string{ln.Addr().String()}, Unprobed: true},
+			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName}, Backends: []string{ln.Addr().String()}, Engine: &call.Engine{}, Unprobed: true},
 		},
 		Approver: openDesk(t), Shield: s,
 	})
