@@ -14,7 +14,7 @@ import (
 const eraseAtOnce = 1000
 
 // erase deletes what is kept under a tenant's name, so that nobody who gets the name later gets that too: rules and
-// candidates, approvals and what they hold for, answers to idempotency keys, what is used of limits, and where its sessions and artifacts are. What
+// candidates, approvals and what they hold for, answers to idempotency keys, what is used of limits, which approvals engines asked for, and where its sessions and artifacts are. What
 // it was the first to have is nobody's then. Its record and its list of keys stay. Some of it may be left after an error.
 //
 // It looks through all keys, in steps: sessions and the like have no list.
@@ -140,7 +140,7 @@ func (t *Tenants) erasable(key string) bool {
 	case 2:
 		return slices.Contains([]string{"policy", "candidates", "approvals", "limits", "idempotency"}, all[1])
 	case 4:
-		return all[1] == "pin" || all[1] == "artifact"
+		return all[1] == "pin" || all[1] == "artifact" || all[1] == "question"
 	}
 	return false
 }
