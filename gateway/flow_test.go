@@ -12,14 +12,80 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
+// TestDrainOfPacedStreams: who gets its bytes slowly, as its tenant has had too many, is let finish while a gateway stops,
+// and is cut off where that takes longer than calls may then.
+func TestDrainOfPacedStreams(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		drain time.Duration
+		rate  int64 // while it drains
+		code  codes.Code
+	}{
+		"finishes":   {gatewaytest.Patience, 1 << 30, codes.OK},
+		"is cut off": {50 * time.Millisecond, 1, codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, acme, _ := boundedFor(t, gatewaytest.Options{Drain: &gateway.Drain{Timeout: test.drain}}, tenant.Limits{BytesPerSecond: 1}, call.Doc)
+			change := follow(t, f, 1)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := f.client.Upload(context.WithoutCancel(acme), file(2<<20))
+				ended <- err
+			}()
+			for deadline := time.Now().Add(gatewaytest.Patience); f.gateway.Metrics(t)[slowed] == 0; {
+				if time.Now().After(deadline) {
+					t.Fatal("it is not held up")
+				}
+			}
+			f.gateway.Drain()
+			f.gateway.Log.Wait(t, `"msg":"draining"`)
+			change(test.rate)
+			err := <-ended
+			if reason := errorInfo(err).GetReason(); status.Code(err) != test.code || err != nil && reason != "DRAINING" {
+				t.Errorf("%v, %q", err, reason)
+			}
+			f.gateway.Stop(t)
+		})
+	}
+}
+
+// slowed counts the streams of acme that were held up, and its calls that were refused.
+const slowed = `capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`
+
+// follow has streams of acme follow what is set later.
+func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
+	t.Helper()
+	directory := tenant.NewDirectory(nil)
+	change = func(rate int64) {
+		directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme", Limits: tenant.Limits{BytesPerSecond: rate}}})
+	}
+	change(rate)
+	var follower sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	follower.Go(func() { f.gateway.Follow(ctx, directory) })
+	t.Cleanup(func() {
+		stop()
+		follower.Wait()
+	})
+	return change
+}
+
 // bounded is a front whose tenant acme has limits; globex has none.
 func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acme, globex context.Context) {
+	t.Helper()
+	return boundedFor(t, gatewaytest.Options{}, l, backend)
+}
+
+// boundedFor is bounded with further options.
+func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend call.Dialect) (f *front, acme, globex context.Context) {
 	t.Helper()
 	ring := newKeyring()
 	all, err := tenant.ParseGrants([]string{"*"})
@@ -33,9 +99,8 @@ func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acm
 	f = &front{capability: gatewaytest.NewCapability("b1")}
 	f.capability.Lists = func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil }
 	f.backend = f.capability.Serve(t, backend)
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, Identifier: keys,
-	})
+	o.Fleets, o.Identifier = []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, keys
+	f.gateway = gatewaytest.Start(t, o)
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
 	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
@@ -45,18 +110,8 @@ func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acm
 func TestRatesChangeUnderAStream(t *testing.T) {
 	t.Parallel()
 	const fast, slow = 1 << 30, 1
-	settings := func(rate int64) *tenant.Settings {
-		return &tenant.Settings{ID: "acme", Limits: tenant.Limits{BytesPerSecond: rate}}
-	}
-	f, acme, _ := bounded(t, settings(fast).Limits, call.Doc)
-	directory := tenant.NewDirectory(nil)
-	directory.Replace(map[string]*tenant.Settings{"acme": settings(fast)})
-	var follower sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
-	follower.Go(func() { f.gateway.Follow(ctx, directory) })
-	defer follower.Wait()
-	defer stop()
-
+	f, acme, _ := bounded(t, tenant.Limits{BytesPerSecond: fast}, call.Doc)
+	change := follow(t, f, fast)
 	stream, err := docpb.NewCapabilityClient(f.conn).UploadInputArtifact(acme)
 	if err != nil {
 		t.Fatal(err)
@@ -72,8 +127,7 @@ func TestRatesChangeUnderAStream(t *testing.T) {
 		ended <- err
 	}()
 	chunks <- struct{}{}
-	directory.Replace(map[string]*tenant.Settings{"acme": settings(slow)})
-	const slowed = `capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`
+	change(slow)
 	for deadline := time.Now().Add(gatewaytest.Patience); f.gateway.Metrics(t)[slowed] == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("it goes on as fast as it was")
@@ -83,7 +137,7 @@ func TestRatesChangeUnderAStream(t *testing.T) {
 		default:
 		}
 	}
-	directory.Replace(map[string]*tenant.Settings{"acme": settings(fast)})
+	change(fast)
 	close(chunks)
 	select {
 	case err := <-ended:
