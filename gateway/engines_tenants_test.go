@@ -56,7 +56,7 @@ func attendDirectly(t *testing.T, addr string) {
 	gatewaytest.Wait(t, ready, "the agent to be connected")
 }
 
-func sessionsOf(t *testing.T, ctx context.Context, c parallaxpb.ClientServiceClient, r *parallaxpb.ListSessionsRequest) string {
+func sessionsOf(ctx context.Context, t *testing.T, c parallaxpb.ClientServiceClient, r *parallaxpb.ListSessionsRequest) string {
 	t.Helper()
 	list, err := c.ListSessions(ctx, r)
 	if err != nil {
@@ -87,10 +87,10 @@ func TestEnginesOfTenants(t *testing.T) {
 	if got, err := e.say(acme(), "mine", "hello"); err != nil || got != "You said: hello" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if got := sessionsOf(t, acme(), e.client, &parallaxpb.ListSessionsRequest{}); got != "mine" {
+	if got := sessionsOf(acme(), t, e.client, &parallaxpb.ListSessionsRequest{}); got != "mine" {
 		t.Errorf("acme has %q", got)
 	}
-	if got := sessionsOf(t, globex(), e.client, &parallaxpb.ListSessionsRequest{Limit: 5}); got != "" {
+	if got := sessionsOf(globex(), t, e.client, &parallaxpb.ListSessionsRequest{Limit: 5}); got != "" {
 		t.Errorf("globex has %q", got)
 	}
 	if h, err := e.client.GetHistory(acme(), &parallaxpb.GetHistoryRequest{SessionId: "mine"}); err != nil || len(h.GetMessages()) != 2 {
@@ -136,7 +136,7 @@ func TestEnginesOfTenants(t *testing.T) {
 	if events, err := hearAll(stream); err != nil || events[len(events)-1].GetResponseComplete() == nil {
 		t.Errorf("%v, %v", events, err)
 	}
-	if got := sessionsOf(t, patient(t), past.client, &parallaxpb.ListSessionsRequest{}); got != "mine before" {
+	if got := sessionsOf(patient(t), t, past.client, &parallaxpb.ListSessionsRequest{}); got != "mine before" {
 		t.Errorf("the engine has %q", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestManySessionsOfTenants(t *testing.T) {
 			{Offset: 4}:           "mine0",
 			{Offset: 5}:           "",
 		} {
-			if got := sessionsOf(t, acme(), e.client, r); got != want {
+			if got := sessionsOf(acme(), t, e.client, r); got != want {
 				t.Errorf("%v: %q, want %q", r, got, want)
 			}
 		}

@@ -139,7 +139,7 @@ func TestADay(t *testing.T) {
 		go func() {
 			gone <- agent.Run(ctx, toGuard, agent.Config{Ready: func() { close(ready) }, Think: func(_ context.Context, m *parallaxpb.ProcessRequest) {
 				if m.GetContent() == "all day" {
-					time.Sleep(day)
+					<-time.After(day)
 				}
 			}})
 		}()
@@ -161,7 +161,7 @@ func TestADay(t *testing.T) {
 		}
 		began := time.Now()
 		for time.Since(began) < day {
-			time.Sleep(message)
+			<-time.After(message)
 			say("hello")
 		}
 		say("all day")
@@ -175,11 +175,15 @@ func TestADay(t *testing.T) {
 			t.Errorf("the leases were renewed %d times", store.renewed)
 		}
 		stop()
-		<-gone
+		if err := <-gone; err != nil {
+			t.Errorf("the agent: %v", err)
+		}
 		server.Stop()
 		g.Close()
 		all.Close()
 		serving.Wait()
-		_, _ = toEngine.Close(), toGuard.Close()
+		if err := errors.Join(toEngine.Close(), toGuard.Close()); err != nil {
+			t.Error(err)
+		}
 	})
 }

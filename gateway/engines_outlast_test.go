@@ -1,0 +1,147 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/examples/openparallax/agent"
+	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// TestEnginesWhileDraining goes on with what has begun: the engine's directives get to its agent.
+func TestEnginesWhileDraining(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	received, let := make(chan struct{}), make(chan struct{})
+	ctx, leave := context.WithCancel(patient(t))
+	ready, gone := make(chan struct{}), make(chan error, 1)
+	conn := e.gateway.Conn(t)
+	go func() {
+		gone <- agent.Run(ctx, conn, agent.Config{
+			Ready:    func() { close(ready) },
+			Received: func(*parallaxpb.ProcessRequest) { close(received) },
+			Think:    func(context.Context, *parallaxpb.ProcessRequest) { <-let },
+		})
+	}()
+	gatewaytest.Wait(t, ready, "the agent to be connected")
+	said := make(chan error, 1)
+	go func() {
+		got, err := e.say(patient(t), "s", `tool: read_file {"path":"a.txt"}`)
+		if err == nil && got != "what a.txt says" {
+			err = fmt.Errorf("it says %q", got)
+		}
+		said <- err
+	}()
+	gatewaytest.Wait(t, received, "the agent to have the message")
+	e.gateway.Drain()
+	for { // until it takes no more
+		c, err := net.Dial("tcp", e.gateway.Addr)
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+	}
+	close(let)
+	if err := <-said; err != nil {
+		t.Error(err)
+	}
+	leave()
+	if err := <-gone; err != nil {
+		t.Errorf("the agent: %v", err)
+	}
+	gatewaytest.Wait(t, e.gateway.Stopped(), "the gateway to stop, as nobody is left")
+}
+
+// TestAMessageOutlastsItsCaller and the next one waits for its end.
+func TestAMessageOutlastsItsCaller(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	received, let := make(chan string, 2), make(chan struct{})
+	e.attend(t, agent.Config{
+		Received: func(m *parallaxpb.ProcessRequest) { received <- m.GetContent() },
+		Think:    func(context.Context, *parallaxpb.ProcessRequest) { <-let },
+	})
+	ctx, leave := context.WithCancel(patient(t))
+	if _, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: "s", Content: "first"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-received; got != "first" {
+		t.Fatal(got)
+	}
+	leave()
+	second := make(chan error, 1)
+	go func() {
+		_, err := e.say(patient(t), "s", "second")
+		second <- err
+	}()
+	close(let)
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range history.GetMessages() {
+		got = append(got, m.GetContent())
+	}
+	if want := "first You said: first second You said: second"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// unlimited tells of each call whether it has a deadline.
+type unlimited struct {
+	parallaxpb.UnimplementedAgentServiceServer
+	deadlines chan bool
+}
+
+func (u unlimited) RunSession(s grpc.BidiStreamingServer[parallaxpb.AgentEvent, parallaxpb.EngineDirective]) error {
+	_, limited := s.Context().Deadline()
+	u.deadlines <- limited
+	return nil
+}
+
+// TestAgentsHaveNoDeadline but what they ask for.
+func TestAgentsHaveNoDeadline(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := unlimited{deadlines: make(chan bool, 1)}
+	server := grpc.NewServer()
+	parallaxpb.RegisterAgentServiceServer(server, u)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := parallaxpb.NewAgentServiceClient(e.gateway.Conn(t)).RunSession(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-u.deadlines {
+		t.Error("an agent's stream has a deadline at the engine")
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
