@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -186,8 +187,15 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.agent = make(chan error, 1)
-	e.attend(t, agent.Config{})
+	connected, conn := make(chan struct{}), e.gateway.Conn(t)
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	go func() { // as often as it takes: the place of the one before may not be free yet
+		for agent.Run(ctx, conn, agent.Config{Ready: func() { close(connected) }}) != nil {
+			<-time.After(100 * time.Millisecond) // as who restarts agents
+		}
+	}()
+	gatewaytest.Wait(t, connected, "the agent to be connected")
 	if got, err := e.say(patient(t), "s", "again"); err != nil || got != "You said: again" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -98,9 +98,9 @@ func (g *Guard) carry(ctx context.Context, p *Passage, path string, msg []byte, 
 	b.end(g.lost(ctx, p, err, read))
 }
 
-// lingers is how long an engine has to end a stream after its last event. There are engines that wait
-// for the client to do so.
-const lingers = time.Second
+// lingers is how long an engine has to end a stream after its last event. Most engines wait for the
+// client to do so, and the next message waits for that.
+const lingers = 50 * time.Millisecond
 
 // learn takes note of what an event says before its reader can.
 func (g *Guard) learn(ctx context.Context, p *Passage, raw []byte) (event, error) {

@@ -103,7 +103,7 @@ func (a *agent) ready(cancel func()) error {
 	err := a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_Ready{
 		Ready: &openparallaxv1.AgentReady{AgentId: a.cfg.Name + ":" + a.cfg.Token},
 	}})
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) { // else the stream has ended, and Recv says why
 		return err
 	}
 	late := time.AfterFunc(firstDirective, cancel)
