@@ -2,24 +2,13 @@ package main
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/turns"
 )
 
-// newEngines makes what replicas share of OpenParallax engines. An engine is called by the name of its fleet
-// and its address, as in engine.Passage.
-func (p *process) newEngines() {
-	queue := func(name string) int {
-		fleet, _, _ := strings.Cut(name, " ")
-		if f := p.routing.Table().Fleet(fleet); f != nil && f.Engine() != nil {
-			return f.Engine().Queue
-		}
-		return 0
-	}
-	p.turns = turns.New(p.store.Turns(), turns.Options{Queue: queue})
-}
+// newEngines makes what replicas share of OpenParallax engines.
+func (p *process) newEngines() { p.turns = turns.New(p.store.Turns(), turns.Options{}) }
 
 func (p *process) engines() engine.Shared {
 	return engine.Shared{Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.Questions()}

@@ -49,7 +49,7 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 
 // turn waits until the engine is free for a call.
 func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusal) {
-	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant)
+	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant, p.Settings.Queue)
 	switch {
 	case err == nil:
 		return turn, nil

@@ -100,7 +100,9 @@ func TestDeadlinePasses(t *testing.T) {
 			w := newWorld(t, relay.Config{})
 			defer close(w.back.release)
 			if name == "no connection" { // the socket is open, but nobody says SETTINGS
-				w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: listen(t).Addr().String()}))
+				ln := listen(t)
+				t.Cleanup(func() { _ = ln.Close() }) // or the garbage collector does
+				w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 			}
 			calls := 1
 			if c.method == "Wait" { // its time must not pass before there is a connection

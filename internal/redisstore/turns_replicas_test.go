@@ -51,7 +51,7 @@ func (c *crowd) come(k *turns.Keeper, tenant string, n int) {
 
 func (c *crowd) take(k *turns.Keeper, tenant string, n int) {
 	c.all.Go(func() {
-		turn, err := k.Take(context.Background(), "engine-1", tenant)
+		turn, err := k.Take(context.Background(), "engine-1", tenant, 100)
 		if err != nil {
 			c.t.Errorf("%s %d: %v", tenant, n, err)
 			return
@@ -102,7 +102,7 @@ func (c *crowd) ended(n int) {
 // taken is a turn that the test ends.
 func (c *crowd) taken(k *turns.Keeper) *turns.Turn {
 	c.t.Helper()
-	turn, err := k.Take(c.t.Context(), "engine-1", "acme")
+	turn, err := k.Take(c.t.Context(), "engine-1", "acme", 100)
 	must(c.t, err)
 	c.running.Add(1)
 	return turn
@@ -146,7 +146,7 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Hour}))
 	}
 	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second, Patience: time.Nanosecond})
-	turn, err := dies.Take(t.Context(), "engine-1", "acme")
+	turn, err := dies.Take(t.Context(), "engine-1", "acme", 100)
 	must(t, err)
 	defer turn.Done()
 	lease, err := dies.Seize(t.Context(), "engine-1", "agent", false)
@@ -154,7 +154,7 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	defer lease.Release()
 	for range 5 {
 		c.all.Go(func() { // some get it, if the others' leases end before
-			if turn, err := dies.Take(context.Background(), "engine-1", "acme"); err == nil {
+			if turn, err := dies.Take(context.Background(), "engine-1", "acme", 100); err == nil {
 				defer turn.Done()
 				<-t.Context().Done()
 			}
@@ -190,7 +190,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	}
 	server.Kill()
 	await(t, "others to be sent away", func() bool {
-		_, err := all[1].Take(t.Context(), "engine-1", "acme")
+		_, err := all[1].Take(t.Context(), "engine-1", "acme", 100)
 		return errors.Is(err, turns.ErrAway)
 	})
 	server.Restart()

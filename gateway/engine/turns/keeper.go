@@ -17,10 +17,9 @@ var (
 
 // Options of a Keeper. The zero value works.
 type Options struct {
-	Queue    func(engine string) int // how many may wait for it, at all replicas together; default 100
-	Lease    time.Duration           // after which a turn, a lease or a place in line is lost whose replica is not heard of; default 15 s
-	Try      time.Duration           // how long who comes waits for a store that is away; default 2 s
-	Patience time.Duration           // how long who waits already does; default 30 s
+	Lease    time.Duration // after which a turn, a lease or a place in line is lost whose replica is not heard of; default 15 s
+	Try      time.Duration // how long who comes waits for a store that is away; default 2 s
+	Patience time.Duration // how long who waits already does; default 30 s
 }
 
 // Keeper has the turns and leases of one replica. It is safe for concurrent use.
@@ -47,9 +46,6 @@ type entry struct {
 // New makes a Keeper.
 func New(store Store, o Options) *Keeper {
 	o.Lease, o.Try, o.Patience = cmp.Or(o.Lease, 15*time.Second), cmp.Or(o.Try, 2*time.Second), cmp.Or(o.Patience, 30*time.Second)
-	if o.Queue == nil {
-		o.Queue = func(string) int { return 100 }
-	}
 	return &Keeper{store: store, opts: o, closing: make(chan struct{}), entries: map[string]*entry{}, engines: map[string]int{}}
 }
 

@@ -11,7 +11,7 @@ import (
 
 func take(t *testing.T, k *turns.Keeper) *turns.Turn {
 	t.Helper()
-	turn, err := k.Take(t.Context(), "engine-1", "acme")
+	turn, err := k.Take(t.Context(), "engine-1", "acme", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func take(t *testing.T, k *turns.Keeper) *turns.Turn {
 func later(ctx context.Context, k *turns.Keeper) <-chan error {
 	got := make(chan error, 1)
 	go func() {
-		turn, err := k.Take(ctx, "engine-1", "acme")
+		turn, err := k.Take(ctx, "engine-1", "acme", 100)
 		if err == nil {
 			turn.Done()
 		}
@@ -34,12 +34,12 @@ func later(ctx context.Context, k *turns.Keeper) <-chan error {
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, turns.Options{Lease: time.Hour, Queue: func(string) int { return 1 }})
+	k := keeper(t, m, turns.Options{Lease: time.Hour})
 	first := take(t, k)
 	m.expect(t, "wait")
 	second := later(t.Context(), k)
 	m.expect(t, "wait")
-	if _, err := k.Take(t.Context(), "engine-1", "acme"); err != turns.ErrFull {
+	if _, err := k.Take(t.Context(), "engine-1", "acme", 1); err != turns.ErrFull {
 		t.Errorf("one too many: %v", err)
 	}
 	first.Done()
@@ -61,7 +61,7 @@ func TestTurns(t *testing.T) {
 	}
 	m.expect(t, "leave")
 	third.Done()
-	if _, err := k.Take(ctx, "engine-1", "acme"); err != context.Canceled {
+	if _, err := k.Take(ctx, "engine-1", "acme", 100); err != context.Canceled {
 		t.Errorf("who has left before: %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestTheStoreIsAway(t *testing.T) {
 	second := later(t.Context(), k)
 	m.expect(t, "wait")
 	m.set(func() { m.away = true })
-	if _, err := k.Take(t.Context(), "engine-1", "acme"); !errors.Is(err, turns.ErrAway) || !errors.Is(err, errGone) {
+	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); !errors.Is(err, turns.ErrAway) || !errors.Is(err, errGone) {
 		t.Errorf("who comes: %v", err)
 	}
 	m.set(func() { m.again() })
@@ -195,7 +195,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("left: %v, %q", m.line, m.agent)
 		}
 	})
-	if _, err := k.Take(t.Context(), "engine-1", "acme"); err != turns.ErrAway {
+	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); err != turns.ErrAway {
 		t.Errorf("a turn afterwards: %v", err)
 	}
 	if _, err := k.Seize(t.Context(), "engine-1", "ann", true); err != turns.ErrAway {

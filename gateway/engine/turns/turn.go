@@ -18,10 +18,10 @@ type Turn struct {
 // Done ends the turn: the next one's begins. It returns at once and may be called again.
 func (t *Turn) Done() { t.end.Do(func() { close(t.over) }) }
 
-// Take waits for a turn until ctx ends. Who gets one must end it. The errors are ErrFull, ErrAway
+// Take waits for a turn until ctx ends. Most may wait for the engine, at all replicas together. Who gets one must end it. The errors are ErrFull, ErrAway
 // and that of ctx; after each the ticket is not in line.
-func (k *Keeper) Take(ctx context.Context, engine, tenant string) (*Turn, error) {
-	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease, Most: k.opts.Queue(engine)}
+func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Turn, error) {
+	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease, Most: most}
 	e := k.add(t.ID)
 	if e == nil {
 		return nil, ErrAway

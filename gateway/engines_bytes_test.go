@@ -1,0 +1,137 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/examples/openparallax/agent"
+	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// TestBytesOfEnginesAreUntouched where there is nothing to be changed, guarded or not.
+func TestBytesOfEnginesAreUntouched(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &tape{}
+	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(b.serve))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
+	conn := e.gateway.Conn(t)
+	const complete = "\x18\x8a\x80\x00" // event_type: 10, longer than it need be
+	for method, test := range map[string]struct{ requests, answers [][]byte }{
+		"ClientService/SendMessage": {
+			[][]byte{odd(longText(2, "s"), []byte{3 << 3, 0x82, 0x00}, longText(1, "\xff"))},
+			[][]byte{odd(longText(1, "s"), longText(17, "no token")), odd([]byte(complete), longText(2, "m"))},
+		},
+		"AgentService/RunSession":             {[][]byte{odd(longText(1, "ready")), odd(), odd(longText(2, "\xfe"))}, [][]byte{odd(longText(5, "")), odd(longText(9, "what is that"))}},
+		"ClientService/GetHistory":            {[][]byte{odd(longText(1, "s"))}, [][]byte{odd(longText(1, string(odd(longText(2, "s")))))}},
+		"SubAgentService/SubAgentPollMessage": {[][]byte{odd(longText(1, "token"))}, [][]byte{odd(longText(3, "message"))}},
+		"ClientService/GetStatus":             {[][]byte{odd()}, [][]byte{odd(longText(1, "Atlas"))}},
+		"ShieldService/Evaluate":              {[][]byte{odd(longText(2, "{}"))}, [][]byte{odd(longText(1, ""))}},
+	} {
+		b.mu.Lock()
+		b.answer = test.answers
+		b.mu.Unlock()
+		stream, err := conn.NewStream(to(patient(t), "engine-1"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/openparallax.v1."+method, grpc.ForceCodec(rawCodec{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range test.requests {
+			if err := stream.SendMsg(&test.requests[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		var got [][]byte
+		for {
+			var msg []byte
+			if err := stream.RecvMsg(&msg); err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Errorf("%s: %v", method, err)
+				}
+				break
+			}
+			got = append(got, msg)
+		}
+		b.mu.Lock()
+		sent := b.got
+		b.mu.Unlock()
+		if string(bytes.Join(sent, []byte{'|'})) != string(bytes.Join(test.requests, []byte{'|'})) {
+			t.Errorf("%s: the engine got %x", method, sent)
+		}
+		if string(bytes.Join(got, []byte{'|'})) != string(bytes.Join(test.answers, []byte{'|'})) {
+			t.Errorf("%s: the client got %x", method, got)
+		}
+	}
+}
+
+// TestQueueOfAnEngine is bounded.
+func TestQueueOfAnEngine(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{})
+	received, let := make(chan struct{}, 3), make(chan struct{})
+	e.attend(t, agent.Config{
+		Received: func(*parallaxpb.ProcessRequest) { received <- struct{}{} },
+		Think:    func(context.Context, *parallaxpb.ProcessRequest) { <-let },
+	})
+	ended := make(chan error, 3)
+	say := func() {
+		_, err := e.say(patient(t), "s", "hello")
+		ended <- err
+	}
+	go say()
+	gatewaytest.Wait(t, received, "the first to be there")
+	go say()
+	go say() // one of the two waits
+	if err := <-ended; status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_QUEUE_FULL" {
+		t.Errorf("the third: %v", err)
+	}
+	close(let)
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestEnginesByAuthority are named by what clients dial: they send nothing else.
+func TestEnginesByAuthority(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) {
+		o.Fleets[0].Services, o.Domains = nil, []string{"caps.example.com"}
+	})
+	named := parallaxpb.NewClientServiceClient(e.gateway.Conn(t, grpc.WithAuthority("engine-1.caps.example.com")))
+	if status, err := named.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil || status.GetAgentName() != "Atlas" {
+		t.Errorf("%v, %v", status, err)
+	}
+	if _, err := named.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{}); err != nil {
+		t.Error(err)
+	}
+	other := parallaxpb.NewClientServiceClient(e.gateway.Conn(t, grpc.WithAuthority("engine-2.caps.example.com")))
+	if _, err := other.GetStatus(patient(t), &parallaxpb.StatusRequest{}); status.Code(err) != codes.NotFound {
+		t.Error(err)
+	}
+}
