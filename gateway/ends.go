@@ -51,8 +51,8 @@ func (e *ends) first(t *transit, r *relay.Result) *observe.Record {
 		return nil
 	}
 	e.record.Call, e.record.Client, e.record.RequestID = &t.call, t.origin.client, t.request
-	e.judge(e.record)
 	end.correct(e.record)
+	e.judge(e.record)
 	return e.record
 }
 
@@ -67,14 +67,14 @@ func (e *ends) second(rec *observe.Record) bool {
 		e.record = &kept
 		return false
 	}
-	e.judge(rec)
 	e.caller.correct(rec)
+	e.judge(rec)
 	return true
 }
 
-// judge is what the guard of engines made of an answer, if it did.
+// judge is what the guard of engines made of an answer that its caller got, if it did.
 func (e *ends) judge(rec *observe.Record) {
-	if o := observe.Outcome(e.outcome.Load()); o != observe.Unjudged {
+	if o := observe.Outcome(e.outcome.Load()); o != observe.Unjudged && rec.Code == 0 {
 		rec.Outcome = o
 	}
 }

@@ -19,15 +19,14 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// TestBytesOfEnginesAreUntouched where there is nothing to be changed, guarded or not.
-func TestBytesOfEnginesAreUntouched(t *testing.T) {
-	t.Parallel()
+// rawEngine serves every method alike, until the test ends.
+func rawEngine(t *testing.T, serve grpc.StreamHandler) string {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &tape{}
-	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(b.serve))
+	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(serve))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	t.Cleanup(func() {
@@ -36,7 +35,15 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
+	return ln.Addr().String()
+}
+
+// TestBytesOfEnginesAreUntouched where there is nothing to be changed, guarded or not.
+func TestBytesOfEnginesAreUntouched(t *testing.T) {
+	t.Parallel()
+	b := &tape{}
+	addr := rawEngine(t, b.serve)
+	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 	conn := e.gateway.Conn(t)
 	const complete = "\x18\x8a\x80\x00" // event_type: 10, longer than it need be
 	for method, test := range map[string]struct{ requests, answers [][]byte }{
@@ -133,5 +140,37 @@ func TestEnginesByAuthority(t *testing.T) {
 	other := parallaxpb.NewClientServiceClient(e.gateway.Conn(t, grpc.WithAuthority("engine-2.caps.example.com")))
 	if _, err := other.GetStatus(patient(t), &parallaxpb.StatusRequest{}); status.Code(err) != codes.NotFound {
 		t.Error(err)
+	}
+}
+
+// TestWhatComesAfterTheLastEvent changes nothing any more, and an engine that waits for its client to go is not waited for.
+func TestWhatComesAfterTheLastEvent(t *testing.T) {
+	t.Parallel()
+	for last, want := range map[string]string{"\x18\x0a": "success", "\x18\x0d": "tool_error"} { // RESPONSE_COMPLETE, ERROR
+		addr := rawEngine(t, func(_ any, s grpc.ServerStream) error {
+			for _, event := range []string{"\x0a\x01s", last, "\x0a\x01s\x18\x10"} {
+				msg := []byte(event)
+				if err := s.SendMsg(&msg); err != nil {
+					return err
+				}
+			}
+			<-s.Context().Done()
+			return nil
+		})
+		e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+		for range 2 { // the second has its turn
+			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{Content: "hello"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if events, err := hearAll(stream); err != nil || len(events) < 2 {
+				t.Errorf("%v, %v", events, err)
+			}
+		}
+		for _, line := range e.gateway.Log.Calls(t, 2) {
+			if got := line.Text("code") + " " + line.Text("outcome"); got != "OK "+want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
 	}
 }

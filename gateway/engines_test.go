@@ -238,8 +238,11 @@ func TestSlowReadersOfEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 4096"})
+	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 1024"})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Recv(); err != nil { // its turn has come
 		t.Fatal(err)
 	}
 	if got, err := e.say(patient(t), "other", "hello"); err != nil || got != "You said: hello" {

@@ -43,7 +43,7 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 	}
 	b := newBacklog(p.Settings.Buffer)
 	g.running.Add(1)
-	go g.carry(ctx, p, path, msg, turn, b)
+	go g.carry(ctx, *p, path, msg, turn, b)
 	return g.deliver(s, p, b)
 }
 
@@ -62,7 +62,7 @@ func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusa
 }
 
 // carry makes the call, and reads its events as fast as they come.
-func (g *Guard) carry(ctx context.Context, p *Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
+func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
 	defer g.running.Done()
 	defer turn.Done()
 	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
@@ -75,27 +75,28 @@ func (g *Guard) carry(ctx context.Context, p *Passage, path string, msg []byte, 
 			err = up.CloseSend()
 		}
 	}
-	var e event // the last one
-	read := false
+	read, complete, failed := false, false, false
 	for err == nil {
 		var raw []byte
 		if err = up.RecvMsg(&raw); err != nil {
 			break
 		}
 		read = true
-		if e, err = g.learn(ctx, p, raw); err == nil {
+		var e event
+		if e, err = g.learn(ctx, &p, raw); err == nil {
 			b.put(raw)
 		}
-		if e.last {
+		if e.last && !complete {
+			complete, failed = true, e.failed
 			defer time.AfterFunc(lingers, cancel).Stop()
 		}
 	}
-	if errors.Is(err, io.EOF) || e.last {
-		p.Failed(e.failed)
+	if complete || errors.Is(err, io.EOF) {
+		p.Failed(failed)
 		b.end(nil)
 		return
 	}
-	b.end(g.lost(ctx, p, err, read))
+	b.end(g.lost(ctx, &p, err, read))
 }
 
 // lingers is how long an engine has to end a stream after its last event. Most engines wait for the
