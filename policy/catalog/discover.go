@@ -47,9 +47,14 @@ func (d *Discoverer) discover(ctx context.Context, id string, a *Author, within 
 	if !alone && turn.ID == "" {
 		return ending{busy: turn.Busy, late: !turn.Busy, wait: turn.Wait}
 	}
+	stopping := ctx
 	ctx, cancel := context.WithTimeout(ctx, attempts*a.Timeout+margin) // then the turn may be another's
 	defer cancel()
 	found, err := d.question(ctx, id, a)
+	if stopping.Err() != nil && !alone {
+		// Others need not wait for the turn to end. If that fails, they do.
+		_ = store.Write(context.WithoutCancel(ctx), Change{Capability: id, Turn: turn.ID, Error: "the gateway that asked was stopped"})
+	}
 	if ctx.Err() != nil {
 		return ending{err: ctx.Err()}
 	}
