@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -168,7 +169,7 @@ func TestEnginesQuestions(t *testing.T) {
 	e.attend(t, agent.Config{})
 	for _, approve := range []bool{true, false} {
 		for _, direct := range []bool{true, false} {
-			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: "approve: ls"})
+			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: `tool: execute_command {"command":"ls","password":"hunter2"}`})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,6 +184,9 @@ func TestEnginesQuestions(t *testing.T) {
 			page, _, err := e.keeper.List(t.Context(), "default", approvals.Filter{State: approvals.Pending}, "", 10)
 			if err != nil || len(page) != 1 || page[0].Capability != "engine-1" || page[0].Session != "mine" {
 				t.Fatalf("%+v, %v", page, err)
+			}
+			if kept := fmt.Sprintf("%+v", page[0]); strings.Contains(kept, "hunter2") || !strings.Contains(page[0].Preview, "command") {
+				t.Errorf("what people see: %s", kept)
 			}
 			if d := page[0].Expires.Sub(time.Unix(asked.GetTimeoutAt(), 0)).Abs(); d > 2*time.Second {
 				t.Errorf("expires %v from timeout_at", d)

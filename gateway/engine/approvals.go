@@ -22,7 +22,7 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 	defer cancel()
 	r := &approvals.Request{
 		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session, RequestID: p.RequestID,
-		Description: q.summary, Args: q.args, Level: approvals.ByEngine, Until: q.until,
+		Args: q.args, Level: approvals.ByEngine, Until: q.until,
 	}
 	a, _, refusal := g.cfg.Approvals.Ask(ctx, r)
 	if refusal == nil {

@@ -29,11 +29,10 @@ type event struct {
 
 // question is an approval that an engine asks for.
 type question struct {
-	id      string // the engine's
-	tool    string // what is to be done, ActionType's name
-	summary string
-	args    []byte // JSON, for people
-	until   time.Time
+	id    string // the engine's
+	tool  string // what is to be done, ActionType's name
+	args  []byte // JSON of all of it, for people: it may have secrets
+	until time.Time
 }
 
 func eventOf(raw []byte) (e event, ok bool) {
@@ -67,12 +66,11 @@ func questionOf(msg []byte) (*question, bool) {
 	if m.GetApprovalId() == "" {
 		return nil, true
 	}
-	q := &question{id: m.GetApprovalId(), tool: m.GetAction().GetType().String(), summary: m.GetContextSummary()}
+	q := &question{id: m.GetApprovalId(), tool: m.GetAction().GetType().String()}
 	if at := m.GetTimeoutAt(); at > 0 {
 		q.until = instant(at)
 	}
-	m.ContextSummary = "" // it is told besides
-	said, err := protojson.Marshal(&m)
+	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&m)
 	if err == nil {
 		q.args, err = json.Marshal(json.RawMessage(said)) // the same bytes for the same question: protojson varies its blanks
 	}
