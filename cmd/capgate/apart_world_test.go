@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,8 +22,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/capgate/capgate/gateway/rest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -234,4 +237,49 @@ func (s *stranger) normal(told string) string {
 	told = aSignature.ReplaceAllString(told, "signature=<signature>")
 	told = aTag.ReplaceAllString(told, "Etag:[<tag>]")
 	return aFence.ReplaceAllString(aTime.ReplaceAllString(told, "<time>"), "<now>")
+}
+
+// overHTTP is an operation as HTTP has it, its ids filled in.
+func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (method, target, body string) {
+	t.Helper()
+	fields := map[string]any{}
+	must(t, json.Unmarshal([]byte(request), &fields))
+	rule := httpRule(m)
+	for verb, path := range map[string]string{"GET": rule.GetGet(), "POST": rule.GetPost(), "PATCH": rule.GetPatch(), "PUT": rule.GetPut(), "DELETE": rule.GetDelete()} {
+		if path != "" {
+			method, target = verb, path
+		}
+	}
+	if m.FullName() == watch {
+		method, target = "GET", rest.EventsPath
+	}
+	target = regexp.MustCompile(`\{[a-z_.]+\}`).ReplaceAllStringFunc(target, func(in string) string {
+		name, nested, _ := strings.Cut(strings.Trim(in, "{}"), ".")
+		value := fields[name]
+		if message, ok := value.(map[string]any); ok {
+			value = message[nested]
+		} else {
+			delete(fields, name)
+		}
+		if value == nil {
+			value = ""
+		}
+		return url.PathEscape(fmt.Sprint(value))
+	})
+	sent := fields[rule.GetBody()]
+	if rule.GetBody() == "*" {
+		sent = fields
+	}
+	if sent != nil {
+		text, err := json.Marshal(sent)
+		must(t, err)
+		body = string(text)
+	}
+	query := url.Values{}
+	for name, value := range fields {
+		if _, whole := value.(map[string]any); !whole && rule.GetBody() != "*" {
+			query.Set(name, fmt.Sprint(value))
+		}
+	}
+	return method, target + "?" + query.Encode(), body
 }
