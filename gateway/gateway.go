@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/gateway/turnstile"
 	"github.com/capgate/capgate/gateway/web"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/observe"
@@ -89,6 +91,7 @@ type Gateway struct {
 	relay         *relay.Relay
 	services      *grpc.Server // our own gRPC services, reached through the relay
 	health        *health.Server
+	turnstile     *turnstile.Turnstile
 	inside        *passages // to our own relay
 	keeping       *keeping
 	guard         *guard
@@ -139,19 +142,24 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
+	var err error
+	if g.turnstile, err = turnstile.New(runtime.GOMAXPROCS(0), waitingRequests); err != nil {
+		return nil, err
+	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
 	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
-	g.relay = relay.New(cfg.Relay, h, h.front(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
+	g.relay = relay.New(cfg.Relay, h, h.front(h.entrance(g.turnstile, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))))
 	h.flows.relay = g.relay
-	var err error
 	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
 	if err != nil {
 		g.relay.Close()
+		g.turnstile.Close()
 		return nil, fmt.Errorf("client of our own relay: %w", err)
 	}
 	if doors, err = frontDoors(g.inside, &cfg); err != nil {
 		g.relay.Close()
+		g.turnstile.Close()
 		return nil, err
 	}
 	h.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
@@ -274,6 +282,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 // Close ends everything at once. Run does it; only a Gateway that is never run needs it.
 func (g *Gateway) Close() {
 	g.relay.Close()
+	g.turnstile.Close()
 	g.callers.close()
 	g.inflater.close()
 	g.deliberations.close()

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway/turnstile"
 )
 
 // passages are the connections to our own relay, for calls that pass it twice. There are as many
@@ -38,6 +40,7 @@ func newPassages(maxStreams uint32, dial func() (*grpc.ClientConn, error)) (*pas
 
 // Invoke implements grpc.ClientConnInterface.
 func (p *passages) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	turnstile.Through(ctx)
 	through, err := p.enter()
 	if err != nil {
 		return err
@@ -48,6 +51,7 @@ func (p *passages) Invoke(ctx context.Context, method string, args, reply any, o
 
 // NewStream implements grpc.ClientConnInterface.
 func (p *passages) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	turnstile.Through(ctx)
 	through, err := p.enter()
 	if err != nil {
 		return nil, err
