@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,64 +16,146 @@ import (
 
 const (
 	quietRate   = 500             // calls a second of the tenant that is harmed, or not
-	floodTimes  = 2               // as many calls as the gateway can do, of the one that floods
+	floodTimes  = 2               // as many calls as the gateway can do, of the one that floods by gRPC
 	floodBefore = 2 * time.Second // the flood begins so long before the other's calls count
 )
 
-// neighbour measures a tenant's calls alone, and beside the flood of another.
-func (b *bench) neighbour(ctx context.Context) (string, error) {
-	env := b.env
-	var keys [2]string
-	env.Capgate.Config, keys = twoTenants()
-	spec := peers.CapgateSpec(env.Capgate)
-	p, err := peers.Start(ctx, spec, env)
-	if err != nil {
-		return "", err
-	}
-	b.running = append(b.running, p)
-	defer b.stopPeer(p)
-	calls := load.Config{Method: load.Invoke, RequestSize: 1024, Conns: 8, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}}
-	most := calls
-	most.Key, most.Mode, most.Flood, most.Streams, most.Warm, most.Window = keys[0], load.Closed, true, inflight/8, time.Second, b.opts.window
-	can, err := b.window(ctx, p, most)
-	if err != nil {
-		return "", fmt.Errorf("what the gateway can do: %w", err)
-	}
-	quiet := calls
-	quiet.Key, quiet.Mode, quiet.Rate, quiet.Conns, quiet.Warm, quiet.Window = keys[1], load.Open, quietRate, 4, b.opts.warm, b.opts.window
-	quiet.Turn = load.First
-	alone, err := b.window(ctx, p, quiet)
-	if err != nil {
-		return "", fmt.Errorf("a tenant alone: %w", err)
-	}
-	flood := calls
-	flood.Key, flood.Mode, flood.Flood, flood.Turn = keys[0], load.Open, true, load.Last
-	flood.Rate, flood.Window = floodTimes*int(float64(can.Calls)/can.Seconds), floodBefore+b.opts.warm+b.opts.window+time.Second
-	l, err := b.startLoad(ctx, p, flood)
-	if err != nil {
-		return "", err
-	}
-	pause(ctx, floodBefore)
-	beside, err := b.window(ctx, p, quiet)
-	came, floodErr := l.wait()
-	if err != nil {
-		return "", fmt.Errorf("a tenant beside a flood: %w", err)
-	}
-	if floodErr != nil {
-		return "", fmt.Errorf("the flood: %w", floodErr)
-	}
-	return neighbourTable(b.opts.window, can, alone, beside, came), nil
+// door is how a tenant's calls come.
+type door struct {
+	tls  bool
+	json bool
 }
 
-func neighbourTable(window time.Duration, can, alone, beside, came load.Result) string {
+var (
+	byGRPC = door{}
+	byJSON = door{json: true}
+	byTLS  = door{tls: true}
+)
+
+// neighbours are two tenants, of which one floods.
+type neighbours struct {
+	title        string
+	quiet, flood door
+	rounds       []harm
+}
+
+// harm is one round of them.
+type harm struct{ alone, beside, flood load.Result }
+
+func (h harm) times() float64        { return float64(h.beside.P99) / float64(h.alone.P99) }
+func (h harm) stolen() time.Duration { return h.alone.OtherCPU + h.alone.Stolen + h.beside.Stolen }
+
+// neighbour measures a tenant's calls alone, and beside the flood of another.
+func (b *bench) neighbour(ctx context.Context) (string, error) {
+	all := []*neighbours{
+		{title: "gRPC beside gRPC"},
+		{title: "the same by TLS", quiet: byTLS, flood: byTLS},
+		{title: "gRPC beside JSON", flood: byJSON},
+		{title: "JSON beside gRPC", quiet: byJSON},
+		{title: "JSON beside JSON", quiet: byJSON, flood: byJSON},
+	}
+	street := map[bool]*street{}
+	for _, tls := range []bool{false, true} {
+		s, err := b.open(ctx, tls)
+		if err != nil {
+			return "", err
+		}
+		street[tls] = s
+	}
+	for range b.opts.rounds {
+		for _, n := range all {
+			h, err := street[n.quiet.tls].live(ctx, n)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", n.title, err)
+			}
+			n.rounds = append(n.rounds, h)
+		}
+	}
+	return neighbourTable(b.opts, street[false].can, all), nil
+}
+
+// street is a gateway that has the two tenants.
+type street struct {
+	bench *bench
+	peer  *peers.Peer
+	keys  [2]string // of who floods, and of the quiet one
+	can   float64   // calls a second of gRPC
+}
+
+func (b *bench) open(ctx context.Context, tls bool) (*street, error) {
+	s, env := &street{bench: b}, b.env
+	env.Capgate.TLS = tls
+	env.Capgate.Config, s.keys = twoTenants()
+	var err error
+	if s.peer, err = peers.Start(ctx, peers.CapgateSpec(env.Capgate), env); err != nil {
+		return nil, err
+	}
+	b.running = append(b.running, s.peer)
+	most := s.calls(byGRPC, s.keys[0])
+	most.Mode, most.Flood, most.Conns, most.Streams, most.Warm = load.Closed, true, 8, inflight/8, time.Second
+	can, err := b.window(ctx, s.peer, most)
+	if err != nil {
+		return nil, fmt.Errorf("what the gateway can do: %w", err)
+	}
+	s.can = float64(can.Calls) / can.Seconds
+	return s, nil
+}
+
+func (s *street) calls(by door, key string) load.Config {
+	return load.Config{
+		Method: load.Invoke, RequestSize: 1024, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024},
+		Key: key, HTTP: by.json, Warm: s.bench.opts.warm, Window: s.bench.opts.window,
+	}
+}
+
+// live is one round.
+func (s *street) live(ctx context.Context, n *neighbours) (h harm, err error) {
+	b := s.bench
+	quiet := s.calls(n.quiet, s.keys[1])
+	quiet.Mode, quiet.Rate, quiet.Conns, quiet.Turn = load.Open, quietRate, 4, load.First
+	flood := s.calls(n.flood, s.keys[0])
+	flood.Mode, flood.Rate, flood.Conns, flood.Flood, flood.Turn = load.Open, int(floodTimes*s.can), 8, true, load.Last
+	if n.quiet.json {
+		quiet.Conns = 64 // one has a call at a time
+	}
+	if n.flood.json {
+		flood.Mode, flood.Conns = load.Closed, inflight
+	}
+	flood.Window += floodBefore + flood.Warm + time.Second
+	if h.alone, err = b.window(ctx, s.peer, quiet); err != nil {
+		return h, fmt.Errorf("a tenant alone: %w", err)
+	}
+	l, err := b.startLoad(ctx, s.peer, flood)
+	if err != nil {
+		return h, err
+	}
+	pause(ctx, floodBefore)
+	if h.beside, err = b.window(ctx, s.peer, quiet); err != nil {
+		err = fmt.Errorf("a tenant beside a flood: %w", err)
+	}
+	var floodErr error
+	if h.flood, floodErr = l.wait(); floodErr != nil {
+		floodErr = fmt.Errorf("the flood: %w", floodErr)
+	}
+	return h, errors.Join(err, floodErr)
+}
+
+func neighbourTable(o options, can float64, all []*neighbours) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s, windows of %v. The gateway has a core for itself, and can do %.0f calls a second of the flooding tenant alone.\n\n",
-		machine(), window, float64(can.Calls)/can.Seconds)
-	out.WriteString("| the other tenant's calls | calls/s | failed | p50 / p99 | others busy |\n|---|---|---|---|---|\n")
-	fmt.Fprintf(&out, "| alone | %.0f | %d | %s | %s |\n", float64(alone.Calls)/alone.Seconds, alone.Errors, latency(alone), share(alone.OtherCPU+alone.Stolen, alone.Seconds))
-	fmt.Fprintf(&out, "| beside the flood | %.0f | %d | %s | – |\n", float64(beside.Calls)/beside.Seconds, beside.Errors, latency(beside))
-	fmt.Fprintf(&out, "\np99 beside the flood is %.2f times that alone. Of the flood, in all, %d calls were served and %d turned away.\n",
-		float64(beside.P99)/float64(alone.P99), came.Total, came.Refused)
+	fmt.Fprintf(&out, "%s, %d rounds of %v; the figures are of the quiet one of each. The gateway has a core for itself, and can do %.0f calls a second by gRPC.\n\n",
+		machine(), o.rounds, o.window, can)
+	out.WriteString("| a tenant's calls, and the flood's | alone, p50 / p99 | beside the flood | p99 grows | within twice | failed | the flood: served, turned away | others busy |\n|---|---|---|---|---|---|---|---|\n")
+	for _, n := range all {
+		within, failed := 0, int64(0)
+		for _, h := range n.rounds {
+			if failed += h.beside.Errors; h.times() <= 2 {
+				within++
+			}
+		}
+		quiet := slices.MinFunc(n.rounds, func(a, b harm) int { return int(a.stolen() - b.stolen()) })
+		fmt.Fprintf(&out, "| %s | %s | %s | %.2f × | %d of %d | %d | %d, %d | %s |\n", n.title, latency(quiet.alone), latency(quiet.beside), quiet.times(),
+			within, len(n.rounds), failed, quiet.flood.Total, quiet.flood.Refused, share(quiet.stolen(), quiet.alone.Seconds+quiet.beside.Seconds))
+	}
 	return out.String()
 }
 

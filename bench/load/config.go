@@ -42,6 +42,7 @@ const (
 type Config struct {
 	Target netip.AddrPort
 	TLS    bool // without verifying the certificate
+	HTTP   bool // by JSON over HTTP/1.1 instead of gRPC; then Invoke only
 
 	Mode         Mode
 	Method       Method

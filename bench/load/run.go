@@ -47,8 +47,11 @@ const (
 // Run does one window. An error means that there is no result; a Result with
 // Problem means that some calls ended badly.
 func Run(cfg Config) (Result, error) {
+	if cfg.HTTP {
+		return runHTTP(cfg)
+	}
 	cfg.setDefaults()
-	if err := cfg.Turn.take(); err != nil {
+	if err := cfg.Turn.take(cfg.TLS); err != nil {
 		return Result{}, err
 	}
 	l, err := loop.New()
@@ -87,14 +90,17 @@ func Run(cfg Config) (Result, error) {
 	return res, nil
 }
 
-// take gives all threads of the process, also those to come, their place among who shares its core.
-func (t Turn) take() error {
+// take gives all threads of the process, also those to come, their place among who shares its core. Those of
+// which several work must not have it for themselves: Go's wait for each other by spinning.
+func (t Turn) take(several bool) error {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr}
 	switch t {
 	case Last:
 		attr.Policy = unix.SCHED_IDLE
 	case First:
-		attr.Policy, attr.Priority = unix.SCHED_FIFO, 1
+		if attr.Nice = -20; !several {
+			attr.Policy, attr.Priority = unix.SCHED_FIFO, 1
+		}
 	default:
 		return nil
 	}
@@ -213,7 +219,7 @@ func (r *run) tick(n uint64) {
 
 // measure runs the window.
 func (r *run) measure(res *Result) error {
-	before, err := r.usage()
+	before, err := r.cfg.usage()
 	if err != nil {
 		return err
 	}
@@ -228,20 +234,28 @@ func (r *run) measure(res *Result) error {
 	if up := r.requests.uploaded(); up > 0 {
 		res.Bytes = res.Calls * up
 	}
-	after, err := r.usage()
+	after, err := r.cfg.usage()
 	if err != nil {
 		return err
 	}
+	res.used(before, after)
+	res.waited(r.latencies)
+	return nil
+}
+
+func (res *Result) used(before, after usage) {
 	res.ProxyCPU = after.proxy - before.proxy
 	res.BackendCPU = after.backend - before.backend
 	res.LoadCPU = after.load - before.load
 	res.OtherCPU = max(0, after.machine.Used-before.machine.Used-res.ProxyCPU-res.BackendCPU-res.LoadCPU)
 	res.Stolen = after.machine.Stolen - before.machine.Stolen
-	slices.Sort(r.latencies)
-	if n := len(r.latencies); n > 0 {
-		res.P50, res.P99 = r.latencies[n/2], r.latencies[n*99/100]
+}
+
+func (res *Result) waited(latencies []time.Duration) {
+	slices.Sort(latencies)
+	if n := len(latencies); n > 0 {
+		res.P50, res.P99 = latencies[n/2], latencies[n*99/100]
 	}
-	return nil
 }
 
 // drain lets what is in flight end, so that the next window meets an idle proxy.
@@ -292,14 +306,14 @@ type usage struct {
 	machine              proc.Busy
 }
 
-func (r *run) usage() (u usage, err error) {
+func (c *Config) usage() (u usage, err error) {
 	read := func(pid int, to *time.Duration) {
 		if pid != 0 && err == nil {
 			*to, err = proc.CPU(pid)
 		}
 	}
-	read(r.cfg.Proxy, &u.proxy)
-	read(r.cfg.Backend, &u.backend)
+	read(c.Proxy, &u.proxy)
+	read(c.Backend, &u.backend)
 	read(os.Getpid(), &u.load)
 	if err == nil {
 		u.machine, err = proc.Machine()
