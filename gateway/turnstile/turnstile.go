@@ -131,8 +131,7 @@ func (t *Turnstile) next() *waiter {
 func (t *Turnstile) Enter(ctx context.Context, tenant string) (*Place, error) {
 	t.mu.Lock()
 	p := &Place{of: t, state: inside}
-	if t.free > 0 && len(t.back)+len(t.lines) == 0 {
-		t.free--
+	if t.take() {
 		t.mu.Unlock()
 		return p, nil
 	}
@@ -154,6 +153,21 @@ func (t *Turnstile) Enter(ctx context.Context, tenant string) (*Place, error) {
 	return p, t.wait(ctx, w)
 }
 
+// release gives a place back. It is called with the lock.
+func (t *Turnstile) release() {
+	t.free++
+	t.tell()
+}
+
+// take takes a place for which nobody waits. It is called with the lock.
+func (t *Turnstile) take() bool {
+	if t.free == 0 || len(t.back)+len(t.lines) > 0 {
+		return false
+	}
+	t.free--
+	return true
+}
+
 func (t *Turnstile) wait(ctx context.Context, w *waiter) error {
 	select {
 	case <-w.given:
@@ -164,8 +178,7 @@ func (t *Turnstile) wait(ctx context.Context, w *waiter) error {
 	defer t.mu.Unlock()
 	switch {
 	case w.has:
-		t.free++
-		t.tell()
+		t.release()
 	case w.line != nil:
 		w.line.waiting--
 		fallthrough
@@ -195,8 +208,7 @@ func (p *Place) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p.state == inside {
-		t.free++
-		t.tell()
+		t.release()
 	}
 	p.state = left
 }
@@ -212,14 +224,18 @@ func (p *Place) Pause(ctx context.Context, wait func()) error {
 		return nil
 	}
 	p.state = paused
-	t.free++
-	t.tell()
+	t.release()
 	t.mu.Unlock()
 
 	wait()
 
 	t.mu.Lock()
 	if p.state == left {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.take() {
+		p.state = inside
 		t.mu.Unlock()
 		return nil
 	}
@@ -234,8 +250,7 @@ func (p *Place) Pause(ctx context.Context, wait func()) error {
 	case err != nil:
 		p.state = left
 	case p.state == left: // meanwhile
-		t.free++
-		t.tell()
+		t.release()
 	default:
 		p.state = inside
 	}
