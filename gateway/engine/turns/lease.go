@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Lease is what one has of an engine, and nobody else.
@@ -52,22 +51,14 @@ func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (
 // keep keeps a lease until it ends.
 func (k *Keeper) keep(c *Claim, e *entry, l *Lease) {
 	defer k.yield(c)
-	tick := time.NewTicker(k.every())
-	defer tick.Stop()
-	for {
-		select {
-		case <-l.over:
-			return
-		case <-k.closing:
-			return
-		case <-e.news:
-		case <-tick.C:
+	k.renew(e, l.over, func() bool {
+		mine, err := k.store.Seize(context.Background(), c)
+		if err != nil || mine {
+			return true
 		}
-		if mine, err := k.store.Seize(context.Background(), c); err == nil && !mine {
-			close(l.lost)
-			return
-		}
-	}
+		close(l.lost)
+		return false
+	})
 }
 
 // yield ends a claim.

@@ -40,8 +40,8 @@ func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Tu
 	}
 }
 
-// again is when a store is asked again that is away.
-const again = 100 * time.Millisecond
+// soon is when a store is asked again that is away.
+const soon = 100 * time.Millisecond
 
 // wait waits until a ticket has its turn.
 func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
@@ -57,7 +57,7 @@ func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
 		case err != nil && time.Since(answered) >= patience:
 			return fmt.Errorf("%w: %w", ErrAway, err)
 		case err != nil:
-			next = min(next, again)
+			next = min(next, soon)
 		case s.State == Full:
 			return ErrFull
 		case s.State == Mine:
@@ -85,18 +85,28 @@ func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
 // hold keeps a turn until it ends.
 func (k *Keeper) hold(t *Ticket, e *entry, turn *Turn) {
 	defer k.leave(t, true)
+	k.renew(e, turn.over, func() bool {
+		_ = k.store.Hold(context.Background(), t) // the next one may
+		return true
+	})
+}
+
+// renew has what one has renewed, in time and when there is news of it, until it is over or again answers with false.
+func (k *Keeper) renew(e *entry, over <-chan struct{}, again func() bool) {
 	tick := time.NewTicker(k.every())
 	defer tick.Stop()
 	for {
 		select {
-		case <-turn.over:
+		case <-over:
 			return
 		case <-k.closing:
 			return
 		case <-e.news:
 		case <-tick.C:
 		}
-		_ = k.store.Hold(context.Background(), t) // the next one may
+		if !again() {
+			return
+		}
 	}
 }
 
