@@ -13,9 +13,10 @@ var ErrFull = errors.New("too many requests of the tenant wait")
 
 // Turnstile has places for requests that begin.
 //
-// It turns only when the runtime has looked which sockets have become readable, and has let run
-// whom that concerns: with requests always at hand it would look every 10 ms only. So the
-// turnstile tells itself to turn by a pipe, which is one of the things that are looked at.
+// A free place alone lets nobody in. The runtime looks which sockets have become readable when no
+// goroutine can run, or every 10 ms only: if each request began as soon as another had, all others would
+// wait for that. So the turnstile tells itself to turn by a pipe, which is one of the things that are
+// looked at, and who is let in comes after what has become readable before.
 type Turnstile struct {
 	most int // who may wait of one tenant
 	r, w *os.File
@@ -130,11 +131,6 @@ func (t *Turnstile) next() *waiter {
 // the Place is to be left.
 func (t *Turnstile) Enter(ctx context.Context, tenant string) (*Place, error) {
 	t.mu.Lock()
-	p := &Place{of: t, state: inside}
-	if t.take() {
-		t.mu.Unlock()
-		return p, nil
-	}
 	l := t.of[tenant]
 	if l == nil {
 		l = &line{tenant: tenant}
@@ -150,22 +146,16 @@ func (t *Turnstile) Enter(ctx context.Context, tenant string) (*Place, error) {
 	l.waiting++
 	t.tell()
 	t.mu.Unlock()
-	return p, t.wait(ctx, w)
+	if err := t.wait(ctx, w); err != nil {
+		return nil, err
+	}
+	return &Place{of: t, state: inside}, nil
 }
 
 // release gives a place back. It is called with the lock.
 func (t *Turnstile) release() {
 	t.free++
 	t.tell()
-}
-
-// take takes a place for which nobody waits. It is called with the lock.
-func (t *Turnstile) take() bool {
-	if t.free == 0 || len(t.back)+len(t.lines) > 0 {
-		return false
-	}
-	t.free--
-	return true
 }
 
 func (t *Turnstile) wait(ctx context.Context, w *waiter) error {
@@ -231,11 +221,6 @@ func (p *Place) Pause(ctx context.Context, wait func()) error {
 
 	t.mu.Lock()
 	if p.state == left {
-		t.mu.Unlock()
-		return nil
-	}
-	if t.take() {
-		p.state = inside
 		t.mu.Unlock()
 		return nil
 	}
