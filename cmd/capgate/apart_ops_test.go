@@ -69,10 +69,11 @@ var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.
 // operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
 // maker was given: other ids are given in another world.
 type operation struct {
-	method  protoreflect.MethodDescriptor
-	request string // JSON
-	header  []string
-	json    bool // by JSON over HTTP
+	method     protoreflect.MethodDescriptor
+	request    string // JSON
+	header     []string
+	json       bool   // by JSON over HTTP
+	credential string // "": the tenant's first
 }
 
 func (o *operation) text() string {
@@ -80,7 +81,7 @@ func (o *operation) text() string {
 	if o.json {
 		way = "JSON"
 	}
-	return fmt.Sprintf("%s %s %s %q", way, o.method.FullName(), o.request, o.header)
+	return fmt.Sprintf("%s %s %s %q %s", way, o.method.FullName(), o.request, o.header, o.credential)
 }
 
 // pools are the ids that a tenant was given, by their kind.
@@ -92,7 +93,7 @@ type pools struct {
 func (p *pools) add(kind, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Contains(p.ids[kind], id) {
+	if id != "" && !slices.Contains(p.ids[kind], id) {
 		p.ids[kind] = append(p.ids[kind], id)
 	}
 }
@@ -120,8 +121,21 @@ func (g *generator) next() operation {
 		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
 	case 4:
 		m = openparallaxv1.File_openparallax_v1_pipeline_proto.Services().ByName("ClientService").Methods().ByName("SendMessage")
+	case 5, 6:
+		m = g.ofKeys([]protoreflect.Name{"CreateKey", "CreateKey", "CreateKey", "ListKeys", "ListKeys", "GetKey", "RotateKey", "RotateKey", "RevokeKey"}[g.random.IntN(9)])
 	}
 	return g.make(m)
+}
+
+// another makes a key that may what grants, which are JSON, say.
+func (g *generator) another(grants string) operation {
+	op := g.make(g.ofKeys("CreateKey"))
+	op.request, op.header, op.credential = `{"tenant_id": "-", "key": `+grants+`}`, nil, ""
+	return op
+}
+
+func (g *generator) ofKeys(method protoreflect.Name) protoreflect.MethodDescriptor {
+	return capgatepb.File_capgate_v1_tenants_proto.Services().ByName("Tenants").Methods().ByName(method)
 }
 
 // make makes up an operation of a method.
@@ -129,6 +143,9 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
 	must(g.t, err)
 	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
+	if g.random.IntN(6) == 0 && len(g.of.all("credential")) > 0 && m.FullName() != watch { // a key may not be let see what is made for it to see
+		op.credential = g.word("credential")
+	}
 	if m.ParentFile().Package() == "openparallax.v1" {
 		op.header = append(op.header, "x-capability-id", g.word("engine"))
 		return op
@@ -167,7 +184,7 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	made := map[string]any{}
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
-		if one := f.ContainingOneof(); one != nil && len(made) > 0 || g.random.IntN(4) == 0 {
+		if one := f.ContainingOneof(); one != nil && len(made) > 0 || g.random.IntN(4) == 0 && (f.Name() != "tenant_id" || g.random.IntN(4) == 0) {
 			continue
 		}
 		made[string(f.Name())] = g.value(f)
@@ -187,7 +204,7 @@ func (g *generator) arguments() map[string]any {
 
 // wellKnown are values of messages that JSON has words for.
 var wellKnown = map[protoreflect.FullName]any{
-	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "60s", "google.protobuf.FieldMask": "name,limits",
+	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "3600s", "google.protobuf.FieldMask": "name,limits",
 }
 
 // fullName is that of a field's message, "" if it is none.
@@ -204,7 +221,7 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 	}
 	switch {
 	case f.IsList() && f.Kind() == protoreflect.StringKind:
-		return []string{g.word(string(f.Name()))}
+		return []string{g.word(nameOf(f))}
 	case f.IsList():
 		return []any{g.message(f.Message())}
 	case f.FullName() == "capgate.selu.legacy.InvokeRequest.context":
@@ -232,10 +249,18 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 	case f.Kind() == protoreflect.BoolKind:
 		return g.random.IntN(2) == 0
 	case f.Kind() == protoreflect.StringKind:
-		return g.word(string(f.Name()))
+		return g.word(nameOf(f))
 	}
 	g.t.Fatalf("say here what to put into %s", f.FullName())
 	return nil
+}
+
+// nameOf is what words have for a field.
+func nameOf(f protoreflect.FieldDescriptor) string {
+	if _, ok := words[string(f.FullName())]; ok {
+		return string(f.FullName())
+	}
+	return string(f.Name())
 }
 
 // words are what to put into fields and metadata of a name; ⟦kind⟧ is an id of that kind, the
@@ -255,7 +280,7 @@ var words = map[string][]string{
 	"thread_id":     {"", "s1"},
 	"parameters":    {`{"a":1}`, `{"a":2}`, ""}, // of the legacy dialect
 	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
-	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "x"},
+	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "«place»", "x"},
 	"state":         {"", "pending", "used", "x"},
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
@@ -270,17 +295,25 @@ var words = map[string][]string{
 
 	// of tenants and keys
 	"id":           {"acme", "globex", "x", ""},
-	"key_id":       {"⟦key⟧", "«key»", "abcdefghijklmnop", ""},
+	"key_id":       {"⟦key⟧", "⟦key⟧", "⟦key⟧", "«key»", "abcdefghijklmnop", ""},
+	"credential":   {"⟦credential⟧"},
 	"name":         {"", "a name"},
 	"capabilities": {"*", "hidden", "["},
-	"scopes":       {"invoke", "admin", "x"},
-	"asserts":      {"user", "x"},
+	"scopes":       {"invoke", "read", "admin", "x"},
+	"asserts":      {"user", "agent", "x"},
 	"per":          {"user", "x"},
 	"etag":         {"", "x"},
 	"source":       {"", "file"},
 	"created_by":   {""},
 	"replaces":     {""},
 	"replaced_by":  {""},
+
+	"capgate.v1.Key.id":                     {"", "", "", "", "x"}, // another is made with it
+	"capgate.v1.CreateKeyRequest.tenant_id": ofOwn,
+	"capgate.v1.RotateKeyRequest.tenant_id": ofOwn,
+	"capgate.v1.RevokeKeyRequest.tenant_id": ofOwn,
+	"capgate.v1.ListKeysRequest.tenant_id":  ofOwn,
+	"capgate.v1.ListKeysRequest.page_token": {"", "", "⟦place⟧", "⟦place⟧", "⟦token⟧", "«place»", "«token»", "x"},
 
 	"resource_name": {"", "tenants/acme", "tenants/globex/keys/x"},
 
@@ -317,6 +350,9 @@ var words = map[string][]string{
 	"all_extension_numbers_of_type": {"capgate.v1.Tool"},
 	"list_services":                 {""},
 }
+
+// ofOwn are mostly the tenant itself.
+var ofOwn = []string{"-", "-", "-", "acme", "globex"}
 
 func (g *generator) word(field string) string {
 	known, ok := words[field]

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
@@ -33,23 +34,19 @@ func TestTenantsAreApart(t *testing.T) {
 		must(t, err)
 	}
 	t.Logf("seed %d", seed)
-	acmes, entryOfAcme := makeKey(t)
-	globexs, entryOfGlobex := makeKey(t)
-	// Both have limits of the same users and tools. acme has no calls of caps' echo left.
-	const scopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, engine.admin, engine.shield"
-	tenantLine := func(id, grants, entry string, calls int) string {
-		return fmt.Sprintf("  - {id: %s, capabilities: [caps, people, %s], limits: {each: [{per: user, capability: caps, per_month: %d}, {capability: caps, tool: echo, per_month: %[3]d}]}, "+
-			"keys: [%[4]s, scopes: [%[5]s], asserts: [user, agent]}]}\n", id, grants, calls, strings.TrimSuffix(entry, "}"), scopes)
-	}
-	ofGlobex := tenantLine("globex", "mine, engine", entryOfGlobex, 1_000_000)
-	together := startWorld(t, 2, tenantLine("acme", "hidden, hidden-engine", entryOfAcme, 10)+ofGlobex, "hidden")
-	alone := startWorld(t, 1, ofGlobex, "")
-
-	acme := []*stranger{newStranger(t, "acme", acmes, together[0]), newStranger(t, "acme", acmes, together[1])}
-	acme[1].pools = acme[0].pools
-	globex := newStranger(t, "globex", globexs, together[0])
-	methods := publicMethods(t, globex)
 	random := rand.New(rand.NewPCG(seed, 0))
+	// Both have limits of the same users and tools. acme has no calls of caps' echo left.
+	const grants = `{"scopes": ["invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent", "engine.subagent", "engine.admin", "engine.shield"], "asserts": ["user", "agent"]}`
+	ofAcme := newParty(t, "acme", random.IntN(2) == 0, `"caps", "people", "hidden", "hidden-engine"`, grants, 10)
+	ofGlobex := newParty(t, "globex", random.IntN(2) == 0, `"caps", "people", "mine", "engine"`, grants, 1_000_000)
+	together, keys := startWorld(t, 2, "hidden", ofAcme, ofGlobex)
+	alone, keysAlone := startWorld(t, 1, "", ofGlobex)
+
+	acme := []*stranger{ofAcme.at(t, keys[0], together[0]), ofAcme.at(t, keys[0], together[1])}
+	acme[1].pools = acme[0].pools
+	globex := ofGlobex.at(t, keys[1], together[0])
+	globex.alone = true
+	methods := publicMethods(t, globex)
 	gen := &generator{t: t, random: random, methods: methods, of: globex.pools, theirs: acme[0].pools}
 	others := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), methods: methods, of: acme[0].pools, theirs: globex.pools, canary: "canary-of-acme", always: true}
 
@@ -61,8 +58,13 @@ func TestTenantsAreApart(t *testing.T) {
 		}
 	}
 
-	var ops []operation
+	ops := []operation{gen.another(grants), gen.another("{}")}
 	var got []string
+	for i := range ops {
+		op := others.another(grants)
+		acme[i].perform(&op)
+		got = append(got, globex.perform(&ops[i]))
+	}
 	for i := range apartOps {
 		var meanwhile sync.WaitGroup
 		for i := range others.random.IntN(3) {
@@ -77,10 +79,13 @@ func TestTenantsAreApart(t *testing.T) {
 		got = append(got, globex.perform(&ops[len(ops)-1]))
 		meanwhile.Wait()
 	}
-	if n := len(acme[0].pools.all("approval")); n == 0 {
-		t.Error("acme did nothing that could be seen")
+	for _, kind := range []string{"approval", "credential"} {
+		if len(acme[0].pools.all(kind)) == 0 {
+			t.Errorf("acme has no %s that could be seen", kind)
+		}
 	}
-	again := newStranger(t, "globex", globexs, alone[0])
+	again := ofGlobex.at(t, keysAlone[0], alone[0])
+	again.alone = true
 	for i := range ops {
 		want := again.perform(&ops[i])
 		if got[i] != want {
@@ -91,15 +96,15 @@ func TestTenantsAreApart(t *testing.T) {
 			t.Errorf("%d: %s tells what acme sent: %s", i, ops[i].text(), got[i])
 		}
 	}
-	for _, kind := range []string{"approval", "event", "token", "artifact", "key"} {
+	for _, kind := range []string{"approval", "event", "token", "artifact", "key", "credential", "place"} {
 		if len(globex.pools.all(kind)) == 0 {
 			t.Logf("globex saw no %s", kind)
 		}
 	}
 }
 
-// startWorld runs gateways with one Redis, and says where their public ports are.
-func startWorld(t *testing.T, gateways int, tenants, more string) (ports []string) {
+// startWorld runs gateways with one Redis, and says where their public ports are, and the first key of each tenant.
+func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (ports, keys []string) {
 	t.Helper()
 	redis := redistest.Start(t).URL()
 	fleets := ""
@@ -115,11 +120,21 @@ func startWorld(t *testing.T, gateways int, tenants, more string) (ports []strin
 	for _, id := range strings.Fields("engine " + strings.ReplaceAll(more, "hidden", "hidden-engine")) {
 		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, backends: ['%s']}\n", id, serveMemory(t))
 	}
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\noverload: {max_delay: 10s}\npolicies: {}\ntenants:\n"+tenants+"fleets:\n"+fleets)
+	lines := ""
+	for _, p := range tenants {
+		lines += p.line()
+	}
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\npolicies: {}\n"+
+		"tenants:\n"+cmp.Or(lines, "  []\n")+"fleets:\n"+fleets)
+	admin := ""
 	for range gateways {
-		_, public, admin := serve(t, nil, "--config", file)
+		var public string
+		_, public, admin = serve(t, nil, "--config", file)
 		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
 		ports = append(ports, public)
 	}
-	return ports
+	for _, p := range tenants {
+		keys = append(keys, p.join(t, admin))
+	}
+	return ports, keys
 }

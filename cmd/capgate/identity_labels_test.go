@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/redistest"
+)
+
+// TestLabelsOfTheDeleted: a gateway that hears only later that there is a tenant no more, because Redis was away, gives its
+// label to another one then.
+func TestLabelsOfTheDeleted(t *testing.T) {
+	t.Parallel()
+	for what, deletes := range map[string]func(*testing.T, *keyedGateways){
+		"it was deleted meanwhile": func(t *testing.T, g *keyedGateways) { g.run(t, 0, "tenants", "rm", "acme", "--force") },
+		"Redis came back empty":    func(_ *testing.T, g *keyedGateways) { g.redis.Do("FLUSHALL") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			g := &keyedGateways{redis: redistest.Start(t)}
+			way := redistest.NewProxy(t, "tcp", g.redis.Addr) // of the second gateway alone
+			backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+			for _, addr := range []string{g.redis.Addr, way.Addr} {
+				_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("redis: {url: 'redis://"+addr+"', timeout: 2s}\noverload: {max_delay: 10s}\n"+
+					"identity: {store: redis, max_stale: 10s}\nmetrics: {tenants: 1}", backend)))
+				g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public), append(g.admins, admin)
+			}
+			enter := func(id string) {
+				g.run(t, 0, "tenants", "create", id, "--capabilities", "caps")
+				_, key := g.key(t, "create", id)
+				g.until(t, key, "")
+			}
+			ready, metrics := "http://"+g.admins[1]+"/readyz", "http://"+g.admins[1]+"/metrics"
+			enter("acme")
+			waitPage(t, metrics, `capgate_tenant_calls_total{code="OK",tenant="acme"}`)
+			enter("globex")
+			waitPage(t, metrics, `capgate_tenant_calls_total{code="OK",tenant="other"}`)
+
+			way.BlackHole()
+			way.Cut()
+			waitPage(t, ready, `"redis":"away"`)
+			deletes(t, g)
+			if _, text := page(t, metrics); !strings.Contains(text, `tenant="acme"`) {
+				t.Error("the label is free before anybody could know")
+			}
+			way.Heal()
+			waitPage(t, ready, `"redis":"ok"`)
+			for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+				_, text := page(t, metrics)
+				if !strings.Contains(text, `tenant="acme"`) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("the label stays")
+				}
+			}
+			enter("next")
+			waitPage(t, metrics, `capgate_tenant_calls_total{code="OK",tenant="next"}`)
+		})
+	}
+}
