@@ -115,10 +115,10 @@ func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (por
 		}
 		capability := gatewaytest.NewCapability("at-" + id)
 		capability.Files = crand.Text() // no other world has the same ids
-		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
+		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, health: {interval: 20s, timeout: 20s}, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
 	}
 	for _, id := range strings.Fields("engine " + strings.ReplaceAll(more, "hidden", "hidden-engine")) {
-		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, backends: ['%s']}\n", id, serveMemory(t))
+		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, health: {interval: 20s, timeout: 20s}, backends: ['%s']}\n", id, serveMemory(t))
 	}
 	lines := ""
 	for _, p := range tenants {

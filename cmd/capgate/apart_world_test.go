@@ -79,6 +79,10 @@ func (s *stranger) perform(op *operation) string {
 		return s.overGRPC(ctx, op, request, header, once)
 	}
 	told := ask(request)
+	for aSilence.MatchString(told) && ctx.Err() == nil { // Redis does not answer a busy machine in time
+		<-time.After(pace)
+		told = ask(request)
+	}
 	if op.method.FullName() == listKeys {
 		told = s.listed(request, told, ask)
 	}
@@ -242,6 +246,7 @@ var (
 	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
+	aSilence   = regexp.MustCompile(`"reason":"(ARTIFACTS|IDENTITY|TENANTS)_UNAVAILABLE"`)
 	aLength    = regexp.MustCompile(`Content-Length:\[(\d+)\]`)
 	aFence     = regexp.MustCompile(`\d{19}`)
 )

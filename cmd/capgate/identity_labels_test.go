@@ -23,8 +23,8 @@ func TestLabelsOfTheDeleted(t *testing.T) {
 			g := &keyedGateways{redis: redistest.Start(t)}
 			way := redistest.NewProxy(t, "tcp", g.redis.Addr) // of the second gateway alone
 			backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-			for _, addr := range []string{g.redis.Addr, way.Addr} {
-				_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("redis: {url: 'redis://"+addr+"', timeout: 2s}\noverload: {max_delay: 10s}\n"+
+			for _, to := range []string{g.redis.Addr + "', timeout: 10s}", way.Addr + "', timeout: 2s}"} {
+				_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("redis: {url: 'redis://"+to+"\noverload: {max_delay: 10s}\n"+
 					"identity: {store: redis, max_stale: 10s}\nmetrics: {tenants: 1}", backend)))
 				g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public), append(g.admins, admin)
 			}
