@@ -236,7 +236,7 @@ func (g *secretive) queryEverything(t *testing.T) {
 	}
 	query := "token=" + g.plant("query of a route")
 	for _, file := range []protoreflect.FileDescriptor{
-		capgatepb.File_capgate_v1_approvals_proto, capgatepb.File_capgate_v1_catalog_proto, capgatepb.File_capgate_v1_catalog_admin_proto, capgatepb.File_capgate_v1_gateway_proto,
+		capgatepb.File_capgate_v1_approvals_proto, capgatepb.File_capgate_v1_catalog_proto, capgatepb.File_capgate_v1_catalog_admin_proto, capgatepb.File_capgate_v1_engines_proto, capgatepb.File_capgate_v1_gateway_proto,
 		capgatepb.File_capgate_v1_policies_proto, capgatepb.File_capgate_v1_registry_proto, capgatepb.File_capgate_v1_tenants_proto,
 	} {
 		for i := range file.Services().Len() {
@@ -271,7 +271,7 @@ func methodsOf(s protoreflect.ServiceDescriptor) func(func(protoreflect.MethodDe
 func requestOf(t *testing.T, m protoreflect.MethodDescriptor) string {
 	t.Helper()
 	fields := map[string]any{}
-	for name, value := range map[protoreflect.Name]any{"capability_id": "caps", "capability": "caps", "tool": "echo", "approval_id": "apr_x", "tenant_id": "nobody", "key_id": "abcdefghijklmnop"} {
+	for name, value := range map[protoreflect.Name]any{"capability_id": "caps", "capability": "caps", "engine": "caps", "session_id": "s", "tool": "echo", "approval_id": "apr_x", "tenant_id": "nobody", "key_id": "abcdefghijklmnop"} {
 		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == protoreflect.StringKind {
 			fields[string(name)] = value
 		}

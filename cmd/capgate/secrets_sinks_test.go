@@ -37,7 +37,7 @@ func (g *secretive) stop(t *testing.T) {
 // look reads everything that operators can.
 func (g *secretive) look(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{"", "livez", "readyz?verbose", "metrics", "v1/fleets", "v1/policies", "v1/approvals", "v1/capabilities", "v1/capabilities/caps", "v1/webhook", "v1/webhooks/dead", "v1/limits", "v1/nothing"} {
+	for _, path := range []string{"", "livez", "readyz?verbose", "metrics", "v1/fleets", "v1/policies", "v1/policies?tenant=acme", "v1/approvals", "v1/approvals?tenant=acme", "v1/capabilities", "v1/capabilities/caps", "v1/webhook", "v1/webhooks/dead", "v1/limits", "v1/nothing"} {
 		_, text := page(t, "http://"+g.admin+"/"+path)
 		g.told("operators' pages", text)
 	}

@@ -38,6 +38,8 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	t.Parallel()
 	c := newCanaries(t)
 	c.spare("backend", passed...)
+	c.spare("engine", toEngines...)
+	c.spare("capgate engines send", "message of the program")
 	c.spare("shield", "arguments", "shield's URL")
 	c.spare("webhook", "webhook's URL")
 	c.spare("spans", "tracestate") // W3C Trace Context has it there
@@ -48,6 +50,7 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	g.identifyOtherwise(t)
 	g.throughProxy(t)
 	g.signURL(t)
+	g.talk(t)
 	g.queryEverything(t)
 	g.look(t)
 	g.stop(t)
@@ -74,6 +77,8 @@ type secretive struct {
 	authority     *gatewaytest.Authority // of clients
 	issuer        *issuertest.Issuer
 	key           string        // that is good
+	spawned       chan string   // tokens of sub-agents that are to be started
+	cert          string        // file of the gateway's certificate
 	monitored     func()        // tells what Redis was sent
 	notified      chan struct{} // the webhook was
 	collector     *oteltest.Collector
@@ -115,11 +120,12 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 		"tls.crt": cert, "tls.key": key, "pepper": pepper, "webhook": c.plant("webhook's secret"), "approvals": base64.StdEncoding.EncodeToString(sealing),
 		"clients.crt": g.authority.PEM, "manifest.yaml": secretiveManifest(c.plant("comment of a manifest")),
 		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " + c.plant("credential of traces") + "\n",
-		"capgate.yaml": strings.Join([]string{
+		"capgate.yaml": strings.Join(append([]string{
 			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "domains: [caps.test]", "log: {level: debug}", "overload: {max_delay: 10s}", "policies: {}",
 			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") + ", client_ca_file: " + files.file("clients.crt") + ", client_auth: optional}",
 			"trusted_proxies: {from: [" + proxyHost + "], hops: 1}", "proxy_protocol: v2",
 			"certificates: [{spiffe: 'spiffe://example.org/known', tenant: acme}]",
+			"redis: {timeout: 10s}",
 			"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
 			"identity: {store: redis}",
 			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, calls_per_second: 100000}]}",
@@ -128,16 +134,16 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" + c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" + c.plant("shield's path") + "'}]",
 			"traces: {endpoint: '" + g.collector.Addr + "', sample: 1, headers_file: " + files.file("headers") + "}",
 			"tenants:",
-			"- {id: acme, capabilities: ['*'], keys: [{id: " + id + ", hash_file: " + files.file("hash") + ", scopes: [invoke, read, approve, policy], asserts: [user, agent]}]}",
+			"- {id: acme, capabilities: ['*'], keys: [{id: " + id + ", hash_file: " + files.file("hash") + ", scopes: [invoke, read, approve, policy, engine.chat, engine.agent, engine.subagent, engine.admin, engine.shield], asserts: [user, agent]}]}",
 			"fleets:",
 			"- {capability: caps, policy: allow, affinity: session, manifest: " + files.file("manifest.yaml") + ", backends: ['" + backend + "']}",
 			"- {capability: judged, policy: allow, shield: main, backends: ['" + backend + "']}",
 			"- {capability: unjudged, policy: allow, shield: away, backends: ['" + backend + "']}",
 			"- {capability: people, policy: ask, backends: ['" + backend + "']}",
 			"- {capability: gone, policy: allow, backends: ['127.0.0.1:1']}",
-		}, "\n") + "\n",
+		}, g.serveEngines(t)...), "\n") + "\n",
 	})
-	g.file, g.audit = files.file("capgate.yaml"), filepath.Join(t.TempDir(), "audit.log")
+	g.file, g.cert, g.audit = files.file("capgate.yaml"), files.file("tls.crt"), filepath.Join(t.TempDir(), "audit.log")
 	text, err := os.ReadFile(g.file)
 	must(t, err)
 	url := "redis://capgate:" + c.planted["password of Redis"] + "@" + redis.Addr

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -47,7 +48,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 	// What has no details is no refusal of a server's: the request could not be read.
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
-			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: "the body is not what is wanted: " + st.Message()}).Err()
+			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: "the body is not what is wanted: " + problems.WithoutValue(st.Message())}).Err()
 		}
 		rest.WriteProblem(w, r, err, httpStatus)
 	}

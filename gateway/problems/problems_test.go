@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/docs"
 	"github.com/capgate/capgate/gateway/problems"
@@ -152,6 +154,24 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{"<h1>Errors</h1>", "<code>application/problem+json</code>", `<a rel="noreferrer" href="https://www.rfc-editor.org/rfc/rfc9457">RFC 9457</a>`, "<em>reason</em>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has not %s", want)
+		}
+	}
+}
+
+// TestWithoutValue: where a body is wrong is told, and what it says there is not.
+func TestWithoutValue(t *testing.T) {
+	t.Parallel()
+	for body, where := range map[string]string{
+		`"secret"`: "line 1:1", `{"name": {"a": "secret"}}`: "line 1:10", `{"name": ["secret"]}`: "line 1:10", `{"options": "secret"}`: "line 1:13", `{"number": "secret"}`: "number",
+		`{"number": secret}`: "line 1:12", `{"label": "secret"}`: "label", `{"options": secret`: "line 1:13",
+	} {
+		err := protojson.Unmarshal([]byte(body), new(descriptorpb.FieldDescriptorProto))
+		if err == nil {
+			t.Errorf("%s is taken", body)
+			continue
+		}
+		if got := problems.WithoutValue(err.Error()); strings.Contains(got, "secret") || !strings.Contains(got, where) {
+			t.Errorf("%s: %q", body, got)
 		}
 	}
 }

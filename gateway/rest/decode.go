@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/problems"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -60,7 +61,7 @@ func decodeMessage(data []byte, m proto.Message) error {
 		return err
 	}
 	if err := protojson.Unmarshal(data, m); err != nil {
-		return fmt.Errorf("the body is not what is wanted: %w", err)
+		return errors.New("the body is not what is wanted: " + problems.WithoutValue(err.Error()))
 	}
 	return nil
 }
