@@ -1,7 +1,9 @@
 package health_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -86,12 +88,18 @@ func TestAnEngineGoesAndComes(t *testing.T) {
 		Config: health.Config{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Rise: 1, Fall: 1},
 	}
 	told := make(chan *health.Snapshot, 100)
-	p := health.New([]health.Fleet{fleet}, health.Options{Changed: func(s *health.Snapshot) { told <- s }})
+	var log bytes.Buffer // read when nobody writes any more
+	p := health.New([]health.Fleet{fleet}, health.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func(s *health.Snapshot) { told <- s }})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
+	defer func() {
+		cancel()
+		running.Wait()
+		if text := log.String(); !strings.Contains(text, `msg="backend up" capability=c backend=`) || strings.Contains(text, "dialect=") || strings.Contains(text, `reason=""`) {
+			t.Errorf("an engine has no dialect: %s", text)
+		}
+	}()
 	becomes := func(what string, want health.State) {
 		t.Helper()
 		for patience := time.After(30 * time.Second); ; {

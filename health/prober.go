@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // Options are what a Prober may be given. The zero value works.
@@ -190,8 +192,13 @@ func (p *Prober) log(c Change) {
 			continue
 		}
 		_, summary := c.Snapshot.Ready()
-		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(),
-			slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr),
-			slog.String("dialect", b.Dialect.String()), slog.String("reason", b.Reason), slog.String("fleet", summary))
+		said := []slog.Attr{slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr)}
+		if b.Dialect != call.Auto { // engines have none
+			said = append(said, slog.String("dialect", b.Dialect.String()))
+		}
+		if b.Reason != "" {
+			said = append(said, slog.String("reason", b.Reason))
+		}
+		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(), append(said, slog.String("fleet", summary))...)
 	}
 }

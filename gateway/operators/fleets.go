@@ -47,7 +47,7 @@ type Backend struct {
 	Since     *time.Time `json:"since,omitempty"`
 	Usable    bool       `json:"usable"`
 	ProbedBy  string     `json:"probed_by,omitempty"` // the replica
-	Dialect   string     `json:"dialect"`
+	Dialect   string     `json:"dialect,omitempty"`   // engines have none
 	Zone      string     `json:"zone,omitempty"`
 	Weight    int        `json:"weight"`
 	Session   string     `json:"session,omitempty"`        // the only one that it serves
@@ -98,9 +98,12 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 	for _, s := range f.Standings() {
 		b := Backend{
 			Name: name + "/backends/" + url.PathEscape(s.Addr),
-			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By, Dialect: s.Dialect().String(),
+			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By,
 			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Tenant: s.Tenant, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
+		}
+		if f.Engine() == nil {
+			b.Dialect = s.Dialect().String()
 		}
 		if !s.Since.IsZero() {
 			since := s.Since.UTC().Truncate(time.Second)
