@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/issuertest"
@@ -33,7 +34,13 @@ import (
 type gateways struct {
 	public, admin []string // addresses
 	keys          []string // of tenants, and a token
-	clients       []docpb.CapabilityClient
+	clients       []client
+}
+
+// client is of one gateway.
+type client struct {
+	docpb.CapabilityClient
+	engines openparallaxv1.ClientServiceClient
 }
 
 const gatewaysConfig = `
@@ -58,6 +65,7 @@ fleets:
   - {capability: shielded, policy: allow, shield: main, backends: ['$one']}
   - {capability: asked, manifest: '$dir/asked.yaml', discovery: {interval: 1s}, policy: allow, backends: ['$two']}
   - {capability: gone, policy: allow, backends: ['$gone']}
+  - {capability: engine, protocol: openparallax, services: [openparallax.v1.ClientService], backends: ['$engine']}
 `
 
 // startGateways runs them.
@@ -77,6 +85,7 @@ func startGateways(t *testing.T) *gateways {
 	config := map[string]string{
 		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": serveShield(t), "tenants": g.tenants(t, "acme", "globex"),
 		"issuer": issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
+		"engine": gatewaytest.Serve(t, engine.New(engine.Config{}).Register).Addr,
 		"one": one.Serve(t, call.Doc).Addr, "two": two.Serve(t, call.Live).Addr, "gone": gatewaytest.Unreachable(t),
 	}
 	g.keys = append(g.keys, issuer.Token(t, nil))
@@ -90,7 +99,7 @@ func startGateways(t *testing.T) *gateways {
 		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		g.clients = append(g.clients, docpb.NewCapabilityClient(conn))
+		g.clients = append(g.clients, client{docpb.NewCapabilityClient(conn), openparallaxv1.NewClientServiceClient(conn)})
 	}
 	command(t, capgate, "policy", "set", "caps", gatewaytest.Echo, "ask", "--candidate", "--tenant", "acme", "--admin", g.admin[0])
 	return g
@@ -104,7 +113,7 @@ func (g *gateways) tenants(t *testing.T, ids ...string) string {
 		key, entry := command(t, capgate, "keys", "new")
 		_, entry, _ = strings.Cut(entry, "\n- ")
 		g.keys = append(g.keys, strings.TrimSpace(key))
-		fmt.Fprintf(&text, "  - {id: %s, capabilities: ['*'], keys: [%s]}\n", id, strings.TrimSpace(entry))
+		fmt.Fprintf(&text, "  - {id: %s, capabilities: ['*'], keys: [%s, scopes: [invoke, read, engine.chat]}]}\n", id, strings.TrimSuffix(strings.TrimSpace(entry), "}"))
 	}
 	return text.String()
 }
@@ -159,7 +168,7 @@ func (g *gateways) load(t *testing.T) {
 }
 
 // calls makes one of each kind. What becomes of them is for the metrics to say.
-func (g *gateways) calls(ctx context.Context, client docpb.CapabilityClient, key string) {
+func (g *gateways) calls(ctx context.Context, client client, key string) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 	invoke := func(ctx context.Context, capability, tool, session string) {
 		_, _ = client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, SessionId: session, ArgsJson: []byte("{}")})
@@ -179,6 +188,10 @@ func (g *gateways) calls(ctx context.Context, client docpb.CapabilityClient, key
 		for err == nil {
 			_, err = stream.Recv()
 		}
+	}
+	said, err := client.engines.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{Content: "hello", Mode: openparallaxv1.SessionMode_OTR})
+	for err == nil {
+		_, err = said.Recv()
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -36,7 +37,7 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnI
 		Shared: cfg.Engines,
 		Conn:   inside,
 		Passage: func(ctx context.Context) (*engine.Passage, bool) {
-			return c.passage(ctx, cfg.Router)
+			return c.passage(ctx, cfg.Router, cfg.Metrics)
 		},
 		Onward: func(ctx context.Context) (context.Context, []grpc.CallOption) {
 			ctx, opts := dialect.Outgoing(ctx)
@@ -65,7 +66,7 @@ func (g *guard) close() {
 }
 
 // passage is the call that ctx is of.
-func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Passage, bool) {
+func (c *crossings) passage(ctx context.Context, r *router.Router, m *observe.Metrics) (*engine.Passage, bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	x, open := c.look(strings.Join(md.Get(ticketHeader), ""))
 	if !open || x.target == nil {
@@ -78,6 +79,7 @@ func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Pass
 	return &engine.Passage{
 		Tenant: x.call.Tenant, User: x.call.User, Agent: x.call.Agent, Key: x.call.Key, RequestID: strings.Join(md.Get(requestIDHeader), ""),
 		Many: x.caller.Settings != nil, Fleet: x.call.Capability, Backend: x.target.Addr, Session: x.call.Session, Settings: fleet.Engine(),
+		Meter: meter{metricsOf(fleet).Engine(), m.Tenant(x.call.Tenant)},
 		Failed: func(failed bool) {
 			o := observe.Succeeded
 			if failed {
@@ -86,6 +88,16 @@ func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Pass
 			x.ends.outcome.Store(int32(o))
 		},
 	}, true
+}
+
+// meter counts for a fleet of engines, and a tenant.
+type meter struct {
+	*observe.EngineMetrics
+	tenant *observe.TenantMetrics
+}
+
+func (m meter) Turned(how call.Turned, after time.Duration) {
+	m.EngineMetrics.Turned(m.tenant, how, after)
 }
 
 // guarded looks whether the call is one that its fleet takes, where that is of engines.

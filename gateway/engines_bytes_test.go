@@ -116,12 +116,29 @@ func TestQueueOfAnEngine(t *testing.T) {
 	if err := <-ended; status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_QUEUE_FULL" {
 		t.Errorf("the third: %v", err)
 	}
+	count := func(want map[string]float64) {
+		t.Helper()
+		got := e.gateway.Metrics(t)
+		for series, n := range want {
+			if got[series] != n {
+				t.Errorf("%s = %v, want %v", series, got[series], n)
+			}
+		}
+	}
+	count(map[string]float64{
+		`capgate_engine_messages_waiting{capability="engine-1"}`: 1, `capgate_engine_messages_running{capability="engine-1"}`: 1, `capgate_engine_agents{capability="engine-1"}`: 1,
+		`capgate_engine_turns_total{capability="engine-1",result="full"}`: 1, `capgate_tenant_engine_turns_total{result="full",tenant="default"}`: 1,
+	})
 	close(let)
 	for range 2 {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}
+	count(map[string]float64{
+		`capgate_engine_messages_waiting{capability="engine-1"}`: 0, `capgate_engine_turns_total{capability="engine-1",result="came"}`: 2,
+		`capgate_tenant_engine_turns_total{result="came",tenant="default"}`: 2, `capgate_engine_turn_wait_seconds_count{capability="engine-1"}`: 2,
+	})
 }
 
 // TestEnginesByAuthority are named by what clients dial: they send nothing else.

@@ -163,6 +163,9 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	if details["recover"] != "openparallax.v1.ClientService/GetHistory" || details["session"] != "s" {
 		t.Errorf("told %v", details)
 	}
+	if n := e.gateway.Metrics(t)[`capgate_engine_cut_off_total{capability="engine-1",reason="stream_lost"}`]; n != 1 {
+		t.Errorf("%v streams were lost", n)
+	}
 	if err := <-e.agent; err == nil {
 		t.Error("the agent thinks that it was told to go")
 	}

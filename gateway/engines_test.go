@@ -256,6 +256,9 @@ func TestSlowReadersOfEngines(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_READER_SLOW" {
 		t.Errorf("the slow reader: %v", err)
 	}
+	if n := e.gateway.Metrics(t)[`capgate_engine_cut_off_total{capability="engine-1",reason="reader_slow"}`]; n != 1 {
+		t.Errorf("%v readers were too slow", n)
+	}
 	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "slow"})
 	if err != nil || len(history.GetMessages()) != 2 {
 		t.Errorf("%v, %v", history, err)

@@ -52,6 +52,8 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 			c.part(g.alive, cancel)
 		}()
 	}()
+	p.Meter.Attends(1)
+	defer p.Meter.Attends(-1)
 	return c.pass(lease)
 }
 

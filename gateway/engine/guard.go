@@ -49,6 +49,15 @@ type Shared struct {
 	Questions Questions
 }
 
+// Meter counts what happens at a fleet of engines. It must not block.
+type Meter interface {
+	Waits(more int64)   // for a turn; fewer than 0: they do not any more
+	Runs(more int64)    // turns
+	Attends(more int64) // agents
+	Turned(how call.Turned, after time.Duration)
+	CutOff(why call.CutOff)
+}
+
 // Passage is a call that came to the Guard.
 type Passage struct {
 	Tenant, User, Agent, Key, RequestID string
@@ -59,6 +68,7 @@ type Passage struct {
 	Session  string // "" where it names none
 	Settings *call.Engine
 	Failed   func(failed bool) // tells what an answer said that ended well
+	Meter    Meter
 }
 
 // engine is what turns and leases of its engine are of.

@@ -49,22 +49,30 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 
 // turn waits until the engine is free for a call.
 func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusal) {
+	p.Meter.Waits(1)
+	came := time.Now()
 	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant, p.Settings.Queue)
+	p.Meter.Waits(-1)
+	how, refusal := call.TurnCame, (*call.Refusal)(nil)
 	switch {
 	case err == nil:
-		return turn, nil
 	case errors.Is(err, turns.ErrFull):
-		return nil, refusedFull
+		how, refusal = call.TurnFull, refusedFull
 	case ctx.Err() != nil:
-		return nil, refusedLeft
+		how, refusal = call.TurnLeft, refusedLeft
+	default:
+		how, refusal = call.TurnUnknown, refusedAway
 	}
-	return nil, refusedAway
+	p.Meter.Turned(how, time.Since(came))
+	return turn, refusal
 }
 
 // carry makes the call, and reads its events as fast as they come.
 func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
 	defer g.running.Done()
 	defer turn.Done()
+	p.Meter.Runs(1)
+	defer p.Meter.Runs(-1)
 	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
 	onward, cancel := context.WithCancel(onward)
 	defer cancel()
@@ -153,6 +161,7 @@ func (g *Guard) deliver(s grpc.ServerStream, p *Passage, b *backlog) error {
 		}
 	case <-b.over:
 	}
+	p.Meter.CutOff(call.ReaderSlow)
 	return g.cfg.Refuse(ctx, behind(p))
 }
 
@@ -165,6 +174,7 @@ func (g *Guard) lost(ctx context.Context, p *Passage, err error, read bool) erro
 	}
 	switch st.Code() {
 	case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.DataLoss:
+		p.Meter.CutOff(call.StreamLost)
 		return g.cfg.Refuse(ctx, streamLost(p))
 	}
 	return err

@@ -33,3 +33,29 @@ func ParseNumbering(name string) (Numbering, bool) {
 	}
 	return BySource, false
 }
+
+// Turned is how waiting for a turn at an engine ended.
+type Turned uint8
+
+// The ways.
+const (
+	TurnCame    Turned = iota
+	TurnFull           // too many waited already
+	TurnLeft           // the caller left before
+	TurnUnknown        // it could not be found out whose turn it is
+	NumTurned
+)
+
+func (t Turned) String() string { return [NumTurned]string{"came", "full", "left", "unknown"}[t] }
+
+// CutOff is why a caller did not get all events of an engine.
+type CutOff uint8
+
+// The reasons.
+const (
+	ReaderSlow CutOff = iota // the caller was too far behind
+	StreamLost               // the engine's stream broke
+	NumCutOff
+)
+
+func (c CutOff) String() string { return [NumCutOff]string{"reader_slow", "stream_lost"}[c] }

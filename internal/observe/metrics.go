@@ -77,7 +77,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells), newDecisions(m.cells)
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(m), newTenantMetrics(m.tenants), m.decisions,
+		newCollector(m), newTenantMetrics(m.tenants), newEngineMetrics(m), m.decisions,
 		m.affinity, m.approvals, m.audit, m.cache, m.config, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
 		m.members, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
 	} {

@@ -25,6 +25,7 @@ type TenantMetrics struct {
 
 	limited limited
 	limits  [call.NumLimits]atomic.Bool // that it has
+	turns   [call.NumTurned]atomic.Int64
 }
 
 // tenantCell holds what one goroutine counted. It fills whole cache lines.
@@ -178,7 +179,7 @@ type tenantMetrics struct {
 	metrics
 	from *tenants
 
-	calls, inFlight, bytes, shed, limited *prometheus.Desc
+	calls, inFlight, bytes, shed, limited, turns *prometheus.Desc
 }
 
 func newTenantMetrics(from *tenants) *tenantMetrics {
@@ -189,6 +190,7 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 	m.bytes = m.add("tenant_bytes_total", "Message bytes of a tenant's finished calls; in is from the client."+other, "tenant", "direction")
 	m.shed = m.add("shed_total", "Calls of a tenant that were turned away, as the process had too much to do."+other, "tenant")
 	m.limited = m.add("tenant_limited_total", "Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
+	m.turns = m.add("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn ended; see capgate_engine_turns_total."+other, "tenant", "result")
 	return m
 }
 
@@ -225,4 +227,5 @@ func (m *tenantMetrics) tell(to told, t *TenantMetrics) {
 	to.count(m.bytes, sum.bytesOut.Load(), t.label, "out")
 	to.count(m.shed, sum.shed.Load(), t.label)
 	t.tellLimited(to, m.limited)
+	t.tellTurns(to, m.turns)
 }
