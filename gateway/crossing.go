@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -86,6 +89,12 @@ func (c *crossings) look(ticket string) (*crossing, bool) {
 		return nil, false
 	}
 	return x.(*crossing), true
+}
+
+// lookIn is whose ticket the call inside the process has that ctx is of.
+func (c *crossings) lookIn(ctx context.Context) (*crossing, bool) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return c.look(strings.Join(md.Get(ticketHeader), ""))
 }
 
 // comesBack tells a call that comes from the translator from one whose caller made a

@@ -2,11 +2,8 @@ package gateway
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
-
-	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -90,8 +87,7 @@ func (e *ends) reason(r *relay.Result) string {
 // refuse is how the translator refuses a call: its caller gets the refusal, and the
 // record its reason.
 func (c *crossings) refuse(ctx context.Context, refusal *call.Refusal) error {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if x, open := c.look(strings.Join(md.Get(ticketHeader), "")); open {
+	if x, open := c.lookIn(ctx); open {
 		x.ends.refused.Store(refusal)
 	}
 	return GRPCStatus(refusal).Err()

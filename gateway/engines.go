@@ -68,7 +68,7 @@ func (g *guard) close() {
 // passage is the call that ctx is of.
 func (c *crossings) passage(ctx context.Context, r *router.Router, m *observe.Metrics) (*engine.Passage, bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	x, open := c.look(strings.Join(md.Get(ticketHeader), ""))
+	x, open := c.lookIn(ctx)
 	if !open || x.target == nil {
 		return nil, false
 	}

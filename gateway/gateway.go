@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -143,7 +142,7 @@ func New(cfg Config) (*Gateway, error) {
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var err error
-	if g.turnstile, err = turnstile.New(runtime.GOMAXPROCS(0), waitingRequests); err != nil {
+	if g.turnstile, err = turnstile.New(waitingRequests); err != nil {
 		return nil, err
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
@@ -164,7 +163,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	h.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
 	g.guard = h.guard
-	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.inside)
+	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.turnstile, g.inside)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
 	h.keeping, h.services = g.keeping, g.startServices()
@@ -231,7 +230,8 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 // dialects, health and reflection.
 func (g *Gateway) startServices() *relay.Upstream {
 	upstream, ln := g.relay.NewLocalUpstream("services")
-	g.services = dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod))
+	g.services = dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod),
+		grpc.UnaryInterceptor(g.passUnary), grpc.StreamInterceptor(g.passStream))
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(g.services, g.health)
 	if g.cfg.Services != nil {

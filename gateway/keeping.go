@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/turnstile"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -34,16 +35,17 @@ type keeping struct {
 	upstream  *relay.Upstream
 	server    *grpc.Server
 	crossings *crossings
+	turnstile *turnstile.Turnstile
 	inside    grpc.ClientConnInterface
 	served    chan struct{} // closed when server has stopped
 }
 
 // newKeeping returns nil without a keeper.
-func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, inside grpc.ClientConnInterface) *keeping {
+func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *turnstile.Turnstile, inside grpc.ClientConnInterface) *keeping {
 	if keeper == nil {
 		return nil
 	}
-	k := &keeping{keeper: keeper, crossings: c, inside: inside, served: make(chan struct{})}
+	k := &keeping{keeper: keeper, crossings: c, turnstile: t, inside: inside, served: make(chan struct{})}
 	upstream, ln := r.NewLocalUpstream("answers")
 	k.upstream = upstream
 	k.server = grpc.NewServer(grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
@@ -117,8 +119,7 @@ func (h *handler) keep(s *relay.Stream, t *transit) {
 // serve answers a call that keep has sent.
 func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
-	md, _ := metadata.FromIncomingContext(ctx)
-	x, open := k.crossings.look(strings.Join(md.Get(ticketHeader), ""))
+	x, open := k.crossings.lookIn(ctx)
 	path, named := grpc.MethodFromServerStream(stream)
 	if !open || !named || x.errand == nil {
 		return GRPCStatus(refusedService).Err() // its first passage has ended
@@ -130,6 +131,13 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	r, err := requestOf(x, msg)
 	if err != nil {
 		return GRPCStatus(refusedMalformed).Err()
+	}
+	switch err := k.turnstile.Pass(ctx, x.call.Tenant); {
+	case errors.Is(err, turnstile.ErrFull):
+		x.errand.refuse.Store(refusedHeavy)
+		return GRPCStatus(refusedHeavy).Err()
+	case err != nil:
+		return err
 	}
 	var said reply // by the backend, to this call
 	answer, repeat, refusal := k.keeper.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Ended) {

@@ -5,67 +5,40 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
-// Whatever a request that has begun waits for, the next one may begin.
-func TestNobodyWaitsForAnothersBytes(t *testing.T) {
+func TestRequestsPass(t *testing.T) {
 	t.Parallel()
-	full := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the turnstile is full") })
-	for name, give := range map[string]func(http.ResponseWriter, *http.Request){
-		"the call":       func(_ http.ResponseWriter, r *http.Request) { Through(r.Context()) },
-		"its reader":     func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") },
-		"a status":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) },
-		"what it pushes": func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
-		"its body":       nil,
-	} {
-		ts := open(t, 1, 10)
-		body, begin := io.Pipe()
-		waits, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		h := ts.Handler(func(*http.Request) string { return "" }, full, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if give == nil {
-				_, _ = io.ReadAll(r.Body)
-				return
-			}
-			give(w, r)
-			close(waits)
-			<-goOn
-		}))
-		go func() {
-			defer close(ended)
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body))
-		}()
-		if give == nil {
-			if _, err := begin.Write([]byte("x")); err != nil { // it waits for what comes after that
-				t.Fatal(err)
-			}
-		} else {
-			<-waits
-		}
-		p, err := ts.Enter(t.Context(), "another")
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		p.Leave()
-		close(goOn)
-		_ = begin.Close()
-		<-ended
-		if ts.free != 1 || ts.waiting() != 0 {
-			t.Errorf("%s: %d places are free", name, ts.free)
+	ts := open(t, 1)
+	var ctx context.Context
+	h := ts.Handler(func(r *http.Request) string { return r.Host }, http.NotFoundHandler(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx = r.Context()
+		_, _ = io.Copy(w, r.Body)
+	}))
+	for _, text := range []string{"", "text"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(text)))
+		if w.Code != http.StatusOK || w.Body.String() != text {
+			t.Errorf("%d %q", w.Code, w.Body)
 		}
 	}
+	b := ctx.Value(bodyKey{}).(*body)
+	Begun(ctx)
+	b.ReadCloser, b.turnstile = io.NopCloser(strings.NewReader("more")), nil // it needs it no more
+	if text, err := io.ReadAll(b); string(text) != "more" || err != nil {
+		t.Error(text, err)
+	}
+	Begun(t.Context()) // which is of no request
 }
 
-func TestRefusals(t *testing.T) {
+func TestRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	ts := open(t, 1, 1)
-	p, err := ts.Enter(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan string, 1)
+	ts := open(t, 1)
+	letGo := ts.hold()
 	full := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	h := ts.Handler(func(r *http.Request) string { return r.Host }, full, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { served <- r.Host }))
+	h := ts.Handler(func(r *http.Request) string { return r.Host }, full, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ask := func(ctx context.Context, host string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		r.Host = host
@@ -80,14 +53,11 @@ func TestRefusals(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if ask(gone, "b"); len(served) != 0 {
-		t.Error("who has gone is served")
+	if got := ask(gone, "b"); got != http.StatusOK {
+		t.Errorf("who has gone is told %d", got) // it would be 200 where nothing was said
 	}
-	p.Leave()
-	if got := <-first; got != http.StatusOK || <-served != "a" {
+	letGo()
+	if got := <-first; got != http.StatusNoContent {
 		t.Errorf("who waited is told %d", got)
-	}
-	if ts.free != 1 {
-		t.Errorf("%d places are free", ts.free)
 	}
 }

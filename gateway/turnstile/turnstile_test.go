@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-func open(t *testing.T, places, most int) *Turnstile {
+func open(t *testing.T, most int) *Turnstile {
 	t.Helper()
-	turnstile, err := New(places, most)
+	turnstile, err := New(most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,197 +19,119 @@ func open(t *testing.T, places, most int) *Turnstile {
 	return turnstile
 }
 
-// waiting is how many wait now.
-func (t *Turnstile) waiting() (n int) {
+// hold keeps it from turning until it is let go.
+func (t *Turnstile) hold() (letGo func()) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, l := range t.of {
-		n += l.waiting
+	told := t.told
+	t.told = true // so nobody tells it
+	t.mu.Unlock()
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.told = told
+		t.tell()
 	}
-	return n + len(t.back)
 }
 
+// await waits until so many do.
 func (t *Turnstile) await(n int) {
-	for t.waiting() != n {
+	waiting := func() int {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		n := len(t.again)
+		for _, l := range t.of {
+			n += l.waiting
+		}
+		return n
+	}
+	for waiting() != n {
 		runtime.Gosched()
 	}
 }
 
-// enter has one wait, and says when it has a place.
-func enter(ctx context.Context, t *Turnstile, tenant string, say func(*Place, error)) {
-	n := t.waiting()
-	go func() { say(t.Enter(ctx, tenant)) }()
-	t.await(n + 1)
-}
-
 func TestTenantsInTurn(t *testing.T) {
 	t.Parallel()
-	ts := open(t, 1, 100)
-	p, err := ts.Enter(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	order := make(chan string)
-	one := func(tenant string) {
-		enter(t.Context(), ts, tenant, func(p *Place, err error) {
+	ts := open(t, 100)
+	letGo := ts.hold()
+	var mu sync.Mutex
+	var order strings.Builder
+	var all sync.WaitGroup
+	for i, who := range strings.Fields("a a a a a a b b c - -") {
+		all.Go(func() {
+			var err error
+			if who == "-" {
+				err = ts.PassAgain(t.Context())
+			} else {
+				err = ts.Pass(t.Context(), who)
+			}
 			if err != nil {
 				t.Error(err)
 			}
-			order <- tenant
-			p.Leave()
 		})
+		ts.await(i + 1)
 	}
-	for _, tenant := range strings.Fields("a a a a a a b b c") {
-		one(tenant)
+	ts.mu.Lock()
+	for w := ts.next(); w != nil; w = ts.next() { // whom it would let through
+		mu.Lock()
+		if w.line == nil {
+			order.WriteString("-")
+		} else {
+			order.WriteString(w.line.tenant)
+		}
+		mu.Unlock()
+		close(w.through)
 	}
-	p.Leave()
-	p.Leave() // changes nothing
-	var got strings.Builder
-	for range 9 {
-		got.WriteString(<-order)
+	ts.mu.Unlock()
+	all.Wait()
+	if order.String() != "--abcabaaaa" {
+		t.Errorf("the order is %s", &order)
 	}
-	if got.String() != "abcabaaaa" {
-		t.Errorf("they began in the order %s", &got)
-	}
+	letGo()
 }
 
-func TestPlacesAreNotExceeded(t *testing.T) {
+func TestAllGetThrough(t *testing.T) {
 	t.Parallel()
-	const places = 3
-	ts := open(t, places, 1000)
-	var mu sync.Mutex
-	var inside, most int
+	ts := open(t, 1000)
 	var all sync.WaitGroup
-	for range 500 {
+	for i := range 500 {
 		all.Go(func() {
-			p, err := ts.Enter(t.Context(), "a")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			count := func(n int) {
-				mu.Lock()
-				defer mu.Unlock()
-				inside += n
-				most = max(most, inside)
-			}
-			count(1)
-			count(-1)
-			if err := p.Pause(t.Context(), runtime.Gosched); err != nil {
+			if err := errors.Join(ts.Pass(t.Context(), string(rune('a'+i%7))), ts.PassAgain(t.Context())); err != nil {
 				t.Error(err)
 			}
-			count(1)
-			count(-1)
-			p.Leave()
 		})
 	}
 	all.Wait()
-	if most > places || ts.free != places || ts.waiting() != 0 || len(ts.of) != 0 {
-		t.Errorf("%d were inside at once; left are %d places, %d waiting", most, ts.free, ts.waiting())
+	if len(ts.of)+len(ts.lines)+len(ts.again) != 0 {
+		t.Errorf("%d lines are left", len(ts.of))
 	}
 }
 
 func TestTooManyOfOneTenant(t *testing.T) {
 	t.Parallel()
-	ts := open(t, 1, 2)
-	p, err := ts.Enter(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 3)
-	say := func(p *Place, err error) {
-		if err == nil {
-			p.Leave()
-		}
-		ended <- err
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	enter(ctx, ts, "a", say)
-	enter(t.Context(), ts, "a", say)
-	if _, err := ts.Enter(t.Context(), "a"); !errors.Is(err, ErrFull) {
+	ts := open(t, 2)
+	letGo := ts.hold()
+	ended := make(chan error)
+	pass := func(ctx context.Context, tenant string) { go func() { ended <- ts.Pass(ctx, tenant) }() }
+	gone, leave := context.WithCancel(t.Context())
+	pass(gone, "a")
+	ts.await(1)
+	pass(t.Context(), "a")
+	ts.await(2)
+	if err := ts.Pass(t.Context(), "a"); !errors.Is(err, ErrFull) {
 		t.Errorf("the third that waits is told %v", err)
 	}
-	enter(t.Context(), ts, "b", say)
+	pass(t.Context(), "b")
+	ts.await(3)
 	leave() // who has gone makes room
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves is told %v", err)
 	}
-	enter(t.Context(), ts, "a", say)
-	p.Leave()
+	pass(t.Context(), "a")
+	ts.await(3)
+	letGo()
 	for range 3 {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestWhoComesBackGoesFirst(t *testing.T) {
-	t.Parallel()
-	ts := open(t, 1, 10)
-	p, err := ts.Enter(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, order := make(chan struct{}), make(chan string, 2)
-	paused := make(chan struct{})
-	go func() {
-		err := p.Pause(t.Context(), func() { close(paused); <-body })
-		if err != nil {
-			t.Error(err)
-		}
-		order <- "back"
-		p.Leave()
-	}()
-	<-paused
-	q, err := ts.Enter(t.Context(), "b") // nobody waits for a body
-	if err != nil {
-		t.Fatal(err)
-	}
-	enter(t.Context(), ts, "b", func(p *Place, err error) {
-		if err != nil {
-			t.Error(err)
-		}
-		order <- "new"
-		p.Leave()
-	})
-	close(body)
-	ts.await(2)
-	q.Leave()
-	if first, second := <-order, <-order; first != "back" || second != "new" {
-		t.Errorf("%s, then %s", first, second)
-	}
-}
-
-func TestLeftWhilePaused(t *testing.T) {
-	t.Parallel()
-	ts := open(t, 1, 10)
-	p, err := ts.Enter(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Pause(t.Context(), p.Leave); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	q, err := ts.Enter(ctx, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := make(chan *Place, 1)
-	err = q.Pause(ctx, func() {
-		p, err := ts.Enter(t.Context(), "b")
-		if err != nil {
-			t.Error(err)
-		}
-		in <- p
-		cancel()
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("who cannot come back is told %v", err)
-	}
-	(<-in).Leave()
-	q.Leave()
-	if ts.free != 1 {
-		t.Errorf("%d places are free", ts.free)
 	}
 }
