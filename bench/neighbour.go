@@ -22,14 +22,17 @@ const (
 
 // door is how a tenant's calls come.
 type door struct {
-	tls  bool
-	json bool
+	tls    bool
+	json   bool
+	legacy bool // gRPC that has to be translated
 }
 
 var (
 	byGRPC = door{}
 	byJSON = door{json: true}
 	byTLS  = door{tls: true}
+
+	byLegacy = door{legacy: true}
 )
 
 // neighbours are two tenants, of which one floods.
@@ -51,6 +54,7 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 		{title: "gRPC beside gRPC"},
 		{title: "the same by TLS", quiet: byTLS, flood: byTLS},
 		{title: "gRPC beside JSON", flood: byJSON},
+		{title: "gRPC beside translated gRPC", flood: byLegacy},
 		{title: "JSON beside gRPC", quiet: byJSON},
 		{title: "JSON beside JSON", quiet: byJSON, flood: byJSON},
 	}
@@ -102,8 +106,12 @@ func (b *bench) open(ctx context.Context, tls bool) (*street, error) {
 }
 
 func (s *street) calls(by door, key string) load.Config {
+	method := load.Invoke
+	if by.legacy {
+		method = load.Legacy
+	}
 	return load.Config{
-		Method: load.Invoke, RequestSize: 1024, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024},
+		Method: method, RequestSize: 1024, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024},
 		Key: key, HTTP: by.json, Warm: s.bench.opts.warm, Window: s.bench.opts.window,
 	}
 }
@@ -118,8 +126,11 @@ func (s *street) live(ctx context.Context, n *neighbours) (h harm, err error) {
 	if n.quiet.json {
 		quiet.Conns = 64 // one has a call at a time
 	}
-	if n.flood.json {
+	switch {
+	case n.flood.json:
 		flood.Mode, flood.Conns = load.Closed, inflight
+	case n.flood.legacy:
+		flood.Mode, flood.Streams = load.Closed, inflight/flood.Conns
 	}
 	flood.Window += floodBefore + flood.Warm + time.Second
 	if h.alone, err = b.window(ctx, s.peer, quiet); err != nil {

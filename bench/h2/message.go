@@ -10,6 +10,7 @@ import (
 // The capability protocol's doc dialect, as far as it is benchmarked.
 const (
 	PathInvoke   = "/selu.capability.Capability/Invoke"
+	PathLegacy   = "/selu.capability.v1.CapabilityService/Invoke" // of the legacy dialect, whose request has the same first fields
 	PathStream   = "/selu.capability.Capability/StreamInvoke"
 	PathHealth   = "/selu.capability.Capability/Healthcheck"
 	PathUpload   = "/selu.capability.Capability/UploadInputArtifact"

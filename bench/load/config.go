@@ -23,6 +23,7 @@ type Method string
 // The methods.
 const (
 	Invoke   Method = "invoke"
+	Legacy   Method = "legacy" // Invoke of the legacy dialect
 	Stream   Method = "stream"
 	Download Method = "download"
 	Upload   Method = "upload"

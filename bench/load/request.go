@@ -23,7 +23,7 @@ const timeoutValues = 4096
 
 func newRequests(cfg *Config) *requests {
 	r := &requests{cfg: cfg, path: map[Method]string{
-		Invoke: h2.PathInvoke, Stream: h2.PathStream, Download: h2.PathDownload, Upload: h2.PathUpload,
+		Invoke: h2.PathInvoke, Legacy: h2.PathLegacy, Stream: h2.PathStream, Download: h2.PathDownload, Upload: h2.PathUpload,
 	}[cfg.Method]}
 	for i := range max(cfg.Capabilities, 1) {
 		name := cfg.Capability
@@ -73,7 +73,7 @@ func (r *requests) fields(s *h2.Session) []int {
 	if r.cfg.Key != "" {
 		f = append(f, s.Field("authorization", "Bearer "+r.cfg.Key))
 	}
-	if r.cfg.Method == Download || r.cfg.Method == Upload {
+	if r.cfg.Method == Download || r.cfg.Method == Upload || r.cfg.Method == Legacy {
 		f = append(f, s.Field("x-capability-id", r.cfg.Capability))
 	}
 	return f
