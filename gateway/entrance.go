@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/problems"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/turnstile"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -37,8 +36,8 @@ func (h *handler) guess(r *http.Request) string {
 	if claim.Credential == "" {
 		claim.Credential = r.Header.Get(apiKeyHeader)
 	}
-	if p := relay.PeerOf(r.Context()); claim.Credential == "" && p != nil {
-		claim.Peer = p.Value.(*visitor).peer
+	if claim.Credential == "" {
+		claim.Peer = parseOrigin(r.Header.Get(originHeader)).peer
 	}
 	if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
 		return who.Tenant
