@@ -86,7 +86,7 @@ func startGateways(t *testing.T) *gateways {
 		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": serveShield(t), "tenants": g.tenants(t, "acme", "globex"),
 		"issuer": issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
 		"engine": gatewaytest.Serve(t, engine.New(engine.Config{}).Register).Addr,
-		"one": one.Serve(t, call.Doc).Addr, "two": two.Serve(t, call.Live).Addr, "gone": gatewaytest.Unreachable(t),
+		"one":    one.Serve(t, call.Doc).Addr, "two": two.Serve(t, call.Live).Addr, "gone": gatewaytest.Unreachable(t),
 	}
 	g.keys = append(g.keys, issuer.Token(t, nil))
 	file := filepath.Join(dir, "capgate.yaml")
