@@ -23,17 +23,12 @@ const backendHeader = "x-capgate-backend"
 // process. A guarded call goes there when its engine is chosen, and comes back as the translator's do.
 type guard struct {
 	*engine.Guard
-	upstream *relay.Upstream
-	server   *grpc.Server
-	served   chan struct{} // closed when server has stopped
+	server *local
 }
 
 func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnInterface) *guard {
-	g := &guard{served: make(chan struct{})}
-	upstream, ln := r.NewLocalUpstream("engines")
-	g.upstream = upstream
 	asBytes := grpc.ForceCodec(untouched{})
-	g.Guard = engine.New(engine.Config{
+	g := engine.New(engine.Config{
 		Shared: cfg.Engines,
 		Conn:   inside,
 		Passage: func(ctx context.Context) (*engine.Passage, bool) {
@@ -49,19 +44,12 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnI
 		Refuse: c.refuse,
 		Log:    cfg.Log,
 	})
-	g.server = grpc.NewServer(grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-		grpc.UnknownServiceHandler(g.Serve), grpc.WaitForHandlers(true))
-	go func() {
-		defer close(g.served)
-		_ = g.server.Serve(ln) // ends with Stop, and only so
-	}()
-	return g
+	return &guard{Guard: g, server: serveLocal(r, "engines", bytesServer(g.Serve))}
 }
 
 // close is for after the relay has ended.
 func (g *guard) close() {
-	g.server.Stop()
-	<-g.served
+	g.server.close()
 	g.Close()
 }
 

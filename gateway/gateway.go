@@ -88,7 +88,7 @@ type Drain struct {
 type Gateway struct {
 	cfg           Config
 	relay         *relay.Relay
-	services      *grpc.Server // our own gRPC services, reached through the relay
+	services      *local // our own, reached through the relay
 	health        *health.Server
 	turnstile     *turnstile.Turnstile
 	inside        *passages // to our own relay
@@ -102,7 +102,6 @@ type Gateway struct {
 	deliberations *deliberations
 	crossings     *crossings
 	flows         *flows
-	served        chan struct{} // closed when services has stopped
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -119,7 +118,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Affinity == nil {
 		cfg.Affinity = affinity.New(affinity.Config{}, nil)
 	}
-	g := &Gateway{cfg: cfg, served: make(chan struct{})}
+	g := &Gateway{cfg: cfg}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
 		edge:          cfg.Edge,
@@ -161,12 +160,12 @@ func New(cfg Config) (*Gateway, error) {
 		g.turnstile.Close()
 		return nil, err
 	}
-	h.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
-	g.guard = h.guard
+	g.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
 	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.turnstile, g.inside)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
-	h.keeping, h.services = g.keeping, g.startServices()
+	g.services = g.startServices()
+	h.guard, h.keeping, h.services = g.guard, g.keeping, g.services.upstream
 	return g, nil
 }
 
@@ -228,21 +227,16 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 
 // startServices serves what the gateway itself offers over gRPC: translation between
 // dialects, health and reflection.
-func (g *Gateway) startServices() *relay.Upstream {
-	upstream, ln := g.relay.NewLocalUpstream("services")
-	g.services = dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod),
+func (g *Gateway) startServices() *local {
+	server := dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod),
 		grpc.UnaryInterceptor(g.passUnary), grpc.StreamInterceptor(g.passStream))
 	g.health = health.NewServer()
-	healthpb.RegisterHealthServer(g.services, g.health)
+	healthpb.RegisterHealthServer(server, g.health)
 	if g.cfg.Services != nil {
-		g.cfg.Services(g.services)
+		g.cfg.Services(server)
 	}
-	reflection.Register(g.services)
-	go func() {
-		defer close(g.served)
-		_ = g.services.Serve(ln) // ends with Stop, and only so
-	}()
-	return upstream
+	reflection.Register(server)
+	return serveLocal(g.relay, "services", server)
 }
 
 // noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
@@ -288,8 +282,7 @@ func (g *Gateway) Close() {
 	g.deliberations.close()
 	g.keeping.close()
 	g.guard.close()
-	g.services.Stop()
-	<-g.served
+	g.services.close()
 	_ = g.inside.close()
 }
 

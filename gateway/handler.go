@@ -269,7 +269,7 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		h.leave(s, t)
 		t.bound(s)
 		s.TapResponse(t)
-		s.Forward(h.guard.upstream)
+		s.Forward(h.guard.server.upstream)
 		return
 	}
 	if t.mode == dialect.Convert {

@@ -32,12 +32,10 @@ const (
 // and one that runs goes on although its caller leaves.
 type keeping struct {
 	keeper    *idempotency.Keeper
-	upstream  *relay.Upstream
-	server    *grpc.Server
+	server    *local
 	crossings *crossings
 	turnstile *turnstile.Turnstile
 	inside    grpc.ClientConnInterface
-	served    chan struct{} // closed when server has stopped
 }
 
 // newKeeping returns nil without a keeper.
@@ -45,23 +43,15 @@ func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *tur
 	if keeper == nil {
 		return nil
 	}
-	k := &keeping{keeper: keeper, crossings: c, turnstile: t, inside: inside, served: make(chan struct{})}
-	upstream, ln := r.NewLocalUpstream("answers")
-	k.upstream = upstream
-	k.server = grpc.NewServer(grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-		grpc.UnknownServiceHandler(k.serve), grpc.WaitForHandlers(true))
-	go func() {
-		defer close(k.served)
-		_ = k.server.Serve(ln) // ends with Stop, and only so
-	}()
+	k := &keeping{keeper: keeper, crossings: c, turnstile: t, inside: inside}
+	k.server = serveLocal(r, "answers", bytesServer(k.serve))
 	return k
 }
 
 // close is for after the relay has ended.
 func (k *keeping) close() {
 	if k != nil {
-		k.server.Stop()
-		<-k.served
+		k.server.close()
 	}
 }
 
@@ -113,7 +103,7 @@ func (h *handler) keep(s *relay.Stream, t *transit) {
 		t.scanned = true
 		s.TapResponse(&t.outcome)
 	}
-	s.Forward(h.keeping.upstream)
+	s.Forward(h.keeping.server.upstream)
 }
 
 // serve answers a call that keep has sent.
@@ -237,26 +227,3 @@ func opened(answer []byte) ([]byte, error) {
 }
 
 var errPacked = status.Error(codes.Internal, "an answer that was kept cannot be read")
-
-// untouched is a codec for messages that are passed on as they are.
-type untouched struct{}
-
-func (untouched) Name() string { return "" } // the content type says no more than gRPC
-
-func (untouched) Marshal(v any) ([]byte, error) {
-	if b, ok := v.(*[]byte); ok {
-		return *b, nil
-	}
-	return nil, errUntouched
-}
-
-func (untouched) Unmarshal(data []byte, v any) error {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return errUntouched
-	}
-	*b = append([]byte(nil), data...)
-	return nil
-}
-
-var errUntouched = errors.New("only bytes are passed on")
