@@ -72,17 +72,20 @@ func (s *stranger) perform(op *operation) string {
 	defer cancel()
 	// What else there is to watch tells nothing more after its first answer.
 	once := op.method.IsStreamingServer() && strings.HasPrefix(string(op.method.FullName()), "grpc.health.")
-	ask := func(request string) string {
-		if op.json {
-			return s.overHTTP(ctx, op, request, header)
+	ask := func(request string) (told string) {
+		for {
+			if op.json {
+				told = s.overHTTP(ctx, op, request, header)
+			} else {
+				told = s.overGRPC(ctx, op, request, header, once)
+			}
+			if !aSilence.MatchString(told) || ctx.Err() != nil {
+				return told
+			}
+			<-time.After(pace)
 		}
-		return s.overGRPC(ctx, op, request, header, once)
 	}
 	told := ask(request)
-	for aSilence.MatchString(told) && ctx.Err() == nil { // Redis does not answer a busy machine in time
-		<-time.After(pace)
-		told = ask(request)
-	}
 	if op.method.FullName() == listKeys {
 		told = s.listed(request, told, ask)
 	}
@@ -246,9 +249,11 @@ var (
 	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
-	aSilence   = regexp.MustCompile(`"reason":"(ARTIFACTS|IDENTITY|TENANTS)_UNAVAILABLE"`)
-	aLength    = regexp.MustCompile(`Content-Length:\[(\d+)\]`)
-	aFence     = regexp.MustCompile(`\d{19}`)
+	// Redis does not always answer a busy machine in time: then it is asked again.
+	aSilence = regexp.MustCompile(`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
+
+	aLength = regexp.MustCompile(`Content-Length:\[(\d+)\]`)
+	aFence  = regexp.MustCompile(`\d{19}`)
 )
 
 // normal replaces what was drawn at random, and of what has any of that in it the tag and the length.
