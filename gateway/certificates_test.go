@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/certtest"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -38,14 +39,14 @@ func (e everyTenant) Settings(_ context.Context, id string) (*tenant.Settings, *
 // secured is a front that speaks TLS, and whose callers show certificates or keys.
 type secured struct {
 	*front
-	authority    *gatewaytest.Authority
+	authority    *certtest.Authority
 	certificates *tenant.Certificates
 	ring         *keyring
 }
 
 func secure(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: gatewaytest.NewAuthority(t), ring: newKeyring()}
+	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: certtest.New(t), ring: newKeyring()}
 	keys := s.ring.identifier().(*tenant.Keys)
 	s.certificates = tenant.NewCertificates(everyTenant{}, nil)
 	s.certificates.Replace([]tenant.Certificate{
@@ -146,7 +147,7 @@ func TestCertificates(t *testing.T) {
 		c := s.authority.Client(t, change, names...)
 		return &c
 	}
-	stranger := gatewaytest.NewAuthority(t).Client(t, nil, spiffeOrch)
+	stranger := certtest.New(t).Client(t, nil, spiffeOrch)
 	key := "Bearer " + s.ring.credentials["globex"]
 	tests := map[string]struct {
 		cert   *tls.Certificate

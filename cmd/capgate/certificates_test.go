@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/certtest"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -21,8 +22,8 @@ import (
 func TestCertificatesOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-	authority := gatewaytest.NewAuthority(t)
-	cert, key := gatewaytest.PEMOf(t, authority.Server(t))
+	authority := certtest.New(t)
+	cert, key := certtest.PEMOf(t, authority.Server(t))
 	apiKey, ofKey := makeKey(t)
 	files := configMap{dir: t.TempDir()}
 	put := func(auth, rules string) {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/certtest"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
@@ -34,7 +35,7 @@ func capgateRun(t *testing.T, args ...string) (exit int, stdout, stderr string) 
 // What may listen where a container was expected, and which word of the problem says so.
 func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 	t.Parallel()
-	authority := gatewaytest.NewAuthority(t)
+	authority := certtest.New(t)
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(trusted, []byte(authority.PEM), 0o600); err != nil {
 		t.Fatal(err)

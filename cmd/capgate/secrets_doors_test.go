@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/internal/certtest"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -126,7 +127,7 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 			c.Subject.CommonName = g.plant("subject of a client that is " + name)
 			c.EmailAddresses = []string{g.plant("address of a client that is "+name) + "@example.org"}
 		}, "spiffe://example.org/"+name)
-		_, key := gatewaytest.PEMOf(t, cert)
+		_, key := certtest.PEMOf(t, cert)
 		g.plantAs("key of a client that is "+name, strings.Split(key, "\n")[1][20:60])
 		conn := connectTo(t, g.public, cert)
 		_, err := docpb.NewCapabilityClient(conn).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/certtest"
 	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/oteltest"
@@ -74,7 +75,7 @@ type secretive struct {
 	second        *program // a replica whose audit log is its standard output
 	secondPublic  string
 	capability    *gatewaytest.Capability
-	authority     *gatewaytest.Authority // of clients
+	authority     *certtest.Authority // of clients
 	issuer        *issuertest.Issuer
 	key           string        // that is good
 	spawned       chan string   // tokens of sub-agents that are to be started
@@ -91,7 +92,7 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	t.Helper()
 	g := &secretive{
 		canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100), collector: oteltest.Start(t),
-		authority: gatewaytest.NewAuthority(t), issuer: issuertest.Start(t),
+		authority: certtest.New(t), issuer: issuertest.Start(t),
 	}
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "capgate", "on", ">"+c.plant("password of Redis"), "~*", "&*", "+@all")

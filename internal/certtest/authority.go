@@ -1,4 +1,4 @@
-package gatewaytest
+package certtest
 
 import (
 	"crypto/ecdsa"
@@ -11,9 +11,14 @@ import (
 	"math/big"
 	"net"
 	"net/url"
-	"testing"
 	"time"
 )
+
+// TB is what is needed of a test.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
 
 // Authority signs certificates.
 type Authority struct {
@@ -24,8 +29,8 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes one.
-func NewAuthority(t testing.TB) *Authority {
+// New makes one.
+func New(t TB) *Authority {
 	t.Helper()
 	a := &Authority{Pool: x509.NewCertPool(), cert: &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -35,7 +40,7 @@ func NewAuthority(t testing.TB) *Authority {
 	a.key, der = a.sign(t, a.cert)
 	var err error
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	a.Pool.AddCert(a.cert)
 	a.PEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
@@ -43,11 +48,11 @@ func NewAuthority(t testing.TB) *Authority {
 }
 
 // sign signs a certificate of a new key, by itself where a has none.
-func (a *Authority) sign(t testing.TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
+func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	by := a.key
 	if by == nil {
@@ -55,19 +60,19 @@ func (a *Authority) sign(t testing.TB, c *x509.Certificate) (*ecdsa.PrivateKey, 
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), by)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return key, der
 }
 
 // Server makes a certificate for this machine.
-func (a *Authority) Server(t testing.TB) tls.Certificate {
+func (a *Authority) Server(t TB) tls.Certificate {
 	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
 
 // Client makes a certificate for a client with these names: URIs where they have a colon. change
 // may be nil.
-func (a *Authority) Client(t testing.TB, change func(*x509.Certificate), names ...string) tls.Certificate {
+func (a *Authority) Client(t TB, change func(*x509.Certificate), names ...string) tls.Certificate {
 	t.Helper()
 	c := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, name := range names {
@@ -83,7 +88,7 @@ func (a *Authority) Client(t testing.TB, change func(*x509.Certificate), names .
 	return a.issue(t, c)
 }
 
-func (a *Authority) issue(t testing.TB, c *x509.Certificate) tls.Certificate {
+func (a *Authority) issue(t TB, c *x509.Certificate) tls.Certificate {
 	t.Helper()
 	c.SerialNumber, c.NotBefore, c.KeyUsage = big.NewInt(2), time.Now().Add(-time.Hour), x509.KeyUsageDigitalSignature
 	if c.NotAfter.IsZero() {
@@ -94,11 +99,11 @@ func (a *Authority) issue(t testing.TB, c *x509.Certificate) tls.Certificate {
 }
 
 // PEMOf is a certificate and its key as files have them.
-func PEMOf(t testing.TB, c tls.Certificate) (cert, key string) {
+func PEMOf(t TB, c tls.Certificate) (cert, key string) {
 	t.Helper()
 	secret, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }
