@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -22,10 +21,17 @@ const (
 // edge.Hidden knows all such names.
 const signatureHeader = "x-capgate-signature"
 
+// shown are the headers of a call, or of a request that becomes one.
+type shown interface {
+	Header(name string) (string, bool)
+	Contradicts(name string) bool
+	DropHeader(name string)
+}
+
 // claimOf is what a call says of its caller, in parts of its headers. Where there are credentials,
 // they are taken out of the call, whatever they are: no backend is to see them.
 // peer is whose certificate the connection has, which is asked where a call shows no credential.
-func claimOf(s *relay.Stream, credentials bool, peer *tenant.Peer) (claim tenant.Claim, refusal *call.Refusal) {
+func claimOf(s shown, credentials bool, peer *tenant.Peer) (claim tenant.Claim, refusal *call.Refusal) {
 	if signature, ok := s.Header(signatureHeader); ok {
 		if s.Contradicts(signatureHeader) || credentials && showsAny(s) {
 			return claim, refusedTwoCredentials
@@ -48,13 +54,13 @@ func claimOf(s *relay.Stream, credentials bool, peer *tenant.Peer) (claim tenant
 }
 
 // showsAny is whether a call shows a credential, which is taken out of it.
-func showsAny(s *relay.Stream) bool {
+func showsAny(s shown) bool {
 	_, refusal := credentialOf(s)
 	return refusal != refusedNobody
 }
 
 // credentialOf takes the one credential of a call out of it.
-func credentialOf(s *relay.Stream) (string, *call.Refusal) {
+func credentialOf(s shown) (string, *call.Refusal) {
 	authorization, bearer := s.Header(authorizationHeader)
 	if bearer {
 		s.DropHeader(authorizationHeader)

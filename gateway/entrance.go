@@ -4,45 +4,23 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/turnstile"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
-// waitingRequests is how many requests of one tenant may wait to begin.
+// waitingRequests is Config.MaxWaiting.
 const waitingRequests = 1024
 
 // entrance has requests of the front doors pass a turnstile.
 func (h *handler) entrance(t *turnstile.Turnstile, doors http.Handler) http.Handler {
 	full := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", strconv.Itoa(int(refusedHeavy.RetryAfter.Seconds())))
-		problems.Write(w, r, problems.Own(http.StatusTooManyRequests, codes.ResourceExhausted, refusedHeavy.Reason, refusedHeavy.Message))
+		v := h.visitOf(r)
+		problems.Write(w, r, problems.Of(v.refuse(v.tooMuch(), 0), HTTPStatus))
 	}))
-	return t.Handler(h.guess, full, doors)
-}
-
-// guess is whose a request is, as far as that can be told at once: those of whom it cannot share their turns. What
-// it may do is decided later.
-func (h *handler) guess(r *http.Request) string {
-	if !h.callers.credentials {
-		return ""
-	}
-	claim := tenant.Claim{Credential: tenant.Bearer(r.Header.Get(authorizationHeader))}
-	if claim.Credential == "" {
-		claim.Credential = r.Header.Get(apiKeyHeader)
-	}
-	if claim.Credential == "" {
-		claim.Peer = parseOrigin(r.Header.Get(originHeader)).peer
-	}
-	if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
-		return who.Tenant
-	}
-	return ""
+	return t.Handler(func(r *http.Request) string { return h.visitOf(r).share }, full, doors)
 }
 
 // passUnary has calls that are to be translated pass the turnstile. What else is asked of the gateway itself does not:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
 )
 
 // However many clients keep the gateway waiting for their bodies, the next request is answered.
@@ -34,5 +35,26 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 		if resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %s", p.name, resp.Status, text)
 		}
+	}
+}
+
+// Who comes when too many wait is told so at once, and that is recorded.
+func TestTooManyRequestsWait(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b1")
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}}, MaxWaiting: -1,
+	})
+	for i, p := range protocols {
+		resp, text := post(t, p.client(g, t), g, "caps", `{"tool_name":"echo"}`)
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "OVERLOADED") || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %s %v %s", p.name, resp.Status, resp.Header, text)
+		}
+		if line := g.Log.Calls(t, i+1)[i]; line["reason"] != "OVERLOADED" || line["request_id"] != resp.Header.Get("X-Request-Id") {
+			t.Errorf("%s: the log says %v", p.name, line)
+		}
+	}
+	if got := g.Metrics(t)[`capgate_shed_total{tenant="default"}`]; got != float64(len(protocols)) {
+		t.Errorf("%v are counted", got)
 	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -44,7 +45,7 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, CORS, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -63,6 +64,7 @@ type Config struct {
 	Answers    *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Engines    engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain      Drain
+	MaxWaiting int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
 	CORS       cors.Config          // which pages of other sites may call; none: none
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
@@ -141,7 +143,7 @@ func New(cfg Config) (*Gateway, error) {
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var err error
-	if g.turnstile, err = turnstile.New(waitingRequests); err != nil {
+	if g.turnstile, err = turnstile.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request

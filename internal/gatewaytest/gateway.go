@@ -57,6 +57,7 @@ type Options struct {
 	Edge       *edge.Edge         // default nobody is believed
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 	Signed     gateway.Identifier // default: no URL may be signed
+	MaxWaiting int                // as gateway.Config's
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
 	Limits *limits.Limiter // of tenants; it is run; default none
@@ -184,6 +185,7 @@ func (g *Gateway) build(o Options) error {
 		Identifier: o.Identifier,
 		Signed:     o.Signed,
 		Overload:   o.Overload,
+		MaxWaiting: o.MaxWaiting,
 		Decider:    decider,
 		Approver:   o.Approver,
 		Answers:    o.Answers,

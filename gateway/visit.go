@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// visit is a request by HTTP that has not become a call yet. When it does the call is identified and decided
+// on like any other: what is found out before is only about whose turn it is.
+type visit struct {
+	h     *handler
+	r     *http.Request
+	came  time.Time
+	who   tenant.Identity // as far as it is known
+	share string          // the tenant with whom it shares; "" where there is one only
+}
+
+// strangers is the share of all whom memory does not know; no tenant's id is like it.
+const strangers = "?"
+
+// visitOf looks whom memory knows for a request's caller.
+func (h *handler) visitOf(r *http.Request) *visit {
+	v := &visit{h: h, r: r, came: time.Now(), share: strangers}
+	if claim, refusal := v.claim(); refusal == nil {
+		if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
+			if v.who, v.share = who, who.Tenant; who.Settings == nil {
+				v.share = ""
+			}
+		}
+	}
+	return v
+}
+
+func (v *visit) claim() (tenant.Claim, *call.Refusal) {
+	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).peer)
+}
+
+// tooMuch is how it is refused when its share is used up.
+func (v *visit) tooMuch() *call.Refusal {
+	if v.share == "" || v.share == strangers {
+		return refusedFull
+	}
+	return refusedHeavy
+}
+
+// refuse records a request that becomes no call as if it were one, and is the status of its answer.
+func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
+	h, st := v.h, GRPCStatus(refusal)
+	c := call.Call{Path: v.r.URL.Path, Tenant: v.who.Tenant, Key: v.who.Key, User: v.who.User, Agent: v.who.Agent}
+	rec := observe.Record{
+		Call: &c, Client: parseOrigin(v.r.Header.Get(originHeader)).client, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
+		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == refusedHeavy || refusal == refusedFull,
+	}
+	if c.Tenant != "" {
+		rec.Tenant = h.metrics.Tenant(c.Tenant)
+	}
+	rec.Quiet = rec.Shed && h.shedding.quiet(time.Now())
+	h.recorder.Record(&rec)
+	h.recordAudit(&transit{call: c}, &rec)
+	return st.Err()
+}
+
+// Contradicts says that a header is there twice, with different values.
+func (w webHeaders) Contradicts(name string) bool {
+	values := http.Header(w).Values(name)
+	for _, v := range values {
+		if v != values[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// DropHeader drops nothing: the call that the request becomes has its own headers.
+func (w webHeaders) DropHeader(string) {}
