@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +72,9 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 			h, err := street[n.quiet.tls].live(ctx, n)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", n.title, err)
+			}
+			if h.beside.Errors > 0 {
+				fmt.Fprintf(os.Stderr, "bench: %s: %d calls failed, one of them with %s\n", n.title, h.beside.Errors, h.beside.Problem)
 			}
 			n.rounds = append(n.rounds, h)
 		}
