@@ -11,14 +11,15 @@ import (
 // many wait. Until a request becomes a call (see Begun) it passes again with each part of its body.
 func (t *Turnstile) Handler(tenantOf func(*http.Request) string, full, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := t.Pass(r.Context(), tenantOf(r)); err != nil {
+		tenant := tenantOf(r)
+		if err := t.Pass(r.Context(), tenant); err != nil {
 			if r.Context().Err() == nil { // else the client has gone
 				full.ServeHTTP(w, r)
 			}
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			b := &body{ReadCloser: r.Body, turnstile: t}
+			b := &body{ReadCloser: r.Body, turnstile: t, tenant: tenant}
 			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 			b.ctx, r.Body = r.Context(), b
 		}
@@ -40,13 +41,14 @@ type body struct {
 	io.ReadCloser
 	ctx       context.Context
 	turnstile *Turnstile
+	tenant    string
 	begun     atomic.Bool
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 && !b.begun.Load() {
-		if gone := b.turnstile.PassAgain(b.ctx); gone != nil {
+		if gone := b.turnstile.PassAgain(b.ctx, b.tenant); gone != nil {
 			return n, gone
 		}
 	}

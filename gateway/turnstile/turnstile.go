@@ -23,22 +23,21 @@ type Turnstile struct {
 	done sync.WaitGroup
 
 	mu    sync.Mutex
-	told  bool      // there is a byte in the pipe
-	again []*waiter // who was through before
-	lines []*line   // of those who were not; the first one's turn is next
-	of    map[string]*line
+	told  bool             // there is a byte in the pipe
+	lines []*line          // in which somebody waits; the first one's turn is next
+	of    map[string]*line // the same, by tenant
 }
 
 // line is where one tenant's wait.
 type line struct {
-	tenant  string
-	waiters []*waiter
-	waiting int // of waiters, those that have not left
+	tenant string
+	again  []*waiter // who was through before; they go first
+	fresh  []*waiter
+	many   int // of fresh, those that have not left
 }
 
 // waiter is one who waits, under Turnstile.mu.
 type waiter struct {
-	line    *line         // nil: who was through before
 	through chan struct{} // closed when it is
 	left    bool
 }
@@ -68,50 +67,64 @@ func (t *Turnstile) Close() {
 // Pass waits for the turn of one of a tenant's, until ctx ends. The error is ErrFull or that of ctx.
 func (t *Turnstile) Pass(ctx context.Context, tenant string) error {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.of[tenant]; t.most <= 0 || l != nil && l.many >= t.most {
+		return ErrFull
+	}
+	l, w := t.line(tenant), newWaiter()
+	l.fresh = append(l.fresh, w)
+	l.many++
+	err := t.wait(ctx, w)
+	if w.left {
+		l.many--
+	}
+	return err
+}
+
+// PassAgain is for who was through and then waited for something else. It goes before those of its tenant who were not.
+func (t *Turnstile) PassAgain(ctx context.Context, tenant string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, w := t.line(tenant), newWaiter()
+	l.again = append(l.again, w)
+	return t.wait(ctx, w)
+}
+
+func newWaiter() *waiter { return &waiter{through: make(chan struct{})} }
+
+// line is where a tenant's wait. It is called with the lock.
+func (t *Turnstile) line(tenant string) *line {
 	l := t.of[tenant]
 	if l == nil {
 		l = &line{tenant: tenant}
 		t.of[tenant] = l
 		t.lines = append(t.lines, l)
 	}
-	if l.waiting >= t.most {
-		t.mu.Unlock()
-		return ErrFull
-	}
-	w := &waiter{line: l, through: make(chan struct{})}
-	l.waiters = append(l.waiters, w)
-	l.waiting++
-	return t.wait(ctx, w)
+	return l
 }
 
-// PassAgain is for who was through and then waited for something else. It goes before those who were not.
-func (t *Turnstile) PassAgain(ctx context.Context) error {
-	t.mu.Lock()
-	w := &waiter{through: make(chan struct{})}
-	t.again = append(t.again, w)
-	return t.wait(ctx, w)
-}
-
-// wait is called with the lock, and gives it back.
+// wait is called with the lock, and gives it back meanwhile.
 func (t *Turnstile) wait(ctx context.Context, w *waiter) error {
 	t.tell()
 	t.mu.Unlock()
+	var err error
 	select {
 	case <-w.through:
-		return nil
 	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w.left = true; w.line != nil {
-		w.line.waiting--
+	select {
+	case <-w.through:
+	default:
+		w.left = true
 	}
-	return ctx.Err()
+	return err
 }
 
 // tell has it turn if somebody waits. It is called with the lock.
 func (t *Turnstile) tell() {
-	if !t.told && len(t.again)+len(t.lines) > 0 {
+	if !t.told && len(t.lines) > 0 {
 		_, err := t.w.Write([]byte{0})
 		t.told = err == nil
 	}
@@ -137,25 +150,23 @@ func (t *Turnstile) turn(fd uintptr) bool {
 }
 
 // next takes out whose turn it is; nil when nobody waits.
-func (t *Turnstile) next() *waiter {
-	if len(t.again) > 0 {
-		w := t.again[0]
-		t.again = t.again[1:]
-		return w
-	}
+func (t *Turnstile) next() (w *waiter) {
 	if len(t.lines) == 0 {
 		return nil
 	}
 	l := t.lines[0]
 	t.lines = t.lines[1:]
-	w := l.waiters[0]
-	if l.waiters = l.waiters[1:]; len(l.waiters) > 0 {
+	if len(l.again) > 0 {
+		w, l.again = l.again[0], l.again[1:]
+	} else {
+		if w, l.fresh = l.fresh[0], l.fresh[1:]; !w.left {
+			l.many--
+		}
+	}
+	if len(l.again)+len(l.fresh) > 0 {
 		t.lines = append(t.lines, l)
 	} else {
 		delete(t.of, l.tenant)
-	}
-	if !w.left {
-		l.waiting--
 	}
 	return w
 }
