@@ -5,8 +5,6 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
@@ -33,7 +31,7 @@ func (p *process) newShedder(whole *config.Config, metrics *observe.Metrics) {
 	if cfg.Off {
 		return
 	}
-	have := memoryLimit()
+	have := memoryLimit(os.DirFS("/"), debug.SetMemoryLimit(-1))
 	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: cfg.MaxMemory, MaxDelay: cfg.MaxDelay}
 	if limits.MaxDelay == 0 {
 		if limits.MaxDelay = lonelyDelay; whole.Multi {
@@ -64,44 +62,4 @@ func (p *process) watchOverload(ctx context.Context) {
 	if err := p.shedder.Watch(ctx, p.gateway.Turn); err != nil {
 		p.log.Error("calls are not turned away for want of memory or time", "error", err)
 	}
-}
-
-// memoryLimit is how many bytes the process may have: GOMEMLIMIT, what its cgroup has, or the
-// machine, whichever is least; 0 if nobody says.
-func memoryLimit() int64 {
-	least := int64(math.MaxInt64)
-	for _, n := range []int64{debug.SetMemoryLimit(-1), fileLimit("/sys/fs/cgroup/memory.max"),
-		fileLimit("/sys/fs/cgroup/memory/memory.limit_in_bytes"), machineMemory()} {
-		if n > 0 {
-			least = min(least, n)
-		}
-	}
-	if least >= 1<<60 { // how some of them say that there is none
-		return 0
-	}
-	return least
-}
-
-// fileLimit is the number in a file; 0 if there is none.
-func fileLimit(name string) int64 {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64) // "max" is none
-	return n
-}
-
-func machineMemory() int64 {
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kib << 10
-		}
-	}
-	return 0
 }
