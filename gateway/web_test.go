@@ -143,6 +143,31 @@ func TestWebClientsLearnHowACallEnds(t *testing.T) {
 	})
 }
 
+// TestWebClientsAreAskedForAKey: in the same words as others, which browsers may read.
+func TestWebClientsAreAskedForAKey(t *testing.T) {
+	t.Parallel()
+	f := keyed(t, newKeyring(), call.Doc, call.Doc)
+	for _, d := range webDialects {
+		client := newWebClient(protocols[1].client(f.gateway, t), f.gateway.URL(""), d.options...)
+		for key, want := range map[string]string{"": "Bearer", "cg_wrong": `Bearer error="invalid_token"`} {
+			req := connect.NewRequest(request(gatewaytest.Echo, "{}"))
+			again := connect.NewRequest(request(gatewaytest.Echo, "{}"))
+			if key != "" {
+				req.Header().Set("X-Api-Key", key)
+				again.Header().Set("X-Api-Key", key)
+			}
+			_, unary := client.invoke.CallUnary(t.Context(), req)
+			_, _, stream := all(client.stream.CallServerStream(t.Context(), again))
+			for _, err := range []error{unary, stream} {
+				var failed *connect.Error
+				if !errors.As(err, &failed) || failed.Code() != connect.CodeUnauthenticated || failed.Meta().Get("WWW-Authenticate") != want {
+					t.Errorf("%s: %v, want a challenge %s", d.name, err, want)
+				}
+			}
+		}
+	}
+}
+
 func TestWebClientsMetadataAndTimeReachTheBackend(t *testing.T) {
 	eachWeb(t, func(t *testing.T, f *front, client *webClient) {
 		ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)

@@ -9,15 +9,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-)
 
-// errorDomain is google.rpc.ErrorInfo.domain of what the gateway says no to.
-const errorDomain = "capgate.dev"
+	"github.com/capgate/capgate/gateway/problems"
+)
 
 // refused is what the front door itself says no to.
 func refused(reason string, code connect.Code, format string, args ...any) *connect.Error {
 	err := connect.NewError(code, fmt.Errorf(format, args...))
-	addDetail(err, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain})
+	addDetail(err, &errdetails.ErrorInfo{Reason: reason, Domain: problems.OwnDomain})
 	return err
 }
 
@@ -32,7 +31,20 @@ func errorOf(err error) *connect.Error {
 	for _, d := range st.Proto().GetDetails() {
 		addDetail(failed, d)
 	}
+	if code == codes.Unauthenticated {
+		failed.Meta().Set("WWW-Authenticate", challengeOf(st))
+	}
 	return failed
+}
+
+// challengeOf is the gateway's own word, whoever asks for a credential: what a backend says would be the gateway's for a browser.
+func challengeOf(st *status.Status) string {
+	for _, d := range st.Details() {
+		if info, is := d.(*errdetails.ErrorInfo); is && info.GetDomain() == problems.OwnDomain {
+			return problems.Challenge(info.GetReason())
+		}
+	}
+	return problems.Challenge("")
 }
 
 func addDetail(err *connect.Error, detail proto.Message) {
