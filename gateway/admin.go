@@ -19,6 +19,7 @@ const maxUnusable = 20
 type Readiness struct {
 	Ready    bool             // it can serve: listening, configuration loaded
 	Draining bool             // it is stopping and wants no new calls
+	Audit    string           // failing: calls cannot be recorded; "": they can, or need not
 	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
 	Fleets   []FleetReadiness // in any order
 	Config   *ConfigState     // nil: nothing is to be said of it
@@ -106,8 +107,9 @@ func plain(w http.ResponseWriter, status int, body string) {
 type readinessBody struct {
 	Ready    bool             `json:"ready"`
 	Draining bool             `json:"draining"`
-	Degraded bool             `json:"degraded,omitempty"` // it serves with what it knows: Redis is away, or the newest configuration is bad
+	Degraded bool             `json:"degraded,omitempty"` // it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
 	Redis    string           `json:"redis,omitempty"`
+	Audit    string           `json:"audit,omitempty"`
 	Fleets   int              `json:"fleets"`                  // how many there are
 	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
 	Without  []FleetReadiness `json:"fleets_unusable"`         // the others, the first maxUnusable
@@ -123,9 +125,9 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 		state = a.cfg.Ready()
 	}
 	body := readinessBody{
-		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis,
+		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis, Audit: state.Audit,
 		Fleets: len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
-		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "",
+		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}
 	for _, f := range state.Fleets {
 		if f.Usable > 0 {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,9 @@ func TestNoCallWithoutRecord(t *testing.T) {
 		told := gatewaytest.NewLog()
 		f, r, _ := audited(t, audit.Config{Path: "/dev/full", Required: required, Retry: time.Hour, Patience: time.Millisecond, Log: slog.New(slog.NewJSONHandler(told, nil))}, call.Doc, call.Doc)
 		told.Wait(t, "the audit log cannot be written") // the first record
+		if code, body := f.gateway.Admin(t, "/readyz"); (code == http.StatusOK) == required || !strings.Contains(body, `"degraded":true`) || !strings.Contains(body, `"audit":"failing"`) {
+			t.Errorf("required %v: /readyz: %d %s", required, code, body)
+		}
 		_, err := f.client.Invoke(bearer(t.Context(), r.credentials["acme"]), request(gatewaytest.Echo, `{}`))
 		switch {
 		case !required && err != nil:

@@ -319,6 +319,9 @@ func (g *Gateway) Readiness() Readiness {
 	if g.cfg.Redis != nil {
 		r.Redis = g.cfg.Redis()
 	}
+	if g.cfg.Audit != nil && g.cfg.Audit.Stats().Failing {
+		r.Audit, r.Ready = "failing", !g.cfg.Audit.Refuses() // who refuses soonest would get the most calls
+	}
 	for _, f := range g.cfg.Router.Table().Fleets() {
 		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
 		r.Fleets = append(r.Fleets, fr)

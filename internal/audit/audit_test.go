@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -213,7 +214,7 @@ func TestRotation(t *testing.T) {
 	opened := make(chan struct{}, 10)
 	l := open(t, audit.Config{Path: path, Log: whenSaid("opened again", opened)})
 	var head *audit.Head
-	total := int64(0)
+	var text []byte
 	for i := range 3 {
 		for range 10 {
 			l.Call(aCall(i), false)
@@ -225,13 +226,75 @@ func TestRotation(t *testing.T) {
 		l.Reopen()
 		<-opened
 		s := verify(t, read(t, old), head)
-		head, total = &s.Head, total+s.Records
+		head, text = &s.Head, append(text, read(t, old)...)
 	}
 	l.Reopen() // nobody has moved it
-	<-opened
 	l.Close()
-	if s := verify(t, read(t, path), head); total+s.Records != 1+30+4 {
-		t.Errorf("%d and %d records", total, s.Records)
+	verify(t, read(t, path), head)
+	if text = append(text, read(t, path)...); bytes.Count(text, []byte(`"type":"call"`)) != 30 {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestMoved: no record goes to a file that is not there any more, though nobody says that it was
+// moved; and where there can be no other one calls are refused.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "log")
+	path, old := filepath.Join(dir, "audit.log"), filepath.Join(dir, "old.log")
+	for name, move := range map[string]func() error{
+		"renamed": func() error { return os.Rename(path, old) },
+		"removed": func() error { return os.Remove(path) },
+		"another": func() error { return os.WriteFile(path+".new", nil, 0o600) },
+	} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		noticed := make(chan struct{}, 10)
+		l := open(t, audit.Config{Path: path, Log: whenSaid("moved or removed", noticed)})
+		if err := move(); err != nil {
+			t.Fatal(err)
+		}
+		if name == "another" {
+			if err := os.Rename(path+".new", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Call(aCall(1), false)
+		<-noticed
+		l.Close()
+		if all := records(t, read(t, path)); all[0]["why"] != "moved" || all[len(all)-1]["tool"] != "tool-1" {
+			t.Errorf("%s: %v", name, all)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	failed, again := make(chan struct{}, 10), make(chan struct{}, 10)
+	l := open(t, audit.Config{Path: path, Required: true, Retry: time.Millisecond, Log: slog.New(said{"cannot be written": failed, "written again": again})})
+	if err := os.Rename(dir, dir+"2"); err != nil {
+		t.Fatal(err)
+	}
+	l.Call(aCall(1), l.Admit())
+	<-failed
+	if l.Admit() {
+		t.Error("a call was admitted that cannot be recorded")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	<-again
+	if !l.Admit() {
+		t.Error("a call was refused that can be recorded")
+	}
+	l.Release()
+	l.Close()
+	if text := read(t, path); !bytes.Contains(text, []byte("tool-1")) {
+		t.Errorf("%s", text)
 	}
 }
 

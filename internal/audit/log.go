@@ -122,6 +122,9 @@ func (l *Log) Admit() bool {
 	return true
 }
 
+// Refuses says whether Admit refuses every call, as records cannot be written.
+func (l *Log) Refuses() bool { return l.cfg.Required && l.failing.Load() }
+
 // Release gives the place of a call back that is not recorded.
 func (l *Log) Release() {
 	if l.cfg.Required {
@@ -171,7 +174,8 @@ func (l *Log) queue(rec []byte, reserved bool) {
 	}
 }
 
-// Reopen opens the file again, as somebody has moved it away. The chain goes on in the new one.
+// Reopen opens the file again, as somebody has moved it away: at once, and not for the next
+// record. The chain goes on in the new one.
 func (l *Log) Reopen() { signal(l.reopen) }
 
 // Close writes what there is, in Config.Patience.

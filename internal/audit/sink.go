@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -15,6 +16,8 @@ type sink interface {
 	write(lines []byte) (int, error)
 	sync() error
 	close() error
+	// moved says whether what is opened by its name now is something else.
+	moved() bool
 }
 
 // stream is a sink that takes nothing back. Of a line of which it could write a part, the rest
@@ -42,10 +45,12 @@ func (s *stream) write(lines []byte) (int, error) {
 
 func (*stream) sync() error  { return nil }
 func (*stream) close() error { return nil }
+func (*stream) moved() bool  { return false }
 
 // file is a sink that this process alone writes to.
 type file struct {
 	f    *os.File
+	info os.FileInfo
 	size int64 // of its whole lines
 	torn bool  // there is more in it
 }
@@ -81,7 +86,7 @@ func openFile(path string) (s sink, head Head, cut int64, err error) {
 			return nil, head, 0, err
 		}
 	}
-	return &file{f: f, size: whole}, head, cut, nil
+	return &file{f: f, info: info, size: whole}, head, cut, nil
 }
 
 // headOf reads the last whole line of a file, and says where that ends.
@@ -131,7 +136,18 @@ func (s *file) mend() error {
 
 func (s *file) sync() error { return s.f.Sync() }
 
-func (s *file) close() error { return s.f.Close() }
+func (s *file) close() error {
+	_ = s.mend() // a piece that stays is found by who verifies
+	return s.f.Close()
+}
+
+func (s *file) moved() bool {
+	now, err := os.Stat(s.f.Name())
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !os.SameFile(now, s.info)
+}
 
 // broken is a sink that could not be opened.
 type broken struct{ err error }
@@ -139,3 +155,4 @@ type broken struct{ err error }
 func (b broken) write([]byte) (int, error) { return 0, b.err }
 func (broken) sync() error                 { return nil }
 func (broken) close() error                { return nil }
+func (broken) moved() bool                 { return false }

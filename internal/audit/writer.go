@@ -26,7 +26,7 @@ func (l *Log) run(first []byte) {
 		select {
 		case <-l.wake:
 		case <-l.reopen:
-			w.moved()
+			w.open("reopened")
 		case <-w.timer.C:
 			w.tick()
 		case <-l.stop:
@@ -44,6 +44,9 @@ func (w *writer) flush() {
 		}
 		if len(w.batch) == 0 {
 			return
+		}
+		if w.sink.moved() {
+			w.open("moved")
 		}
 		if err := w.write(); err != nil {
 			w.failed(err)
@@ -131,16 +134,15 @@ func (w *writer) sync() {
 
 func (w *writer) failed(err error) {
 	if !w.failing.Swap(true) {
-		w.cfg.Log.Error("the audit log cannot be written", "error", err, "retry_in", w.cfg.Retry, "calls_refused", w.cfg.Required)
+		w.cfg.Log.Error("the audit log cannot be written", "error", err, "retry_in", w.cfg.Retry.String(), "calls_refused", w.cfg.Required)
 	}
 }
 
-// moved goes on in another file of the same name.
-func (w *writer) moved() {
+// open goes on in another file of the same name, or the same.
+func (w *writer) open(why string) {
 	if w.cfg.Path == "" {
 		return
 	}
-	w.flush()
 	w.sync()
 	_ = w.sink.close() // its lock too: it may be the same file still
 	next, found, cut, err := openFile(w.cfg.Path)
@@ -154,14 +156,18 @@ func (w *writer) moved() {
 	if found.Seq > 0 { // somebody has written there, perhaps we
 		w.head = found
 	}
-	w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())
-	w.batch = append(w.begun("reopened", cut), w.batch...)
+	if why == "moved" { // nobody has said so
+		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log goes on in another one", "path", w.cfg.Path, "seq", w.head.Seq, "hash", w.head.String())
+	} else {
+		w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())
+	}
+	w.batch = append(w.begun(why, cut), w.batch...)
 }
 
 // tick does what was put off.
 func (w *writer) tick() {
 	if w.gone {
-		w.moved()
+		w.open("reopened")
 	} else {
 		w.sync()
 	}
