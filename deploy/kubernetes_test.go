@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +154,9 @@ func renderChart(t *testing.T, args ...string) objects {
 	return parseObjects(t, out)
 }
 
+// label is what Kubernetes takes as the name of a volume, which its schemas do not say.
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
 // checkPods: the configuration is good, and pods have time to drain as it says.
 func checkPods(t *testing.T, all objects) {
 	t.Helper()
@@ -169,6 +173,12 @@ func checkPods(t *testing.T, all objects) {
 	hook, _ := field(pod, "containers", 0, "lifecycle", "preStop", "sleep", "seconds").(int)
 	if grace := field(pod, "terminationGracePeriodSeconds"); grace != int((delay+timeout)/time.Second)+hook+5 {
 		t.Errorf("a grace period of %v for drain: %+v", grace, config.Drain)
+	}
+	volumes, _ := field(pod, "volumes").([]any)
+	for _, volume := range volumes {
+		if name, _ := field(volume, "name").(string); !label.MatchString(name) {
+			t.Errorf("no volume may have the name %q", name)
+		}
 	}
 
 	dir := t.TempDir()
@@ -194,13 +204,24 @@ func asMap(v any) map[string]any {
 // Values that make no sense are refused by the chart's schema.
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{
-		"replica=3", "replicas=three", "drain.delaySeconds=5s", "config.listen=:80", "config.drain.delay=5s", "config.fleets=null",
-		"env.CAPGATE_REDIS=redis://h", "service.type=Cluster", "image.repository=", "secrets[0]=not_a_name",
+	for set, why := range map[string]string{
+		"replica=3":                            "'replica' not allowed",
+		"replicas=three":                       "at '/replicas': got string, want integer",
+		"drain.delaySeconds=5s":                "at '/drain/delaySeconds': got string, want integer",
+		"config=null":                          "missing property 'config'",
+		"config.fleets=null":                   "missing property 'fleets'",
+		"config.listen=:80":                    "config.listen is the chart's to set",
+		"config.drain.delay=5s":                "config.drain is the chart's to set",
+		"config.tls.cert_file=/x":              "config.tls.cert_file is the chart's to set, from tls.secret",
+		"env.CAPGATE_REDIS=redis://h":          "at '/env/CAPGATE_REDIS': got string, want object",
+		"service.type=Cluster":                 "at '/service/type': value must be one of",
+		"image.repository=":                    "at '/image/repository': minLength",
+		"secrets[0]=not_a_name":                "at '/secrets/0': 'not_a_name' does not match pattern",
+		"disruptionBudget.maxUnavailable=some": "at '/disruptionBudget/maxUnavailable': 'some' does not match pattern",
+		"autoscaling.enabled=true,autoscaling.minReplicas=9,autoscaling.maxReplicas=3": "autoscaling.minReplicas is more than autoscaling.maxReplicas",
 	} {
-		if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set", set); err == nil ||
-			!strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
-			t.Errorf("%s: %v", set, err)
+		if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set", set); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q", set, err, why)
 		}
 	}
 }

@@ -16,6 +16,16 @@ labels:
 {{- /* The file: what the values say of it goes over config. */}}
 {{- define "capgate.config" -}}
 {{- $config := deepCopy .Values.config }}
+{{- range list "listen" "admin" "drain" "manifests" }}
+{{- if hasKey $config . }}
+{{- fail (printf "config.%s is the chart's to set, from values beside config: leave it out" .) }}
+{{- end }}
+{{- end }}
+{{- range list "cert_file" "key_file" }}
+{{- if hasKey ($config.tls | default dict) . }}
+{{- fail (printf "config.tls.%s is the chart's to set, from tls.secret: leave it out" .) }}
+{{- end }}
+{{- end }}
 {{- $_ := set $config "drain" (dict "delay" (printf "%ds" (int .Values.drain.delaySeconds)) "timeout" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
 {{- with .Values.tls.secret }}
 {{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
