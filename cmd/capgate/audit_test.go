@@ -76,6 +76,7 @@ func TestAuditOfTheFile(t *testing.T) {
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	must(t, <-invoke(client, gatewaytest.Echo))
+	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 2")
 	must(t, os.Rename(log, old))
 	p.signal(t, syscall.SIGHUP)
 	p.stderr.wait(t, p, `"msg":"the audit log was opened again"`)
