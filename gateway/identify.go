@@ -113,6 +113,9 @@ func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 		}
 	case t.own && strings.HasPrefix(t.call.Path, "/capgate.v1.Approvals/"):
 		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
+			if strings.HasSuffix(t.call.Path, "/Approve") || strings.HasSuffix(t.call.Path, "/Deny") {
+				return refusedAnswering
+			}
 			return refusedReading
 		}
 	case t.own && strings.HasPrefix(t.call.Path, "/capgate.v1.Tenants/"):
@@ -126,8 +129,9 @@ func (t *transit) scoped(have tenant.Scopes) *call.Refusal {
 }
 
 var (
-	refusedInvoking = missing(tenant.Invoke, "the credential is not one that may call capabilities")
-	refusedReading  = missing(tenant.Read, "the credential is not one that may list what there is")
+	refusedInvoking  = missing(tenant.Invoke, "the credential is not one that may call capabilities")
+	refusedReading   = missing(tenant.Read, "the credential is not one that may list what there is")
+	refusedAnswering = missing(tenant.Approve, "the credential is not one that may answer approvals")
 
 	refusedAdministering = missing(tenant.Admin, "the credential is not one that may see its tenant and that one's keys")
 )

@@ -94,6 +94,8 @@ func TestScopesOfServices(t *testing.T) {
 		{"GET", "/v1/approvals?tenant=acme", "globex", "", 404, "APPROVAL_UNKNOWN"},
 		{"GET", "/v1/approvals/" + theirs, "approver", "", 404, "APPROVAL_UNKNOWN"},
 		{"POST", "/v1/approvals/" + ours + "/approve", "reader", "{}", 403, "APPROVER_REQUIRED"},
+		{"POST", "/v1/approvals/" + ours + "/approve", "caller", "{}", 403, `"scope":"approve"`},
+		{"POST", "/v1/approvals/" + ours + "/deny", "caller", "{}", 403, `"scope":"approve"`},
 		{"POST", "/v1/approvals/" + theirs + "/approve", "approver", "{}", 404, "APPROVAL_UNKNOWN"},
 		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"remember":"always"}`, 403, `"scope":"policy"`},
 		{"POST", "/v1/approvals/" + ours + "/approve", "ruler", `{"remember":"always"}`, 400, "APPROVAL_NOT_REMEMBERED"},
