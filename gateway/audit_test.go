@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // audited is a front whose callers show keys, and whose calls are recorded.
@@ -35,6 +36,37 @@ func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*fro
 	})
 	f.client = gatewaytest.NewClient(f.gateway.Conn(t), client)
 	return f, r, log
+}
+
+// verified is what a log has, and how often it has which record of a call.
+func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := audit.Verify(bytes.NewReader(text), nil); err != nil {
+		t.Errorf("the log is not whole: %v", err)
+	}
+	calls = map[string]int{}
+	for line := range bytes.Lines(text) {
+		var rec struct {
+			Type, Tenant, User, Agent, Client, Method, Tool, Decision, Code, Reason, Outcome string
+
+			Request string `json:"request_id"`
+		}
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Type != "call" {
+			continue
+		}
+		if rec.Client != "127.0.0.1" || rec.Request != "r1" {
+			t.Errorf("%s", line)
+		}
+		calls[rec.Method+" "+rec.Tenant+" "+rec.User+" "+rec.Agent+" "+rec.Tool+" "+rec.Decision+" "+rec.Code+" "+rec.Reason+" "+rec.Outcome]++
+	}
+	return text, calls
 }
 
 // TestCallsAreAudited: each call has one record, by all doors, whether it was made or refused.
@@ -69,27 +101,9 @@ func TestCallsAreAudited(t *testing.T) {
 		}
 		f.gateway.Stop(t)
 		log.Close()
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, err := audit.Verify(bytes.NewReader(text), nil); err != nil || s.Records != 1+5 {
-			t.Errorf("%+v, %v", s, err)
-		}
-		got := map[string]int{}
-		for line := range bytes.Lines(text) {
-			var rec struct {
-				Type, Tenant, User, Agent, Client, Method, Tool, Decision, Code, Reason, Outcome string
-
-				Request string `json:"request_id"`
-			}
-			if err := json.Unmarshal(line, &rec); err != nil {
-				t.Fatal(err)
-			}
-			if rec.Type == "call" && (rec.Client != "127.0.0.1" || rec.Request != "r1") {
-				t.Errorf("%s", line)
-			}
-			got[rec.Method+" "+rec.Tenant+" "+rec.User+" "+rec.Agent+" "+rec.Tool+" "+rec.Decision+" "+rec.Code+" "+rec.Reason+" "+rec.Outcome]++
+		text, got := verified(t, path)
+		if n := bytes.Count(text, []byte("\n")); n != 1+5 {
+			t.Errorf("%d records", n)
 		}
 		for _, want := range []string{
 			"Invoke acme ann bot echo allow OK  success", streamed, filedAs,
@@ -103,6 +117,54 @@ func TestCallsAreAudited(t *testing.T) {
 			t.Error("a secret is in the log")
 		}
 	})
+}
+
+// TestWhoIsTurnedAwayIsAudited: whom the turnstile lets not through has a record like any other, whether it had
+// become a call or not.
+func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.log")
+	log, err := audit.Open(audit.Config{Path: path, Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	all, err := tenant.ParseGrants([]string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, keys, capability := newKeyring(), tenant.NewKeys(nil), gatewaytest.NewCapability("b1")
+	keys.Replace(r.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}}, nil)
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Legacy).Addr}}},
+		Identifier: keys, Audit: log, MaxWaiting: -1,
+	})
+	said := []string{"X-User-Id", "ann", "X-Agent-Id", "bot", "X-Request-Id", "r1", "Authorization", "Bearer "}
+	for _, key := range []string{r.credentials["orchestrator"], "cg_wrong"} {
+		header := append(said[:7:7], said[7]+key)
+		for _, p := range protocols {
+			if resp, body := post(t, p.client(g, t), g, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`, header...); !strings.Contains(body, "OVERLOADED") {
+				t.Error(p.name, resp.Status, body)
+			}
+		}
+	}
+	ctx := with(bearer(t.Context(), r.credentials["orchestrator"]), "x-user-id", "ann", "x-agent-id", "bot", "x-request-id", "r1")
+	_, err = gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(ctx, request(gatewaytest.Echo, `{"secret":"hunter2"}`))
+	wants(t, err, codes.ResourceExhausted, "OVERLOADED") // it would have been translated
+	g.Stop(t)
+	log.Close()
+	text, got := verified(t, path)
+	for want, n := range map[string]int{
+		"Other acme ann bot   RESOURCE_EXHAUSTED OVERLOADED ": len(protocols), "Other      UNAVAILABLE OVERLOADED ": len(protocols),
+		"Invoke acme ann bot echo allow RESOURCE_EXHAUSTED OVERLOADED ": 1,
+	} {
+		if got[want] != n {
+			t.Errorf("%d records %q, want %d: %v", got[want], want, n, got)
+		}
+	}
+	if len(got) != 3 || bytes.Contains(text, []byte("hunter2")) || bytes.Contains(text, []byte("cg_")) || len(capability.Seen()) > 0 {
+		t.Errorf("%d calls came through; the records are\n%s", len(capability.Seen()), text)
+	}
 }
 
 // TestNoCallWithoutRecord: while records cannot be written no call gets to a backend.
