@@ -34,6 +34,7 @@ type parser struct {
 	shields      map[string]int     // name → line
 	tenantIDs    map[string]int     // id → line
 	certified    []strictyaml.Place // of the certificates
+	peppered     []strictyaml.Place // hashes that need a pepper
 	keyIDs       map[string]int     // the same, of all tenants' keys
 	issuers      map[string]int     // name → line
 	issuerURLs   map[string]int     // URL → line
@@ -98,6 +99,7 @@ func (p *parser) top(at strictyaml.Place) {
 		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
 	}
 	p.checkCertificates(at)
+	p.checkPepper()
 	if c.Proxies.ProxyProtocol != "off" && len(c.Proxies.From) == 0 {
 		p.Fail(at.Child("proxy_protocol"), "needs trusted_proxies.from: whose connections begin with it")
 	}

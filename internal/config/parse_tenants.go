@@ -86,6 +86,9 @@ func (p *parser) key(of *Tenant) strictyaml.Field {
 				return unless(err == nil, "%q is not a time; write it with its zone, as in 2027-01-31T00:00:00Z", v)
 			}),
 		})
+		if k.Hash.Peppered() {
+			p.peppered = append(p.peppered, at.Child("hash"))
+		}
 		if !at.Has("scopes") {
 			k.Scopes = tenant.Invoke | tenant.Read
 		}
@@ -97,6 +100,16 @@ func (p *parser) key(of *Tenant) strictyaml.Field {
 		}
 		p.once(at, "id", k.ID, p.keyIDs, "needed: the key's public part; capgate keys new makes one")
 		of.Keys = append(of.Keys, k)
+	}
+}
+
+// checkPepper sees to it that hashes can be compared.
+func (p *parser) checkPepper() {
+	if p.config.PepperFile != "" {
+		return
+	}
+	for _, at := range p.peppered {
+		p.Fail(at, "is of a pepper too, and there is no pepper_file; name the one that the key was made with")
 	}
 }
 
@@ -114,7 +127,7 @@ func unless(ok bool, format string, args ...any) string {
 }
 
 func checkTenant(v string) string {
-	return unless(call.IsZone(v), "%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores", v)
+	return unless(call.IsZone(v) && v != "-", "%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is more than a hyphen", v)
 }
 
 func checkKeyID(v string) string {

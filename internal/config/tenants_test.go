@@ -70,6 +70,7 @@ func TestParseTenantsErrors(t *testing.T) {
 	for name, test := range map[string]struct{ file, want string }{
 		"no id":           {fleet + "tenants: [{keys: []}]\n", "f:2: tenants[0].id: needed"},
 		"a bad id":        {fleet + "tenants: [{id: 'a b'}]\n", "tenants[0].id: \"a b\" is not a tenant"},
+		"a hyphen":        {fleet + "tenants: [{id: '-', capabilities: []}]\n", "f:2: tenants[0].id: \"-\" is not a tenant"},
 		"twice":           {fleet + "tenants:\n- {id: a}\n- {id: a}\n", "f:4: tenants[1].id: a is there already, in line 3"},
 		"no grants":       {fleet + "tenants:\n- id: a\n  keys: []\n", "f:3: tenants[0].capabilities: needed: patterns of those that this tenant sees"},
 		"a bad grant":     {fleet + "tenants: [{id: a, capabilities: [a, 'b[']}]\n", `f:2: tenants[0].capabilities[1]: "b[" is not a pattern`},
@@ -82,6 +83,7 @@ func TestParseTenantsErrors(t *testing.T) {
 		"a whole key":     {key("id: " + secret + ", hash: '" + aHash + "'"), "tenants[0].keys[0].id: is not the id of a key"},
 		"a secret":        {key("id: abcdefghijklmnop, hash: " + secret), "tenants[0].keys[0].hash: is not a hash"},
 		"no hash":         {key("id: abcdefghijklmnop"), "tenants[0].keys[0].hash: needed"},
+		"no pepper":       {key("id: abcdefghijklmnop, hash: 'hmac-" + aHash + "'"), "f:2: tenants[0].keys[0].hash: is of a pepper too, and there is no pepper_file"},
 		"two hashes":      {key("id: abcdefghijklmnop, hash_file: f, hash: '" + aHash + "'"), "hash_file: there is a hash too"},
 		"a bad scope":     {key("id: abcdefghijklmnop, hash_file: f, scopes: [invoke, root]"), `scopes[1]: "root" is not a scope; it must be invoke, read, approve, policy, admin, engine.chat`},
 		"a bad assertion": {key("id: abcdefghijklmnop, hash_file: f, asserts: [tenant]"), `asserts[0]: "tenant" cannot be asserted`},
