@@ -81,6 +81,22 @@ func (c *callers) ask(s *relay.Stream, claim tenant.Claim, next func(*relay.Stre
 	return nil
 }
 
+// wait finds out who makes a claim that memory may not know. It blocks, until ctx ends.
+func (c *callers) wait(ctx context.Context, claim tenant.Claim) (tenant.Identity, *call.Refusal) {
+	if who, known, refusal := c.Identify(claim); known {
+		return who, refusal
+	}
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return tenant.Identity{}, refusedStrangers
+	}
+	defer func() { <-c.slots }()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return c.Ask(ctx, claim)
+}
+
 // close waits for those that are at work.
 func (c *callers) close() {
 	c.stop()

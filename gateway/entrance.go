@@ -7,20 +7,24 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/gateway/bodies"
 	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/turnstile"
 )
 
-// waitingRequests is Config.MaxWaiting.
-const waitingRequests = 1024
+const (
+	waitingRequests = 1024      // Config.MaxWaiting
+	heldBodies      = 256 << 20 // Config.MaxBodies
+)
 
-// entrance has requests of the front doors pass a turnstile.
-func (h *handler) entrance(t *turnstile.Turnstile, doors http.Handler) http.Handler {
+// entrance has requests of the front doors pass a turnstile, and hold what they send in a pool.
+func (h *handler) entrance(t *turnstile.Turnstile, pool *bodies.Pool, doors http.Handler) http.Handler {
 	full := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := h.visitOf(r)
+		v := visitOf(r)
 		problems.Write(w, r, problems.Of(v.refuse(v.tooMuch(), 0), HTTPStatus))
 	}))
-	return t.Handler(func(r *http.Request) string { return h.visitOf(r).share }, full, doors)
+	doors = pool.Handler(func(r *http.Request) bodies.Owner { return visitOf(r) }, doors)
+	return h.visiting(t.Handler(func(r *http.Request) string { return visitOf(r).share }, full, doors))
 }
 
 // passUnary has calls that are to be translated pass the turnstile. What else is asked of the gateway itself does not:

@@ -3,7 +3,9 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -263,6 +265,43 @@ func TestDownloadsThatBreak(t *testing.T) {
 					t.Errorf("%s, %d bytes, %v", resp.Status, len(body), err)
 				}
 			})
+		}
+	}
+}
+
+// TestRefusedUploads: who sends a file to its end before it reads hears why it was refused.
+func TestRefusedUploads(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	g, _ := startOddFiles(t, most, &oddFiles{upload: func(s uploads) error {
+		for {
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+		}
+	}})
+	for name, head := range map[string]string{"of a length": "Content-Length: 41943040\r\n", "in chunks": "Transfer-Encoding: chunked\r\n"} {
+		conn, err := net.Dial("tcp", g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n%s\r\n", filesPath, head); err != nil {
+			t.Fatal(err)
+		}
+		piece := strings.Repeat("x", 1<<20)
+		if strings.HasPrefix(head, "Transfer") {
+			piece = "100000\r\n" + piece + "\r\n"
+		}
+		for range 40 {
+			if _, err := io.WriteString(conn, piece); err != nil {
+				t.Fatalf("%s: sending: %v", name, err)
+			}
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") || !strings.Contains(string(answer), "BODY_TOO_LARGE") {
+			t.Errorf("%s: %v, %.500q", name, err, answer)
 		}
 	}
 }

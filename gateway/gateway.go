@@ -18,6 +18,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/capgate/capgate/gateway/bodies"
 	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/edge"
@@ -45,7 +46,7 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, CORS, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxBodies, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -65,6 +66,7 @@ type Config struct {
 	Engines    engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain      Drain
 	MaxWaiting int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
+	MaxBodies  int64                // bytes of requests by HTTP that are read whole before they are calls; default 256 MiB
 	CORS       cors.Config          // which pages of other sites may call; none: none
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
@@ -93,6 +95,7 @@ type Gateway struct {
 	services      *local // our own, reached through the relay
 	health        *health.Server
 	turnstile     *turnstile.Turnstile
+	bodies        *bodies.Pool
 	inside        *passages // to our own relay
 	keeping       *keeping
 	guard         *guard
@@ -120,7 +123,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Affinity == nil {
 		cfg.Affinity = affinity.New(affinity.Config{}, nil)
 	}
-	g := &Gateway{cfg: cfg}
+	g := &Gateway{cfg: cfg, bodies: bodies.NewPool(cmp.Or(cfg.MaxBodies, heldBodies))}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
 		edge:          cfg.Edge,
@@ -149,7 +152,7 @@ func New(cfg Config) (*Gateway, error) {
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
 	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
-	g.relay = relay.New(cfg.Relay, h, h.front(h.entrance(g.turnstile, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))))
+	g.relay = relay.New(cfg.Relay, h, h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))))
 	h.flows.relay = g.relay
 	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
 	if err != nil {
@@ -223,6 +226,9 @@ func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.flows.
 
 // Turn returns when bytes of a client that came now would be dealt with.
 func (g *Gateway) Turn() { g.relay.Turn() }
+
+// Bodies is how much is used of Config.MaxBodies: 1 is all.
+func (g *Gateway) Bodies() float64 { return g.bodies.Used() }
 
 // SetDrain changes how the Gateway will stop.
 func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -22,18 +23,51 @@ type visit struct {
 // strangers is the share of all whom memory does not know; no tenant's id is like it.
 const strangers = "?"
 
-// visitOf looks whom memory knows for a request's caller.
-func (h *handler) visitOf(r *http.Request) *visit {
-	v := &visit{h: h, r: r, came: time.Now(), share: strangers}
-	if claim, refusal := v.claim(); refusal == nil {
-		if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
-			if v.who, v.share = who, who.Tenant; who.Settings == nil {
-				v.share = ""
+type visitKey struct{}
+
+// visiting looks whom memory knows for the callers of next's requests.
+func (h *handler) visiting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
+		if claim, refusal := v.claim(); refusal == nil {
+			if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
+				v.is(who)
 			}
 		}
-	}
-	return v
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	})
 }
+
+// visitOf is the visit that visiting made.
+func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
+
+func (v *visit) is(who tenant.Identity) {
+	if v.who, v.share = who, who.Tenant; who.Settings == nil {
+		v.share = ""
+	}
+}
+
+// Tenant implements bodies.Owner.
+func (v *visit) Tenant() string { return v.share }
+
+// Ask implements bodies.Owner.
+func (v *visit) Ask(ctx context.Context) error {
+	if v.share != strangers {
+		return nil
+	}
+	claim, refusal := v.claim()
+	if refusal == nil {
+		var who tenant.Identity
+		if who, refusal = v.h.callers.wait(ctx, claim); refusal == nil {
+			v.is(who)
+			return nil
+		}
+	}
+	return v.refuse(refusal, 0)
+}
+
+// TooMuch implements bodies.Owner.
+func (v *visit) TooMuch(read int64) error { return v.refuse(v.tooMuch(), read) }
 
 func (v *visit) claim() (tenant.Claim, *call.Refusal) {
 	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).peer)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -25,14 +26,36 @@ const (
 	lonelyDelay = 100 * time.Millisecond
 )
 
-// newShedder finds out what is too much for this process.
-func (p *process) newShedder(whole *config.Config, metrics *observe.Metrics) {
-	cfg := whole.Overload
-	if cfg.Off {
-		return
+// What of the memory that may live is for bytes that wait: half in the relay, for who reads slowly, and an eighth in the
+// front doors, for the rest of a body, which is there up to four times. The longest message has to find room.
+const (
+	relayed   = 2
+	doors     = 8
+	leastHeld = 24 << 20
+	mostHeld  = 1 << 30
+)
+
+// heldOf is how many bytes may wait in each shard of the relay, and in the front doors, of a process in which so many may
+// live; 0 if nobody says.
+func heldOf(memory int64) (shard, bodies int64) {
+	if memory == 0 {
+		memory = math.MaxInt64
 	}
+	shards := int64(runtime.GOMAXPROCS(0))
+	return max(min(memory/relayed, mostHeld)/shards, leastHeld), max(min(memory/doors, mostHeld), leastHeld)
+}
+
+// newShedder finds out what is too much for this process, and how many bytes may live in it; 0 if nobody says.
+func (p *process) newShedder(whole *config.Config) (live int64) {
+	cfg := whole.Overload
 	have := memoryLimit(os.DirFS("/"), debug.SetMemoryLimit(-1))
-	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: cfg.MaxMemory, MaxDelay: cfg.MaxDelay}
+	if live = cfg.MaxMemory; live == 0 {
+		live = int64(float64(have) * liveable)
+	}
+	if cfg.Off {
+		return live
+	}
+	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay}
 	if limits.MaxDelay == 0 {
 		if limits.MaxDelay = lonelyDelay; whole.Multi {
 			limits.MaxDelay = sharedDelay
@@ -45,13 +68,20 @@ func (p *process) newShedder(whole *config.Config, metrics *observe.Metrics) {
 		if limits.MaxInFlight == 0 {
 			limits.MaxInFlight = have / callMemory
 		}
-		if limits.MaxMemory == 0 {
-			limits.MaxMemory = int64(float64(have) * liveable)
-		}
 	}
 	p.shedder = overload.New(limits)
-	metrics.WatchOverload(func() observe.Overload { return observe.Overload(p.shedder.Usage()) })
 	p.log.Info("what this process takes before it turns calls away", "max_in_flight", limits.MaxInFlight, "max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
+	return live
+}
+
+// overload is how much is used of what the process can take.
+func (p *process) overload() observe.Overload {
+	used := observe.Overload{Bodies: p.gateway.Bodies()}
+	if p.shedder != nil {
+		of := p.shedder.Usage()
+		used.InFlight, used.Memory, used.Delay = of.InFlight, of.Memory, of.Delay
+	}
+	return used
 }
 
 // watchOverload runs until ctx ends.

@@ -145,12 +145,12 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	}
 	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
 	metrics.WatchProxyProtocol(p.edge.Refused)
-	p.newShedder(s.cfg, metrics)
+	buffered, bodies := heldOf(p.newShedder(s.cfg))
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
 		Audit:      p.audit,
 		Edge:       p.edge,
-		Relay:      relay.Config{TLS: s.server, Log: p.log},
+		Relay:      relay.Config{TLS: s.server, Log: p.log, MaxBuffered: buffered},
 		Identifier: p.who.identifier(),
 		Signed:     p.signatures,
 		Decider:    p.decider,
@@ -165,6 +165,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		CORS:       cors.Config(s.cfg.CORS),
 		REST:       restOf(s.cfg),
 		Overload:   p.shedder,
+		MaxBodies:  bodies,
 		Replicas:   p.sharers(),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
@@ -179,6 +180,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Log:        p.log,
 	})
 	if err == nil {
+		metrics.WatchOverload(p.overload)
 		p.gateway.Single(s.single(s.cfg.Multi))
 	}
 	return err

@@ -3,7 +3,10 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,8 +48,10 @@ func (r *Relay) origin(nc net.Conn) (net.Addr, error) {
 // carrier is a client's connection with what is known of it, for the http.Handler's server.
 type carrier struct {
 	net.Conn
-	peer  *Peer
-	first []byte // read already, to tell the protocol
+	peer   *Peer
+	first  []byte          // read already, to tell the protocol
+	ctx    context.Context //nolint:containedctx // net.Conn has none; it ends with the relay
+	unread atomic.Bool     // the client may be sending a request that is answered already
 }
 
 func (c *carrier) Read(p []byte) (int, error) {
@@ -59,29 +64,76 @@ func (c *carrier) Read(p []byte) (int, error) {
 }
 
 // RemoteAddr is the client's.
-func (c *carrier) RemoteAddr() net.Addr {
-	if c.peer == nil { // the handshake is still to come
-		return c.Conn.RemoteAddr()
+func (c *carrier) RemoteAddr() net.Addr { return c.peer.Addr }
+
+// CloseWrite is for net/http, which calls it before Close where it knows that the client still sends.
+func (c *carrier) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
-	return c.peer.Addr
+	return nil
 }
 
-type peerKey struct{}
+// What is taken of an answered request from who still sends it.
+const (
+	maxUnread = 64 << 20 // bytes
+	farewell  = 5 * time.Second
+)
+
+// Close implements net.Conn. A client that still sends would lose the answer with the connection (RFC 9112 §9.6), so it
+// is heard out first, for a while.
+func (c *carrier) Close() error {
+	if c.unread.Swap(false) && c.ctx.Err() == nil && c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(farewell)) == nil {
+		_, _ = io.CopyN(io.Discard, c.Conn, maxUnread) // to its end; the client may be gone
+	}
+	return c.Conn.Close()
+}
+
+// heard has connections know which requests were answered before their clients had sent them.
+func heard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		c, ok := req.Context().Value(carrierKey{}).(*carrier)
+		if !ok || req.Body == nil || req.Body == http.NoBody {
+			next.ServeHTTP(w, req)
+			return
+		}
+		c.unread.Store(false)
+		b := &heardBody{ReadCloser: req.Body}
+		req = req.WithContext(req.Context()) // net/http looks at the body of its own
+		req.Body = b
+		next.ServeHTTP(w, req)
+		c.unread.Store(!b.over.Load())
+	})
+}
+
+type heardBody struct {
+	io.ReadCloser
+	over atomic.Bool
+}
+
+func (b *heardBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.over.Store(true)
+	}
+	return n, err
+}
+
+type carrierKey struct{}
 
 // PeerOf is whose connection a request came by that the http.Handler got over HTTP/1.1; nil
 // for one that came over HTTP/2, which Config.Web has seen.
 func PeerOf(ctx context.Context) *Peer {
-	p, _ := ctx.Value(peerKey{}).(*Peer)
-	return p
+	if c, ok := ctx.Value(carrierKey{}).(*carrier); ok {
+		return c.peer
+	}
+	return nil
 }
 
-// withPeer is the server's ConnContext.
-func withPeer(ctx context.Context, nc net.Conn) context.Context {
-	if tc, ok := nc.(*tls.Conn); ok {
-		nc = tc.NetConn()
-	}
+// withCarrier is the server's ConnContext.
+func withCarrier(ctx context.Context, nc net.Conn) context.Context {
 	if c, ok := nc.(*carrier); ok {
-		return context.WithValue(ctx, peerKey{}, c.peer)
+		return context.WithValue(ctx, carrierKey{}, c)
 	}
 	return ctx
 }

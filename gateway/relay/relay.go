@@ -163,20 +163,19 @@ func (r *Relay) greet(nc net.Conn) {
 		return
 	}
 	if secure := r.tls.Load(); secure != nil {
-		c := &carrier{Conn: nc}
-		tc := tls.Server(c, secure)
+		tc := tls.Server(nc, secure)
 		if err = r.handshake(tc); err == nil {
 			state := tc.ConnectionState()
 			p.TLS = &state
-			c.peer = r.meet(p)
+			r.meet(p)
 			if nc = tc; state.NegotiatedProtocol != "h2" {
-				r.webLn.give(tc)
+				r.webLn.give(&carrier{Conn: nc, peer: p, ctx: r.ctx})
 				return
 			}
 		}
 	} else if first, err = r.sniff(nc); err == nil {
 		if r.meet(p); string(first) != preface {
-			r.webLn.give(&carrier{Conn: nc, peer: p, first: first})
+			r.webLn.give(&carrier{Conn: nc, peer: p, first: first, ctx: r.ctx})
 			return
 		}
 	}

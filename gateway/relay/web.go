@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,14 +20,14 @@ func (r *Relay) startWeb(h http.Handler) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	r.webSrv = &http.Server{
-		Handler:           r.bounded(h),
+		Handler:           heard(r.bounded(h)),
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: r.cfg.SetupTimeout,
 		IdleTimeout:       r.cfg.IdleTimeout,
 		MaxHeaderBytes:    2 * r.cfg.MaxHeaderList, // beyond that it answers by itself, with a line of text, and hangs up
 		ConnState:         r.webConnState,
-		ConnContext:       withPeer,
+		ConnContext:       withCarrier,
 		ErrorLog:          slog.NewLogLogger(r.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	r.wg.Go(func() { _ = r.webSrv.Serve(r.webLn) })
@@ -85,8 +84,7 @@ func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}
-	switch nc.(type) {
-	case *carrier, *tls.Conn:
+	if _, ok := nc.(*carrier); ok {
 		<-r.slots
 	}
 }

@@ -108,6 +108,37 @@ func TestWeb(t *testing.T) {
 	}
 }
 
+// TestEarlyAnswer: who sends a request to its end before it reads hears the answer that came before.
+func TestEarlyAnswer(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := tlsConfigs(t)
+	for name, cfg := range map[string]*tls.Config{"cleartext": nil, "TLS": serverTLS} {
+		_, addr := serveRelay(t, relay.Config{TLS: cfg}, &forwarder{}, site())
+		nc, err := net.Dial("tcp", addr)
+		must(t, err)
+		if cfg != nil {
+			known := clientTLS.Clone()
+			known.ServerName, _, _ = net.SplitHostPort(addr)
+			nc = tls.Client(nc, known)
+		}
+		defer func() { _ = nc.Close() }()
+		_ = nc.SetDeadline(time.Now().Add(time.Minute))
+		const size = 40 << 20
+		_, err = fmt.Fprintf(nc, "POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+		must(t, err)
+		if _, err := io.CopyN(nc, zeros{}, size); err != nil {
+			t.Errorf("%s: sending: %v", name, err)
+		}
+		if answer, err := io.ReadAll(nc); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) || !bytes.HasSuffix(answer, []byte("no")) {
+			t.Errorf("%s: %v, %q", name, err, answer)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
 func dialMaybeTLS(t *testing.T, addr string, opts []grpc.DialOption) *grpc.ClientConn {
 	if len(opts) == 0 {
 		return dialRaw(t, addr)

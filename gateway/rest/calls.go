@@ -76,9 +76,9 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, params map[stri
 	if again(w, r) {
 		return
 	}
-	req, refused := requestOf(r, params)
-	if refused != nil {
-		h.writeRefusal(w, r, refused)
+	req, err := requestOf(r, params)
+	if err != nil {
+		h.fail(w, r, err)
 		return
 	}
 	h.serveStream(w, r, f, req)
@@ -95,20 +95,20 @@ func again(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // requestOf reads the call of a tool out of a request by the rules of its path.
-func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest, *refusal) {
+func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest, error) {
 	b := bodyOf(r.Context())
 	if tool, ok := params["tool_name"]; ok {
 		req := &capgatepb.CallToolRequest{CapabilityId: params["capability_id"], ToolName: tool}
-		if refused := decode(b, &req.Args); refused != nil {
-			return nil, refused
+		if err := decode(b, &req.Args); err != nil {
+			return nil, err
 		}
 		query := r.URL.Query()
 		req.SessionId, req.ThreadId = query.Get("session_id"), query.Get("thread_id")
 		return toolCall(req, b.args, r.Header.Get(sessionID), r.Header.Get(threadID)), nil
 	}
 	req := new(capgatepb.InvokeRequest)
-	if refused := decode(b, req); refused != nil {
-		return nil, refused
+	if err := decode(b, req); err != nil {
+		return nil, err
 	}
 	req.CapabilityId = params["capability_id"]
 	return invocation(req), nil

@@ -13,7 +13,6 @@ import (
 
 // inflated is a compressed body as it was before. Its reader is made with the first Read: that takes memory.
 type inflated struct {
-	io.Closer
 	from io.Reader
 	open func(io.Reader) (io.Reader, error)
 	to   io.Reader
@@ -26,7 +25,7 @@ const maxWindow = 8 << 20
 // inflate lets r's body be read as it was before it was compressed. How long it is then, its reader has to limit.
 func inflate(r *http.Request) *refusal {
 	coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ","))
-	in := &inflated{Closer: r.Body, from: r.Body, done: func() {}}
+	in := &inflated{from: r.Body, done: func() {}}
 	switch strings.TrimSpace(coding) {
 	case "", "identity":
 		return nil
@@ -59,8 +58,8 @@ func (in *inflated) Read(p []byte) (n int, err error) {
 	return in.to.Read(p)
 }
 
-// Close ends what reads the body.
+// Close ends what reads the body. The body's own end is net/http's, after the answer: it would read on first.
 func (in *inflated) Close() error {
 	in.done()
-	return in.Closer.Close()
+	return nil
 }

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -41,19 +43,21 @@ func (marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		if !ok {
 			b = &body{ReadCloser: io.NopCloser(r)}
 		}
-		if b.refused = decode(b, v); b.refused != nil {
-			return b.refused
-		}
-		return nil
+		b.failed = decode(b, v)
+		return b.failed
 	})
 }
 
-func decode(b *body, v any) *refusal {
+func decode(b *body, v any) error {
 	data, err := io.ReadAll(b)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return tooLarge(over.Limit)
+	case isStatus(err): // of the gateway, which reads no more
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &refusal{code: codes.DeadlineExceeded, status: http.StatusRequestTimeout, reason: "BODY_STALLED", detail: "nothing more came of the body for too long"}
 	case err != nil:
 		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
 	}
@@ -77,6 +81,11 @@ func decode(b *body, v any) *refusal {
 		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
 	}
 	return nil
+}
+
+func isStatus(err error) bool {
+	_, ok := status.FromError(err)
+	return ok && err != nil
 }
 
 // Unmarshal decodes a request that has no path.

@@ -24,9 +24,9 @@ func (h *Handler) sendMessage(w http.ResponseWriter, r *http.Request, params map
 	if again(w, r) {
 		return
 	}
-	req, refused := messageOf(r, params["engine"])
-	if refused != nil {
-		h.writeRefusal(w, r, refused)
+	req, err := messageOf(r, params["engine"])
+	if err != nil {
+		h.fail(w, r, err)
 		return
 	}
 	ctx, err := h.outgoing(r, openparallaxv1.ClientService_SendMessage_FullMethodName)
@@ -46,10 +46,10 @@ func (h *Handler) sendMessage(w http.ResponseWriter, r *http.Request, params map
 }
 
 // messageOf reads the message for an engine out of a request.
-func messageOf(r *http.Request, engine string) (*openparallaxv1.ClientMessageRequest, *refusal) {
+func messageOf(r *http.Request, engine string) (*openparallaxv1.ClientMessageRequest, error) {
 	said := new(capgatepb.SendEngineMessageRequest)
-	if refused := decode(bodyOf(r.Context()), said); refused != nil {
-		return nil, refused
+	if err := decode(bodyOf(r.Context()), said); err != nil {
+		return nil, err
 	}
 	mode, wrong := modeOf(said.GetMode())
 	switch {

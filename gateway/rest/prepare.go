@@ -16,6 +16,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/bodies"
 	"github.com/capgate/capgate/gateway/problems"
 )
 
@@ -64,7 +65,7 @@ type body struct {
 	asHTTP     bool   // a tool's own error is to be an HTTP status
 	outcome    string // of a call: success or tool_error, as the log has it
 	replayed   bool   // the answer is that of the first call with its idempotency key
-	refused    *refusal
+	failed     error  // of the decoder
 }
 
 // tellReplay tells who repeats a call that this is not the first answer to it.
@@ -127,18 +128,19 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			r.Header.Set(approvalWait, seconds)
 			w.Header().Add("Preference-Applied", "wait="+seconds)
 		}
-		in := r.Body
-		if in == nil {
-			in = http.NoBody
+		in := io.ReadCloser(http.NoBody)
+		if r.Body != nil && r.Body != http.NoBody {
+			in = bodies.Patient(w, r.Body, h.cfg.Stall)
 		}
-		r.Body = http.MaxBytesReader(w, in, h.cfg.MaxBody)
+		r.Body = http.MaxBytesReader(w, io.NopCloser(in), h.cfg.MaxBody)
 		if refused := inflate(r); refused != nil {
 			w.Header().Set("Accept-Encoding", "gzip, zstd") // RFC 9110 §15.5.16
 			h.writeRefusal(w, r, refused)
 			return
 		}
 		defer func() { _ = r.Body.Close() }()
-		b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), capability: params["capability_id"]}
+		in = bodies.Of(ctx).Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
+		b := &body{ReadCloser: in, capability: params["capability_id"]}
 		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
 		r.Body = b
 		next(conditionally(w, r), r, params)

@@ -53,8 +53,8 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	if probeOf(r) != nil {
 		return
 	}
-	if b, ok := r.Body.(*body); ok && b.refused != nil {
-		h.writeRefusal(w, r, b.refused)
+	if b, ok := r.Body.(*body); ok && b.failed != nil {
+		h.fail(w, r, b.failed)
 		return
 	}
 	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 && r.Method == http.MethodGet {

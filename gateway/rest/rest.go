@@ -28,7 +28,7 @@ type Config struct {
 	// EventSource is asked whether a tool may be called by GET. It must not block. nil: none may.
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // how often a stream that has nothing to tell shows that it lives; default 15 s
-	Stall       time.Duration // how long the client of a stream may read nothing; default 1 min
+	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
 	// Files bounds files.
 	Files artifact.Config
 }

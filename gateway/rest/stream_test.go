@@ -370,3 +370,27 @@ func TestSlowReaderOfStream(t *testing.T) {
 		t.Errorf("%d pieces went to nobody, %v", sent, err)
 	}
 }
+
+// TestStalledBody: who begins a body and sends no more of it is told so.
+func TestStalledBody(t *testing.T) {
+	t.Parallel()
+	addr := strings.TrimPrefix(door(t, new(backend), rest.Config{Stall: 50 * time.Millisecond}).URL, "http://")
+	for _, path := range []string{invokePath, toolPath, streamPath} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n{", path, addr); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "BODY_STALLED") {
+			t.Errorf("%s: %s %s", path, resp.Status, text)
+		}
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway/bodies"
 )
 
 // passUnary makes a call of one message and one answer.
@@ -47,14 +49,14 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	if err != nil {
 		return errorOf(err)
 	}
-	if err := t.ask(client, call); err != nil {
+	if err := t.ask(client, call, bodies.Of(ctx)); err != nil {
 		return err
 	}
 	return t.answer(client, call)
 }
 
 // ask sends what the client says, to the end or until the call has its answer.
-func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream) error {
+func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream, held *bodies.Hold) error {
 	for {
 		m, err := client.Receive()
 		if errors.Is(err, io.EOF) {
@@ -69,6 +71,7 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 		if call.SendMsg(m) != nil { // the answer says why
 			return nil
 		}
+		held.Kept(len(m.data)) // it may not have gone yet; the one before has
 	}
 	return call.CloseSend()
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"io"
 	"net/http"
 	"time"
 )
@@ -41,20 +40,3 @@ func (w *patientWriter) limit() { _ = w.control.SetWriteDeadline(time.Now().Add(
 
 // end makes the connection ready for another request.
 func (w *patientWriter) end() { _ = w.control.SetWriteDeadline(time.Time{}) }
-
-// patientBody does the same for who sends.
-type patientBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-	stall   time.Duration
-}
-
-// Read implements io.Reader.
-func (b *patientBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(b.stall))
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { // from here on only the client's leaving is read
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}

@@ -9,6 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway/bodies"
 )
 
 // Config is how the front door is set up. The zero value works.
@@ -60,7 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer out.end()
 	w = out
 	r = r.WithContext(context.WithValue(r.Context(), targetKey{}, t))
-	r.Body = &patientBody{ReadCloser: r.Body, control: control, stall: h.cfg.Stall}
+	in := bodies.Patient(w, r.Body, h.cfg.Stall)
+	r.Body = &heldBody{bodies.Of(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
 	if p == grpcWebText {
 		r.Header = r.Header.Clone()
 		w, r.Body = asText(w, r)

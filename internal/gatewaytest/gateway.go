@@ -58,6 +58,7 @@ type Options struct {
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 	Signed     gateway.Identifier // default: no URL may be signed
 	MaxWaiting int                // as gateway.Config's
+	MaxBodies  int64              // as gateway.Config's
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
 	Limits *limits.Limiter // of tenants; it is run; default none
@@ -186,6 +187,7 @@ func (g *Gateway) build(o Options) error {
 		Signed:     o.Signed,
 		Overload:   o.Overload,
 		MaxWaiting: o.MaxWaiting,
+		MaxBodies:  o.MaxBodies,
 		Decider:    decider,
 		Approver:   o.Approver,
 		Answers:    o.Answers,
@@ -289,6 +291,9 @@ func (g *Gateway) Stop(t testing.TB) {
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	return g.gateway.Invoke(ctx, capability, req)
 }
+
+// Bodies is how much is used of Options.MaxBodies: 1 is all.
+func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
 // Follow is gateway.Gateway's.
 func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.gateway.Follow(ctx, tenants) }

@@ -1,0 +1,7 @@
+// Package bodies bounds what the bodies of HTTP requests take that are read whole before their calls begin.
+//
+// No tenant holds more than four times what is free, so one alone has four fifths of the memory, and
+// who comes finds the rest (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). All whom
+// memory does not know share as one tenant does; who sends more than a little, or comes when that
+// share is used up, is asked who they are before more is read.
+package bodies

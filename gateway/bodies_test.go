@@ -1,0 +1,174 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+const mib = 1 << 20
+
+// bodyDoors are those whose requests are read whole.
+var bodyDoors = []struct {
+	name, path, contentType string
+	pack                    func(json string) string
+}{
+	{"JSON", "/v1/capabilities/caps/tools/echo", "application/json", func(s string) string { return s }},
+	{"Connect", invokePath, "application/json", func(s string) string { return `{"capabilityId":"caps","toolName":"echo","x":` + s + `}` }},
+	{"gRPC-Web", invokePath, "application/grpc-web+json", func(s string) string {
+		s = `{"capabilityId":"caps","toolName":"echo","x":` + s + `}`
+		return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(s)))) + s
+	}},
+}
+
+// sender is a client by HTTP/1.1 that says first what it will send.
+type sender struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func declare(t *testing.T, f *front, path, contentType string, length int, header ...string) *sender {
+	t.Helper()
+	conn, err := net.Dial("tcp", f.gateway.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path, contentType, length)
+	for i := 0; i < len(header); i += 2 {
+		head += header[i] + ": " + header[i+1] + "\r\n"
+	}
+	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return &sender{conn, bufio.NewReader(conn)}
+}
+
+// answer is the whole of it.
+func (s *sender) answer(t *testing.T) string {
+	t.Helper()
+	resp, err := http.ReadResponse(s.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var all bytes.Buffer
+	if err := resp.Write(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+// credential is what ctx shows.
+func credential(ctx context.Context) string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return md.Get("authorization")[0]
+}
+
+// A large body is not read before it is known whose it is. Who sends it nevertheless hears why.
+func TestBodiesOfNobody(t *testing.T) {
+	t.Parallel()
+	f := keyed(t, newKeyring(), call.Doc, call.Doc)
+	for i, door := range bodyDoors {
+		waits := declare(t, f, door.path, door.contentType, 10*mib)
+		if got := waits.answer(t); !strings.Contains(got, "credential") {
+			t.Errorf("%s, who sends nothing: %.500s", door.name, got)
+		}
+		if line := f.gateway.Log.Calls(t, 2*i+1)[2*i]; line["reason"] != "CREDENTIAL_MISSING" {
+			t.Errorf("%s: the log says %v", door.name, line)
+		}
+		hasty := declare(t, f, door.path, door.contentType, 10*mib)
+		if _, err := io.Copy(hasty, strings.NewReader(strings.Repeat("x", 10*mib))); err != nil {
+			t.Errorf("%s, who sends all: %v", door.name, err)
+		}
+		if got := hasty.answer(t); !strings.Contains(got, "credential") {
+			t.Errorf("%s, who sends all: %.500s", door.name, got)
+		}
+	}
+}
+
+// Whom memory does not know is asked, and then may send what others may.
+func TestBodiesOfStrangers(t *testing.T) {
+	t.Parallel()
+	r := newKeyring()
+	r.strangers = true
+	f := keyed(t, r, call.Doc, call.Doc)
+	for _, p := range protocols {
+		resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo","args":{"a":"`+strings.Repeat("x", mib)+`"}}`,
+			"Authorization", "Bearer "+r.credentials["acme"])
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s %.200s", p.name, resp.Status, text)
+		}
+	}
+}
+
+// What one tenant sends takes no more than its share, and the rest is for others.
+func TestBodiesOfATenant(t *testing.T) {
+	t.Parallel()
+	f, acme, globex := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
+	for _, door := range bodyDoors {
+		var held []*sender
+		for range 2 {
+			s := declare(t, f, door.path, door.contentType, 400<<10, "Authorization", credential(acme), "Expect", "100-continue")
+			if line, err := s.in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+				t.Fatal(door.name, line, err)
+			}
+			held = append(held, s)
+		}
+		third := declare(t, f, door.path, door.contentType, 400<<10, "Authorization", credential(acme))
+		if got := third.answer(t); !strings.Contains(got, "more than its share") {
+			t.Errorf("%s: too much of one tenant: %.500s", door.name, got)
+		}
+		text := door.pack(`{"a":"` + strings.Repeat("x", 100<<10) + `"}`)
+		other := declare(t, f, door.path, door.contentType, len(text), "Authorization", credential(globex))
+		if _, err := io.WriteString(other, text); err != nil {
+			t.Fatal(err)
+		}
+		if got := other.answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") || strings.Contains(strings.ToLower(got), "grpc-status: 8") {
+			t.Errorf("%s: another's: %.500s", door.name, got)
+		}
+		for _, s := range held {
+			_ = s.Close()
+		}
+		for deadline := time.Now().Add(time.Minute); f.gateway.Bodies() > 0; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %v is held when all are gone", door.name, f.gateway.Bodies())
+			}
+		}
+	}
+}
+
+// What is compressed is counted as it is read.
+func TestCompressedBodies(t *testing.T) {
+	t.Parallel()
+	f, acme, _ := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
+	for _, door := range bodyDoors[:2] {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = io.WriteString(z, door.pack(`{"a":"`+strings.Repeat("x", 2*mib)+`"}`))
+		_ = z.Close()
+		s := declare(t, f, door.path, door.contentType, packed.Len(), "Content-Encoding", "gzip", "Authorization", credential(acme))
+		if _, err := s.Write(packed.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.answer(t); !strings.Contains(got, "more than its share") {
+			t.Errorf("%s: %.500s", door.name, got)
+		}
+	}
+}
