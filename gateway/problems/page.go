@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/capgate/capgate/docs"
 )
@@ -15,11 +16,15 @@ import (
 const Path = "/docs/errors"
 
 // Page serves what docs/errors.md says to browsers. It needs no credential: nothing in it is a secret.
+// It is made when somebody first asks for it.
 func Page() http.Handler {
-	text := []byte(pageOf(docs.Errors))
-	sum := sha256.Sum256(text)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	page := sync.OnceValues(func() (text []byte, tag string) {
+		text = []byte(pageOf(docs.Errors))
+		sum := sha256.Sum256(text)
+		return text, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, tag := page()
 		head := w.Header()
 		head.Set("Content-Type", "text/html; charset=utf-8")
 		head.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")

@@ -245,6 +245,9 @@ func (o *Options) decider() (*policy.Decider, error) {
 		tools.Replace(table)
 		o.Policy.Source = tools
 	}
+	if o.Policy.Entries == 0 {
+		o.Policy.Entries = 1000 // the default takes 20 MB of each gateway
+	}
 	return policy.New(o.Policy)
 }
 
