@@ -29,7 +29,7 @@ func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err erro
 	i := &p.who
 	i.keys, i.metrics = tenant.NewKeys(nil), metrics
 	if cfg := s.cfg.Identity; cfg.Stored {
-		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale}
+		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
 		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
 			return err
 		}

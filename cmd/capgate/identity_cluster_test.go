@@ -212,6 +212,23 @@ func TestKeysWhileRedisIsAway(t *testing.T) {
 	end()
 }
 
+// TestAReplicaWithoutPepper: it takes no key that was made under one, and its log says why.
+func TestAReplicaWithoutPepper(t *testing.T) {
+	t.Parallel()
+	redis, pepper := redistest.Start(t), filepath.Join(t.TempDir(), "pepper")
+	must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef"), 0o600))
+	shared := configOf("redis: {url: '"+redis.URL()+"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)
+	_, public, admin := serve(t, nil, "--config", writeConfig(t, shared+"\npepper_file: "+pepper))
+	bare, other, _ := serve(t, nil, "--config", writeConfig(t, shared))
+	g := &keyedGateways{redis: redis, clients: []docpb.CapabilityClient{dial(t, public), dial(t, other)}, admins: []string{admin}}
+	g.run(t, 0, "tenants", "create", "acme", "--capabilities", "caps")
+	id, credential := g.key(t, "create", "acme")
+	if with, without := g.call(t, 0, credential), g.call(t, 1, credential); with.refused != "" || without.refused != "CREDENTIAL_INVALID" {
+		t.Errorf("%q, %q", with.refused, without.refused)
+	}
+	bare.stderr.wait(t, bare, `there is no pepper_file here: they are refused","tenant":"acme","key":"`+id)
+}
+
 // TestAFloodOfKeys: ids that are not there are asked for once each, and the key that is there stays known.
 func TestAFloodOfKeys(t *testing.T) {
 	t.Parallel()

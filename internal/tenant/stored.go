@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ type Options struct {
 	TTL      time.Duration // what is known is asked for again after it, give or take a fifth; default 1 min
 	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
 	Unknown  int           // questions a second about ids of which nothing is known; default 5,000
+	Log      *slog.Logger  // default: nowhere
 }
 
 func (o *Options) setDefaults() {
@@ -42,6 +44,9 @@ func (o *Options) setDefaults() {
 		if *d == 0 {
 			*d = standard
 		}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 }
 
@@ -57,12 +62,14 @@ type Stored struct {
 	directory *Directory
 	pepper    atomic.Pointer[[]byte]
 	standard  atomic.Pointer[Limits]
+	log       *slog.Logger
+	told      atomic.Bool // that the pepper is missing
 }
 
 // NewStored makes one. It has to follow its store.
 func NewStored(store Store, o Options) (*Stored, error) {
 	o.setDefaults()
-	s := &Stored{store: store, fresh: fresh{ttl: o.TTL, maxStale: o.MaxStale, began: time.Now()}}
+	s := &Stored{store: store, log: o.Log, fresh: fresh{ttl: o.TTL, maxStale: o.MaxStale, began: time.Now()}}
 	s.pepper.Store(new([]byte))
 	s.standard.Store(new(Limits))
 	s.directory = NewDirectory(s)
@@ -91,6 +98,9 @@ func (s *Stored) findKey(ctx context.Context, id string) (*known, error) {
 	if k == nil {
 		return nil, err
 	}
+	if k.Hash.Peppered() && len(*s.pepper.Load()) == 0 && !s.told.Swap(true) {
+		s.log.Warn("API keys of redis were made under a pepper, and there is no pepper_file here: they are refused", "tenant", k.Tenant, "key", id)
+	}
 	return &known{Key: *k, stored: true}, nil
 }
 
@@ -112,6 +122,7 @@ func (s *Stored) SetPepper(pepper []byte) {
 		return
 	}
 	s.pepper.Store(&pepper)
+	s.told.Store(false)
 	s.keys.there.clear() // and with it what was shown under the one before
 }
 
