@@ -82,7 +82,7 @@ func credentialOf(s shown) (string, *call.Refusal) {
 
 var (
 	refusedNobody = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING",
-		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the credential, or as x-api-key"}
+		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the credential; a key alone also as x-api-key"}
 	refusedTwoCredentials = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows two different credentials"}
 )
