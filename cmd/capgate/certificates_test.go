@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -54,6 +55,7 @@ func TestCertificatesOfTheFile(t *testing.T) {
 		t.Error(got)
 	}
 	put("", `certificates: [{spiffe: "spiffe://example.org/b", tenant: acme}]`)
+	p.signal(t, syscall.SIGHUP)
 	for reasonOf(b) != "OK" { // a change of the file has no event of its own
 		waitPage(t, "http://"+admin+"/readyz", "loaded_at")
 	}
@@ -61,6 +63,7 @@ func TestCertificatesOfTheFile(t *testing.T) {
 		t.Error(got)
 	}
 	put(", client_auth: optional", "")
+	p.signal(t, syscall.SIGHUP)
 	for reasonOf(connect(), "x-api-key", apiKey) != "OK" {
 		waitPage(t, "http://"+admin+"/readyz", "loaded_at")
 	}

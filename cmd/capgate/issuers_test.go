@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -36,6 +37,10 @@ func TestIssuersOfTheFile(t *testing.T) {
 	other.Stop(t)
 	put("issuers:\n" + block(issuer, "corp", "") + block(other, "away", ""))
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	change := func(text string) { // at once: that a gateway finds it out itself is tested elsewhere
+		put(text)
+		p.signal(t, syscall.SIGHUP)
+	}
 	p.stderr.wait(t, p, `"tenants":2,"keys":1,"certificates":0,"redis":false,"issuers":2`)
 	client := dial(t, public)
 	wait := func(what, credential, reason string) {
@@ -67,10 +72,10 @@ func TestIssuersOfTheFile(t *testing.T) {
 	other.Resume(t)
 	wait("an issuer that is back", gone, "OK")
 
-	put("issuers:\n" + block(issuer, "corp", ", tenant: globex"))
+	change("issuers:\n" + block(issuer, "corp", ", tenant: globex"))
 	wait("an issuer that was taken out", gone, "CREDENTIAL_INVALID")
 	wait("another tenant", raw, "OK")
-	put("issuers:\n" + block(issuer, "corp", ", required_claims: {email_verified: true}"))
+	change("issuers:\n" + block(issuer, "corp", ", required_claims: {email_verified: true}"))
 	wait("a claim is missing", raw, "CREDENTIAL_INVALID")
 	wait("a claim is there", issuer.Token(t, map[string]any{"email_verified": true}), "OK")
 
@@ -79,14 +84,14 @@ func TestIssuersOfTheFile(t *testing.T) {
 		"  - {name: corp, issuer: " + issuer.URL + ", audiences: [capgate], ca_file: " + files.file("bad") + "}\n": "holds no PEM certificate",
 		"  - {name: corp, issuer: " + issuer.URL + "}\n":                                                           "issuers[0].audiences: needed",
 	} {
-		put("issuers:\n" + text)
+		change("issuers:\n" + text)
 		waitPage(t, "http://"+admin+"/readyz", want)
 		if exit, _, stderr := runProgram(t, nil, "check", "--config", files.file("capgate.yaml")); exit != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("capgate check: %d, %s", exit, stderr)
 		}
 	}
 	wait("what was in force stays", issuer.Token(t, map[string]any{"email_verified": true}), "OK")
-	put("")
+	change("")
 	wait("no issuers", raw, "CREDENTIAL_INVALID")
 	wait("a key", key, "OK")
 	p.stop(t)

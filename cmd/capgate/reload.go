@@ -7,10 +7,8 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/signal"
 	"reflect"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
@@ -27,7 +25,8 @@ const lookInterval = time.Second
 // here, by one goroutine and one after another.
 type reloader struct {
 	process *process
-	file    string // "": none is watched
+	file    string           // "": none is watched
+	hangUp  <-chan os.Signal // SIGHUP; nil: it is not listened to
 	over    overrides
 	planner planner
 	wake    chan struct{} // whoever else says what the fleets are has news
@@ -62,16 +61,13 @@ func (r *reloader) nudge() {
 
 // run looks at the files, listens to SIGHUP and is nudged until ctx ends.
 func (r *reloader) run(ctx context.Context) {
-	hangUp := make(chan os.Signal, 1)
-	signal.Notify(hangUp, syscall.SIGHUP)
-	defer signal.Stop(hangUp)
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hangUp:
+		case <-r.hangUp:
 			if r.process.audit != nil {
 				r.process.audit.Reopen()
 			}

@@ -82,6 +82,21 @@ func waitPage(t *testing.T, url, part string) string {
 	}
 }
 
+// A SIGHUP that comes before a gateway serves, as of systemctl reload, does not end it.
+func TestHangUpOfAStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "capgate.yaml")
+	must(t, syscall.Mkfifo(file, 0o600))
+	p := start(t, nil, "serve", "--config", file)
+	w, err := os.OpenFile(file, os.O_WRONLY, 0) // until it reads
+	must(t, err)
+	p.signal(t, syscall.SIGHUP)
+	_, err = w.WriteString(configOf("", gatewaytest.Unreachable(t)))
+	must(t, err)
+	must(t, w.Close())
+	p.stderr.wait(t, p, `"msg":"serving"`)
+}
+
 // The file changes under load, as a ConfigMap does: backends come and go, and no call
 // fails.
 func TestReloadUnderLoad(t *testing.T) {
@@ -223,10 +238,12 @@ func TestReloadCertificates(t *testing.T) {
 	waitSerial(t, public, 2)
 	cert, _ = certificate(t, 3) // and another's key
 	files.put(t, versions(cert, key, ""))
+	p.signal(t, syscall.SIGHUP)
 	p.stderr.wait(t, p, "configuration not loaded")
 	waitSerial(t, public, 2)
 	cert, key = certificate(t, 4)
 	files.put(t, versions(cert, key, "nonsense: 1"))
+	p.signal(t, syscall.SIGHUP)
 	waitSerial(t, public, 4)
 	if err := old.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
 		t.Error(err)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/capgate/capgate/internal/config"
 )
@@ -65,6 +67,9 @@ func runServe(ctx context.Context, args []string, std stdio) int {
 	if status, ok := parseOnlyFlags(fs, args, serveUsage, std); !ok {
 		return status
 	}
+	hangUp := make(chan os.Signal, 1)
+	signal.Notify(hangUp, syscall.SIGHUP) // before all that takes time: it would end the process
+	defer signal.Stop(hangUp)
 	s, err := loadSettings(*file, over)
 	if err != nil {
 		fmt.Fprintln(std.err, err)
@@ -72,7 +77,7 @@ func runServe(ctx context.Context, args []string, std stdio) int {
 	}
 	p, err := build(s, std.err)
 	if err == nil {
-		p.reloader.file, p.reloader.over = *file, over
+		p.reloader.file, p.reloader.over, p.reloader.hangUp = *file, over, hangUp
 		err = p.run(ctx)
 	}
 	if err != nil {

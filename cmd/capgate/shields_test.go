@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,7 +47,11 @@ func TestReloadShields(t *testing.T) {
 	shield := "shield: main\nshields: [{name: main, address: '" + serveShield(t) + "'}]"
 	var files configMap
 	files.put(t, map[string]string{"capgate.yaml": configOf(shield, backend)})
-	_, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	change := func(text string) { // at once: that a gateway finds it out itself is tested elsewhere
+		files.put(t, map[string]string{"capgate.yaml": text})
+		p.signal(t, syscall.SIGHUP)
+	}
 	client := dial(t, public)
 	invoke := func() string {
 		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
@@ -67,21 +72,21 @@ func TestReloadShields(t *testing.T) {
 	}
 	waitPage(t, metrics, `capgate_shield_verdicts_total{cached="false",decision="block",shield="main"} 1`)
 
-	files.put(t, map[string]string{"capgate.yaml": configOf("shield: other", backend)})
+	change(configOf("shield: other", backend))
 	waitPage(t, "http://"+admin+"/readyz", `there is no shield`)
 	waitPage(t, metrics, `shield="main"`)
 
-	files.put(t, map[string]string{"capgate.yaml": configOf("shield: other\nshields: [{name: other, url: 'http://127.0.0.1:1/evaluate'}]", backend)})
+	change(configOf("shield: other\nshields: [{name: other, url: 'http://127.0.0.1:1/evaluate'}]", backend))
 	waitPage(t, metrics, `shield="other"`)
 	if got := invoke(); got != "SHIELD_UNAVAILABLE" {
 		t.Error(got)
 	}
 
-	files.put(t, map[string]string{"capgate.yaml": configOf("shield: tls\nshields: [{name: tls, address: 'h:1', tls: {ca_file: "+files.file("nowhere.crt")+"}}]", backend)})
+	change(configOf("shield: tls\nshields: [{name: tls, address: 'h:1', tls: {ca_file: "+files.file("nowhere.crt")+"}}]", backend))
 	waitPage(t, "http://"+admin+"/readyz", `shield tls: tls.ca_file: `)
 	waitPage(t, metrics, `shield="other"`)
 
-	files.put(t, map[string]string{"capgate.yaml": configOf("", backend)})
+	change(configOf("", backend))
 	for page := ""; strings.Contains(page, `shield="other"`) || page == ""; {
 		page = waitPage(t, metrics, "capgate_build_info")
 	}

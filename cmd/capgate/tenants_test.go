@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -41,6 +42,10 @@ func TestKeysOfTheFile(t *testing.T) {
 	}
 	put("tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + "]}]")
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	change := func(text string) { // at once: that a gateway finds it out itself is tested elsewhere
+		put(text)
+		p.signal(t, syscall.SIGHUP)
+	}
 	client := dial(t, public)
 	invoke := func(key string) string {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
@@ -65,7 +70,7 @@ func TestKeysOfTheFile(t *testing.T) {
 	wait(peppered, "CREDENTIAL_INVALID")
 	invokeByKey(t, public, plain)
 
-	put("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + ", " + ofPeppered + "]}]")
+	change("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + ", " + ofPeppered + "]}]")
 	wait(peppered, "OK")
 	wait(plain, "OK")
 
@@ -77,20 +82,20 @@ func TestKeysOfTheFile(t *testing.T) {
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]":                     "hash_file: /nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] + ", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
 	} {
-		put(text)
+		change(text)
 		waitPage(t, "http://"+admin+"/readyz", want)
 	}
 	wait(plain, "OK")
 
-	put("tenants: [{id: acme, capabilities: [other], keys: [" + ofPlain + "]}]")
+	change("tenants: [{id: acme, capabilities: [other], keys: [" + ofPlain + "]}]")
 	wait(plain, "CAPABILITY_UNKNOWN")
-	put("tenants: [{id: acme, capabilities: ['c?ps'], keys: [" + ofPlain + "]}]")
+	change("tenants: [{id: acme, capabilities: ['c?ps'], keys: [" + ofPlain + "]}]")
 	wait(plain, "OK")
 
-	put("tenants: []")
+	change("tenants: []")
 	wait(plain, "CREDENTIAL_INVALID")
 	wait(peppered, "CREDENTIAL_INVALID")
-	put("")
+	change("")
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)
 	wait(plain, "CREDENTIAL_INVALID")
 	p.stop(t)
