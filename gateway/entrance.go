@@ -21,7 +21,7 @@ const (
 func (h *handler) entrance(t *turnstile.Turnstile, pool *bodies.Pool, doors http.Handler) http.Handler {
 	full := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
-		problems.Write(w, r, problems.Of(v.refuse(v.tooMuch(), 0), HTTPStatus))
+		problems.Write(w, r, problems.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodies.Owner { return visitOf(r) }, doors)
 	return h.visiting(t.Handler(func(r *http.Request) string { return visitOf(r).share }, full, doors))
@@ -63,7 +63,7 @@ func (g *Gateway) passes(ctx context.Context) error {
 	}
 	err := g.turnstile.Pass(ctx, x.call.Tenant)
 	if errors.Is(err, turnstile.ErrFull) {
-		return g.crossings.refuse(ctx, refusedHeavy)
+		return g.crossings.refuse(ctx, tooMany(x.caller))
 	}
 	return err
 }

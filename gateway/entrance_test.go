@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // However many clients keep the gateway waiting for their bodies, the next request is answered.
@@ -43,7 +47,10 @@ func TestTooManyRequestsWait(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}}, MaxWaiting: -1,
+		Fleets: []gatewaytest.Fleet{
+			{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}, {Capability: "old", Backends: []string{capability.Serve(t, call.Legacy).Addr}},
+			{Capability: "weather", Backends: []string{capability.Serve(t, call.Doc).Addr}, Keyed: true},
+		}, MaxWaiting: -1, Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
 	})
 	for i, p := range protocols {
 		resp, text := post(t, p.client(g, t), g, "caps", `{"tool_name":"echo"}`)
@@ -54,7 +61,13 @@ func TestTooManyRequestsWait(t *testing.T) {
 			t.Errorf("%s: the log says %v", p.name, line)
 		}
 	}
-	if got := g.Metrics(t)[`capgate_shed_total{tenant="default"}`]; got != float64(len(protocols)) {
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "old", ToolName: gatewaytest.Echo})
+	wants(t, err, codes.Unavailable, "OVERLOADED") // it would have been translated
+	_, _, err = keyedCall(t, client, "k", gatewaytest.Echo, "{}")
+	wants(t, err, codes.Unavailable, "OVERLOADED")
+	g.Log.Calls(t, len(protocols)+2)
+	if got := g.Metrics(t)[`capgate_shed_total{tenant="default"}`]; got != float64(len(protocols)+2) {
 		t.Errorf("%v are counted", got)
 	}
 }

@@ -54,7 +54,7 @@ func (e *errand) end(how ending) {
 // record adds to a call's record what the keeper did for it.
 func (e *errand) record(rec *observe.Record) {
 	if r := e.refuse.Load(); r != nil && rec.Reason == "" {
-		rec.Reason = r.Reason
+		rec.Reason, rec.Shed = r.Reason, r.Reason == refusedFull.Reason
 	}
 	rec.Replayed = e.replay.Load()
 }

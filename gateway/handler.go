@@ -370,6 +370,7 @@ func (h *handler) record(s *relay.Stream, t *transit, r *relay.Result, had bool)
 	case had:
 		if left != nil && t.reason == "" {
 			t.reason = left.ends.reason(r)
+			t.shed = t.reason == refusedHeavy.Reason // it would have been translated or kept
 		}
 		made := t.recordOf(s, r)
 		made.Quiet = t.shed && h.shedding.quiet(r.Started)

@@ -124,8 +124,9 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	}
 	switch err := k.turnstile.Pass(ctx, x.call.Tenant); {
 	case errors.Is(err, turnstile.ErrFull):
-		x.errand.refuse.Store(refusedHeavy)
-		return GRPCStatus(refusedHeavy).Err()
+		refusal := tooMany(x.caller)
+		x.errand.refuse.Store(refusal)
+		return GRPCStatus(refusal).Err()
 	case err != nil:
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // shedding turns calls away that are too much for the process. It comes before everything
@@ -51,6 +52,14 @@ func (d *shedding) quiet(now time.Time) bool {
 		d.lines.Store(shedLines)
 	}
 	return d.lines.Add(-1) < 0
+}
+
+// tooMany is how one is turned away of whose tenant too many wait, or too much is held.
+func tooMany(who tenant.Identity) *call.Refusal {
+	if who.Settings == nil { // there are no others, or it is not known who that is
+		return refusedFull
+	}
+	return refusedHeavy
 }
 
 // comeBackLater is when those may try again who were turned away.

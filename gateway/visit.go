@@ -67,18 +67,10 @@ func (v *visit) Ask(ctx context.Context) error {
 }
 
 // TooMuch implements bodies.Owner.
-func (v *visit) TooMuch(read int64) error { return v.refuse(v.tooMuch(), read) }
+func (v *visit) TooMuch(read int64) error { return v.refuse(tooMany(v.who), read) }
 
 func (v *visit) claim() (tenant.Claim, *call.Refusal) {
 	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).peer)
-}
-
-// tooMuch is how it is refused when its share is used up.
-func (v *visit) tooMuch() *call.Refusal {
-	if v.share == "" || v.share == strangers {
-		return refusedFull
-	}
-	return refusedHeavy
 }
 
 // refuse records a request that becomes no call as if it were one, and is the status of its answer.

@@ -287,7 +287,8 @@ type Key struct {
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// For people. At most 256 bytes.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is good for: invoke, read, approve, policy, admin. Empty: invoke and read.
+	// What it is good for: invoke, read, approve, policy, admin; and of OpenParallax engines engine.chat, engine.agent,
+	// engine.subagent, engine.admin, engine.shield. Empty: invoke and read.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// What its holder may say of itself: user, agent.
 	Asserts []string `protobuf:"bytes,5,rep,name=asserts,proto3" json:"asserts,omitempty"`
