@@ -78,6 +78,9 @@ type conn struct {
 	closed     bool
 	left       bool // its pool does not count on it any more
 
+	queued  int64  // when it was in shard.line last
+	noticed uint32 // lastID, when it was asked whether it brings little
+
 	timer    timer
 	since    int64 // when what has SetupTimeout or lingerTime began
 	heard    int64 // when bytes came last

@@ -53,6 +53,7 @@ func (l *connLink) run() {
 			sh.settle()
 		}
 		l.takeTurns()
+		sh.notice(l.c)
 		if err != nil {
 			l.c.lost(err)
 		}
@@ -72,7 +73,8 @@ func (l *connLink) run() {
 // takeTurns waits in the line with what was read and not dealt with.
 func (l *connLink) takeTurns() {
 	sh := l.c.sh
-	for l.spent += sh.clock() - sh.now; l.spent > turn && !l.c.closed && !l.c.stalled; l.spent = sh.clock() - sh.now {
+	for l.spent += sh.clock() - sh.now; l.spent > sh.turn() && !l.c.closed && !l.c.stalled; l.spent = sh.clock() - sh.now {
+		l.c.queued = sh.now
 		sh.queueUp(l, l.c.pool != nil)
 		sh.leave()
 		<-l.turned

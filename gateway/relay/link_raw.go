@@ -42,6 +42,7 @@ func (l *rawLink) run() {
 		sh.enter()
 		sh.hurry()
 		l.come()
+		sh.notice(l.c)
 		done := l.c.closed
 		sh.leave()
 		return done
@@ -70,7 +71,7 @@ func (l *rawLink) come() {
 // resume reads when it is the link's turn.
 func (l *rawLink) resume() {
 	if !l.queued {
-		l.queued = true
+		l.queued, l.c.queued = true, l.c.sh.now
 		l.c.sh.queueUp(l, l.c.pool != nil)
 	}
 }

@@ -19,6 +19,7 @@ type shard struct {
 
 	mu       sync.Mutex
 	now      int64 // nanoseconds since relay.epoch, of this turn
+	light    int64 // when a client was there last that brings little; 0: none was
 	until    int64 // when input is to be put off, on the same clock; 0: never
 	work     int   // since late looked at the clock
 	buf      []byte
@@ -72,7 +73,7 @@ func (sh *shard) enter() {
 func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
 
 // hurry lets this turn deal with input for no longer than others may wait.
-func (sh *shard) hurry() { sh.until = sh.now + turn }
+func (sh *shard) hurry() { sh.until = sh.now + sh.turn() }
 
 // over says that the turn's time for input is over.
 func (sh *shard) over() bool { return sh.until != 0 && sh.clock() > sh.until }
