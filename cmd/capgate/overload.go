@@ -26,10 +26,10 @@ const (
 	lonelyDelay = 100 * time.Millisecond
 )
 
-// What of the memory that may live is for bytes that wait: half in the relay, for who reads slowly, and an eighth in the
-// front doors, for the rest of a body, which is there up to four times. The longest message has to find room.
+// What of the memory that may live is for bytes that wait in the front doors for the rest of a body, which is there up to four
+// times: an eighth. What waits in the relay for who reads slowly may take all of it: new calls are turned away before, and
+// those that run are ended only when that does not help. The longest message has to find room.
 const (
-	relayed   = 2
 	doors     = 8
 	leastHeld = 24 << 20
 	mostHeld  = 1 << 30
@@ -42,7 +42,7 @@ func heldOf(memory int64) (shard, bodies int64) {
 		memory = math.MaxInt64
 	}
 	shards := int64(runtime.GOMAXPROCS(0))
-	return max(min(memory/relayed, mostHeld)/shards, leastHeld), max(min(memory/doors, mostHeld), leastHeld)
+	return max(min(memory, mostHeld/shards), leastHeld), max(min(memory/doors, mostHeld), leastHeld)
 }
 
 // newShedder finds out what is too much for this process, and how many bytes may live in it; 0 if nobody says.
