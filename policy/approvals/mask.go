@@ -22,6 +22,12 @@ const (
 	secretNames = "auth pass pin otp pw creds"
 )
 
+// What is said by three letters is in ids by chance. briefName is a name that has one of them as a word.
+var (
+	brief     = regexp.MustCompile(`(?i)pwd|jwt`)
+	briefName = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(?i:pwd|jwt)(?:[^A-Za-z]|[A-Z][a-z])|[a-z](?:Pwd|Jwt|PWD|JWT)(?:[^a-z]|$)|(?i:pwd|jwt)$`)
+)
+
 // masker finds secrets in arguments. Make one with newMasker.
 type masker struct {
 	words, names []string
@@ -79,7 +85,10 @@ func (m *masker) secret(name string) bool {
 // ["--password", "x"] and {"name": "Authorization", "value": "x"}.
 func (m *masker) announces(value any) bool {
 	text, ok := value.(string)
-	return ok && len(text) <= 64 && len(strings.Fields(text)) == 1 && m.secret(text)
+	if !ok || len(text) > 64 || len(strings.Fields(text)) != 1 || !m.secret(text) {
+		return false
+	}
+	return briefName.MatchString(text) || m.secret(brief.ReplaceAllString(text, "0"))
 }
 
 // scrub masks what looks secret inside a text.

@@ -44,6 +44,7 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 		`{"clientSecret":{"a":["%s"]}}`, `{"credentials":["%s"]}`, `{"a":[{"b":{"access_key_id":"%s"}}]}`, `{"ｐａｓｓｗｏｒｄ":"%s"}`, `{"to\u212aen":"%s"}`,
 		`{"session\u200bid":"%s"}`, `{"set-cookie":"%s"}`, `{"private-key":"%s"}`, `{"auth":"%s"}`, `{"private_key\u0300":"%s"}`, `{"pásswörd":"%s"}`, `{"otp":"%s"}`,
 		`{"name":"Authorization","value":"%s"}`, `{"headers":[{"k":"X-Api-Key","v":["%s"]}]}`, `["--password","%s"]`, `["curl","--token=%s"]`, `["--api-key %s"]`,
+		`["DB_PWD","%s"]`, `["userPwd","%s"]`, `["mypwd","%s"]`, `["--pwd","%s"]`, `{"name":"jwt","value":"%s"}`, `["pwdHash","%s"]`, `["x-jwt-assertion","%s"]`,
 		`"Bearer %s"`, `"authorization: Basic %s"`, `"x\nCookie: a=b; c=%s\n"`, `"sk-%s"`, `"sk_live_%s"`, `"see ghp_%s."`, `"xoxb-%s"`,
 		`"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----"`, `"-----BEGIN RSA PRIVATE KEY-----\n%s"`, `"a eyJhbGciOiJIUzI1NiJ9.%s.x"`,
 		`"postgres://ann:%s@db/x"`, `"password=%s&x=1"`, `"my password is %s"`, `"PASSWORD: '%s x'"`, `"api_key=\"a %s\""`,
@@ -52,6 +53,16 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 		args = strings.ReplaceAll(args, "%s", hidden)
 		if got := preview(t, args); strings.Contains(got, hidden) || !strings.Contains(got, "[masked]") {
 			t.Errorf("%s:\n%s", args, got)
+		}
+	}
+}
+
+// An id in which the letters of such a name come together hides nothing.
+func TestAPreviewShowsWhatIsBesideAnID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"ZXAPWDTJ4U76AAIVO65BYPVV62", "zxapwdtj4u76", "4JWT7AB2", "PWDAB2X"} {
+		if got := preview(t, `{"action":"ls","id":"`+id+`"}`); strings.Contains(got, "[masked]") {
+			t.Errorf("%s:\n%s", id, got)
 		}
 	}
 }
