@@ -78,7 +78,7 @@ type conn struct {
 	closed     bool
 	left       bool // its pool does not count on it any more
 
-	queued  int64  // when it was in shard.line last
+	lined   int64  // when it was in shard.line last
 	noticed uint32 // lastID, when it was asked whether it brings little
 
 	timer    timer

@@ -15,9 +15,9 @@ const (
 
 // A client brings little that has not been in the line for so long, and whose calls are dealt with in so short a time.
 const (
-	unqueued = int64(50 * time.Millisecond)
-	little   = int64(10 * time.Microsecond)
-	company  = int64(10 * time.Millisecond) // how long it counts as being there
+	unlined = int64(50 * time.Millisecond)
+	little  = int64(10 * time.Microsecond)
+	company = int64(10 * time.Millisecond) // how long it counts as being there
 )
 
 // turn is how long one is now.
@@ -33,7 +33,7 @@ func (sh *shard) notice(c *conn) {
 	if c.pool != nil || c.peer.Internal || c.lastID == c.noticed {
 		return
 	}
-	if c.noticed = c.lastID; sh.now-c.queued > unqueued && sh.clock()-sh.now < little {
+	if c.noticed = c.lastID; sh.now-c.lined > unlined && sh.clock()-sh.now < little {
 		sh.light = sh.now
 	}
 }

@@ -74,7 +74,7 @@ func (l *connLink) run() {
 func (l *connLink) takeTurns() {
 	sh := l.c.sh
 	for l.spent += sh.clock() - sh.now; l.spent > sh.turn() && !l.c.closed && !l.c.stalled; l.spent = sh.clock() - sh.now {
-		l.c.queued = sh.now
+		l.c.lined = sh.now
 		sh.queueUp(l, l.c.pool != nil)
 		sh.leave()
 		<-l.turned

@@ -71,7 +71,7 @@ func (l *rawLink) come() {
 // resume reads when it is the link's turn.
 func (l *rawLink) resume() {
 	if !l.queued {
-		l.queued, l.c.queued = true, l.c.sh.now
+		l.queued, l.c.lined = true, l.c.sh.now
 		l.c.sh.queueUp(l, l.c.pool != nil)
 	}
 }

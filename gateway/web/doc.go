@@ -10,7 +10,8 @@
 //	metadata.go headers ↔ metadata
 //	refusal.go  statuses ↔ errors of Connect, and what is refused here
 //	text.go     the base64 form
-//	patient.go  how long a client may take
+//	patient.go  how long a client may take to read
+//	held.go     how much of a request is held (gateway/bodies), and why no more
 //
 // The protocols themselves are connect-go's. Messages go through as they are, whatever their
 // type, so services that only a fleet knows are called too. One of JSON is translated by the
