@@ -62,8 +62,8 @@ func (c *callers) Ask(ctx context.Context, claim tenant.Claim) (tenant.Identity,
 	return c.signed.Ask(ctx, claim)
 }
 
-// ask finds out who makes a claim and then calls next with the stream, unless that has ended.
-func (c *callers) ask(s *relay.Stream, claim tenant.Claim, next func(*relay.Stream, tenant.Identity, *call.Refusal)) *call.Refusal {
+// ask finds out who makes a claim, until ctx ends, and then calls next with the stream, unless that has ended.
+func (c *callers) ask(ctx context.Context, s *relay.Stream, claim tenant.Claim, next func(*relay.Stream, tenant.Identity, *call.Refusal)) *call.Refusal {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -72,7 +72,7 @@ func (c *callers) ask(s *relay.Stream, claim tenant.Claim, next func(*relay.Stre
 	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
 	parked := s.Park()
 	c.running.Go(func() {
-		ctx, cancel := context.WithTimeout(c.closing, patience)
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		who, refusal := c.Ask(ctx, own)
 		<-c.slots

@@ -43,7 +43,7 @@ const (
 	maxWaitingArgs = 16 << 10
 	// maxApprovalWait is how long one of them waits.
 	maxApprovalWait = 10 * time.Minute
-	// answerMargin is how long before its caller's deadline such a call is told to come again.
+	// answerMargin is how long before its deadline such a call is told to come again.
 	answerMargin = 500 * time.Millisecond
 	// comeAgain is told to a caller whose call has to be approved: about as often as is
 	// reasonable to look for a person's answer.
@@ -56,7 +56,7 @@ type consent struct {
 	wait time.Duration
 }
 
-// consentOf reads it. The id is part of the stream's headers.
+// consentOf reads it, of a stream that has a deadline. The id is part of the stream's headers.
 func consentOf(s *relay.Stream) (c consent, refusal *call.Refusal) {
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
 		return c, refusedConsent
@@ -71,9 +71,7 @@ func consentOf(s *relay.Stream) (c consent, refusal *call.Refusal) {
 		return c, refusedConsent
 	}
 	c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
-	if left, has := s.Timeout(); has {
-		c.wait = max(0, min(c.wait, left-answerMargin))
-	}
+	c.wait = max(0, min(c.wait, s.Left()-answerMargin))
 	return c, nil
 }
 

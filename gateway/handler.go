@@ -55,6 +55,7 @@ type handler struct {
 // Headers begins a call. The way goes on in identified, at once for a caller who is known.
 func (h *handler) Headers(s *relay.Stream) {
 	t := h.transits.get(s)
+	startDeadline(s)
 	h.come(s, t)
 	h.identify(s, t)
 }
@@ -136,6 +137,9 @@ func (h *handler) plainMessage(s *relay.Stream, msg []byte, refusal *call.Refusa
 // before it. m is what the first message says.
 func (h *handler) pass(s *relay.Stream, t *transit, m first) {
 	refusal := h.resolve(s, t, m.capability)
+	if refusal == nil && !t.own {
+		t.setDeadline(s)
+	}
 	if refusal == nil {
 		refusal = t.keepTo(s, m)
 	}
@@ -267,7 +271,6 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 	}
 	if t.engine != nil && t.engine.Guarded && t.before == nil && !t.ours {
 		h.leave(s, t)
-		t.bound(s)
 		s.TapResponse(t)
 		s.Forward(h.guard.server.upstream)
 		return
@@ -283,7 +286,6 @@ func (h *handler) forward(s *relay.Stream, t *transit) {
 		h.recorder.Begin(t.metrics, t.tenant, uint32(s.Shard()))
 	}
 	t.origin.tell(s)
-	t.bound(s)
 	path := t.call.Path
 	if d := t.target.Dialect(); t.call.Method != call.Other {
 		if path = t.pathAt(d); d != call.Auto && d != t.spoken.Dialect || t.tries > 0 { // a first try may have gone by another dialect's path

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"strings"
 
 	"github.com/capgate/capgate/gateway/relay"
@@ -28,8 +29,12 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 		if who, known, refusal = h.callers.Identify(claim); known {
 			break
 		}
-		refusal = h.callers.ask(s, claim, func(s *relay.Stream, who tenant.Identity, refusal *call.Refusal) {
+		var ctx context.Context
+		ctx, t.quit = context.WithCancel(h.callers.closing)
+		refusal = h.callers.ask(ctx, s, claim, func(s *relay.Stream, who tenant.Identity, refusal *call.Refusal) {
 			t := transitOf(s)
+			t.quit()
+			t.quit = nil
 			t.span.GoOn(tracing.ForIdentity)
 			h.admit(s, t, who, refusal)
 		})

@@ -98,7 +98,6 @@ var (
 // keep sends a call to the keeper of answers.
 func (h *handler) keep(s *relay.Stream, t *transit) {
 	h.leave(s, t)
-	t.bound(s)
 	if t.outcome.Reset(t.spoken.Method, t.spoken.Dialect) { // of a repeat, which does not come back
 		t.scanned = true
 		s.TapResponse(&t.outcome)

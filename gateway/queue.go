@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/router"
 )
@@ -10,7 +9,6 @@ import (
 // enter is route for a limited fleet: the call may have to wait for a place. Its deadline
 // counts meanwhile.
 func (h *handler) enter(s *relay.Stream, t *transit) {
-	t.bound(s)
 	to := t.place.Backend
 	if t.suited != nil {
 		to, t.suited = t.suited, nil
@@ -38,22 +36,4 @@ func (h *handler) entered(s *relay.Stream, t *transit, a router.Admission) {
 		t.target, t.claim = a.Backend, a.Claim
 	}
 	h.routed(s, t, a.Refusal)
-}
-
-// bound sets the call's deadline: its caller's, or the fleet's.
-func (t *transit) bound(s *relay.Stream) {
-	asked, has := s.Timeout()
-	switch d := t.fleet.Deadlines; {
-	case t.engine == nil:
-		t.limit = d.For(t.call.Method, asked, has)
-	case t.engine.Endless && !has:
-		return
-	case t.engine.Endless:
-		t.limit = asked
-	case t.engine.Streams:
-		t.limit = d.For(call.StreamInvoke, asked, has)
-	default:
-		t.limit = d.For(call.Invoke, asked, has)
-	}
-	s.SetDeadline(t.limit)
 }

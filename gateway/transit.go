@@ -33,7 +33,7 @@ type transit struct {
 	target   *router.Backend
 	claim    router.Claim   // on target
 	waiter   *router.Waiter // for a place at a backend of a limited fleet
-	limit    time.Duration  // the call's deadline, since its start; 0 before it is forwarded
+	limit    time.Duration  // the call's deadline, since its start; 0 before its fleet is known
 	mode     dialect.Mode
 	tries    int
 	again    bool           // the next try is in the budget already

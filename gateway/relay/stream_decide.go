@@ -15,8 +15,14 @@ func (s *Stream) Forward(u *Upstream) {
 	s.sh.poolOf(u).add(s)
 }
 
-// start puts a queued stream on an upstream connection.
+// start puts a queued stream on an upstream connection. A stream whose deadline has passed does not begin:
+// timers have the resolution of a tick.
 func (s *Stream) start(c *conn) {
+	if s.deadline != 0 && s.sh.now >= s.deadline {
+		s.phase = deciding // it is in no queue any more
+		s.fail(DeadlineExceeded)
+		return
+	}
 	s.phase = forwarded
 	c.lastID = (c.lastID + 1) | 1 // 1, 3, 5, …
 	if c.lastID == maxStreamID {  // the last that a connection can have (RFC 9113 §5.1.1)

@@ -1,0 +1,33 @@
+package gateway
+
+import (
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// startDeadline has the caller's own deadline count before the fleet is known: while the credential is
+// looked up, and while the first message is read.
+func startDeadline(s *relay.Stream) {
+	if asked, has := s.Timeout(); has {
+		s.SetDeadline(asked)
+	}
+}
+
+// setDeadline sets the call's deadline: its caller's, capped by the fleet's. It counts from the call's
+// first byte, and from here on: while the call is decided, too.
+func (t *transit) setDeadline(s *relay.Stream) {
+	asked, has := s.Timeout()
+	switch d := t.fleet.Deadlines; {
+	case t.engine == nil:
+		t.limit = d.For(t.call.Method, asked, has)
+	case t.engine.Endless && !has:
+		return
+	case t.engine.Endless:
+		t.limit = asked
+	case t.engine.Streams:
+		t.limit = d.For(call.StreamInvoke, asked, has)
+	default:
+		t.limit = d.For(call.Invoke, asked, has)
+	}
+	s.SetDeadline(t.limit)
+}

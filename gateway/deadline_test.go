@@ -1,0 +1,269 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
+	"github.com/capgate/capgate/policy/shield"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// stuck is everything that a call may be decided by, and answers nothing before gate is closed.
+type stuck struct{ gate chan struct{} }
+
+var errStuck = errors.New("nothing was said in time")
+
+func (s stuck) wait(ctx context.Context) error {
+	select {
+	case <-s.gate:
+		return nil
+	case <-ctx.Done():
+		return errStuck
+	}
+}
+
+func (s stuck) refusal(ctx context.Context) *call.Refusal {
+	if s.wait(ctx) != nil {
+		return &call.Refusal{Kind: call.Unavailable, Reason: "LATE"}
+	}
+	return nil
+}
+
+type stuckIdentifier struct{ stuck }
+
+func (stuckIdentifier) Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+	return who, false, nil
+}
+
+func (s stuckIdentifier) Ask(ctx context.Context, _ tenant.Claim) (tenant.Identity, *call.Refusal) {
+	return tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}, s.refusal(ctx)
+}
+
+type stuckShield struct{ stuck }
+
+func (stuckShield) For(string) bool { return true }
+
+func (s stuckShield) Judge(ctx context.Context, _ *call.Call, _ []byte) (shield.Answer, *call.Refusal) {
+	return shield.Answer{Verdict: call.Allow}, s.refusal(ctx)
+}
+
+type stuckApprover struct{ stuck }
+
+func (s stuckApprover) Ask(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal) {
+	return approvals.Approval{}, true, s.refusal(ctx)
+}
+
+func (s stuckApprover) Use(ctx context.Context, id string, _ *approvals.Request) (approvals.Use, *call.Refusal) {
+	return approvals.Use{ID: id}, s.refusal(ctx)
+}
+
+func (stuckApprover) Release(context.Context, approvals.Use) error { return nil }
+
+func (s stuckApprover) Wait(ctx context.Context, _, _ string) (approvals.Approval, error) {
+	return approvals.Approval{}, s.wait(ctx)
+}
+
+type stuckLimits struct{ stuck }
+
+func (s stuckLimits) Exchange(ctx context.Context, _ limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
+	answers := make([]limits.Answer, len(asks))
+	for i, a := range asks {
+		answers[i] = limits.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare}
+	}
+	return answers, s.wait(ctx)
+}
+
+// stuckSessions is asked for nothing but Bind.
+type stuckSessions struct {
+	affinity.Store
+	stuck
+}
+
+func (s stuckSessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.Bound, error) {
+	bound := make([]affinity.Bound, len(bindings))
+	for i, b := range bindings {
+		bound[i] = affinity.Bound{Pin: b.Pin, New: true}
+	}
+	return bound, s.wait(ctx)
+}
+
+func (stuckSessions) Follow(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+	<-ctx.Done()
+}
+
+func (stuckSessions) Away() bool { return false }
+
+// asks says what a call with the tool echo has to wait for, one thing for each name.
+var asks = map[string]func(stuck, *gatewaytest.Options){
+	"who calls": func(s stuck, o *gatewaytest.Options) { o.Identifier = stuckIdentifier{s} },
+	"rules": func(s stuck, o *gatewaytest.Options) {
+		rules := &ruled{gate: s.gate, asked: make(chan struct{}), rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}
+		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: gatewaytest.Patience}
+	},
+	"shield": func(s stuck, o *gatewaytest.Options) { o.Shield = stuckShield{s} },
+	"approval": func(s stuck, o *gatewaytest.Options) {
+		o.Policy, o.Approver = policy.Options{Source: asksAlways()}, stuckApprover{s}
+	},
+	"limits": func(s stuck, o *gatewaytest.Options) {
+		o.Limits = limits.New(limits.Config{Store: stuckLimits{s}})
+		o.Limits.Single(&tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: 5}}})
+	},
+	"session": func(s stuck, o *gatewaytest.Options) {
+		o.Store = stuckSessions{stuck: s}
+		o.Fleets[0].Affinity = router.Affinity{Sessions: true}
+	},
+}
+
+// asksAlways has a person asked about each call.
+func asksAlways() policy.Source {
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}})
+	return tools
+}
+
+// callerTime is how long a caller gives its call that names a time, fleetTime what the fleet gives one that does not.
+// Limits are waited for a tenth of a second at most.
+const (
+	callerTime = 30 * time.Millisecond
+	fleetTime  = 50 * time.Millisecond
+)
+
+// overdue are ways to make a call whose client waits longer than the call's deadline allows, so that only the gateway
+// can end it. named says that the caller names a time, else it is the fleet's. The answer is the gRPC status.
+var overdue = []struct {
+	name  string
+	named bool
+	call  func(*testing.T, *gatewaytest.Gateway) codes.Code
+}{
+	{"gRPC with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return rawCall(t, g, "grpc-timeout", "30m") }},
+	{"gRPC with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return rawCall(t, g) }},
+	{"JSON with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g, "Grpc-Timeout", "30m") }},
+	{"JSON with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g) }},
+	{"Connect with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code {
+		_, err := newWebClient(http.DefaultClient, g.URL("")).invoke.CallUnary(t.Context(), connect.NewRequest(inASession()))
+		return codes.Code(connect.CodeOf(err))
+	}},
+}
+
+// rawCall makes a call by a client that never ends one.
+func rawCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code {
+	t.Helper()
+	c, err := rawhttp2.Dial(g.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	msg, err := proto.Marshal(inASession())
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := c.Block(append([]string{":method", "POST", ":scheme", "http", ":path", docpb.Capability_Invoke_FullMethodName, ":authority", "caps",
+		"content-type", "application/grpc", "te", "trailers", "authorization", "Bearer secret"}, header...)...)
+	if err := c.Greet(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(rawhttp2.Headers(1, false, block), rawhttp2.Data(1, true, rawhttp2.Message(msg))); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.WaitResponse(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code codes.Code
+	if err := code.UnmarshalJSON([]byte(r.Status())); err != nil {
+		t.Fatal(r, err)
+	}
+	return code
+}
+
+func inASession() *docpb.InvokeRequest {
+	r := request(gatewaytest.Echo, `{}`)
+	r.SessionId = "s"
+	return r
+}
+
+func jsonCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code {
+	t.Helper()
+	resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":{},"session_id":"s"}`, append(header, "authorization", "Bearer secret")...)
+	if resp.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("%s %s", resp.Status, body)
+		return codes.Unknown
+	}
+	return codes.DeadlineExceeded
+}
+
+// TestDeadlineWhileDeciding: whatever a call waits for before it is forwarded, its caller is told that its time is over,
+// what it had is given back, and it does not run later.
+func TestDeadlineWhileDeciding(t *testing.T) {
+	t.Parallel()
+	for what, ask := range asks {
+		for _, way := range overdue {
+			if what == "who calls" && !way.named {
+				continue // whose fleet it is for is not known yet
+			}
+			t.Run(what+"/"+way.name, func(t *testing.T) {
+				t.Parallel()
+				waits := stuck{make(chan struct{})}
+				shedder := overload.New(overload.Config{MaxInFlight: 100})
+				f := &front{capability: gatewaytest.NewCapability("b1")}
+				o := gatewaytest.Options{
+					Fleets:   []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr}, Deadlines: router.Deadlines{Default: fleetTime}}},
+					Overload: shedder,
+				}
+				if way.named {
+					o.Fleets[0].Deadlines = router.Deadlines{}
+				}
+				ask(waits, &o)
+				g := gatewaytest.Start(t, o)
+				if code := way.call(t, g); code != codes.DeadlineExceeded {
+					t.Errorf("it ended with %v", code)
+				}
+				waitIdle(t, shedder)
+				close(waits.gate)
+				if _, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(bearer(t.Context(), "secret"), request(gatewaytest.Echo, `{"after":1}`)); err != nil && status.Code(err) != codes.DeadlineExceeded {
+					t.Error(err)
+				}
+				if seen := f.capability.Seen(); slices.ContainsFunc(seen, func(s gatewaytest.Seen) bool { return string(s.Request.GetArgsJson()) == `{}` }) {
+					t.Errorf("it came to a backend: %+v", seen)
+				}
+			})
+		}
+	}
+}
+
+// TestApprovalWaitEndsBeforeTheDeadline: a call that waits for a person is told to come again before the fleet's time
+// for it is over.
+func TestApprovalWaitEndsBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	f := &front{capability: gatewaytest.NewCapability("b1")}
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr}, Deadlines: router.Deadlines{Default: time.Second}}},
+		Policy: policy.Options{Source: asksAlways()}, Approver: d,
+	})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	_, err := client.Invoke(with(t.Context(), "x-approval-wait", "600"), request(gatewaytest.Echo, `{}`))
+	if code := status.Code(err); code != codes.FailedPrecondition && code != codes.DeadlineExceeded {
+		t.Errorf("%v, and the fleet's time is over", err)
+	}
+}
