@@ -107,8 +107,16 @@ func (b *Backend) Life() uint32 { return b.turnout.life.Load() }
 // Gone tells that nobody listens at the backend's address.
 func (b *Backend) Gone() {
 	if !b.turnout.gone.Swap(true) {
+		b.turnout.ended.Store(time.Now().UnixNano())
 		b.turnout.life.Add(1)
 	}
+}
+
+// GoneWithin says whether the backend was found gone in the last d: state that is older is lost, though
+// the backend may have come back.
+func (b *Backend) GoneWithin(d time.Duration) bool {
+	ended := b.turnout.ended.Load()
+	return ended != 0 && time.Since(time.Unix(0, ended)) < d
 }
 
 // IsGone says that nobody listened at the backend's address when last it was looked at.

@@ -40,9 +40,10 @@ type turnout struct {
 	ejectedUntil atomic.Int64 // time of the clock; changed with standing.mu held
 	rampUntil    atomic.Int64 // time of the clock at which it has its whole share; changed with standing.mu held
 
-	gone atomic.Bool   // nobody listens there, as far as is known
-	dead atomic.Bool   // by probes; changed with standing.mu held
-	life atomic.Uint32 // how often it was found gone
+	gone  atomic.Bool   // nobody listens there, as far as is known
+	dead  atomic.Bool   // by probes; changed with standing.mu held
+	life  atomic.Uint32 // how often it was found gone
+	ended atomic.Int64  // when last, in ns since 1970; 0: never
 
 	ejectedFor Class         // guarded by standing.mu
 	ejectedAt  time.Duration // of the clock; guarded by standing.mu

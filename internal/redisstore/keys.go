@@ -15,7 +15,7 @@ import "strings"
 //	{health}:digests          hash     24h        when each of them beat last, and what it says of its probes
 //	{health}:epoch            string   24h        changes when the roll was lost
 //	{health:N}:page           hash     24h        N from 0 to 15: votes on backends, and the page's version; written again hourly
-//	{TENANT:pin:CAP:SUM}      string   session_ttl  "moves since addr maker": the backend of the session whose id has that digest; renewed by use
+//	{TENANT:pin:CAP:SUM}      string   session_ttl  "moves since addr maker,user": the backend of the session whose id has that digest, and the replica that may have used it, "+" for several; renewed by use
 //	{TENANT:artifact:CAP:SUM} string   artifact_ttl addr: the backend that has the artifact whose id has that digest
 //	{artifacts:CAP:SUM}:first string   artifact_ttl tenant: the first that was given that artifact, "" if that was deleted since: it stays nobody's; only where there are tenants
 //	{drains}:backends         hash     none       "capability addr" → since when drained, and when a replica had it last, ms; gone an hour after

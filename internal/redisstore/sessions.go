@@ -29,33 +29,53 @@ func (s *Sessions) Away() bool { return s.store.Away() }
 
 // pinScript puts a pin in force if there is none, or only one that is to be replaced, and
 // answers with what is: moves, address, age in ms, whether this replica made it now, and
-// whether something malformed was overwritten. A pin is "moves since addr maker".
+// whether something malformed was overwritten. The last word is of the pin in force, or of that which
+// was replaced: which replicas may have used it, "none", "this" or "others".
 //
-// ARGV: moves, addr, maker, TTL in ms, "moves addr" that is to be replaced or "",
-// channel and message for those who shall know or "".
+// A pin is "moves since addr maker,user". The user is the only replica that may have used it, "" if none
+// may, "+" if several may. A replica is noted as one by the question that tells it of the pin, hence before
+// it can use it, whatever becomes of the replica later. Without a comma the user is the maker; "~" before the
+// maker says that others may have used the pin before this one.
+//
+// ARGV: moves, addr, replica, TTL in ms, "1" if no call uses the pin that is put in force, "moves addr" that is to be
+// replaced or "", channel and message for those who shall know or "".
 var pinScript = newScript(`
 	local time = redis.call('TIME')
 	local now = time[1] * 1000 + math.floor(time[2] / 1000)
+	local pin, me, ttl, idle, from = ARGV[1] .. ' ' .. ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
+	local function put(moves, since, addr, maker, user)
+		redis.call('SET', KEYS[1], moves .. ' ' .. since .. ' ' .. addr .. ' ' .. maker .. ',' .. user, 'PX', ttl)
+	end
 	local held = redis.pcall('GET', KEYS[1])
-	local bad = 0
+	local bad, by = 0, from == '' and 'none' or 'others'
 	if type(held) == 'table' then
 		bad, held = 1, false
 	end
 	if held then
-		local moves, since, addr, maker = string.match(held, '^(%d+) (%d+) (%S*) (%S+)$')
+		local moves, since, addr, after, maker, user = string.match(held, '^(%d+) (%d+) (%S*) (~?)([^%s,~]+),?(%S*)$')
 		if not moves or #moves > 15 then
 			bad = 1
-		elseif moves .. ' ' .. addr ~= ARGV[5] then
-			redis.call('PEXPIRE', KEYS[1], ARGV[4])
-			local mine = ARGV[5] ~= '' and moves == ARGV[1] and addr == ARGV[2] and maker == ARGV[3]
-			return {moves, addr, string.format('%.0f', now - since), mine and '1' or '0', '0'}
+		else
+			if string.sub(held, -1) ~= ',' and user == '' then user = maker end
+			by = (user == '' or addr == '') and 'none' or user == me and 'this' or 'others'
+			local there = moves .. ' ' .. addr
+			if there ~= from then
+				local mine = from ~= '' and there == pin and maker == me
+				if by == 'this' or mine or idle and from == '' then
+					redis.call('PEXPIRE', KEYS[1], ttl)
+				else
+					put(moves, since, addr, after .. maker, by == 'none' and me or '+')
+				end
+				if mine then by = after == '' and 'none' or 'others' end
+				return {moves, addr, string.format('%.0f', now - since), mine and '1' or '0', '0', by}
+			end
 		end
 	end
-	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], 'PX', ARGV[4])
-	if ARGV[6] ~= '' then
-		redis.pcall('PUBLISH', ARGV[6], ARGV[7])
+	put(ARGV[1], string.format('%.0f', now), ARGV[2], (by == 'others' and '~' or '') .. me, idle and '' or me)
+	if ARGV[7] ~= '' then
+		redis.pcall('PUBLISH', ARGV[7], ARGV[8])
 	end
-	return {ARGV[1], ARGV[2], '0', '1', tostring(bad)}`)
+	return {ARGV[1], ARGV[2], '0', '1', tostring(bad), by}`)
 
 // Bind implements affinity.Store.
 func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.Bound, error) {
@@ -121,7 +141,7 @@ func (s *Sessions) Follow(ctx context.Context, told func(affinity.Session, affin
 }
 
 func (s *Sessions) pinArgs(b affinity.Binding) []any {
-	return []any{strconv.FormatUint(b.Pin.Moves, 10), b.Pin.Addr, s.name, b.TTL.Milliseconds()}
+	return []any{strconv.FormatUint(b.Pin.Moves, 10), b.Pin.Addr, s.name, b.TTL.Milliseconds(), b.Idle}
 }
 
 // maxAge is the greatest age of a pin that is told, in ms: some years.
@@ -133,7 +153,7 @@ func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.Bound, error) 
 	if err != nil {
 		return affinity.Bound{}, err
 	}
-	if len(words) != 5 {
+	if len(words) != 6 {
 		return affinity.Bound{}, errors.New("the script that pins sessions answers what cannot be")
 	}
 	moves, _ := strconv.ParseUint(words[0], 10, 64) // at most 15 digits
@@ -144,6 +164,7 @@ func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.Bound, error) 
 	}
 	return affinity.Bound{
 		Pin: affinity.Pin{Addr: words[1], Moves: moves}, New: words[3] == "1", Age: time.Duration(age) * time.Millisecond,
+		Users: map[string]affinity.Users{"none": affinity.Nobody, "this": affinity.ThisGateway}[words[5]],
 	}, nil
 }
 

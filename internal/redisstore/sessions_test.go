@@ -94,7 +94,7 @@ func TestBindMany(t *testing.T) {
 			t.Fatal(len(got), err)
 		}
 		for i, bound := range got {
-			want := affinity.Bound{Pin: all[i].Pin, New: true}
+			want := affinity.Bound{Pin: all[i].Pin, New: true, Users: affinity.Nobody}
 			if i == 7 {
 				want = affinity.Bound{Pin: affinity.Pin{Addr: "b:1", Moves: 3}}
 				bound.Age = 0
@@ -103,6 +103,46 @@ func TestBindMany(t *testing.T) {
 				t.Errorf("%d: %+v, want %+v", i, bound, want)
 			}
 		}
+	})
+}
+
+// The store notes which gateways may have used a pin, and says so to whichever asks or moves it.
+func TestUsersOfPins(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Sessions(), open().Sessions()
+		expect := func(what string, got affinity.Bound, isNew bool, users affinity.Users) {
+			t.Helper()
+			if got.New != isNew || got.Users != users {
+				t.Errorf("%s: %+v", what, got)
+			}
+		}
+		move := func(s *redisstore.Sessions, addr string, moves uint64, from affinity.Pin, idle bool) affinity.Bound {
+			to := binding(mine, addr, moves)
+			to.Idle = idle
+			got, err := s.Move(t.Context(), to, from)
+			if err != nil {
+				t.Error(err)
+			}
+			return got
+		}
+		first := affinity.Pin{Addr: "a:1"}
+		expect("a makes it", bind(t, a, binding(mine, "a:1", 0)), true, affinity.Nobody)
+		expect("a again", bind(t, a, binding(mine, "a:1", 0)), false, affinity.ThisGateway)
+		idle := binding(mine, "a:1", 0)
+		idle.Idle = true
+		expect("b asks only", bind(t, b, idle), false, affinity.OtherGateways)
+		expect("a once more", bind(t, a, binding(mine, "a:1", 0)), false, affinity.ThisGateway)
+		expect("b uses it", bind(t, b, binding(mine, "a:1", 0)), false, affinity.OtherGateways)
+		expect("a is not the only one", bind(t, a, binding(mine, "a:1", 0)), false, affinity.OtherGateways)
+		expect("a moves it, and tells of the loss", move(a, "b:1", 1, first, true), true, affinity.OtherGateways)
+		expect("a asks that again", move(a, "b:1", 1, first, true), true, affinity.OtherGateways)
+		second := affinity.Pin{Addr: "b:1", Moves: 1}
+		expect("b comes too late, and is told of the new one", move(b, "c:1", 1, first, true), false, affinity.Nobody)
+		expect("a moves what b was told of", move(a, "c:1", 2, second, false), true, affinity.OtherGateways)
+		third := affinity.Pin{Addr: "c:1", Moves: 2}
+		expect("b moves what a uses", move(b, "", 3, third, true), true, affinity.OtherGateways)
+		expect("nobody uses what is nowhere", move(a, "d:1", 4, affinity.Pin{Moves: 3}, false), true, affinity.Nobody)
+		expect("its only user moves it", move(a, "e:1", 5, affinity.Pin{Addr: "d:1", Moves: 4}, false), true, affinity.ThisGateway)
 	})
 }
 

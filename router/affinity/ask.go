@@ -21,7 +21,7 @@ type waiter struct {
 
 // Ask finds what Find did not know, and calls done with it, from another goroutine than the
 // caller's, which may hold what done wants, at most Config.Wait later, or ten times that if q is
-// bound. q must own its strings.
+// bound, and once more that after each loss of the session meanwhile. q must own its strings.
 func (k *Keeper) Ask(q Query, done func(Answer)) {
 	by := time.Now().Add(k.cfg.Wait)
 	if q.Bound {
@@ -78,7 +78,7 @@ func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
 	k.mu.Unlock()
 	var s settled
 	k.do(by, func(ctx context.Context) error {
-		found, err := k.consult(ctx, &q, st, holder)
+		found, err := k.consult(ctx, &q, p, st, holder)
 		if err == nil {
 			s = found
 		}
@@ -93,7 +93,7 @@ func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
 }
 
 // land ends a flight. The call that began it is the only one that may be told of a
-// loss: those who waited find the new pin.
+// loss: those that waited ask again, as the store has to note that this gateway uses the new pin.
 func (k *Keeper) land(q *Query, s settled, err error, holder *router.Backend, done func(Answer)) {
 	k.mu.Lock()
 	var a Answer
@@ -108,6 +108,10 @@ func (k *Keeper) land(q *Query, s settled, err error, holder *router.Backend, do
 	k.mu.Unlock()
 	done(a)
 	for _, w := range f.waiting {
+		if err == nil && s.lost {
+			k.askSession(w.query, time.Now().Add(k.cfg.Wait), w.done)
+			continue
+		}
 		k.mu.Lock()
 		other, _ := k.find(&w.query, w.holder, time.Now(), false)
 		k.mu.Unlock()

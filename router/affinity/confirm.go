@@ -46,8 +46,8 @@ func (k *Keeper) moved(s Session, pin Pin) {
 		k.sessions.Remove(s) // the next call asks, when that backend is known here, too
 		return
 	}
-	anew := newPinned(&Query{Fleet: p.fleet, Tenant: s.Tenant, Session: s.ID}, pin, false)
-	anew.session, anew.told = p.session, time.Now()
+	anew := newPinned(&Query{Fleet: p.fleet, Tenant: s.Tenant, Session: s.ID}, pin, true)
+	anew.session, anew.told, anew.unnoted = p.session, time.Now(), true
 	k.sessions.Add(p.session, anew)
 }
 
@@ -110,7 +110,10 @@ func (k *Keeper) confirm(ctx context.Context) bool {
 			continue
 		}
 		k.mu.Lock()
-		p.told, p.queued = time.Now(), false
+		p.told, p.queued, p.unnoted = time.Now(), false, bindings[i].Idle
+		if p.unnoted && p.used.Load() { // since the store was told
+			k.queue(p)
+		}
 		k.mu.Unlock()
 	}
 	return true
@@ -135,7 +138,7 @@ func (k *Keeper) take() (pins []*Pinned, bindings []Binding) {
 		n++
 		if k.current(p) {
 			pins = append(pins, p)
-			bindings = append(bindings, Binding{p.session, p.pin, p.fleet.Affinity().SessionTTL})
+			bindings = append(bindings, Binding{p.session, p.pin, p.fleet.Affinity().SessionTTL, !p.used.Load()})
 		}
 	}
 	k.due = slices.Delete(k.due, 0, n)
@@ -170,7 +173,7 @@ func (k *Keeper) reconcile(ctx context.Context, p *Pinned, mine Binding, theirs 
 		return
 	}
 	adopted := newPinned(q, pin, pin.Addr == p.pin.Addr && !p.used.Load())
-	adopted.told = time.Now()
+	adopted.told, adopted.unnoted = time.Now(), true
 	k.sessions.Add(adopted.session, adopted)
 }
 

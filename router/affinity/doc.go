@@ -27,6 +27,11 @@
 // moves the pin, and the one call by which it did so is told SESSION_LOST; the
 // others learn of the new pin and go there. A pin where no call has been yet moves silently.
 //
+// The store knows which gateways may have used a pin: it notes the one that makes it for a call that
+// follows, and any other that asks for it. A gateway is noted before its first call goes there, by the
+// question that it has to ask anyway, so that a gateway that ends at once leaves no use untold. What
+// other gateways tell of a pin, and the pin of a loss that was told, is asked for once more before it is used.
+//
 // A session in memory costs the store nothing: pins that calls use are confirmed in batches,
 // some times in the life of a pin. That also gives them back to a store that lost them.
 //
@@ -36,7 +41,7 @@
 // all gateways that see the same backends. It is written down when the store is back. If there is
 // another pin by then, the one that was moved more often holds, and of two that were
 // not, the store's, if its backend lives. SESSION_LOST may then be told by more than
-// one gateway.
+// one gateway, and for a pin that no call has used: what the store would know of it counts as used.
 //
 // # Artifacts
 //

@@ -16,6 +16,7 @@ type Pinned struct {
 	life    uint32          // the backend's, when the pin was made
 	told    time.Time       // when the store last confirmed the pin; zero: never
 	queued  bool            // to be confirmed
+	unnoted bool            // the store has not noted yet that this gateway uses the pin: it is asked before a call does
 	used    atomic.Bool     // a call may have come to the backend
 }
 
@@ -26,7 +27,7 @@ func (p *Pinned) Used() {
 	}
 }
 
-// newPinned is a pin as of now. fresh says that no call has been there.
+// newPinned is a pin as of now. fresh says that no call has been there, as far as this gateway knows.
 func newPinned(q *Query, pin Pin, fresh bool) *Pinned {
 	p := &Pinned{session: q.session(), pin: pin, fleet: q.Fleet}
 	if p.backend = q.Fleet.Backend(pin.Addr); p.backend != nil {
@@ -60,7 +61,7 @@ func (p *Pinned) standing(q *Query, now time.Time, askable bool) standing {
 	switch {
 	case b.Life() != p.life, b == q.Tried && b.IsGone():
 		return broken
-	case askable && !p.told.IsZero() && now.Sub(p.told) > q.Fleet.Affinity().SessionTTL/2:
+	case askable && !p.told.IsZero() && (p.unnoted || now.Sub(p.told) > q.Fleet.Affinity().SessionTTL/2):
 		return stale
 	}
 	return holds
@@ -86,7 +87,7 @@ func suits(q *Query, b *router.Backend) bool {
 	return b.Session == ""
 }
 
-// due says that the store should hear of a pin again, lest it forget it.
+// due says that the store should hear of a pin again, lest it forget it, or as this gateway uses it.
 func (p *Pinned) due(now time.Time) bool {
-	return !p.queued && !p.told.IsZero() && now.Sub(p.told) > p.fleet.Affinity().SessionTTL/4
+	return !p.queued && !p.told.IsZero() && (p.unnoted || now.Sub(p.told) > p.fleet.Affinity().SessionTTL/4)
 }

@@ -19,14 +19,26 @@ type Binding struct {
 	Session Session
 	Pin     Pin
 	TTL     time.Duration // without being bound again
+	Idle    bool          // no call of this gateway uses the pin yet
 }
 
 // Bound is what the store says of a session.
 type Bound struct {
-	Pin Pin           // in force
-	New bool          // it was put in force by this very question
-	Age time.Duration // since it was
+	Pin   Pin           // in force
+	New   bool          // it was put in force by this very question
+	Age   time.Duration // since it was
+	Users Users         // of the pin before this question; if New, of the pin that it replaced
 }
+
+// Users are the gateways that may have used a pin.
+type Users uint8
+
+// Users of pins.
+const (
+	OtherGateways Users = iota // perhaps this one, too
+	ThisGateway                // no other
+	Nobody
+)
 
 // Artifact names a file that a backend has.
 type Artifact struct{ Tenant, Capability, ID string }
@@ -44,11 +56,13 @@ type Holding struct {
 // called from many goroutines.
 type Store interface {
 	// Bind puts each pin in force whose session has none, renews the TTL of those that
-	// are in force, and returns what is, one for each binding.
+	// are in force, and returns what is, one for each binding. Unless a binding is idle, this gateway
+	// is noted as a user of the pin before the answer.
 	Bind(ctx context.Context, bindings []Binding) ([]Bound, error)
 
 	// Move puts a pin in force if from is, or none, and returns what is. Other gateways
-	// are told. Asked again what it has done already, it says New again.
+	// are told. Asked again what it has done already, it says New again. A pin from that is not
+	// there any more counts as used.
 	Move(ctx context.Context, to Binding, from Pin) (Bound, error)
 
 	// Remember keeps holdings, and says of each whether it did, or had kept it before.
