@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/user"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -28,6 +29,8 @@ line for whatever happens until Ctrl-C, and connects again when the gateway was 
 
 An answer holds for the call, or with --remember session for calls of the tool in the
 call's session, or with --remember always for those of its user and agent, as a rule.
+
+Where the gateway has tenants it is about all of them, but with --tenant about one.
 
 Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
 be reached.
@@ -64,7 +67,7 @@ func runApprovals(ctx context.Context, args []string, std stdio) int {
 
 func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
 	f := c.filter
-	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default \"default\"")
+	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
 	fs.StringVar(&f.State, "state", "pending", "list those in this `state`: pending, approved, denied, expired, used, or all")
 	fs.StringVar(&f.User, "user", "", "list and watch the calls of the user with this `name`")
 	fs.StringVar(&f.Agent, "agent", "", "those of the agent with this `name`")
@@ -94,24 +97,29 @@ func (c *approvalsCommand) take(_ string, words []string) error {
 	return nil
 }
 
-// list prints every approval that the filter takes.
+// list prints every approval that the filter takes, the newest first.
 func (c *approvalsCommand) list(ctx context.Context) error {
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tASKED\tEXPIRES")
-	c.filter.PageSize = 100
-	for {
+	var all []*capgatepb.Approval
+	for c.filter.PageSize = 100; ; {
 		page, err := c.client.ListApprovals(ctx, c.filter)
 		if err != nil {
 			return err
 		}
-		for _, a := range page.GetApprovals() {
-			fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()), word(a.GetCapability()), word(a.GetTool()),
-				when(a.GetCreateTime()), when(a.GetExpireTime())}, "\t"))
-		}
+		all = append(all, page.GetApprovals()...)
 		if c.filter.PageToken = page.GetNextPageToken(); c.filter.GetPageToken() == "" {
-			return table.Flush()
+			break
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *capgatepb.Approval) int { // those of several tenants come one tenant after the other
+		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
+	})
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tASKED\tEXPIRES\tTENANT")
+	for _, a := range all {
+		fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()), word(a.GetCapability()), word(a.GetTool()),
+			when(a.GetCreateTime()), when(a.GetExpireTime()), word(a.GetTenant())}, "\t"))
+	}
+	return table.Flush()
 }
 
 // show prints all that there is to judge by.

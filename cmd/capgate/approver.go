@@ -25,7 +25,9 @@ func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
-	p.approving = approving.New(approving.Config{Keeper: p.approvals, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit})
+	p.approving = approving.New(approving.Config{
+		Keeper: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
+	})
 	metrics.WatchApprovals(func() observe.Approvals {
 		s := p.approvals.Stats()
 		return observe.Approvals{

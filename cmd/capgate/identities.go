@@ -22,6 +22,7 @@ type identities struct {
 	certified *tenant.Certificates
 	metrics   *observe.Metrics
 	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
+	roster    *tenant.Roster     // nil: the gateway has no tenants; the same
 }
 
 // newIdentities makes it, from whatever the file says that tells who calls.
@@ -45,6 +46,12 @@ func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err erro
 	}
 	i.certified = tenant.NewCertificates(i.directory, nil)
 	i.set(s)
+	if s.cfg.Multi {
+		i.roster = &tenant.Roster{Directory: i.directory}
+		if i.stored != nil {
+			i.roster.Store = p.store.Tenants()
+		}
+	}
 	p.newTenancy()
 	if s.cfg.Multi {
 		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens, Certificates: i.certified})

@@ -28,6 +28,7 @@ const keysUsage = `Usage: capgate keys create TENANT [flags]
 API keys of tenants, for all replicas of a gateway, which follow a change within a second.
 create and rotate print a key on standard output, or write it to the file --out, and nobody
 tells it again. rotate makes one with another id, and lets the old one hold for --grace.
+TENANT may be - for list, rotate and revoke: the keys of all tenants, and the key ID whosever it is.
 
 new asks no gateway: it prints a key for the configuration, and on standard error what
 that needs to know of it, its id and a hash of its secret.

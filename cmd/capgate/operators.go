@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/capgate/capgate/gateway"
@@ -45,19 +46,27 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		ProbedBy: p.probedBy,
 		Gateway:  answers,
 	})
-	var rules, candidates ruling.Rules
+	rules := ruling.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus, Audit: p.audit}
 	if p.rules != nil {
-		rules, candidates = p.rules, p.rules.Candidates()
+		rules.Rules, rules.Candidates, rules.Having = p.rules, p.rules.Candidates(), p.havingRules
 	}
 	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
-		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules, candidates, p.decider, gateway.GRPCStatus, p.audit),
+		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules),
 		cataloguing.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators(), p.tenancy.Operators())
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)
 		operators.MountWebhooks(mux, p.store.Webhooks())
-		operators.MountLimits(mux, p.quotas, answers)
+		operators.MountLimits(mux, p.quotas, p.who.roster, answers)
 	}, err
+}
+
+// havingRules are those of some tenants that have rules.
+func (p *process) havingRules(ctx context.Context, tenants []string, candidate bool) ([]string, error) {
+	if candidate {
+		return p.rules.Candidates().Having(ctx, tenants)
+	}
+	return p.rules.Having(ctx, tenants)
 }
 
 // sourceOf says what names a backend: dns or registration, else config.

@@ -29,6 +29,10 @@ capability's manifest does, then its fleet.
 Candidate rules are a second set, which decides on nothing. explain says what they would
 say, and where the configuration has policies.shadow it is counted what they would change.
 
+Where the gateway has tenants list shows the rules of all of them, or of the one that --tenant
+names, and set, rm and explain need --tenant or --global. Names of tenants, capabilities and
+tools that there are not are refused; --force sets a rule ahead of what it is about.
+
 Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
 be reached.
 
@@ -38,6 +42,7 @@ Flags:
 // policyCommand is capgate policy, as the command line describes it.
 type policyCommand struct {
 	rule   capgatepb.Policy
+	force  bool
 	client capgatepb.PoliciesClient
 	out    io.Writer
 }
@@ -47,9 +52,10 @@ func runPolicy(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("policy", flag.ContinueOnError)
 	fs.StringVar(&c.rule.User, "user", "", "`name` of the user that the rule, or the call, is of")
 	fs.StringVar(&c.rule.Agent, "agent", "", "`name` of the agent, the same")
-	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; default \"default\"")
+	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; list: all where it is left out")
 	fs.BoolVar(&c.rule.Global, "global", false, "a rule for all tenants")
 	fs.BoolVar(&c.rule.Candidate, "candidate", false, "of the candidate rules, which decide on nothing")
+	fs.BoolVar(&c.force, "force", false, "set and explain: also where there is no such tenant, capability or tool")
 	all := verbs{
 		flags: fs, usage: policyUsage,
 		all:  []verb{{"list", 0, soon(c.list)}, {"set", 3, soon(c.set)}, {"rm", 2, soon(c.remove)}, {"explain", 2, soon(c.explain)}},
@@ -71,7 +77,7 @@ func (c *policyCommand) take(verb string, words []string) error {
 }
 
 func (c *policyCommand) set(ctx context.Context) error {
-	r, err := c.client.SetPolicy(ctx, &capgatepb.SetPolicyRequest{Policy: &c.rule})
+	r, err := c.client.SetPolicy(ctx, &capgatepb.SetPolicyRequest{Policy: &c.rule, Force: c.force})
 	if err == nil {
 		fmt.Fprintf(c.out, "%s: %s\n", r.GetPolicy().GetPolicy(), about(r.GetPolicy()))
 	}
@@ -107,10 +113,10 @@ func about(r *capgatepb.Policy) string {
 	return text
 }
 
-// list prints every rule of a tenant, or the global ones.
+// list prints every rule of a tenant, of all tenants, or the global ones.
 func (c *policyCommand) list(ctx context.Context) error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "USER\tAGENT\tCAPABILITY\tTOOL\tPOLICY\tSET\tBY")
+	fmt.Fprintln(table, "USER\tAGENT\tCAPABILITY\tTOOL\tPOLICY\tSET\tBY\tTENANT")
 	for token := ""; ; {
 		page, err := c.client.ListPolicies(ctx, &capgatepb.ListPoliciesRequest{Tenant: c.rule.GetTenant(), Global: c.rule.GetGlobal(), Candidate: c.rule.GetCandidate(), PageSize: 1000, PageToken: token})
 		if err != nil {
@@ -120,8 +126,8 @@ func (c *policyCommand) list(ctx context.Context) error {
 			if c.rule.GetUser() != "" && r.GetUser() != c.rule.GetUser() || c.rule.GetAgent() != "" && r.GetAgent() != c.rule.GetAgent() {
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
-				r.GetUpdateTime().AsTime().Format(time.RFC3339), orDash(r.GetSetBy()))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
+				r.GetUpdateTime().AsTime().Format(time.RFC3339), orDash(r.GetSetBy()), orAny(r.GetTenant()))
 		}
 		if token = page.GetNextPageToken(); token == "" {
 			return table.Flush()
@@ -134,7 +140,7 @@ func (c *policyCommand) explain(ctx context.Context) error {
 	r := &c.rule
 	answer, err := c.client.ExplainPolicy(ctx, &capgatepb.ExplainPolicyRequest{
 		Tenant: r.GetTenant(), User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
-		Candidate: r.GetCandidate(),
+		Candidate: r.GetCandidate(), Force: c.force,
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // newTenancy makes what tenants and API keys are changed by.
 func (p *process) newTenancy() {
 	cfg := tenancy.Config{
-		Tenants: p.who.directory, Keys: p.who.keys, Log: p.log, Audit: p.audit, Status: gateway.GRPCStatus,
+		Tenants: p.who.directory, Roster: p.who.roster, Keys: p.who.keys, Log: p.log, Audit: p.audit, Status: gateway.GRPCStatus,
 		Pepper: p.who.pepper,
 	}
 	if p.who.stored != nil {

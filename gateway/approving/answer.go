@@ -63,6 +63,9 @@ func (s *server) answer(ctx context.Context, req answering,
 			return a, err
 		}
 	}
+	if err = s.resolve(ctx, &v, req.GetApprovalId()); err != nil {
+		return a, err
+	}
 	if a, err = give(ctx, v.tenant, req.GetApprovalId(), answer); err != nil {
 		return a, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -34,11 +35,20 @@ type Keeper interface {
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
+	EventsOfAll(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
 
-// Config is what a Service is made of. All but Audit is required.
+// Across finds approvals among many tenants. Its errors say that the store cannot be asked.
+type Across interface {
+	Having(ctx context.Context, tenants []string) ([]string, error)          // those that have approvals
+	Holder(ctx context.Context, id string, tenants []string) (string, error) // the one that has it; "": none
+}
+
+// Config is what a Service is made of. All but Audit, and what is of tenants, is required.
 type Config struct {
 	Keeper     Keeper
+	Tenants    *tenant.Roster                     // nil: there is one, tenant.Default
+	Across     Across                             // required with Tenants
 	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
 	Log        *slog.Logger                       // who answered what
@@ -54,7 +64,7 @@ func New(cfg Config) *Service {
 	made := func(see func(context.Context, string) (viewer, error)) *server {
 		return &server{Config: cfg, see: see, watchers: make(chan struct{}, maxWatchers), leaving: leaving, leave: leave}
 	}
-	return &Service{operators: made(ofOperators), callers: made(ofCallers)}
+	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers)}
 }
 
 // Operators is what the operators' port has.
@@ -107,7 +117,7 @@ func (s *server) ListApprovals(ctx context.Context, req *capgatepb.ListApprovals
 		f.User = v.user
 	}
 	f.Sees = v.granted.Sees
-	page, next, err := s.Keeper.List(ctx, v.tenant, f, after, size)
+	page, next, err := s.list(ctx, &v, f, after, size)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -151,6 +161,9 @@ func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequ
 
 // get answers with what its caller may see.
 func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Approval, error) {
+	if err := s.resolve(ctx, v, id); err != nil {
+		return approvals.Approval{}, err
+	}
 	a, err := s.Keeper.Get(ctx, v.tenant, id)
 	if err == nil && !v.sees(&a) {
 		return approvals.Approval{}, refusedUnknown

@@ -11,6 +11,7 @@ import (
 // viewer is who asks, and so what there is for it.
 type viewer struct {
 	tenant  string
+	all     bool             // it may see all tenants', and tenant is ""
 	granted *tenant.Settings // says which capabilities there are for it; nil: all
 	user    string           // "": all users
 	answers bool
@@ -19,15 +20,15 @@ type viewer struct {
 }
 
 func (v *viewer) sees(a *approvals.Approval) bool {
-	return a.Tenant == v.tenant && v.granted.Sees(a.Capability) && (v.user == "" || a.User == v.user)
+	return (v.all || a.Tenant == v.tenant) && v.granted.Sees(a.Capability) && (v.user == "" || a.User == v.user)
 }
 
 // ofOperators is everybody who reaches the operators' port.
-func ofOperators(_ context.Context, tenantName string) (viewer, error) {
-	if tenantName == "" {
-		tenantName = tenant.Default
+func ofOperators(tenants *tenant.Roster) func(context.Context, string) (viewer, error) {
+	return func(ctx context.Context, name string) (viewer, error) {
+		of, err := tenants.Read(ctx, name)
+		return viewer{tenant: of, all: of == "", answers: true, rules: true}, err
 	}
-	return viewer{tenant: tenantName, answers: true, rules: true}, nil
 }
 
 // ofCallers is who calls at the public port, as the gateway says.
@@ -36,7 +37,7 @@ func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 	if err != nil {
 		return viewer{}, err
 	}
-	if tenantName != "" && tenantName != who.Tenant {
+	if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
 		return viewer{}, refusedUnknown
 	}
 	v := viewer{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who), rules: who.Scopes.Any(tenant.Policy)}

@@ -50,12 +50,17 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.leaving, cancel)()
-	err = s.Keeper.Events(ctx, v.tenant, req.GetLastEventId(), func(e approvals.Event) error {
+	seen := func(e approvals.Event) error {
 		if e.Approval.ID != "" && !v.sees(&e.Approval) {
 			return nil
 		}
 		return tell(eventOf(&e))
-	})
+	}
+	if v.all {
+		err = s.Keeper.EventsOfAll(ctx, req.GetLastEventId() != "", seen)
+	} else {
+		err = s.Keeper.Events(ctx, v.tenant, req.GetLastEventId(), seen)
+	}
 	if s.leaving.Err() != nil {
 		err = refusedLeaving
 	}

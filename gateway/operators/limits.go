@@ -1,10 +1,13 @@
 package operators
 
 import (
+	"errors"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
@@ -43,12 +46,18 @@ type LimitUsage struct {
 	Apart      int     `json:"apart,omitempty"` // users or the like that it counts apart
 }
 
-// MountLimits adds GET /v1/limits?page_size=&page_token=, with &tenant= that of one, to a mux.
-func MountLimits(mux *http.ServeMux, q Quotas, who func() Gateway) {
+// MountLimits adds GET /v1/limits?page_size=&page_token=, with &tenant= that of one, to a mux. tenants has those that
+// there are; nil: there is one, tenant.Default.
+func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func() Gateway) {
 	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
 		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
-		if id := r.URL.Query().Get("tenant"); id != "" {
+		if id := r.URL.Query().Get("tenant"); id != "" && id != tenant.All {
 			u, ok := q.UsageOf(id)
+			var unknown *call.Refusal
+			if !ok && errors.As(tenants.Check(r.Context(), id), &unknown) && unknown.Kind == call.NotFound {
+				refuse(w, r, http.StatusNotFound, codes.NotFound, unknown.Reason, unknown.Message)
+				return
+			}
 			if !ok {
 				refuse(w, r, http.StatusNotFound, codes.NotFound, "USAGE_UNKNOWN", "no tenant of that id has limits and called this replica of late")
 				return

@@ -10,10 +10,19 @@ import (
 
 // ExplainPolicy implements capgatepb.PoliciesServer.
 func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
-	c := &call.Call{Tenant: orDefault(req.GetTenant()), User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
+	of, err := s.Tenants.Named(ctx, req.GetTenant())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	c := &call.Call{Tenant: of, User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
 	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
 		if v == "" || v == policy.Any {
 			return nil, s.refused(invalid(field, "it is needed: one call is explained"))
+		}
+	}
+	if !req.GetForce() {
+		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}); err != nil {
+			return nil, s.refused(err)
 		}
 	}
 	set, err := s.set(req)
@@ -24,7 +33,7 @@ func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicy
 	if set != nil {
 		rules = set
 	}
-	decision, looks, err := s.decider.Explain(ctx, rules, c)
+	decision, looks, err := s.Decider.Explain(ctx, rules, c)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -37,7 +46,7 @@ func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicy
 	}
 	there, err := s.anyCandidates(ctx, c.Tenant)
 	if err == nil && there {
-		decision, _, err = s.decider.Explain(ctx, s.candidates, c)
+		decision, _, err = s.Decider.Explain(ctx, s.Candidates, c)
 		resp.CandidatePolicy, resp.CandidateLevel = decision.Verdict.String(), decision.Level.String()
 	}
 	if err != nil {
@@ -49,7 +58,7 @@ func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicy
 // anyCandidates says whether there are some that might say something to a tenant's calls.
 func (s *server) anyCandidates(ctx context.Context, tenant string) (bool, error) {
 	for _, of := range []string{tenant, ""} {
-		rules, _, err := s.candidates.List(ctx, of, "", 1)
+		rules, _, err := s.Candidates.List(ctx, of, "", 1)
 		if err != nil || len(rules) > 0 {
 			return err == nil, err
 		}

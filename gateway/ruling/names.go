@@ -1,6 +1,7 @@
 package ruling
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -24,8 +25,8 @@ type named interface {
 }
 
 // ruleOf is the rule that a request names, without what it says.
-func ruleOf(req named) (policy.Rule, error) {
-	of, err := tenantOf(req)
+func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
+	of, err := s.tenantOf(ctx, req)
 	if err != nil {
 		return policy.Rule{}, err
 	}
@@ -64,21 +65,28 @@ func nameOf(r *policy.Rule, candidate bool) string {
 	return set + "/" + strings.ReplaceAll(about.Encode(), "%2A", policy.Any)
 }
 
-// tenantOf is whose rules a request is about, "" for the global ones.
-func tenantOf(req interface {
+// ofTenant is a request about the rules of a tenant, or the global ones.
+type ofTenant interface {
 	GetTenant() string
 	GetGlobal() bool
-}) (string, error) {
-	name := req.GetTenant()
-	switch {
-	case req.GetGlobal() && name != "":
-		return "", invalid("global", "a global rule is of no tenant")
-	case req.GetGlobal():
-		return "", nil
-	case len(name) > maxName || !utf8.ValidString(name):
-		return "", invalid("tenant", "it must have at most 256 bytes of UTF-8")
+}
+
+// tenantOf is whose rules a request is about, "" for the global ones.
+func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
+	if err := checkTenant(req); err != nil || req.GetGlobal() {
+		return "", err
 	}
-	return orDefault(name), nil
+	return s.Tenants.Named(ctx, req.GetTenant())
+}
+
+func checkTenant(req ofTenant) error {
+	switch name := req.GetTenant(); {
+	case req.GetGlobal() && name != "":
+		return invalid("global", "a global rule is of no tenant")
+	case len(name) > maxName || !utf8.ValidString(name):
+		return invalid("tenant", "it must have at most 256 bytes of UTF-8")
+	}
+	return nil
 }
 
 func invalid(field, text string) error { return call.InvalidField("POLICY_INVALID", field, text) }

@@ -10,17 +10,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/operators"
-	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
-)
-
-const (
-	defaultPage = 100
-	maxPage     = 1000
 )
 
 // Decider is what decides on the calls of this replica. It hears of a change before whoever
@@ -36,11 +30,23 @@ type Rules interface {
 	policy.Store
 }
 
-// New makes the service, of the rules in force and the candidates. Both are nil where the
-// configuration has none. toStatus is the gateway's table of gRPC codes for refusals. Changes
-// are recorded in log; nil: nowhere.
-func New(rules, candidates Rules, decider Decider, toStatus func(*call.Refusal) *status.Status, log *audit.Log) operators.Service {
-	s := &server{rules: rules, candidates: candidates, decider: decider, status: toStatus, audit: log}
+// Config is what a service is made of. Rules and Candidates are nil where the configuration has none.
+type Config struct {
+	Rules, Candidates Rules // those in force, and the candidates
+	Decider           Decider
+	Tenants           *tenant.Roster                     // nil: there is one, tenant.Default
+	Having            Having                             // required where there are tenants and rules
+	Catalog           Catalog                            // nil: no name of a capability or tool is checked
+	Status            func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Audit             *audit.Log                         // of changes; nil: none
+}
+
+// Having says which of some tenants have rules.
+type Having func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
+
+// New makes the service.
+func New(cfg Config) operators.Service {
+	s := &server{Config: cfg}
 	return operators.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
@@ -53,21 +59,18 @@ func New(rules, candidates Rules, decider Decider, toStatus func(*call.Refusal) 
 // server is capgate.v1.Policies.
 type server struct {
 	capgatepb.UnimplementedPoliciesServer
-	rules, candidates Rules
-	decider           Decider
-	status            func(*call.Refusal) *status.Status
-	audit             *audit.Log
+	Config
 }
 
 // set is the set of rules that a request is about.
 func (s *server) set(req interface{ GetCandidate() bool }) (Rules, error) {
 	switch {
-	case s.rules == nil:
+	case s.Rules == nil:
 		return nil, refusedOff
 	case req.GetCandidate():
-		return s.candidates, nil
+		return s.Candidates, nil
 	}
-	return s.rules, nil
+	return s.Rules, nil
 }
 
 var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_OFF",
@@ -80,18 +83,21 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	r, err := ruleOf(p)
+	r, err := s.ruleOf(ctx, p)
 	if err == nil {
 		var ok bool
 		if r.Verdict, ok = call.ParseVerdict(p.GetPolicy()); !ok {
 			err = invalid("policy", "it must be allow, ask or block")
 		}
 	}
+	if err == nil && !req.GetForce() {
+		err = s.known(ctx, &r)
+	}
 	if err != nil {
 		return nil, s.refused(err)
 	}
 	err = set.Set(ctx, r)
-	s.decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
+	s.Decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -105,15 +111,17 @@ func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRe
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	r, err := ruleOf(req)
+	r, err := s.ruleOf(ctx, req)
 	if err != nil {
 		return nil, s.refused(err)
 	}
 	was, err := set.Delete(ctx, r.Tenant, r.Name)
-	s.decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name})
+	s.Decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	switch {
 	case err != nil:
 		return nil, s.refused(err)
+	case !was && s.known(ctx, &r) != nil: // a rule of what is gone can be deleted
+		return nil, s.refused(s.known(ctx, &r))
 	case !was:
 		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "POLICY_UNKNOWN", Message: "there is no rule about exactly this"})
 	}
@@ -133,34 +141,9 @@ func (s *server) record(what string, r *policy.Rule, candidate bool) {
 	if by == "" {
 		by = "operator"
 	}
-	s.audit.Change(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, On: []audit.On{
+	s.Audit.Change(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, On: []audit.On{
 		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability}, {Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
 	}})
-}
-
-// ListPolicies implements capgatepb.PoliciesServer.
-func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
-	set, err := s.set(req)
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	of, err := tenantOf(req)
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "POLICY_INVALID")
-	if refusal != nil {
-		return nil, s.refused(refusal)
-	}
-	rules, next, err := set.List(ctx, of, after, size)
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	resp := &capgatepb.ListPoliciesResponse{NextPageToken: paging.Token(next)}
-	for i := range rules {
-		resp.Policies = append(resp.Policies, policyOf(&rules[i], req.GetCandidate()))
-	}
-	return resp, nil
 }
 
 // refused is an error as gRPC has it.
@@ -173,7 +156,7 @@ func (s *server) refused(err error) error {
 	default:
 		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE", Message: err.Error()}
 	}
-	return s.status(refusal).Err()
+	return s.Status(refusal).Err()
 }
 
 func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
@@ -185,11 +168,4 @@ func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
 		p.UpdateTime, p.CreateTime = timestamppb.New(r.At), timestamppb.New(r.Since)
 	}
 	return p
-}
-
-func orDefault(name string) string {
-	if name == "" {
-		return tenant.Default
-	}
-	return name
 }

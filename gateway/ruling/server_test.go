@@ -98,7 +98,7 @@ func serve(t *testing.T, b *book) *port {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := gatewaytest.ServeOperators(t, ruling.New(rules, candidates, decider, gateway.GRPCStatus, nil))
+	services := gatewaytest.ServeOperators(t, ruling.New(ruling.Config{Rules: rules, Candidates: candidates, Decider: decider, Status: gateway.GRPCStatus}))
 	return &port{services, capgatepb.NewPoliciesClient(services.Conn), second}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -131,41 +130,9 @@ func (s *server) issue(h *holder, k *tenant.Key) (credential string) {
 	return tenant.Credential(id, secret)
 }
 
-// ListKeys implements capgatepb.TenantsServer.
-func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (*capgatepb.ListKeysResponse, error) {
-	h, err := s.holder(ctx, req.GetTenantId(), false)
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
-	if refusal != nil {
-		return nil, s.refused(refusal)
-	}
-	var stored []*tenant.Key
-	var next string
-	if s.Store != nil {
-		if stored, next, err = s.Store.ListKeys(ctx, h.of, h.uid, after, size); err != nil {
-			return nil, s.refused(err)
-		}
-	}
-	p := page[*capgatepb.Key]{after: after, upTo: next}
-	for _, k := range stored {
-		if s.Keys.Find(k.ID) == nil {
-			p.all = append(p.all, keyOf(k, inRedis))
-		}
-	}
-	for _, k := range s.Keys.Of(h.of) {
-		if p.has(k.ID) {
-			p.all = append(p.all, keyOf(k, inFile))
-		}
-	}
-	all, next := p.cut(size)
-	return &capgatepb.ListKeysResponse{Keys: all, NextPageToken: paging.Token(next)}, nil
-}
-
 // GetKey implements capgatepb.TenantsServer.
 func (s *server) GetKey(ctx context.Context, req *capgatepb.GetKeyRequest) (*capgatepb.GetKeyResponse, error) {
-	h, err := s.holder(ctx, req.GetTenantId(), false)
+	h, err := s.holderOf(ctx, req.GetTenantId(), req.GetKeyId(), false)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -192,7 +159,7 @@ func (s *server) find(ctx context.Context, h *holder, id string) (k *tenant.Key,
 
 // change finds a key that is to be changed.
 func (s *server) change(ctx context.Context, name, id string) (h holder, k *tenant.Key, err error) {
-	if h, err = s.holder(ctx, name, true); err != nil {
+	if h, err = s.holderOf(ctx, name, id, true); err != nil {
 		return h, nil, err
 	}
 	k, source, err := s.find(ctx, &h, id)

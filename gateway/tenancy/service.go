@@ -43,6 +43,7 @@ type Store interface {
 type Config struct {
 	Store   Store               // nil: there is none, and nothing can be made
 	Tenants *tenant.Directory   // has those of the configuration; required
+	Roster  *tenant.Roster      // has all of them, for operators; nil: the gateway has no tenants
 	Keys    *tenant.Keys        // those of the configuration; required
 	Pepper  func() []byte       // what secrets are hashed under now; required
 	Changed func(tenant.Change) // told before whoever made a change hears of it; required with a store

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/capgate/capgate/gateway/paging"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -82,13 +83,22 @@ func (s *server) getTenant(ctx context.Context, id string) (*capgatepb.Tenant, e
 // record is a tenant in the store.
 func (s *server) record(ctx context.Context, id string) (*tenant.Record, error) {
 	if s.Store == nil {
-		return nil, tenant.ErrUnknown
+		return nil, s.unknown(ctx, id)
 	}
 	r, err := s.Store.FindTenant(ctx, id)
 	if err == nil && r == nil {
-		err = tenant.ErrUnknown
+		err = s.unknown(ctx, id)
 	}
 	return r, err
+}
+
+// unknown refuses a tenant that there is not. Operators are told which may be meant.
+func (s *server) unknown(ctx context.Context, id string) error {
+	var refusal *call.Refusal
+	if s.telling && errors.As(s.Roster.Check(ctx, id), &refusal) && refusal.Kind == call.NotFound {
+		return refusal
+	}
+	return tenant.ErrUnknown
 }
 
 // ListTenants implements capgatepb.TenantsServer.

@@ -193,6 +193,11 @@ func (t *Tenants) ListTenants(ctx context.Context, after string, most int) (page
 	return page, next, nil
 }
 
+// TenantIDs answers with a page of their ids alone, as ListTenants does.
+func (t *Tenants) TenantIDs(ctx context.Context, after string, most int) (ids []string, next string, err error) {
+	return t.page(ctx, t.indexKey(), after, most)
+}
+
 // page reads some words of a sorted set.
 func (t *Tenants) page(ctx context.Context, key, after string, most int) (page []string, next string, err error) {
 	from := "-"

@@ -54,15 +54,16 @@ func (o *Options) setDefaults() {
 
 // Keeper is approvals as one replica sees them. It is safe for concurrent use.
 type Keeper struct {
-	store    Store
-	opts     Options
-	masker   *masker
-	sealer   *sealer
-	sessions *sessions
-	wakes    *wakes
-	watching watching
-	counted  counters
-	waiting  atomic.Int64
+	store     Store
+	opts      Options
+	masker    *masker
+	sealer    *sealer
+	sessions  *sessions
+	wakes     *wakes
+	watching  watching
+	listeners listeners
+	counted   counters
+	waiting   atomic.Int64
 }
 
 // New fails for keys that are none.
@@ -88,12 +89,14 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.sessions.forget(sessionKey{n.Tenant, *n.Session})
 		}
 		k.wakes.wake(wakeKey{n.Tenant, ""})
+		k.listeners.tell(n)
 		if n.Kind != WasAsked {
 			k.wakes.wake(wakeKey{n.Tenant, n.ID})
 		}
 	}, func() {
 		k.sessions.forgetAll()
 		k.wakes.wakeAll()
+		k.listeners.lose()
 	})
 }
 

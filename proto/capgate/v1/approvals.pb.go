@@ -248,7 +248,7 @@ func (x *Approval) GetUpdateTime() *timestamppb.Timestamp {
 
 type ListApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the tenant "default", or the caller's own on the public port.
+	// Empty or "-": all tenants, or the caller's own on the public port.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// pending, approved, denied, expired or used; empty: all.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
@@ -754,7 +754,7 @@ type WatchApprovalsRequest struct {
 	// As in ListApprovalsRequest.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// The id of the last event that the caller has. Empty: from now on; 0: from the oldest that is kept, about
-	// 10,000 of a tenant.
+	// 10,000 of a tenant. Of all tenants what happens is told from now on; with an id "missed" comes first.
 	LastEventId   string `protobuf:"bytes,2,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

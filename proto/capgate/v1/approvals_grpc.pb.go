@@ -39,7 +39,8 @@ const (
 // an approval. Once a person has approved it the same call, with that id as metadata x-approval-id, runs,
 // and that once. Without an answer until expire_time it is denied.
 //
-// On the operators' port all of it is for all tenants. On the public port a caller sees what its own
+// On the operators' port all of it is for all tenants: a request that names none, or "-", is about all, and an id is
+// looked for in all. A tenant that there is not is NOT_FOUND (TENANT_UNKNOWN). On the public port a caller sees what its own
 // tenant's calls are asked about, and where it says which user it is (x-user-id), only those of that
 // user: the others are not there for it. It answers with an API key that has the scope approve, and with
 // remember "always" also the scope policy (SCOPE_MISSING); else PERMISSION_DENIED (APPROVER_REQUIRED), for
@@ -49,7 +50,7 @@ const (
 // (APPROVAL_INVALID, with the field in the metadata), UNAVAILABLE (APPROVALS_UNAVAILABLE) where a later
 // try may succeed.
 type ApprovalsClient interface {
-	// Lists approvals, the newest first.
+	// Lists approvals, the newest first; of all tenants, those of one after the other.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// NOT_FOUND (APPROVAL_UNKNOWN) where there is none, or not any more: they are forgotten an hour after
 	// their end.
@@ -147,7 +148,8 @@ type Approvals_WatchApprovalsClient = grpc.ServerStreamingClient[WatchApprovalsR
 // an approval. Once a person has approved it the same call, with that id as metadata x-approval-id, runs,
 // and that once. Without an answer until expire_time it is denied.
 //
-// On the operators' port all of it is for all tenants. On the public port a caller sees what its own
+// On the operators' port all of it is for all tenants: a request that names none, or "-", is about all, and an id is
+// looked for in all. A tenant that there is not is NOT_FOUND (TENANT_UNKNOWN). On the public port a caller sees what its own
 // tenant's calls are asked about, and where it says which user it is (x-user-id), only those of that
 // user: the others are not there for it. It answers with an API key that has the scope approve, and with
 // remember "always" also the scope policy (SCOPE_MISSING); else PERMISSION_DENIED (APPROVER_REQUIRED), for
@@ -157,7 +159,7 @@ type Approvals_WatchApprovalsClient = grpc.ServerStreamingClient[WatchApprovalsR
 // (APPROVAL_INVALID, with the field in the metadata), UNAVAILABLE (APPROVALS_UNAVAILABLE) where a later
 // try may succeed.
 type ApprovalsServer interface {
-	// Lists approvals, the newest first.
+	// Lists approvals, the newest first; of all tenants, those of one after the other.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// NOT_FOUND (APPROVAL_UNKNOWN) where there is none, or not any more: they are forgotten an hour after
 	// their end.

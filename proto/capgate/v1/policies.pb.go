@@ -28,7 +28,7 @@ const (
 // Policy is one rule.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose calls it is about. Empty: the tenant "default". Not with global.
+	// Whose calls it is about. Required where the gateway has tenants, else "default" if it is empty. Not with global.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// It is about the calls of all tenants; it has neither user nor agent.
 	Global bool `protobuf:"varint,2,opt,name=global,proto3" json:"global,omitempty"`
@@ -172,8 +172,10 @@ func (x *Policy) GetCreateTime() *timestamppb.Timestamp {
 }
 
 type SetPolicyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Policy        *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Also where there is no such tenant, capability or tool yet.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +215,13 @@ func (x *SetPolicyRequest) GetPolicy() *Policy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *SetPolicyRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type SetPolicyResponse struct {
@@ -389,10 +398,10 @@ func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
 
 type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the tenant "default". Not with global.
+	// Empty or "-": all tenants. Not with global, whose rules are no tenant's.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Global bool   `protobuf:"varint,2,opt,name=global,proto3" json:"global,omitempty"`
-	// At most so many, 0 to 1000; 0: 100.
+	// At most so many, 0 to 1000; 0: 100. A page may have fewer, or none, also when it is not the last.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before; empty: the first page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -521,7 +530,7 @@ func (x *ListPoliciesResponse) GetNextPageToken() string {
 
 type ExplainPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the tenant "default".
+	// As in Policy.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User   string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Agent  string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -530,7 +539,9 @@ type ExplainPolicyRequest struct {
 	// Required.
 	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
 	// What would become of it by the candidates.
-	Candidate     bool `protobuf:"varint,6,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Candidate bool `protobuf:"varint,6,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// Also where there is no such tenant, capability or tool.
+	Force         bool `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,6 +614,13 @@ func (x *ExplainPolicyRequest) GetTool() string {
 func (x *ExplainPolicyRequest) GetCandidate() bool {
 	if x != nil {
 		return x.Candidate
+	}
+	return false
+}
+
+func (x *ExplainPolicyRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
 	}
 	return false
 }
@@ -806,9 +824,10 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	" \x01(\bR\tcandidate\x12\x12\n" +
 	"\x04name\x18\v \x01(\tR\x04name\x12;\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\">\n" +
+	"createTime\"T\n" +
 	"\x10SetPolicyRequest\x12*\n" +
-	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\"?\n" +
+	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"?\n" +
 	"\x11SetPolicyResponse\x12*\n" +
 	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\"\xc1\x01\n" +
 	"\x13DeletePolicyRequest\x12\x16\n" +
@@ -831,7 +850,7 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\tcandidate\x18\x05 \x01(\bR\tcandidate\"n\n" +
 	"\x14ListPoliciesResponse\x12.\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x12.capgate.v1.PolicyR\bpolicies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xaa\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x01\n" +
 	"\x14ExplainPolicyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -840,7 +859,8 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"capability\x18\x04 \x01(\tR\n" +
 	"capability\x12\x12\n" +
 	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x1c\n" +
-	"\tcandidate\x18\x06 \x01(\bR\tcandidate\"\x86\x03\n" +
+	"\tcandidate\x18\x06 \x01(\bR\tcandidate\x12\x14\n" +
+	"\x05force\x18\a \x01(\bR\x05force\"\x86\x03\n" +
 	"\x15ExplainPolicyResponse\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12<\n" +

@@ -45,13 +45,18 @@ const (
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
 // (POLICIES_OFF) where the configuration has no policies block, INVALID_ARGUMENT (POLICY_INVALID, with
 // the field in the metadata), UNAVAILABLE (POLICIES_UNAVAILABLE) where a later try may succeed.
+//
+// In a gateway that has tenants each request about rules of one has to name it: INVALID_ARGUMENT
+// (TENANT_REQUIRED). Names of tenants, capabilities and tools that there are not are NOT_FOUND (TENANT_UNKNOWN,
+// CAPABILITY_UNKNOWN, TOOL_UNKNOWN), with the nearest one that there is in the message. In a gateway without tenants
+// the tenant is "default" where none is named.
 type PoliciesClient interface {
 	// Sets a rule, in the place of the one about the same, if there is one. RESOURCE_EXHAUSTED
-	// (POLICIES_FULL) where there are too many.
+	// (POLICIES_FULL) where there are too many. force sets it ahead of its tenant, capability or tool.
 	SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error)
 	// Deletes a rule. NOT_FOUND (POLICY_UNKNOWN) where there is none.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
-	// Lists the rules of a tenant, or the global ones, by user, agent, capability and tool.
+	// Lists the rules of a tenant, of all tenants, or the global ones, by tenant, user, agent, capability and tool.
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
 	// Says what would become of a call, and every place that is looked at for it, in their order.
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyResponse, error)
@@ -123,13 +128,18 @@ func (c *policiesClient) ExplainPolicy(ctx context.Context, in *ExplainPolicyReq
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
 // (POLICIES_OFF) where the configuration has no policies block, INVALID_ARGUMENT (POLICY_INVALID, with
 // the field in the metadata), UNAVAILABLE (POLICIES_UNAVAILABLE) where a later try may succeed.
+//
+// In a gateway that has tenants each request about rules of one has to name it: INVALID_ARGUMENT
+// (TENANT_REQUIRED). Names of tenants, capabilities and tools that there are not are NOT_FOUND (TENANT_UNKNOWN,
+// CAPABILITY_UNKNOWN, TOOL_UNKNOWN), with the nearest one that there is in the message. In a gateway without tenants
+// the tenant is "default" where none is named.
 type PoliciesServer interface {
 	// Sets a rule, in the place of the one about the same, if there is one. RESOURCE_EXHAUSTED
-	// (POLICIES_FULL) where there are too many.
+	// (POLICIES_FULL) where there are too many. force sets it ahead of its tenant, capability or tool.
 	SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error)
 	// Deletes a rule. NOT_FOUND (POLICY_UNKNOWN) where there is none.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
-	// Lists the rules of a tenant, or the global ones, by user, agent, capability and tool.
+	// Lists the rules of a tenant, of all tenants, or the global ones, by tenant, user, agent, capability and tool.
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
 	// Says what would become of a call, and every place that is looked at for it, in their order.
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyResponse, error)

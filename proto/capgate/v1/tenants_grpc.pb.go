@@ -70,7 +70,8 @@ type TenantsClient interface {
 	DeleteTenant(ctx context.Context, in *DeleteTenantRequest, opts ...grpc.CallOption) (*DeleteTenantResponse, error)
 	// Makes an API key. Nobody tells its secret again. RESOURCE_EXHAUSTED (TENANTS_FULL) where the tenant has too many.
 	CreateKey(ctx context.Context, in *CreateKeyRequest, opts ...grpc.CallOption) (*CreateKeyResponse, error)
-	// Lists the keys of a tenant by id, those that ended in the last 30 days among them.
+	// Lists the keys of a tenant by id, those that ended in the last 30 days among them. At the operators' port the
+	// tenant "-" is all of them, one after the other, and where a key's id is said, too, the tenant that has that key.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
 	// Tells of one key of a tenant.
 	GetKey(ctx context.Context, in *GetKeyRequest, opts ...grpc.CallOption) (*GetKeyResponse, error)
@@ -227,7 +228,8 @@ type TenantsServer interface {
 	DeleteTenant(context.Context, *DeleteTenantRequest) (*DeleteTenantResponse, error)
 	// Makes an API key. Nobody tells its secret again. RESOURCE_EXHAUSTED (TENANTS_FULL) where the tenant has too many.
 	CreateKey(context.Context, *CreateKeyRequest) (*CreateKeyResponse, error)
-	// Lists the keys of a tenant by id, those that ended in the last 30 days among them.
+	// Lists the keys of a tenant by id, those that ended in the last 30 days among them. At the operators' port the
+	// tenant "-" is all of them, one after the other, and where a key's id is said, too, the tenant that has that key.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
 	// Tells of one key of a tenant.
 	GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error)

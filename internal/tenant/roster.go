@@ -1,0 +1,118 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/nearest"
+)
+
+// All is what operators write for all tenants (AIP-159). No tenant has this id.
+const All = "-"
+
+const (
+	// rosterNames is how many tenants are looked through for one that a request may have meant.
+	rosterNames = 500
+	// rosterShown is how many of them an error names.
+	rosterShown = 10
+)
+
+// IDs lists the tenants of a store.
+type IDs interface {
+	TenantIDs(ctx context.Context, after string, most int) (ids []string, next string, err error)
+}
+
+// Roster names the tenants of a gateway, for operators. A nil Roster is that of a gateway without
+// tenants: every call is Default's there, and no name is looked at.
+type Roster struct {
+	Directory *Directory // required
+	Store     IDs        // nil: all tenants are in the configuration
+}
+
+// Page returns tenants by their ids, and after which id to go on: "" is where to begin, and that there
+// are no more. A page may be short.
+func (r *Roster) Page(ctx context.Context, after string, most int) (ids []string, next string, err error) {
+	if r == nil {
+		if after < Default {
+			ids = []string{Default}
+		}
+		return ids, "", nil
+	}
+	if r.Store != nil {
+		if ids, next, err = r.Store.TenantIDs(ctx, after, most); err != nil {
+			return nil, "", err
+		}
+	}
+	for _, of := range r.Directory.File() {
+		if of.ID > after && (next == "" || of.ID <= next) {
+			ids = append(ids, of.ID)
+		}
+	}
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) > most {
+		ids = ids[:most]
+		next = ids[most-1]
+	}
+	return ids, next, nil
+}
+
+// Read returns the tenant that a request to read is about: the one that it names, or "" for all of
+// them, where it names none or All. Errors are *call.Refusal.
+func (r *Roster) Read(ctx context.Context, name string) (id string, err error) {
+	switch {
+	case r == nil && (name == "" || name == All):
+		return Default, nil
+	case r == nil:
+		return name, nil
+	case name == "" || name == All:
+		return "", nil
+	}
+	return name, r.Check(ctx, name)
+}
+
+// Named returns the tenant that a request is about which has to name one. Whether there is such a
+// tenant is not looked at. The error is a *call.Refusal.
+func (r *Roster) Named(ctx context.Context, name string) (id string, err error) {
+	switch {
+	case r == nil && (name == "" || name == All):
+		return Default, nil
+	case r == nil || name != "" && name != All:
+		return name, nil
+	}
+	return "", &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_REQUIRED", Metadata: map[string]string{"field": "tenant"},
+		Message: "tenant: say which one, with --tenant NAME or tenant=NAME; this gateway has " + r.some(ctx)}
+}
+
+// Check refuses the name of a tenant that there is not. The error is a *call.Refusal.
+func (r *Roster) Check(ctx context.Context, name string) error {
+	if r == nil {
+		return nil
+	}
+	of, refusal := r.Directory.Settings(ctx, name)
+	switch {
+	case refusal != nil:
+		return refusal
+	case of != nil:
+		return nil
+	}
+	names, _, _ := r.Page(ctx, "", rosterNames) // without them the error just says less
+	return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Metadata: map[string]string{"tenant": clip(name)},
+		Message: fmt.Sprintf("there is no such tenant, %q%s; this gateway has %s", clip(name), nearest.Hint(name, names), r.some(ctx))}
+}
+
+// some names the first tenants, and how to see all.
+func (r *Roster) some(ctx context.Context) string {
+	ids, next, err := r.Page(ctx, "", rosterShown)
+	switch {
+	case err != nil || len(ids) == 0:
+		return "no tenants that could be listed; capgate tenants list, or GET /v1/tenants, has them"
+	case next == "":
+		return "the tenants " + nearest.List(ids, rosterShown)
+	}
+	return "the tenants " + nearest.List(ids, rosterShown) + " and more; capgate tenants list, or GET /v1/tenants, has all"
+}
+
+func clip(name string) string { return strings.ToValidUTF8(name[:min(len(name), 64)], "") }
