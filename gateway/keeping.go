@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/turnstile"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictproto"
 )
 
 // Metadata of idempotency keys.
@@ -119,7 +120,9 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	}
 	r, err := requestOf(x, msg)
 	if err != nil {
-		return GRPCStatus(refusedMalformed).Err()
+		refusal := strictproto.Refuse(err, refusedMalformed)
+		x.errand.refuse.Store(refusal)
+		return GRPCStatus(refusal).Err()
 	}
 	switch err := k.turnstile.Pass(ctx, x.call.Tenant); {
 	case errors.Is(err, turnstile.ErrFull):

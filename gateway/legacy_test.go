@@ -130,10 +130,10 @@ func TestWhatIsNoText(t *testing.T) {
 			if resp, err := failing.client.Invoke(t.Context(), request(gatewaytest.List, `{}`)); err != nil || resp.GetError() != "no list" {
 				t.Errorf("%v, %v", resp, err)
 			}
-			// So does one that says more than that, in legacy.
+			// What is no text in legacy is read by no decoder.
 			malformed := []byte("\x0a\x01t\x12\x01\xff")
 			err := f.conn.Invoke(to(t.Context(), "caps"), legacypb.CapabilityService_Invoke_FullMethodName, &malformed, new([]byte), grpc.ForceCodec(rawCodec{}))
-			wants(t, err, codes.InvalidArgument, "REQUEST_MALFORMED")
+			wants(t, err, codes.InvalidArgument, "AMBIGUOUS_MESSAGE")
 		})
 	}
 }

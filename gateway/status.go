@@ -60,6 +60,7 @@ var failures = [...]struct {
 	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
 	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
 	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
+	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message; what was sent of it before may have run"},
 }
 
 // httpStatuses follows the comments of google/rpc/code.proto.

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/strictproto"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
@@ -157,7 +158,7 @@ func (t *transit) read(s *relay.Stream, msg []byte) (m first, refusal *call.Refu
 	if t.call.Method == call.DownloadOutputArtifact {
 		id, err := dialect.ReadArtifactID(msg)
 		if err != nil {
-			return first{}, refusedDownload
+			return first{}, strictproto.Refuse(err, refusedDownload)
 		}
 		return first{artifact: id}, nil
 	}
@@ -170,7 +171,7 @@ func (t *transit) read(s *relay.Stream, msg []byte) (m first, refusal *call.Refu
 	}
 	key, err := readKey(msg)
 	if err != nil {
-		return first{}, refusedMalformed
+		return first{}, strictproto.Refuse(err, refusedMalformed)
 	}
 	if refusal := t.nameUser(s, view(key.User)); refusal != nil {
 		return first{}, refusal

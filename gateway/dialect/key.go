@@ -1,16 +1,13 @@
 package dialect
 
 import (
-	"errors"
-	"unicode/utf8"
-
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/capgate/capgate/internal/strictproto"
 )
 
 // Why a message is refused. They never quote it: it holds arguments and secrets.
 var (
-	ErrMalformed = errors.New("the request is not a well-formed protobuf message")
-	ErrUTF8      = errors.New("what the request has to say in UTF-8 is not")
+	ErrMalformed = strictproto.ErrMalformed
+	ErrAmbiguous = strictproto.ErrAmbiguous
 )
 
 // Field numbers of InvokeRequest, the same in the doc and live dialects.
@@ -20,7 +17,13 @@ const (
 	fieldConfig       = 3
 	fieldSessionID    = 4
 	fieldCapabilityID = 5
+	fieldThreadID     = 6
 )
+
+var invokeRequest = strictproto.Shape{
+	fieldToolName: strictproto.String, fieldArgs: strictproto.Bytes, fieldConfig: strictproto.Bytes,
+	fieldSessionID: strictproto.String, fieldCapabilityID: strictproto.String, fieldThreadID: strictproto.String,
+}
 
 // Key is what a call is routed by. The slices are parts of the message that they were
 // read from, and nil where it does not have the field.
@@ -28,6 +31,7 @@ type Key struct {
 	Tool       []byte
 	Session    []byte
 	Capability []byte
+	Thread     []byte
 	User       []byte // on whose behalf the caller says that it calls; the legacy dialect only
 	Args       []byte // not looked at
 	Config     []byte // not looked at; it holds secrets
@@ -37,71 +41,52 @@ type Key struct {
 // walking its tags. It neither allocates nor unmarshals, and looks at no byte of the
 // arguments or the configuration.
 //
-// As protobuf has it, the last value of a field wins, and a field of another wire type
-// than its own is an unknown one and skipped. What a decoder would refuse for its
-// structure is refused here too, up to the last byte: a router must not act on a
-// message that means something else to the backend.
+// What a decoder might read differently is refused, up to the last byte: a router must
+// not act on a message that means something else to the backend. See strictproto.
 func ReadKey(msg []byte) (Key, error) {
 	var k Key
-	for len(msg) > 0 {
-		num, v, n := nextField(msg)
-		if n < 0 {
-			return Key{}, ErrMalformed
+	for r := strictproto.Read(msg, &invokeRequest); ; {
+		more, err := r.Next()
+		if err != nil {
+			return Key{}, err
 		}
-		msg = msg[n:]
-		if v == nil {
-			continue
+		if !more {
+			return k, nil
 		}
-		if field := k.field(num); field != nil {
-			if num != fieldArgs && num != fieldConfig && !utf8.Valid(v) {
-				return Key{}, ErrUTF8
-			}
-			*field = v
+		switch r.Number {
+		case fieldToolName:
+			k.Tool = r.Value
+		case fieldArgs:
+			k.Args = r.Value
+		case fieldConfig:
+			k.Config = r.Value
+		case fieldSessionID:
+			k.Session = r.Value
+		case fieldCapabilityID:
+			k.Capability = r.Value
+		case fieldThreadID:
+			k.Thread = r.Value
 		}
 	}
-	return k, nil
 }
 
-// nextField reads the field that msg begins with: its number, its value where that is
-// length-delimited, else nil, and how many bytes it has, less than 0 if it is malformed.
-func nextField(msg []byte) (num protowire.Number, v []byte, n int) {
-	num, typ, n := protowire.ConsumeTag(msg)
-	if n < 0 || num > protowire.MaxValidNumber {
-		return 0, nil, -1
-	}
-	if typ != protowire.BytesType {
-		m := protowire.ConsumeFieldValue(num, typ, msg[n:])
-		if m < 0 {
-			return 0, nil, -1
-		}
-		return num, nil, n + m
-	}
-	v, m := protowire.ConsumeBytes(msg[n:])
-	if m < 0 {
-		return 0, nil, -1
-	}
-	return num, v, n + m
-}
+const fieldArtifactID = 1
 
-func (k *Key) field(num protowire.Number) *[]byte {
-	switch num {
-	case fieldToolName:
-		return &k.Tool
-	case fieldArgs:
-		return &k.Args
-	case fieldConfig:
-		return &k.Config
-	case fieldSessionID:
-		return &k.Session
-	case fieldCapabilityID:
-		return &k.Capability
-	}
-	return nil
-}
+var downloadRequest = strictproto.Shape{fieldArtifactID: strictproto.String}
 
 // ReadArtifactID reads the id of the artifact that a DownloadOutputArtifactRequest asks
 // for, in either dialect, as ReadKey reads.
-func ReadArtifactID(msg []byte) ([]byte, error) {
-	k, err := ReadKey(msg)
-	return k.Tool, err // both are field 1
+func ReadArtifactID(msg []byte) (id []byte, err error) {
+	for r := strictproto.Read(msg, &downloadRequest); ; {
+		more, err := r.Next()
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return id, nil
+		}
+		if r.Number == fieldArtifactID {
+			id = r.Value
+		}
+	}
 }

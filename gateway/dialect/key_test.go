@@ -3,15 +3,12 @@ package dialect_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/capgate/capgate/gateway/dialect"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -34,12 +31,12 @@ func groups(depth int) []byte {
 	return wire(bytes.Repeat(tag(9, protowire.StartGroupType), depth), bytes.Repeat(tag(9, protowire.EndGroupType), depth))
 }
 
-// What is not looked at is found, and the last of it.
+// What is not looked at is found.
 func TestReadKeyFindsContent(t *testing.T) {
 	t.Parallel()
-	k, err := dialect.ReadKey(wire(str(3, "a"), str(2, "b"), str(3, "\xff"), varint(3, 7), str(2, "\xfe")))
-	if err != nil || string(k.Args) != "\xfe" || string(k.Config) != "\xff" {
-		t.Errorf("%q, %q, %v", k.Args, k.Config, err)
+	k, err := dialect.ReadKey(wire(str(2, "\xfe"), str(3, "\xff"), str(6, "th")))
+	if err != nil || string(k.Args) != "\xfe" || string(k.Config) != "\xff" || string(k.Thread) != "th" {
+		t.Errorf("%q, %q, %q, %v", k.Args, k.Config, k.Thread, err)
 	}
 }
 
@@ -57,30 +54,23 @@ func TestReadKey(t *testing.T) {
 	}{
 		{"empty", nil, "", "", "", nil},
 		{"a request", request, "tool", "sess", "cap", nil},
-		{"the last value wins", wire(str(5, "a"), str(1, "t"), str(5, "b"), str(5, "c")), "t", "", "c", nil},
-		{"even if empty", wire(str(5, "a"), str(5, "")), "", "", "", nil},
-		{"other wire types are other fields", wire(str(5, "a"), varint(5, 7), tag(1, protowire.Fixed32Type), []byte("1234"), tag(4, protowire.Fixed64Type), []byte("12345678")), "", "", "a", nil},
-		{"unknown fields", wire(varint(99, 1<<63), str(1000, "x"), groups(3), str(5, "c")), "", "", "c", nil},
-		{"a group hides its fields", wire(tag(8, protowire.StartGroupType), str(5, "no"), tag(8, protowire.EndGroupType), str(1, "t")), "t", "", "", nil},
+		{"in another order", wire(str(5, "c"), str(4, "s"), str(1, "t")), "t", "s", "c", nil},
+		{"empty fields", wire(str(1, ""), str(2, ""), str(4, ""), str(5, "c")), "", "", "c", nil},
+		{"unknown fields", wire(varint(99, 1<<63), str(1000, "\xff"), str(1000, "x"), str(5, "c")), "", "", "c", nil},
 		{"highest field number", wire(str(protowire.MaxValidNumber, "x"), str(5, "c")), "", "", "c", nil},
-		{"deep groups", wire(groups(5000), str(5, "c")), "", "", "c", nil},
-		{"too deep groups", groups(20000), "", "", "", dialect.ErrMalformed},
-		{"field number 0", str(0, "x"), "", "", "", dialect.ErrMalformed},
-		{"field number too high", wire([]byte{0x82, 0x80, 0x80, 0x80, 0x10}, []byte{0}), "", "", "", dialect.ErrMalformed},
+		{"a field twice", wire(str(5, "a"), str(1, "t"), str(5, "a")), "", "", "", dialect.ErrAmbiguous},
+		{"arguments twice", wire(str(2, "a"), str(2, "b")), "", "", "", dialect.ErrAmbiguous},
+		{"a varint that protobuf.js takes for a text", wire(str(1, "allowed"), []byte{0x08, 0x03}), "", "", "", dialect.ErrAmbiguous},
+		{"a tag that Python does not know", wire([]byte{0x8a, 0x00, 0x01, 't'}), "", "", "", dialect.ErrAmbiguous},
+		{"a group", wire(tag(8, protowire.StartGroupType), str(5, "no"), tag(8, protowire.EndGroupType), str(1, "t")), "", "", "", dialect.ErrAmbiguous},
+		{"end of no group", tag(3, protowire.EndGroupType), "", "", "", dialect.ErrAmbiguous},
+		{"field number 0", str(0, "x"), "", "", "", dialect.ErrAmbiguous},
+		{"field number too high", wire([]byte{0x82, 0x80, 0x80, 0x80, 0x10}, []byte{0}), "", "", "", dialect.ErrAmbiguous},
+		{"not UTF-8", str(5, "a\xff"), "", "", "", dialect.ErrAmbiguous},
+		{"a thread that is not UTF-8", str(6, "a\xff"), "", "", "", dialect.ErrAmbiguous},
+		{"a byte order mark", str(1, "\ufefftool"), "", "", "", dialect.ErrAmbiguous},
 		{"wire type 6", []byte{0x0e}, "", "", "", dialect.ErrMalformed},
-		{"wire type 7", []byte{0x0f}, "", "", "", dialect.ErrMalformed},
-		{"end of no group", tag(3, protowire.EndGroupType), "", "", "", dialect.ErrMalformed},
-		{"end of another group", wire(tag(8, protowire.StartGroupType), tag(9, protowire.EndGroupType)), "", "", "", dialect.ErrMalformed},
-		{"group without end", tag(8, protowire.StartGroupType), "", "", "", dialect.ErrMalformed},
-		{"truncated tag", []byte{0x80}, "", "", "", dialect.ErrMalformed},
-		{"truncated length", []byte{0x2a, 0x80}, "", "", "", dialect.ErrMalformed},
-		{"truncated value", []byte{0x2a, 5, 'a'}, "", "", "", dialect.ErrMalformed},
 		{"truncated after the key", wire(str(5, "a"), []byte{0x12, 9, 'x'}), "", "", "", dialect.ErrMalformed},
-		{"eleven-byte varint", wire(tag(9, protowire.VarintType), bytes.Repeat([]byte{0x80}, 10), []byte{1}), "", "", "", dialect.ErrMalformed},
-		{"varint over 64 bits", wire(tag(9, protowire.VarintType), bytes.Repeat([]byte{0xff}, 9), []byte{2}), "", "", "", dialect.ErrMalformed},
-		{"length over int64", wire(tag(2, protowire.BytesType), bytes.Repeat([]byte{0xff}, 9), []byte{1}), "", "", "", dialect.ErrMalformed},
-		{"not UTF-8", str(5, "a\xff"), "", "", "", dialect.ErrUTF8},
-		{"not UTF-8, replaced later", wire(str(1, "\xc3"), str(1, "ok")), "", "", "", dialect.ErrUTF8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +87,7 @@ func TestReadKey(t *testing.T) {
 
 func TestReadKeyDoesNotAllocate(t *testing.T) {
 	good := wire(str(1, "tool"), str(2, `{"a":1}`), str(4, "s"), str(5, "cap"))
-	bad := wire(good, []byte{0x80})
+	bad := wire(good, str(5, "cap"))
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = dialect.ReadKey(good)
 		_, _ = dialect.ReadKey(bad)
@@ -106,51 +96,42 @@ func TestReadKeyDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// oracle decodes only the routing fields, so that it accepts just what ReadKey should:
-// the real message also refuses a thread_id that is not UTF-8.
-func oracle(tb testing.TB) protoreflect.MessageDescriptor {
-	tb.Helper()
-	field := func(name string, num int32) *descriptorpb.FieldDescriptorProto {
-		return &descriptorpb.FieldDescriptorProto{Name: &name, Number: &num,
-			Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
-	}
-	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("key.proto"), Syntax: proto.String("proto3"), Package: proto.String("test"),
-		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Key"),
-			Field: []*descriptorpb.FieldDescriptorProto{field("tool", 1), field("session", 4), field("capability", 5)}}},
-	}, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return file.Messages().Get(0)
-}
-
+// FuzzReadKey: what passes says the same to protobuf, and what protobuf writes passes.
 func FuzzReadKey(f *testing.F) {
 	f.Add(wire(str(1, "tool"), str(2, "{}"), str(4, "s"), str(5, "c"), str(6, "t")))
 	f.Add(wire(groups(3), varint(5, 1), str(5, "\xff")))
+	f.Add(wire(str(1, "a"), str(1, "\ufeffb"), varint(1, 3)))
 	f.Add([]byte{0x2a, 0x80, 0x80, 0x80, 0x80, 0x10})
-	f.Add(wire(tag(8, protowire.StartGroupType), []byte{0x82, 0x80, 0x80, 0x80, 0x10, 0}, tag(8, protowire.EndGroupType)))
-	md := oracle(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k, err := dialect.ReadKey(b)
-		want := dynamicpb.NewMessage(md)
-		if werr := proto.Unmarshal(b, want); (err == nil) != (werr == nil) {
-			t.Fatalf("ReadKey: %v; protobuf: %v", err, werr)
-		}
 		req := new(docpb.InvokeRequest)
-		if rerr := proto.Unmarshal(b, req); rerr != nil {
-			if err == nil && !strings.Contains(rerr.Error(), "UTF-8") {
-				t.Fatalf("ReadKey accepts what the message refuses: %v", rerr)
-			}
+		unread := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, req)
+		switch {
+		case err == nil && unread != nil:
+			t.Fatalf("ReadKey accepts what protobuf refuses: %v", unread)
+		case err == nil && !sameKey(k, req):
+			t.Fatalf("got %q; want %v", k, req)
+		case unread != nil || marked(req.GetToolName(), req.GetSessionId(), req.GetCapabilityId(), req.GetThreadId()):
 			return
 		}
+		written, err := proto.Marshal(req)
 		if err != nil {
-			t.Fatalf("ReadKey refuses what the message accepts: %v", err)
+			t.Fatal(err)
 		}
-		if string(k.Tool) != req.GetToolName() || string(k.Session) != req.GetSessionId() || string(k.Capability) != req.GetCapabilityId() {
-			t.Fatalf("got %q, %q, %q; want %v", k.Tool, k.Session, k.Capability, req)
+		if k, err := dialect.ReadKey(written); err != nil || !sameKey(k, req) {
+			t.Fatalf("of what protobuf writes got %q, %v; want %v", k, err, req)
 		}
 	})
+}
+
+func sameKey(k dialect.Key, req *docpb.InvokeRequest) bool {
+	return string(k.Tool) == req.GetToolName() && string(k.Session) == req.GetSessionId() && string(k.Capability) == req.GetCapabilityId() &&
+		string(k.Thread) == req.GetThreadId() && bytes.Equal(k.Args, req.GetArgsJson()) && bytes.Equal(k.Config, req.GetConfigJson())
+}
+
+// marked says whether a text begins with a byte order mark, which is refused although encoders write it.
+func marked(texts ...string) bool {
+	return slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "\ufeff") })
 }
 
 func BenchmarkReadKey(b *testing.B) {

@@ -1,15 +1,16 @@
 package dialect
 
-import "unicode/utf8"
+import "github.com/capgate/capgate/internal/strictproto"
 
 // Field numbers of the legacy dialect's InvokeRequest, and of an entry of its context.
 const (
 	fieldParameters = 2
 	fieldContext    = 3
-
-	fieldEntryKey   = 1
-	fieldEntryValue = 2
 )
+
+var legacyInvokeRequest = strictproto.Shape{
+	fieldToolName: strictproto.String, fieldParameters: strictproto.String, fieldContext: strictproto.Messages,
+}
 
 // What the legacy dialect's context calls that for which the others have fields, or
 // metadata. ContextConfig is the gateway's own word: the dialect has none.
@@ -22,59 +23,42 @@ const (
 )
 
 // ReadLegacyKey reads the routing fields of an InvokeRequest of the legacy dialect, some of
-// which are entries of its context, as ReadKey reads those of the others. All that it has is
-// text there, and is refused where it is not, as a decoder would.
+// which are entries of its context, as ReadKey reads those of the others. An entry that an
+// encoder would not write so, and a name that is there twice, are refused: some decoders
+// drop the one, or would keep the other value.
 func ReadLegacyKey(msg []byte) (Key, error) {
 	var k Key
-	for len(msg) > 0 {
-		num, v, n := nextField(msg)
-		if n < 0 {
-			return Key{}, ErrMalformed
+	var entries strictproto.Entries
+	for r := strictproto.Read(msg, &legacyInvokeRequest); ; {
+		more, err := r.Next()
+		if err != nil {
+			return Key{}, err
 		}
-		msg = msg[n:]
-		if v == nil {
-			continue
+		if !more {
+			return k, nil
 		}
-		switch num {
-		case fieldToolName, fieldParameters:
-			if !utf8.Valid(v) {
-				return Key{}, ErrUTF8
-			}
-			*k.field(num) = v
+		switch r.Number {
+		case fieldToolName:
+			k.Tool = r.Value
+		case fieldParameters:
+			k.Args = r.Value
 		case fieldContext:
-			if err := k.entry(v); err != nil {
+			name, value, err := entries.Read(r.Value)
+			if err != nil {
 				return Key{}, err
 			}
+			k.entry(name, value)
 		}
 	}
-	return k, nil
 }
 
-// entry reads one of a context's. A key that is there again replaces the one before, as does
-// the key or the value of an entry; one that is not there is empty.
-func (k *Key) entry(msg []byte) error {
-	name, value := []byte{}, []byte{}
-	for len(msg) > 0 {
-		num, v, n := nextField(msg)
-		if n < 0 {
-			return ErrMalformed
-		}
-		msg = msg[n:]
-		if v == nil || num != fieldEntryKey && num != fieldEntryValue {
-			continue
-		}
-		if !utf8.Valid(v) {
-			return ErrUTF8
-		}
-		if num == fieldEntryKey {
-			name = v
-		} else {
-			value = v
-		}
-	}
+// entry takes one of a context's.
+func (k *Key) entry(name, value []byte) {
 	switch string(name) { // which copies nothing
 	case contextSession:
 		k.Session = value
+	case contextThread:
+		k.Thread = value
 	case contextUser:
 		k.User = value
 	case contextCapability:
@@ -82,5 +66,4 @@ func (k *Key) entry(msg []byte) error {
 	case contextConfig:
 		k.Config = value
 	}
-	return nil
 }

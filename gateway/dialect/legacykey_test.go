@@ -2,10 +2,10 @@ package dialect_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/dialect"
@@ -14,6 +14,13 @@ import (
 
 // entry is one of a context's.
 func entry(name, value string) []byte { return str(3, string(wire(str(1, name), str(2, value)))) }
+
+func names(n int) (msg []byte) {
+	for i := range n {
+		msg = append(msg, entry(strconv.Itoa(i), "")...)
+	}
+	return msg
+}
 
 func TestReadLegacyKey(t *testing.T) {
 	t.Parallel()
@@ -30,25 +37,33 @@ func TestReadLegacyKey(t *testing.T) {
 	}{
 		{"empty", nil, "|||||", nil},
 		{"a request", request, `tool|{"a":1}|sess|cap|ann|`, nil},
-		{"the last value wins", wire(str(1, "a"), entry("session_id", "x"), str(2, "1"), entry("session_id", "y"), str(2, "2"), str(1, "b")), "b|2|y|||", nil},
-		{"even if empty", wire(entry("session_id", "x"), entry("session_id", "")), "|||||", nil},
-		{"even if there is no value", wire(entry("user_id", "x"), str(3, string(str(1, "user_id")))), "|||||", nil},
-		{"of an entry, too", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(1, "session_id"), str(2, "b")))), "||b|||", nil},
-		{"value before key", str(3, string(wire(str(2, "a"), str(1, "session_id")))), "||a|||", nil},
 		{"what other dialects have there", wire(str(4, "s"), str(5, "c"), str(6, "t")), "|||||", nil},
 		{"configuration", entry("config_json", `{"KEY":"k"}`), `|||||{"KEY":"k"}`, nil},
-		{"other wire types are other fields", wire(varint(1, 7), varint(2, 7), varint(3, 7), str(3, string(wire(varint(1, 1), varint(2, 2))))), "|||||", nil},
-		{"unknown fields", wire(groups(3), str(99, "\xff"), str(3, string(wire(groups(2), str(7, "\xff"), str(1, "session_id"), str(2, "s"))))), "||s|||", nil},
+		{"unknown fields", wire(str(99, "\xff"), varint(98, 1), entry("session_id", "s")), "||s|||", nil},
 		{"no entry", str(3, ""), "|||||", nil},
-		{"tool is no text", str(1, "\xff"), "", dialect.ErrUTF8},
-		{"parameters are no text", str(2, "\xff"), "", dialect.ErrUTF8},
-		{"a name is no text", entry("\xff", ""), "", dialect.ErrUTF8},
-		{"a value is no text", entry("color", "\xff"), "", dialect.ErrUTF8},
+		{"an entry without a value, as prost and C# write it", str(3, string(str(1, "user_id"))), "|||||", nil},
+		{"an entry without a key, as prost and C# write it", str(3, string(str(2, "v"))), "|||||", nil},
+		{"a field twice", wire(str(1, "a"), str(1, "b")), "", dialect.ErrAmbiguous},
+		{"a name twice", wire(entry("session_id", "x"), entry("session_id", "x")), "", dialect.ErrAmbiguous},
+		{"another name twice", wire(entry("color", "x"), entry("color", "y")), "", dialect.ErrAmbiguous},
+		{"no name twice", wire(str(3, ""), entry("", "y")), "", dialect.ErrAmbiguous},
+		{"an entry's key twice", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(1, "session_id")))), "", dialect.ErrAmbiguous},
+		{"an entry's value twice", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(2, "b")))), "", dialect.ErrAmbiguous},
+		{"value before key", str(3, string(wire(str(2, "a"), str(1, "session_id")))), "", dialect.ErrAmbiguous},
+		{"an entry that upb drops", str(3, string(wire(str(1, "session_id"), str(2, "s"), str(7, "x")))), "", dialect.ErrAmbiguous},
+		{"a group in an entry", str(3, string(wire(str(1, "session_id"), groups(1)))), "", dialect.ErrAmbiguous},
+		{"another wire type", varint(3, 7), "", dialect.ErrAmbiguous},
+		{"another wire type in an entry", str(3, string(varint(1, 7))), "", dialect.ErrAmbiguous},
+		{"tool is no text", str(1, "\xff"), "", dialect.ErrAmbiguous},
+		{"parameters are no text", str(2, "\xff"), "", dialect.ErrAmbiguous},
+		{"a name is no text", entry("\xff", ""), "", dialect.ErrAmbiguous},
+		{"a value is no text", entry("color", "\xff"), "", dialect.ErrAmbiguous},
+		{"a byte order mark", entry("\ufeffsession_id", "s"), "", dialect.ErrAmbiguous},
+		{"as many names as there may be", names(128), "|||||", nil},
+		{"more names", names(129), "", dialect.ErrAmbiguous},
 		{"an entry is cut off", str(3, "\x0a\x05a"), "", dialect.ErrMalformed},
-		{"an entry is no message", str(3, "hello"), "", dialect.ErrMalformed},
 		{"truncated after the key", wire(str(1, "a"), []byte{0x12, 9, 'x'}), "", dialect.ErrMalformed},
-		{"field number 0", str(0, "x"), "", dialect.ErrMalformed},
-		{"too deep groups", groups(20000), "", dialect.ErrMalformed},
+		{"field number 0", str(0, "x"), "", dialect.ErrAmbiguous},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +84,7 @@ func legacyText(k dialect.Key) string {
 
 func TestReadLegacyKeyDoesNotAllocate(t *testing.T) {
 	good := wire(str(1, "tool"), str(2, `{"a":1}`), entry("session_id", "s"), entry("user_id", "u"), entry("color", "blue"))
-	bad := wire(good, []byte{0x80})
+	bad := wire(good, entry("color", "red"))
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = dialect.ReadLegacyKey(good)
 		_, _ = dialect.ReadLegacyKey(bad)
@@ -78,27 +93,43 @@ func TestReadLegacyKeyDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzLegacy: the walkers of the legacy dialect accept what protobuf accepts, and read it as
-// protobuf does.
+// FuzzLegacy: what passes says the same to protobuf, and what protobuf writes passes.
 func FuzzLegacy(f *testing.F) {
 	f.Add(wire(str(1, "tool"), str(2, "{}"), entry("session_id", "s"), entry("color", "blue")))
 	f.Add(wire(entry("user_id", "a"), str(3, string(str(1, "user_id"))), groups(3)))
 	f.Add(str(3, string(wire(groups(2), varint(1, 1), str(1, "capability_id"), str(2, "\xff")))))
-	f.Add(str(3, string(wire(tag(8, protowire.StartGroupType), []byte{0x82, 0x80, 0x80, 0x80, 0x10, 0}, tag(8, protowire.EndGroupType)))))
 	f.Add([]byte{0x1a, 0x80, 0x80, 0x80, 0x80, 0x10})
 	f.Add(wire(varint(2, 1), str(3, "e")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		req := new(legacypb.InvokeRequest)
-		want := proto.Unmarshal(b, req)
+		unread := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, req)
 		k, err := dialect.ReadLegacyKey(b)
-		if (err == nil) != (want == nil) {
-			t.Fatalf("ReadLegacyKey: %v; protobuf: %v", err, want)
+		switch {
+		case err == nil && unread != nil:
+			t.Fatalf("ReadLegacyKey accepts what protobuf refuses: %v", unread)
+		case err == nil && legacyText(k) != requestText(req):
+			t.Fatalf("got %s, want %s", legacyText(k), requestText(req))
+		case unread != nil || len(req.GetContext()) > 128 || marked(req.GetToolName(), req.GetParameters()):
+			return
 		}
-		said := req.GetContext()
-		if text := strings.Join([]string{req.GetToolName(), req.GetParameters(), said["session_id"], said["capability_id"], said["user_id"], said["config_json"]}, "|"); err == nil && legacyText(k) != text {
-			t.Fatalf("got %s, want %s", legacyText(k), text)
+		for name, value := range req.GetContext() {
+			if marked(name, value) {
+				return
+			}
+		}
+		written, err := proto.Marshal(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, err := dialect.ReadLegacyKey(written); err != nil || legacyText(k) != requestText(req) {
+			t.Fatalf("of what protobuf writes got %s, %v; want %s", legacyText(k), err, requestText(req))
 		}
 	})
+}
+
+func requestText(req *legacypb.InvokeRequest) string {
+	said := req.GetContext()
+	return strings.Join([]string{req.GetToolName(), req.GetParameters(), said["session_id"], said["capability_id"], said["user_id"], said["config_json"]}, "|")
 }
 
 func BenchmarkReadLegacyKey(b *testing.B) {

@@ -158,8 +158,12 @@ func TestReadArtifactID(t *testing.T) {
 	if string(id) != "file-1" || err != nil {
 		t.Errorf("%q, %v", id, err)
 	}
-	if _, err := dialect.ReadArtifactID([]byte{0x0a, 5, 'x'}); err == nil {
-		t.Error("a malformed message is read")
+	for name, msg := range map[string][]byte{
+		"cut off": {0x0a, 5, 'x'}, "twice": wire(str(1, "a"), str(1, "b")), "a varint": varint(1, 3), "not UTF-8": str(1, "\xff"),
+	} {
+		if _, err := dialect.ReadArtifactID(msg); err == nil {
+			t.Errorf("%s: it is read", name)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictproto"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -124,15 +125,18 @@ func (g *Guard) tell(a *asked, approved bool) {
 
 // resolve answers an approval in the words of engines.
 func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, error) {
-	question, ok := Text(msg, 1)
+	var question []byte
 	var approved bool
-	ok = ok && fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
-		if num == 3 && typ == protowire.VarintType {
-			approved = number(v) != 0
+	err := fields(msg, &approvalRequest, func(r *strictproto.Reader) {
+		switch r.Number {
+		case 1:
+			question = r.Value
+		case 3:
+			approved = r.Varint != 0
 		}
 	})
-	if !ok {
-		return nil, refusedMalformed
+	if err != nil {
+		return nil, strictproto.Refuse(err, refusedMalformed)
 	}
 	id, err := g.cfg.Questions.Bound(ctx, p.Tenant, p.engine(), string(question))
 	if err != nil {

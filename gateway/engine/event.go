@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/strictproto"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -37,19 +37,19 @@ type question struct {
 
 func eventOf(raw []byte) (e event, ok bool) {
 	var asked []byte
-	ok = fields(raw, func(num protowire.Number, typ protowire.Type, v []byte) {
-		switch {
-		case num == fieldEventSession && typ == protowire.BytesType:
-			e.session = string(text(v))
-		case num == fieldEventType && typ == protowire.VarintType:
-			e.failed = e.failed || number(v) == uint64(parallaxpb.PipelineEventType_ERROR)
-			e.last = e.last || number(v) == uint64(parallaxpb.PipelineEventType_RESPONSE_COMPLETE)
-		case num == fieldPipelineError && typ == protowire.BytesType:
+	ok = fields(raw, &pipelineEvent, func(r *strictproto.Reader) {
+		switch r.Number {
+		case fieldEventSession:
+			e.session = string(r.Value)
+		case fieldEventType:
+			e.failed = e.failed || r.Varint == uint64(parallaxpb.PipelineEventType_ERROR)
+			e.last = e.last || r.Varint == uint64(parallaxpb.PipelineEventType_RESPONSE_COMPLETE)
+		case fieldPipelineError:
 			e.failed = true
-		case num == fieldApproval && typ == protowire.BytesType:
-			asked = text(v)
+		case fieldApproval:
+			asked = r.Value
 		}
-	})
+	}) == nil
 	e.last = e.last || e.failed
 	if asked != nil && ok {
 		e.question, ok = questionOf(asked)

@@ -2,54 +2,50 @@ package engine
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/capgate/capgate/internal/strictproto"
 )
 
-// fields walks through the fields of a message. It is false for what is no message.
-func fields(msg []byte, see func(num protowire.Number, typ protowire.Type, value []byte)) bool {
-	for len(msg) > 0 {
-		num, typ, n := protowire.ConsumeTag(msg)
-		if n < 0 {
-			return false
+// The shapes of the messages of which something is decided on. Of answers they know only that.
+var (
+	messageRequest  = strictproto.Shape{1: strictproto.String, 2: strictproto.String, 3: strictproto.Int32, 4: strictproto.String}
+	approvalRequest = strictproto.Shape{1: strictproto.String, 2: strictproto.String, 3: strictproto.Bool}
+	historyRequest  = strictproto.Shape{1: strictproto.String, 2: strictproto.Int32}
+	listRequest     = strictproto.Shape{1: strictproto.Int32, 2: strictproto.Int32}
+
+	sessionInfo   = strictproto.Shape{1: strictproto.String, fieldMode: strictproto.Int32}
+	chatMessage   = strictproto.Shape{2: strictproto.String}
+	pipelineEvent = strictproto.Shape{fieldEventSession: strictproto.String, fieldEventType: strictproto.Int32,
+		fieldApproval: strictproto.Message, fieldPipelineError: strictproto.Message}
+	list = strictproto.Shape{1: strictproto.Messages}
+)
+
+// fields walks through the fields of a message that its shape knows.
+func fields(msg []byte, shape *strictproto.Shape, see func(*strictproto.Reader)) error {
+	for r := strictproto.Read(msg, shape); ; {
+		more, err := r.Next()
+		if !more {
+			return err
 		}
-		m := protowire.ConsumeFieldValue(num, typ, msg[n:])
-		if m < 0 {
-			return false
+		if r.Kind != strictproto.Unknown {
+			see(&r)
 		}
-		see(num, typ, msg[n:n+m])
-		msg = msg[n+m:]
 	}
-	return true
 }
 
-// text is the value of a field of bytes, as fields has it.
-func text(value []byte) []byte {
-	b, _ := protowire.ConsumeBytes(value)
-	return b
-}
-
-func number(value []byte) uint64 {
-	v, _ := protowire.ConsumeVarint(value)
-	return v
-}
-
-// Text is what a message has in a field of text, of which the last one counts; "" where it has none. It is
-// false for what is no message.
-func Text(msg []byte, field int32) (value []byte, ok bool) {
-	ok = fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
-		if num == protowire.Number(field) && typ == protowire.BytesType {
-			value = text(v)
+// text is what a message has in a field of text; "" where it has none.
+func text(msg []byte, shape *strictproto.Shape, field uint32) (value []byte, err error) {
+	err = fields(msg, shape, func(r *strictproto.Reader) {
+		if r.Number == field {
+			value = r.Value
 		}
 	})
-	return value, ok
+	return value, err
 }
 
-// each walks through the messages that a message has in a field.
-func each(msg []byte, field protowire.Number, see func(msg []byte)) bool {
-	return fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
-		if num == field && typ == protowire.BytesType {
-			see(text(v))
-		}
-	})
+// each walks through the messages of a list.
+func each(msg []byte, see func(msg []byte)) error {
+	return fields(msg, &list, func(r *strictproto.Reader) { see(r.Value) })
 }
 
 func appendMessage(to []byte, field protowire.Number, msg []byte) []byte {

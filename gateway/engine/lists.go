@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictproto"
 )
 
 const (
@@ -54,7 +55,7 @@ func (g *Guard) unopened(ctx context.Context, p *Passage) *call.Refusal {
 		return refusedUnasked
 	}
 	var has bool
-	if !each(answer, 1, func([]byte) { has = true }) {
+	if each(answer, func([]byte) { has = true }) != nil {
 		return refusedAnswer
 	}
 	if has {
@@ -80,9 +81,9 @@ func (g *Guard) mine(ctx context.Context, p *Passage, session string) *call.Refu
 
 // history is that of a session of the tenant's.
 func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
-	session, ok := Text(msg, methods[path].Session)
-	if !ok {
-		return nil, refusedMalformed
+	session, err := methods[path].ReadSession(msg)
+	if err != nil {
+		return nil, strictproto.Refuse(err, refusedMalformed)
 	}
 	if refusal := g.mine(ctx, p, string(session)); refusal != nil {
 		return nil, refusal
@@ -95,7 +96,7 @@ func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte
 	return filter(answer, func(messages [][]byte) ([][]byte, error) {
 		var kept [][]byte
 		for _, m := range messages {
-			if of, ok := Text(m, fieldOf); ok && (len(of) == 0 || string(of) == string(session)) {
+			if of, err := text(m, &chatMessage, fieldOf); err == nil && (len(of) == 0 || string(of) == string(session)) {
 				kept = append(kept, m)
 			}
 		}
@@ -109,10 +110,13 @@ func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byt
 	if refusal != nil {
 		return nil, refusal
 	}
+	limit, offset, err := pageOf(msg)
+	if err != nil {
+		return nil, err
+	}
 	var answer []byte
-	var err error
 	if p.Many {
-		answer, err = g.own(ctx, p, path, msg)
+		answer, err = g.own(ctx, p, path, limit, offset)
 	} else {
 		answer, err = g.onward(ctx, path, msg)
 	}
@@ -129,30 +133,34 @@ func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byt
 	})
 }
 
+// pageOf reads which sessions a ListSessionsRequest asks for.
+func pageOf(msg []byte) (limit, offset uint64, err error) {
+	err = fields(msg, &listRequest, func(r *strictproto.Reader) {
+		if r.Number == 1 {
+			limit = r.Varint
+		} else {
+			offset = r.Varint
+		}
+	})
+	if err != nil || int32(limit) < 0 || int32(offset) < 0 {
+		return 0, 0, strictproto.Refuse(err, refusedMalformed)
+	}
+	return limit, offset, nil
+}
+
 // shown is a session as its client numbers modes. A mode that is none stays what it is.
 func shown(session []byte, p *Passage, numbering call.Numbering) ([]byte, *call.Refusal) {
 	if numbering == p.Settings.Engines {
 		return session, nil
 	}
-	if s, ok := renumber(session, fieldMode, p.Settings.Engines, numbering); ok {
+	if s, ok := renumber(session, &sessionInfo, p.Settings.Engines, numbering); ok {
 		return s, nil
 	}
 	return nil, refusedAnswer
 }
 
 // own looks through an engine's sessions for the tenant's, in pages.
-func (g *Guard) own(ctx context.Context, p *Passage, path string, msg []byte) (answer []byte, err error) {
-	var limit, offset uint64
-	if !fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
-		switch {
-		case num == 1 && typ == protowire.VarintType:
-			limit = number(v)
-		case num == 2 && typ == protowire.VarintType:
-			offset = number(v)
-		}
-	}) || int32(limit) < 0 || int32(offset) < 0 {
-		return nil, refusedMalformed
-	}
+func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset uint64) (answer []byte, err error) {
 	if limit == 0 {
 		limit = listed
 	}
@@ -197,7 +205,7 @@ func (g *Guard) page(ctx context.Context, p *Passage, path string, offset int) (
 	if err != nil {
 		return nil, err
 	}
-	if !each(answer, 1, func(s []byte) { page = append(page, s) }) {
+	if each(answer, func(s []byte) { page = append(page, s) }) != nil {
 		return nil, refusedAnswer
 	}
 	return page, nil
@@ -209,8 +217,8 @@ func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]
 	}
 	ids := make([]string, len(page))
 	for i, s := range page {
-		id, ok := Text(s, 1)
-		if !ok {
+		id, err := text(s, &sessionInfo, 1)
+		if err != nil {
 			return nil, refusedAnswer
 		}
 		ids[i] = string(id)
@@ -231,14 +239,19 @@ func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]
 func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, error) {
 	var listed [][]byte
 	var rest []byte
-	if !fields(answer, func(num protowire.Number, typ protowire.Type, v []byte) {
-		if num == 1 && typ == protowire.BytesType {
-			listed = append(listed, text(v))
-			return
+	for r := strictproto.Read(answer, &list); ; {
+		more, err := r.Next()
+		if err != nil {
+			return nil, refusedAnswer
 		}
-		rest = append(protowire.AppendTag(rest, num, typ), v...)
-	}) {
-		return nil, refusedAnswer
+		if !more {
+			break
+		}
+		if r.Number == 1 {
+			listed = append(listed, r.Value)
+		} else {
+			rest = append(rest, r.Field...)
+		}
 	}
 	changed, err := change(listed)
 	if err != nil {

@@ -30,7 +30,7 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
-	msg, ok := renumber(msg, fieldMode, numbering, p.Settings.Engines)
+	msg, ok := renumber(msg, &messageRequest, numbering, p.Settings.Engines)
 	if !ok {
 		return g.cfg.Refuse(ctx, refusedMode)
 	}

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictproto"
 )
 
 // ModesHeader is metadata in which a client says how it numbers the modes of sessions, as the configuration
@@ -41,33 +44,35 @@ func modeOf(n uint64, by call.Numbering) (mode, bool) {
 	}
 }
 
-// renumber is a message with the mode that is in one of its fields numbered in another way. It is false
-// for a mode that is none, and for what is no message. Whatever else is in the message stays as it is.
-func renumber(msg []byte, field protowire.Number, from, to call.Numbering) ([]byte, bool) {
+// renumber is a message with its mode numbered in another way. It is false for a mode that is none, and for what
+// is not to be read. Whatever else is in the message stays as it is.
+func renumber(msg []byte, shape *strictproto.Shape, from, to call.Numbering) ([]byte, bool) {
 	var was uint64
-	ok := fields(msg, func(num protowire.Number, typ protowire.Type, v []byte) {
-		if num == field && typ == protowire.VarintType {
-			was = number(v)
+	var at, begins, ends int // in msg: the next field, and the mode
+	for r := strictproto.Read(msg, shape); ; {
+		more, err := r.Next()
+		if err != nil {
+			return nil, false
 		}
-	})
+		if !more {
+			break
+		}
+		if r.Number == fieldMode {
+			was, begins, ends = r.Varint, at, at+len(r.Field)
+		}
+		at += len(r.Field)
+	}
 	m, known := modeOf(was, from)
-	if !ok || !known {
+	if !known {
 		return nil, false
 	}
 	is := numbers[to][m]
 	if is == was {
 		return msg, true
 	}
-	out := make([]byte, 0, len(msg)+2)
-	for len(msg) > 0 {
-		num, typ, n := protowire.ConsumeField(msg)
-		if num != field || typ != protowire.VarintType {
-			out = append(out, msg[:n]...)
-		}
-		msg = msg[n:]
+	others := slices.Concat(msg[:begins], msg[ends:])
+	if is == 0 {
+		return others, true
 	}
-	if is != 0 {
-		out = protowire.AppendVarint(protowire.AppendTag(out, field, protowire.VarintType), is)
-	}
-	return out, true
+	return protowire.AppendVarint(protowire.AppendTag(others, fieldMode, protowire.VarintType), is), true
 }

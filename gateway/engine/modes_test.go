@@ -31,7 +31,7 @@ func TestModes(t *testing.T) {
 			}
 			unknown := protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "unknown")
 			msg = append(msg, unknown...)
-			got, ok := renumber(msg, fieldMode, test.from, test.to)
+			got, ok := renumber(msg, &messageRequest, test.from, test.to)
 			if ok != (want != none) {
 				t.Errorf("%v to %v: %d: %v", test.from, test.to, was, ok)
 				continue
@@ -54,14 +54,14 @@ func TestModes(t *testing.T) {
 		}
 	}
 	for _, bad := range [][]byte{{0xff}, {3 << 3, 0x80}, {2<<3 | 2, 9, 'x'}} {
-		if _, ok := renumber(bad, fieldMode, call.BySeed, call.BySource); ok {
+		if _, ok := renumber(bad, &messageRequest, call.BySeed, call.BySource); ok {
 			t.Errorf("%x is a message", bad)
 		}
 	}
-	// The last one counts, as for every reader of the format.
-	twice := []byte{3 << 3, 2, 3 << 3, 1}
-	if got, ok := renumber(twice, fieldMode, call.BySource, call.BySeed); !ok || len(got) != 0 {
-		t.Errorf("%x, %v", got, ok)
+	for name, bad := range map[string][]byte{"twice": {3 << 3, 2, 3 << 3, 1}, "long": {3 << 3, 0x82, 0}, "as text": {3<<3 | 2, 1, 2}} {
+		if _, ok := renumber(bad, &messageRequest, call.BySource, call.BySeed); ok {
+			t.Errorf("a mode %s: it is renumbered", name)
+		}
 	}
 }
 
@@ -74,13 +74,13 @@ func FuzzRenumber(f *testing.F) {
 		if up {
 			from, to = to, from
 		}
-		got, ok := renumber(msg, fieldMode, from, to)
+		got, ok := renumber(msg, &messageRequest, from, to)
 		if !ok {
 			return
 		}
 		var was, is parallaxpb.ClientMessageRequest
-		if proto.Unmarshal(msg, &was) != nil {
-			return // text that is no UTF-8
+		if err := proto.Unmarshal(msg, &was); err != nil {
+			t.Fatalf("%x is renumbered: %v", msg, err)
 		}
 		if err := proto.Unmarshal(got, &is); err != nil {
 			t.Fatalf("%x became %x: %v", msg, got, err)

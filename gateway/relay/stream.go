@@ -28,6 +28,8 @@ type Stream struct {
 	announced bool // the Handler knows of it: Done is due
 	started   bool // response headers came from the upstream
 	replay    bool // the request is still whole: up.queue has all of it
+	alone     bool // the first message is to be the only one
+	whole     bool // which has been delivered
 	upstream  *Upstream
 	next      *Stream     // in its pool's queue
 	trailers  *hpack.List // to follow down.queue
@@ -203,6 +205,13 @@ func (s *Stream) ReadMessage() {
 	s.setTimer()
 }
 
+// ReadOnlyMessage is ReadMessage for a stream of which the client sends one message. Whatever follows that ends the
+// stream with MessageFollowed: there are servers that decode it as a part of the message.
+func (s *Stream) ReadOnlyMessage() {
+	s.alone = true
+	s.ReadMessage()
+}
+
 // Park puts the stream off: the decision will come by Resume, from any goroutine.
 func (s *Stream) Park() Parked {
 	s.phase = parked
@@ -319,7 +328,7 @@ func (s *Stream) begin() {
 	s.result.Started = s.sh.relay.epoch.Add(s.began)
 	s.sh.relay.handler.Headers(s)
 	if s.phase == reading && s.down.gotEnd {
-		s.deliver(Message{Missing: true})
+		s.miss()
 	}
 }
 

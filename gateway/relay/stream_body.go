@@ -68,6 +68,9 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 		return
 	}
 	s.result.BytesIn += int64(n)
+	if s.whole && n > 0 {
+		s.fail(MessageFollowed)
+	}
 	if s.phase == reading && s.readInPlace(buf[pos:pos+n], end) {
 		return
 	}
@@ -229,7 +232,7 @@ func (s *Stream) readInPlace(p []byte, end bool) bool {
 	if len(p) < 5+n {
 		return false
 	}
-	s.deliver(Message{Data: p[5 : 5+n], Compressed: p[0] == 1})
+	s.deliver(p, n)
 	return false
 }
 
@@ -245,9 +248,9 @@ func (s *Stream) readHeld() {
 	switch {
 	case s.phase != reading:
 	case ok && len(p) >= 5+n:
-		s.deliver(Message{Data: p[5 : 5+n], Compressed: p[0] == 1})
+		s.deliver(p, n)
 	case s.down.gotEnd && len(p) == 0:
-		s.deliver(Message{Missing: true})
+		s.miss()
 	case s.down.gotEnd:
 		s.fail(MessageMalformed)
 	case ok:
@@ -278,7 +281,20 @@ func (s *Stream) messageLen(p []byte) (int, bool) {
 	return int(n), true
 }
 
-func (s *Stream) deliver(m Message) {
+// deliver hands the first message to the Handler: n bytes of p, after the prefix.
+func (s *Stream) deliver(p []byte, n int) {
+	if s.alone && len(p) > 5+n {
+		s.fail(MessageFollowed)
+		return
+	}
+	s.whole = s.alone
+	s.message(Message{Data: p[5 : 5+n], Compressed: p[0] == 1})
+}
+
+// miss tells the Handler that there is no first message.
+func (s *Stream) miss() { s.message(Message{Missing: true}) }
+
+func (s *Stream) message(m Message) {
 	s.phase = deciding
 	s.setTimer()
 	s.sh.relay.handler.Message(s, m)
