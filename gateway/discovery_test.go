@@ -66,7 +66,7 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	}})
 	d.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend}}},
-		Policy: policy.Options{Source: d.catalog},
+		Policy: policy.Options{Source: d.catalog, Store: store.Policies(), Patience: gatewaytest.Patience},
 	})
 	d.discoverer = catalog.NewDiscoverer(d.catalog, d.gateway.AskForTools)
 	d.catalog.Read(t.Context())
@@ -189,13 +189,73 @@ func TestToolsComeAndGo(t *testing.T) {
 	}
 	b.await(t, "echo new")
 	check("accepted", gatewaytest.Echo, codes.OK)
-	// Whoever comes back is new.
+	// A tool that comes back has no rules, and is compared with what it was.
 	offer.set(offering(listed(gatewaytest.Fail, "fails otherwise", "ask")), "", nil)
 	if err := b.now(t); err != nil {
 		t.Fatal(err)
 	}
-	b.await(t, "fail")
+	b.await(t, "fail!")
 	check("back again", gatewaytest.Fail, codes.FailedPrecondition)
+}
+
+// TestAToolIsLeftOutAndComesBack: rules about any tool let nothing run that a discovery left out, nor what comes back
+// changed. It is asked about, at each replica, also at one that was not there before.
+func TestAToolIsLeftOutAndComesBack(t *testing.T) {
+	t.Parallel()
+	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
+	c.Lists = offer.lists
+	repeats := listed(gatewaytest.Echo, "repeats", "allow")
+	offer.set(offering(repeats, listed("new", "is new", "allow")), "", nil)
+	backend := c.Serve(t, call.Doc)
+	a := discover(t, redis, time.Hour, backend.Addr)
+	for _, r := range []policy.Rule{
+		{Tenant: "default", Name: policy.Name{Capability: "caps", Tool: policy.Any}, Verdict: call.Allow},
+		{Tenant: "", Name: policy.Name{Capability: policy.Any, Tool: policy.Any}, Verdict: call.Allow},
+	} {
+		if err := a.rules.Set(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := discover(t, redis, time.Hour, backend.Addr)
+	check := func(when string, code codes.Code, all ...*discovering) {
+		t.Helper()
+		for i, d := range all {
+			_, err := gatewaytest.NewClient(d.gateway.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+			if status.Code(err) != code {
+				t.Errorf("%s, at replica %d: %v", when, i, err)
+			}
+		}
+	}
+	to := func(tools, want string, all ...*discovering) {
+		t.Helper()
+		offer.set(tools, "", nil)
+		if err := a.now(t); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range all {
+			d.await(t, want)
+		}
+	}
+	a.await(t, "echo new")
+	b.await(t, "echo new")
+	check("at first", codes.OK, a, b)
+	to(offering(listed("new", "is new", "allow")), "new", a, b)
+	check("left out", codes.PermissionDenied, a, b)
+	to(offering(listed("new", "is new", "allow")), "new", a, b) // once more: the absence lasts
+	changed := listed(gatewaytest.Echo, "repeats, and sends it elsewhere", "allow")
+	to(offering(changed, listed("new", "is new", "allow")), "echo! new", a, b)
+	check("back, and changed", codes.FailedPrecondition, a, b)
+	fresh := discover(t, redis, time.Hour, backend.Addr)
+	fresh.await(t, "echo! new")
+	check("at a replica that starts", codes.FailedPrecondition, fresh)
+	to(offering(repeats, listed("new", "is new", "allow")), "echo new", a, b, fresh)
+	check("back as it was", codes.OK, a, b, fresh)
+	to(offering(listed("new", "is new", "allow")), "new", a, b, fresh)
+	named := policy.Rule{Tenant: "default", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Echo}, Verdict: call.Allow}
+	if err := a.rules.Set(t.Context(), named); err != nil {
+		t.Fatal(err)
+	}
+	check("left out, and a rule names it", codes.OK, discover(t, redis, time.Hour, backend.Addr))
 }
 
 // TestABadDiscoveryChangesNothing, after two attempts exactly, and says why, without a word of

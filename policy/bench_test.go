@@ -15,7 +15,7 @@ import (
 // gateway would just have read them, so that what is waited for is the cache's own memory.
 func BenchmarkDecide(b *testing.B) {
 	const entries = 100_000
-	d, err := policy.New(policy.Options{Store: &memory{}, Source: said{call.Allow, policy.Fleet, false}, TTL: time.Hour, Entries: entries})
+	d, err := policy.New(policy.Options{Store: &memory{}, Source: said{call.Allow, policy.Fleet, policy.Accepted}, TTL: time.Hour, Entries: entries})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -51,7 +51,9 @@ func (o *Options) setDefaults() {
 // silence is a Source that says nothing.
 type silence struct{}
 
-func (silence) Tool(string, string) (call.Verdict, Level, bool)  { return call.Block, Nobody, false }
+func (silence) Tool(string, string) (call.Verdict, Level, ToolState) {
+	return call.Block, Nobody, Accepted
+}
 func (silence) Heeds(string) bool                                { return false }
 func (silence) Schema(string, string) (*toolschema.Schema, bool) { return nil, false }
 func (silence) Credentials(string) *credentials.Names            { return nil }

@@ -20,9 +20,8 @@ type Decision struct {
 // Source knows of tools what their authors and operators say. It must answer from memory.
 type Source interface {
 	// Tool says what becomes of a tool of which no rule speaks, and which level says it:
-	// Recommended, Fleet or Nobody. Drifted tells that the tool has changed since somebody
-	// last accepted it.
-	Tool(capability, tool string) (verdict call.Verdict, level Level, drifted bool)
+	// Recommended, Fleet or Nobody; and what is known of the tool itself.
+	Tool(capability, tool string) (verdict call.Verdict, level Level, state ToolState)
 	// Heeds says whether tool and arguments of a capability's calls have to be read: its tools
 	// differ in what is said of them, or a person may have to be asked.
 	Heeds(capability string) bool
@@ -33,35 +32,62 @@ type Source interface {
 	Credentials(capability string) *credentials.Names
 }
 
+// ToolState is what is known of a tool itself.
+type ToolState uint8
+
+// States of tools.
+const (
+	Accepted ToolState = iota // it is what was accepted, or nobody knows
+	Drifted                   // it has changed since somebody last accepted it: nobody allowed what it is now
+	Unlisted                  // the tools of its capability are discovered, and it is none of them: only a rule that names it counts
+)
+
 // decide puts together what the rules say and what the source does.
 func decide(ruled rulings, source Source, capability, tool string) Decision {
-	verdict, level, drifted := source.Tool(capability, tool)
-	d := ruled.decide(verdict, level, drifted)
+	verdict, level, state := source.Tool(capability, tool)
+	d := ruled.decide(verdict, level, state)
 	if ruled.shadow {
-		if c := ruled.candidate.decide(verdict, level, drifted); c.Verdict != d.Verdict {
+		if c := ruled.candidate.decide(verdict, level, state); c.Verdict != d.Verdict {
 			d.Differs, d.Candidate = true, c.Verdict
 		}
 	}
 	return d
 }
 
+// reach is which tools the rule that decides is about.
+type reach uint8
+
+const (
+	noRule   reach = iota
+	anyTool        // of the capability, or of all
+	thisTool       // it is named
+)
+
 // ruling is what the rules alone say of a call.
 type ruling struct {
-	found   bool
+	reach   reach
 	verdict call.Verdict
 	level   Level
 }
 
 // decide goes on with what is said without rules.
-func (r ruling) decide(verdict call.Verdict, level Level, drifted bool) Decision {
+func (r ruling) decide(verdict call.Verdict, level Level, state ToolState) Decision {
 	d := Decision{Verdict: verdict, Level: level}
-	if r.found {
+	if r.reach == thisTool || r.reach == anyTool && state != Unlisted {
 		d.Verdict, d.Level = r.verdict, r.level
 	}
-	if drifted && d.Verdict == call.Allow {
+	if state == Drifted && d.Verdict == call.Allow {
 		d.Verdict, d.Drifted = call.Ask, true
 	}
 	return d
+}
+
+// rules is what a rule of that name says.
+func (l *leveled) rules(verdict call.Verdict) ruling {
+	if l.Tool == Any {
+		return ruling{anyTool, verdict, l.level}
+	}
+	return ruling{thisTool, verdict, l.level}
 }
 
 // rulings are what is known of a call.
@@ -75,7 +101,7 @@ type rulings struct {
 func rule(list []leveled, found []Found) ruling {
 	for i, f := range found {
 		if f.Present {
-			return ruling{true, f.Verdict, list[i].level}
+			return list[i].rules(f.Verdict)
 		}
 	}
 	return ruling{}

@@ -30,15 +30,16 @@ func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decis
 			looks = append(looks, Look{Level: l.level, Name: l.Name, Said: found[i].Present, Verdict: found[i].Verdict})
 		}
 	}
-	verdict, level, drifted := d.opts.Source.Tool(c.Capability, c.Tool)
+	verdict, level, state := d.opts.Source.Tool(c.Capability, c.Tool)
 	for _, l := range []Level{Recommended, Fleet, Nobody} {
 		looks = append(looks, Look{Level: l, Said: l == level, Verdict: verdict})
 	}
+	deaf := state == Unlisted && ruled.reach == anyTool // the rule does not count, though it is the nearest
 	for i := range looks {
-		if looks[i].Said {
+		if looks[i].Said && (!deaf || looks[i].Level >= Recommended) {
 			looks[i].Decided = true
 			break
 		}
 	}
-	return ruled.decide(verdict, level, drifted), looks, nil
+	return ruled.decide(verdict, level, state), looks, nil
 }

@@ -39,7 +39,7 @@ func TestTheNearestRuleDecides(t *testing.T) {
 				store := &memory{}
 				store.set(rules[far].Tenant, rules[far].Name, verdicts[(i+1)%3])
 				store.set(rules[near].Tenant, rules[near].Name, verdict)
-				for _, what := range []said{{call.Allow, policy.Recommended, false}, {call.Block, policy.Nobody, false}} {
+				for _, what := range []said{{call.Allow, policy.Recommended, policy.Accepted}, {call.Block, policy.Nobody, policy.Accepted}} {
 					d := newDecider(t, policy.Options{Store: store, Source: what})
 					got, refusal := d.Ask(t.Context(), &aCall)
 					if refusal != nil || got.Verdict != verdict || got.Level != levels[near] {
@@ -80,8 +80,8 @@ func TestRulesOfOthersSayNothing(t *testing.T) {
 func TestWithoutRules(t *testing.T) {
 	t.Parallel()
 	for _, source := range []said{
-		{call.Allow, policy.Recommended, false}, {call.Ask, policy.Recommended, false}, {call.Block, policy.Recommended, false},
-		{call.Allow, policy.Fleet, false}, {call.Block, policy.Nobody, false},
+		{call.Allow, policy.Recommended, policy.Accepted}, {call.Ask, policy.Recommended, policy.Accepted}, {call.Block, policy.Recommended, policy.Accepted},
+		{call.Allow, policy.Fleet, policy.Accepted}, {call.Block, policy.Nobody, policy.Accepted},
 	} {
 		for _, store := range []policy.Store{nil, &memory{}} {
 			d := newDecider(t, policy.Options{Store: store, Source: source})
@@ -103,10 +103,41 @@ func TestADriftedToolIsAskedAbout(t *testing.T) {
 	for verdict, want := range map[call.Verdict]call.Verdict{call.Allow: call.Ask, call.Ask: call.Ask, call.Block: call.Block} {
 		store := &memory{}
 		store.set("acme", policy.Name{User: "ann", Capability: "weather", Tool: "forecast"}, verdict)
-		d := newDecider(t, policy.Options{Store: store, Source: said{call.Allow, policy.Recommended, true}})
+		d := newDecider(t, policy.Options{Store: store, Source: said{call.Allow, policy.Recommended, policy.Drifted}})
 		got, refusal := d.Ask(t.Context(), &aCall)
 		if refusal != nil || got.Verdict != want || got.Drifted != (verdict == call.Allow) || got.Level != policy.User {
 			t.Errorf("%v: got %+v, %v", verdict, got, refusal)
+		}
+	}
+}
+
+// TestAnUnlistedToolNeedsARuleThatNamesIt: rules about any tool say nothing of a tool that its discovered
+// capability does not have.
+func TestAnUnlistedToolNeedsARuleThatNamesIt(t *testing.T) {
+	t.Parallel()
+	rules, levels := ladder()
+	for i, r := range rules {
+		for _, verdict := range []call.Verdict{call.Allow, call.Ask, call.Block} {
+			store := &memory{}
+			store.set(r.Tenant, r.Name, verdict)
+			d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Nobody, policy.Unlisted}})
+			want := policy.Decision{Verdict: verdict, Level: levels[i]}
+			if r.Tool == policy.Any {
+				want = policy.Decision{Verdict: call.Block, Level: policy.Nobody}
+			}
+			if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got != want {
+				t.Errorf("%+v, %v: got %+v, %v; want %+v", r, verdict, got, refusal, want)
+			}
+			got, looks, err := d.Explain(t.Context(), store, &aCall)
+			decided := policy.Level(0)
+			for _, l := range looks {
+				if l.Decided {
+					decided = l.Level
+				}
+			}
+			if err != nil || got != want || decided != want.Level {
+				t.Errorf("%+v, %v: explained as %+v by %v, %v", r, verdict, got, decided, err)
+			}
 		}
 	}
 }
@@ -116,7 +147,7 @@ func TestExplain(t *testing.T) {
 	store := &memory{}
 	store.set("acme", policy.Name{Agent: "bot", Capability: "weather", Tool: "*"}, call.Ask)
 	store.set("", policy.Name{Capability: "*", Tool: "*"}, call.Allow)
-	d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Nobody, false}})
+	d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Nobody, policy.Accepted}})
 	decision, looks, err := d.Explain(t.Context(), store, &aCall)
 	if err != nil || decision.Verdict != call.Ask || decision.Level != policy.TenantAgent {
 		t.Fatalf("got %+v, %v", decision, err)

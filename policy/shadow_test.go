@@ -19,25 +19,25 @@ func TestCandidatesAreCompared(t *testing.T) {
 		differs   bool
 		candidate call.Verdict
 	}{
-		"no candidates": {said{call.Ask, policy.Fleet, false}, func(r, _ *memory) {
+		"no candidates": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, _ *memory) {
 			r.set("acme", tenantAllows, call.Allow)
 		}, call.Allow, true, call.Ask},
-		"the same": {said{call.Ask, policy.Fleet, false}, func(r, c *memory) {
+		"the same": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, c *memory) {
 			r.set("acme", tenantAllows, call.Allow)
 			c.set("", everything, call.Allow)
 		}, call.Allow, false, 0},
-		"stricter": {said{call.Allow, policy.Fleet, false}, func(_, c *memory) {
+		"stricter": {said{call.Allow, policy.Fleet, policy.Accepted}, func(_, c *memory) {
 			c.set("acme", policy.Name{User: "ann", Capability: policy.Any, Tool: policy.Any}, call.Block)
 		}, call.Allow, true, call.Block},
-		"laxer": {said{call.Block, policy.Nobody, false}, func(r, c *memory) {
+		"laxer": {said{call.Block, policy.Nobody, policy.Accepted}, func(r, c *memory) {
 			r.set("", everything, call.Block)
 			c.set("", everything, call.Allow)
 		}, call.Block, true, call.Allow},
-		"of a drifted tool": {said{call.Allow, policy.Fleet, true}, func(r, c *memory) {
+		"of a drifted tool": {said{call.Allow, policy.Fleet, policy.Drifted}, func(r, c *memory) {
 			r.set("acme", tenantAllows, call.Ask)
 			c.set("acme", tenantAllows, call.Allow)
 		}, call.Ask, false, 0},
-		"of others": {said{call.Allow, policy.Fleet, false}, func(_, c *memory) {
+		"of others": {said{call.Allow, policy.Fleet, policy.Accepted}, func(_, c *memory) {
 			c.set("other", tenantAllows, call.Block)
 			c.set("acme", policy.Name{User: "bob", Capability: policy.Any, Tool: policy.Any}, call.Block)
 		}, call.Allow, false, 0},

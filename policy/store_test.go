@@ -101,7 +101,7 @@ func (c *clock) pass(d time.Duration) {
 type said struct {
 	verdict call.Verdict
 	level   policy.Level
-	drifted bool
+	state   policy.ToolState
 }
 
 func (said) Heeds(string) bool { return true }
@@ -110,6 +110,6 @@ func (said) Schema(string, string) (*toolschema.Schema, bool) { return nil, fals
 
 func (said) Credentials(string) *credentials.Names { return nil }
 
-func (s said) Tool(string, string) (call.Verdict, policy.Level, bool) {
-	return s.verdict, s.level, s.drifted
+func (s said) Tool(string, string) (call.Verdict, policy.Level, policy.ToolState) {
+	return s.verdict, s.level, s.state
 }

@@ -125,8 +125,8 @@ func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
 	ruled := make([]ruling, len(keys))
 	for i := range keys {
 		each(&keys[i], func(tenant string, l leveled) {
-			if f := wanted[tenant][l.Name]; f.Present && !ruled[i].found {
-				ruled[i] = ruling{true, f.Verdict, l.level}
+			if f := wanted[tenant][l.Name]; f.Present && ruled[i].reach == noRule {
+				ruled[i] = l.rules(f.Verdict)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -93,9 +94,13 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.Want) ([]catalog.Sha
 // shared reads the hashes of a capability. An accepted hash that cannot be understood is
 // none that any tool has.
 func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Shared {
-	s := catalog.Shared{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted))}
+	s := catalog.Shared{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)), Absent: map[string]bool{}}
 	s.Last = catalog.Last{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]), Error: about["error"]}
 	for tool, text := range accepted {
+		text, absent := strings.CutSuffix(text, absentTool)
+		if absent {
+			s.Absent[tool] = true
+		}
 		hash, ok := toolschema.ParseHash(text)
 		if !ok {
 			c.malformed(c.in("accepted", capability))
@@ -131,6 +136,9 @@ func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte,
 	return text, nil
 }
 
+// absentTool ends the accepted hash of a tool that is gone, as changeScript writes it.
+const absentTool = " gone"
+
 // noteChange is Lua: it gives a change its version, and tells everybody.
 const noteChange = `
 	local function note(state, changes, epoch, channel, capability)
@@ -145,7 +153,8 @@ const noteChange = `
 // changeScript is one catalog.Change. It answers -1 if its turn is over.
 //
 // KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, turn,
-// sum, set, error, how many are gone, these, and pairs of tool and hash.
+// sum, set, error, how many are gone, these, and pairs of tool and hash. What was accepted
+// of a tool that is gone is kept: nobody shall come back under its name as another.
 var changeScript = newScript(noteChange + `
 	local turn, changed = ARGV[4], false
 	if turn ~= '' then
@@ -158,11 +167,27 @@ var changeScript = newScript(noteChange + `
 		changed = true
 	end
 	local first = 9 + tonumber(ARGV[8])
+	local gone = {}
 	for i = 9, first - 1 do
-		if redis.call('HDEL', KEYS[3], ARGV[i]) == 1 then changed = true end
+		gone[ARGV[i]] = true
 	end
 	for i = first, #ARGV, 2 do
-		if redis.call('HSETNX', KEYS[3], ARGV[i], ARGV[i + 1]) == 1 then changed = true end
+		local tool = ARGV[i]
+		local held = redis.call('HGET', KEYS[3], tool)
+		local next = held and string.gsub(held, ' gone$', '') or ARGV[i + 1]
+		if gone[tool] then next = next .. ' gone' end
+		if next ~= held then
+			redis.call('HSET', KEYS[3], tool, next)
+			changed = true
+		end
+		gone[tool] = nil
+	end
+	for tool in pairs(gone) do
+		local held = redis.call('HGET', KEYS[3], tool)
+		if held and not string.find(held, ' gone$') then
+			redis.call('HSET', KEYS[3], tool, held .. ' gone')
+			changed = true
+		end
 	end
 	if ARGV[5] ~= '' and redis.call('HGET', KEYS[4], 'sum') ~= ARGV[5] then
 		redis.call('SET', KEYS[5], ARGV[6])

@@ -80,8 +80,18 @@ func TestToolsAreShared(t *testing.T) {
 			t.Errorf("two have changed: %+v", news)
 		}
 		write(t, a, catalog.Change{Capability: "weather", Gone: []string{"y"}})
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, map[string]toolschema.Hash{"x": hashB}) {
-			t.Errorf("%+v", got)
+		both := map[string]toolschema.Hash{"x": hashB, "y": hashA}
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || !reflect.DeepEqual(got.Absent, map[string]bool{"y": true}) {
+			t.Errorf("what was accepted of a tool that is gone: %+v", got)
+		}
+		before := changed(t, b, mark)
+		write(t, a, catalog.Change{Capability: "weather", Gone: []string{"y"}, Tools: map[string]toolschema.Hash{"x": hashB, "y": hashB}})
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Absent) != 1 || changed(t, b, mark).Now != before.Now {
+			t.Errorf("gone as before: %+v", got)
+		}
+		write(t, a, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"y": hashB}})
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Absent) != 0 {
+			t.Errorf("back again: %+v", got)
 		}
 		for _, mark := range []catalog.Mark{{Epoch: "another", Version: 1}, {Epoch: news.Now.Epoch, Version: 1 << 40}} {
 			if news := changed(t, b, mark); !news.Everything {

@@ -30,7 +30,7 @@ import "strings"
 //	{policies}:tenants        set      none       who has, or had, rules
 //	{catalog}:state           hash     none       epoch: another one when everything was lost; version: one more with each change of a capability's tools
 //	{catalog}:changes         sorted   none       capabilities by the version that changed them last
-//	{catalog}:accepted:CAP    hash     none       tool → hash of the description and schema that were accepted: the tools that are known
+//	{catalog}:accepted:CAP    hash     none       tool → hash of the description and schema that were accepted, and " gone" where the tool is absent: the tools that are known, or were
 //	{catalog}:set:CAP         string   none       what the capability's discovery tool answered
 //	{catalog}:about:CAP       hash     none       sum: SHA-256 of set; ok, failed: when a discovery was, ms; error: why the last one failed
 //	{catalog}:turns           hash     none       capability → "turn until began", ms: who discovers its tools, or did last

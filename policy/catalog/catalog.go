@@ -114,27 +114,32 @@ func (c *Catalog) Tools(capability string) (tools []Tool, known bool) {
 }
 
 // Tool implements policy.Source.
-func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level policy.Level, drifted bool) {
+func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level policy.Level, state policy.ToolState) {
 	of := c.capability(capability)
 	if of == nil {
-		return call.Block, policy.Nobody, false
+		return call.Block, policy.Nobody, policy.Accepted
 	}
 	t := of.index[tool]
+	switch {
+	case t == nil && of.known && of.author.dynamic():
+		return call.Block, policy.Nobody, policy.Unlisted
+	case t != nil && t.Drifted:
+		state = policy.Drifted
+	}
 	if t != nil && t.Recommends {
-		return t.Recommended, policy.Recommended, t.Drifted
+		return t.Recommended, policy.Recommended, state
 	}
-	drifted = t != nil && t.Drifted
 	if of.author.Fleet == call.Block {
-		return call.Block, policy.Nobody, drifted
+		return call.Block, policy.Nobody, state
 	}
-	return of.author.Fleet, policy.Fleet, drifted
+	return of.author.Fleet, policy.Fleet, state
 }
 
 // Heeds implements policy.Source.
 func (c *Catalog) Heeds(capability string) bool {
 	of := c.capability(capability)
 	// A person is asked about arguments, too.
-	return of != nil && (len(of.tools) > 0 || of.author.Fleet == call.Ask || of.author.Credentials != nil || of.author.Validate)
+	return of != nil && (len(of.tools) > 0 || of.known && of.author.dynamic() || of.author.Fleet == call.Ask || of.author.Credentials != nil || of.author.Validate)
 }
 
 // Schema implements policy.Source.

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		{"unheard-of", "said", call.Block, policy.Nobody, false, false},
 	} {
 		verdict, level, drifted := c.Tool(test.capability, test.tool)
-		if verdict != test.verdict || level != test.level || drifted {
+		if verdict != test.verdict || level != test.level || drifted != policy.Accepted {
 			t.Errorf("%s %s: %v by %v, drifted %v", test.capability, test.tool, verdict, level, drifted)
 		}
 		if got, _ := c.Schema(test.capability, test.tool); (got != nil) != test.schema {
@@ -114,7 +115,7 @@ func TestAChangedToolDrifts(t *testing.T) {
 		c.Read(t.Context())
 		want(t, c, "and then", "x!", "y!")
 	}
-	if verdict, level, drifted := a.Tool("weather", "x"); verdict != call.Allow || level != policy.Recommended || !drifted {
+	if verdict, level, drifted := a.Tool("weather", "x"); verdict != call.Allow || level != policy.Recommended || drifted != policy.Drifted {
 		t.Errorf("%v by %v, drifted %v", verdict, level, drifted)
 	}
 	second, _ := a.Describe("weather", "x")
@@ -190,10 +191,39 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 	}
 	next.Replace(static(tool(t, "z", "one", "n"), tool(t, "x", "third", "n")))
 	next.Read(t.Context())
-	want(t, next, "it comes back as a new one", "z", "x")
+	want(t, next, "it comes back, without its rules, as one that has changed", "z", "x!")
 	if got := store.lost(); len(got) != 2 {
 		t.Errorf("lost %q", got)
 	}
+}
+
+// TestAbsentToolsAreBounded: a capability that names ever other tools makes none be forgotten. When there is no more
+// room, a tool that was never seen counts as changed.
+func TestAbsentToolsAreBounded(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	for round := range catalog.MostAccepted/manifest.MaxTools + 1 {
+		tools := []manifest.Tool{tool(t, fmt.Sprint("first-", round), "one", "n")}
+		for i := range manifest.MaxTools - 1 {
+			next := tools[0]
+			next.Name = fmt.Sprintf("t-%d-%d", round, i)
+			tools = append(tools, next)
+		}
+		c.Replace(static(tools...))
+		c.Read(t.Context())
+	}
+	if n := len(store.of("weather").Accepted); n != catalog.MostAccepted {
+		t.Errorf("%d are remembered", n)
+	}
+	c.Replace(static(tool(t, "first-0", "another", "n"), tool(t, "first-1", "one", "n"), tool(t, "unseen", "one", "n")))
+	c.Read(t.Context())
+	want(t, c, "full", "first-0!", "first-1", "unseen!")
+	unseen, _ := c.Describe("weather", "unseen")
+	if err := c.Accept(t.Context(), "weather", "unseen", unseen.Hash); err != nil {
+		t.Fatal(err)
+	}
+	want(t, c, "accepted", "first-0!", "first-1", "unseen")
 }
 
 // TestAToolThatIsElsewhereIsNotGone: while backends are replaced it keeps its rules, and what was

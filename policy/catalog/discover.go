@@ -173,9 +173,9 @@ func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *findin
 		if e.unsettled { // the store has lost it
 			known = union(known, e.accepted)
 		}
-		e.accepted = known
+		e.accepted, e.absent = known, shared[0].Absent
 	}
-	gone, kept := e.gone(found.tools), e.accepts(found.tools)
+	gone, absent, kept := e.gone(found.tools), e.without(found.tools), e.accepts(found.tools)
 	before := e.tools
 	c.mu.Unlock()
 
@@ -184,7 +184,7 @@ func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *findin
 	case !found.alone:
 		hash := sha256.Sum256(found.text)
 		sum = hex.EncodeToString(hash[:])
-		if err := c.write(ctx, gone, Change{Capability: id, Turn: found.turn, Sum: sum, Set: found.text, Tools: kept}); err != nil {
+		if err := c.write(ctx, gone, Change{Capability: id, Turn: found.turn, Sum: sum, Set: found.text, Tools: kept, Gone: absent}); err != nil {
 			return err
 		}
 	case len(gone) > 0 && c.opts.Store != nil:
@@ -195,6 +195,7 @@ func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *findin
 	defer c.mu.Unlock()
 	if c.entries[id] == e && e.said.Manifest == a.Manifest {
 		e.known, e.tools, e.accepted, e.sum = true, found.tools, kept, sum
+		e.leave(absent)
 		c.publish(id)
 		c.tell(id, gone)
 		if added := missing(found.tools, before); len(added) > 0 {

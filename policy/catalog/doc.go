@@ -15,7 +15,9 @@
 //
 // A tool is known by a hash of its description and schema. The first one that is seen is
 // accepted; one that differs has drifted, and asks where it would be allowed, until an
-// operator accepts what it is now.
+// operator accepts what it is now. What was accepted outlives the tool's absence: a tool that is
+// left out once and comes back as another has drifted. A tool that a discovered capability
+// does not have is Unlisted: only a rule that names it lets it run.
 //
 // Readers take no lock: whatever changes is published as a new snapshot. It decides nothing
 // (package policy does) and calls nothing (whoever makes a Discoverer says how to).

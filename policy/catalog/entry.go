@@ -13,10 +13,11 @@ import (
 type entry struct {
 	said     Author
 	known    bool
-	tools    []Tool // in force; Drifted is not set here
-	sum      string // of the discovered set in force; "": it is not one that the store has
-	seen     bool   // the store was read
-	accepted map[string]toolschema.Hash
+	tools    []Tool                     // in force; Drifted is not set here
+	sum      string                     // of the discovered set in force; "": it is not one that the store has
+	seen     bool                       // the store was read
+	accepted map[string]toolschema.Hash // also of tools that are absent
+	absent   map[string]bool            // of these, those whose rules are deleted already
 	last     Last
 	// unsettled: the store has to be told of the manifest's tools, or again of what was accepted.
 	// Until then a manifest without some of the tools in force is not in force itself.
@@ -108,8 +109,8 @@ func (e *entry) build() *capability {
 	copy(next.tools, e.tools)
 	for i := range next.tools {
 		t := &next.tools[i]
-		if accepted, ok := e.accepted[t.Name]; ok && !e.said.Unguarded {
-			t.Drifted = accepted != t.Hash
+		if accepted, ok := e.accepted[t.Name]; !e.said.Unguarded {
+			t.Drifted = ok && accepted != t.Hash || !ok && len(e.accepted) >= MostAccepted
 		}
 		next.index[t.Name] = t
 	}
@@ -127,23 +128,45 @@ func (c *Catalog) publish(ids ...string) {
 	c.now.Store(&next)
 }
 
-// accepts is what a set of tools makes of the accepted hashes.
+// MostAccepted is of how many tools a capability's accepted hashes are kept, absent ones among them. Nothing is
+// forgotten to make room: a tool that is new then counts as changed, until an operator accepts it.
+const MostAccepted = 4 * manifest.MaxTools
+
+// accepts is what a set of tools makes of the accepted hashes. Those of tools that are absent stay, so that a
+// tool that comes back is compared with what it was.
 func (e *entry) accepts(tools []Tool) map[string]toolschema.Hash {
-	next := make(map[string]toolschema.Hash, len(tools))
-	for name := range e.elsewhere() {
-		if hash, ok := e.accepted[name]; ok {
-			next[name] = hash
-		}
-	}
+	next := make(map[string]toolschema.Hash, len(e.accepted)+len(tools))
+	maps.Copy(next, e.accepted)
 	for i := range tools {
 		t := &tools[i]
-		if hash, ok := e.accepted[t.Name]; ok {
-			next[t.Name] = hash
-		} else {
+		if _, ok := next[t.Name]; !ok && len(next) < MostAccepted {
 			next[t.Name] = t.Hash
 		}
 	}
 	return next
+}
+
+// without are the tools of accepted hashes that are neither in next nor elsewhere.
+func (e *entry) without(next []Tool) []string {
+	there := e.elsewhere()
+	for i := range next {
+		there[next[i].Name] = true
+	}
+	var names []string
+	for name := range e.accepted {
+		if !there[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// leave takes note of the tools that are absent, and have no rules any more.
+func (e *entry) leave(absent []string) {
+	e.absent = make(map[string]bool, len(absent))
+	for _, name := range absent {
+		e.absent[name] = true
+	}
 }
 
 // elsewhere has the names of Author.Elsewhere.

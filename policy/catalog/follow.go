@@ -134,7 +134,7 @@ func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 		if e.unsettled && e.seen {
 			accepted = union(accepted, e.accepted)
 		}
-		e.seen, e.accepted, e.last = true, accepted, all[i].Last
+		e.seen, e.accepted, e.absent, e.last = true, accepted, all[i].Absent, all[i].Last
 		if e.said.dynamic() && parsed[i] != nil {
 			e.known, e.tools, e.sum = true, parsed[i], all[i].Sum
 		}

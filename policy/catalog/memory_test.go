@@ -115,13 +115,18 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 			s.Last.Failed = time.Now()
 		}
 	}
-	for _, tool := range c.Gone {
-		delete(s.Accepted, tool)
-	}
+	s.Absent = maps.Clone(s.Absent)
 	for tool, hash := range c.Tools {
 		if _, known := s.Accepted[tool]; !known {
 			s.Accepted[tool] = hash
 		}
+		delete(s.Absent, tool)
+	}
+	for _, tool := range c.Gone {
+		if s.Absent == nil {
+			s.Absent = map[string]bool{}
+		}
+		s.Absent[tool] = true
 	}
 	if c.Sum != "" {
 		s.Sum, s.Set = c.Sum, c.Set

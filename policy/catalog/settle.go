@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -28,14 +29,14 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 		return
 	}
 	said, next, kept := e.said, e.tools, e.accepted
-	var gone []string
+	var gone, absent []string
 	if said.static() {
 		next = toolsOf(said.Manifest.Tools)
-		gone, kept = e.gone(next), e.accepts(next)
+		gone, absent, kept = e.gone(next), e.without(next), e.accepts(next)
 	}
 	c.mu.Unlock()
 
-	err := c.write(ctx, gone, Change{Capability: id, Tools: kept})
+	err := c.write(ctx, gone, Change{Capability: id, Tools: kept, Gone: absent})
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,23 +52,27 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 	}
 	e.unsettled, e.trouble = false, ""
 	e.tools, e.accepted = next, kept
+	if said.static() {
+		e.leave(absent)
+	}
 	e.known = e.known || said.static()
 	c.publish(id)
 	c.tell(id, gone)
 }
 
-// gone are the tools that are not in next, of those in force and of those that the store
-// knows. The caller holds mu.
+// gone are the tools that are not in next and may have rules yet, of those in force and of those that the
+// store knows. The caller holds mu.
 func (e *entry) gone(next []Tool) []string {
-	names, there := e.missing(next), e.elsewhere()
-	for i := range next {
-		there[next[i].Name] = true
+	names := e.missing(next)
+	told := maps.Clone(e.absent)
+	if told == nil {
+		told = map[string]bool{}
 	}
 	for _, name := range names {
-		there[name] = true
+		told[name] = true
 	}
-	for name := range e.accepted {
-		if !there[name] {
+	for _, name := range e.without(next) {
+		if !told[name] {
 			names = append(names, name)
 		}
 	}
@@ -83,7 +88,6 @@ func (c *Catalog) write(ctx context.Context, gone []string, change Change) error
 			}
 		}
 	}
-	change.Gone = gone
 	if err := c.opts.Store.Write(ctx, change); err != nil {
 		return fmt.Errorf("tell the store: %w", err)
 	}

@@ -56,7 +56,8 @@ type Want struct {
 
 // Shared is what the store has of a capability.
 type Shared struct {
-	Accepted map[string]toolschema.Hash // by tool; those of the set that is in force
+	Accepted map[string]toolschema.Hash // by tool; also of those that are absent from the set in force
+	Absent   map[string]bool            // tools of Accepted that were told as gone, and did not come back
 	Sum      string                     // of the discovered set; "" there is none
 	Set      []byte                     // the discovery tool's answer; nil where the reader has it
 	Last     Last
@@ -76,7 +77,7 @@ type Change struct {
 	Sum        string                     // of Set
 	Set        []byte                     // what was discovered; nil: that stays as it is
 	Tools      map[string]toolschema.Hash // accepted, where their tools have no accepted hash yet
-	Gone       []string                   // tools of which nothing is to be known any more
+	Gone       []string                   // tools that are absent from the set in force; what was accepted of them is kept
 	Error      string                     // why the discovery of this turn failed; "": it did not
 }
 
