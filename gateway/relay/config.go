@@ -25,6 +25,9 @@ type Config struct {
 	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard
 	// locked. It may set and drop headers, and do nothing else.
 	Web func(*Stream)
+	// Panicked is told of each panic that did not end the process, by the deferred function that recovered it:
+	// the stack is still there. A shard may be locked. nil: a line in Log.
+	Panicked func(where string, v any)
 	// TooLong is what requests get with the status 431. The zero value is nothing.
 	TooLong Page
 

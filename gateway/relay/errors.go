@@ -37,6 +37,7 @@ var (
 	ErrGoAway    = errors.New("upstream is going away")
 	ErrQueueFull = errors.New("too many streams wait for the upstream")
 	ErrClosed    = errors.New("upstream is closed")
+	errPanicked  = errors.New("the gateway failed while it connected")
 	ErrLost      = errors.New("upstream failed the stream, which it may have begun to carry out") // Again said yes
 )
 

@@ -97,10 +97,12 @@ const (
 	TooManyBytes             // it brought more than Limits.Bytes
 	TooManyMessages          // it brought more than Limits.Messages
 	MessageFollowed          // something followed the message of a stream that has one alone
+	Panicked                 // the Handler panicked, or the relay
 )
 
 var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",
-	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL", "TOO_MANY_BYTES", "TOO_MANY_MESSAGES", "AMBIGUOUS_MESSAGE"}
+	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL", "TOO_MANY_BYTES", "TOO_MANY_MESSAGES",
+	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC"}
 
 func (f Failure) String() string { return failureNames[f] }
 

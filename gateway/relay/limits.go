@@ -131,13 +131,13 @@ func (s *Stream) exceeded(m *meter) Failure {
 	switch {
 	case !s.announced || s.phase == answered || s.phase == over:
 	case l.Bytes > 0 && m.bytes > l.Bytes:
-		if s.sh.relay.handler.Exceeded(s, TooManyBytes) {
-			return TooManyBytes
+		if f := s.callExceeded(TooManyBytes); f != NoFailure {
+			return f
 		}
 		l.Bytes = 0
 	case l.Messages > 0 && m.messages > l.Messages:
-		if s.sh.relay.handler.Exceeded(s, TooManyMessages) {
-			return TooManyMessages
+		if f := s.callExceeded(TooManyMessages); f != NoFailure {
+			return f
 		}
 		l.Messages = 0
 	}

@@ -64,6 +64,8 @@ type line struct {
 type waiter interface {
 	// turn is called once, with the shard locked.
 	turn()
+	// abandon is called instead of turn when the shard has thrown away its connections.
+	abandon()
 }
 
 // queueUp puts a link at the end of the line. answers says that a backend is at its other end.
@@ -73,8 +75,8 @@ func (sh *shard) queueUp(w waiter, answers bool) {
 	case q.r == nil || q.closed:
 		sh.relay.wg.Go(func() {
 			sh.enter()
+			defer sh.leave()
 			w.turn()
-			sh.leave()
 		})
 		return
 	case answers:
@@ -149,15 +151,20 @@ func (q *line) next() waiter {
 
 // closeLine ends the line. Who still waits has its turn at once.
 func (sh *shard) closeLine() {
+	q := &sh.line
+	sh.emptyLine()
+	if q.r != nil {
+		_, _ = q.r.Close(), q.w.Close()
+	}
+}
+
+func (sh *shard) emptyLine() {
 	sh.enter()
+	defer sh.leave()
 	q := &sh.line
 	q.closed = true
 	for q.backs.len()+q.fronts.len() > 0 {
 		q.next().turn()
-	}
-	sh.leave()
-	if q.r != nil {
-		_, _ = q.r.Close(), q.w.Close()
 	}
 }
 
@@ -187,4 +194,5 @@ func (q *queueOf[T]) pop() (x T) {
 // token waits in a line to know how long that takes.
 type token chan struct{}
 
-func (t token) turn() { close(t) }
+func (t token) turn()    { close(t) }
+func (t token) abandon() { close(t) }

@@ -37,57 +37,87 @@ func (l *connLink) run() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
+		defer sh.relay.guardConn(l.nc)
 		l.writeAll()
 	}()
 	buf := make([]byte, frameHeaderLen+connReadBuffer)
-	for {
+	for next := reads; next != ends; {
 		asked := sh.clock()
 		n, err := l.nc.Read(buf[frameHeaderLen:])
 		if sh.clock()-asked > turn {
 			l.spent = 0
 		}
-		sh.enter()
-		sh.hurry()
-		if n > 0 {
-			l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
-			sh.settle()
+		for next = l.take(buf, n, err); next == queues; next = l.goOn(err) {
+			<-l.turned
 		}
-		l.takeTurns()
-		sh.notice(l.c)
-		if err != nil {
-			l.c.lost(err)
-		}
-		if l.c.closed {
-			sh.leave()
-			break
-		}
-		stalled := l.c.stalled
-		sh.leave()
-		if stalled {
+		if next == stalls {
 			<-l.resumed
 		}
 	}
 	<-written
 }
 
-// takeTurns waits in the line with what was read and not dealt with.
-func (l *connLink) takeTurns() {
+// step is what a connLink does next.
+type step uint8
+
+const (
+	ends   step = iota // so it is after a panic
+	reads              // more
+	queues             // until it is its turn to deal with what was read
+	stalls             // until the conn wants input again
+)
+
+// take deals with what was read.
+func (l *connLink) take(buf []byte, n int, err error) (next step) {
 	sh := l.c.sh
-	for l.spent += sh.clock() - sh.now; l.spent > sh.turn() && !l.c.closed && !l.c.stalled; l.spent = sh.clock() - sh.now {
-		l.c.lined = sh.now
-		sh.queueUp(l, l.c.pool != nil)
-		sh.leave()
-		<-l.turned
-		sh.enter()
-		sh.hurry()
-		if l.c.backlog != nil {
-			l.c.feedBacklog()
-			sh.settle()
-		}
+	sh.enter()
+	defer sh.leave()
+	sh.hurry()
+	if n > 0 {
+		l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
+		sh.settle()
 	}
+	l.spent += sh.clock() - sh.now
+	return l.after(err)
 }
 
-func (l *connLink) turn() { wake(l.turned) }
+// goOn deals with what was left of it, now that it is the link's turn.
+func (l *connLink) goOn(err error) (next step) {
+	sh := l.c.sh
+	sh.enter()
+	defer sh.leave()
+	sh.hurry()
+	if l.c.backlog != nil && !l.c.closed {
+		l.c.feedBacklog()
+		sh.settle()
+	}
+	l.spent = sh.clock() - sh.now
+	return l.after(err)
+}
+
+// after queues in the line if the link has had its turn. err is that of the read.
+func (l *connLink) after(err error) step {
+	sh, c := l.c.sh, l.c
+	if l.spent > sh.turn() && !c.closed && !c.stalled {
+		c.lined = sh.now
+		sh.queueUp(l, c.pool != nil)
+		return queues
+	}
+	sh.notice(c)
+	if err != nil {
+		c.lost(err)
+	}
+	switch {
+	case c.closed:
+		return ends
+	case c.stalled:
+		return stalls
+	}
+	return reads
+}
+
+func (l *connLink) turn()    { wake(l.turned) }
+func (l *connLink) abandon() { wake(l.turned) }
 
 // writeAll is the writer: it takes what is pending and writes it, until the end.
 func (l *connLink) writeAll() {
@@ -95,15 +125,8 @@ func (l *connLink) writeAll() {
 	var buf []byte
 	for range l.work {
 		for {
-			sh.enter()
-			sh.buffers.put(buf)
-			buf, l.pending = l.pending, nil
-			ending, closed := l.ending, l.closed
-			if l.full && !closed {
-				l.full = false
-				l.c.writable()
-			}
-			sh.leave()
+			var ending, closed bool
+			buf, ending, closed = l.fetch(buf)
 			if closed {
 				l.shut()
 				return
@@ -115,12 +138,33 @@ func (l *connLink) writeAll() {
 				break
 			}
 			if _, err := l.nc.Write(buf); err != nil {
-				sh.enter()
-				l.c.lost(err)
-				sh.leave()
+				sh.lose(l.c, err)
 			}
 		}
 	}
+}
+
+// fetch takes what is pending, and gives back what was written.
+func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
+	sh := l.c.sh
+	closed = true // so it is after a panic
+	sh.enter()
+	defer sh.leave()
+	sh.buffers.put(written)
+	pending, l.pending = l.pending, nil
+	ending, closed = l.ending, l.closed
+	if l.full && !closed {
+		l.full = false
+		l.c.writable()
+	}
+	return pending, ending, closed
+}
+
+// lose ends a connection whose socket has.
+func (sh *shard) lose(c *conn, err error) {
+	sh.enter()
+	defer sh.leave()
+	c.lost(err)
 }
 
 // shut closes for good. TLS would wait until the peer has taken a last alert; who is

@@ -38,18 +38,15 @@ func newRawLink(nc *net.TCPConn) (*rawLink, error) {
 // run reads until the connection ends.
 func (l *rawLink) run() {
 	sh := l.c.sh
-	err := l.rc.Read(func(uintptr) bool {
+	err := l.rc.Read(func(uintptr) (done bool) {
 		sh.enter()
+		defer sh.leave()
 		sh.hurry()
 		l.come()
 		sh.notice(l.c)
-		done := l.c.closed
-		sh.leave()
-		return done
+		return l.c.closed
 	})
-	sh.enter()
-	l.c.lost(err)
-	sh.leave()
+	sh.lose(l.c, err)
 	_ = l.nc.Close()
 }
 
@@ -75,6 +72,8 @@ func (l *rawLink) resume() {
 		l.c.sh.queueUp(l, l.c.pool != nil)
 	}
 }
+
+func (l *rawLink) abandon() { l.queued = false }
 
 func (l *rawLink) turn() {
 	l.queued = false
@@ -171,9 +170,7 @@ func (l *rawLink) await() {
 			return !l.waiting
 		})
 		if err != nil && !errors.Is(err, net.ErrClosed) {
-			sh.enter()
-			l.c.lost(err)
-			sh.leave()
+			sh.lose(l.c, err)
 		}
 	})
 }

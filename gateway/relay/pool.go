@@ -19,6 +19,7 @@ type pool struct {
 	failed      error // why the last dial failed
 	failedAt    int64
 	dispatching bool
+	dead        bool // thrown away by its shard: no connection may join it
 }
 
 // dialPause is how long streams are turned away at once after a dial has failed.
@@ -132,15 +133,20 @@ func (p *pool) dial() {
 	}
 	p.dialing++
 	p.sh.relay.wg.Go(func() {
-		nc, err := p.upstream.connect(p.sh.relay.ctx)
+		nc, err := p.upstream.reach(p.sh.relay.ctx)
 		if err != nil {
-			p.sh.enter()
-			p.undialed(fmt.Errorf("connect: %w", err))
-			p.sh.leave()
+			p.sh.undialed(p, fmt.Errorf("connect: %w", err))
 			return
 		}
 		p.sh.serve(nc, p, nil, nil)
 	})
+}
+
+// undialed is pool.undialed, for one who has not the lock.
+func (sh *shard) undialed(p *pool, err error) {
+	sh.enter()
+	defer sh.leave()
+	p.undialed(err)
 }
 
 // undialed is called when a connection did not come about. What waits is turned away

@@ -116,7 +116,10 @@ func (r *Relay) Serve(ln net.Listener) error {
 // Dial is a client connection inside the process; HTTP/2 is spoken on it in clear.
 func (r *Relay) Dial(context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
-	if !r.spawn(func() { r.shard().serve(ours, nil, nil, r.meet(&Peer{Addr: ours.RemoteAddr(), Internal: true})) }) {
+	if !r.spawn(func() {
+		defer r.guardConn(ours)
+		r.shard().serve(ours, nil, nil, r.meet(&Peer{Addr: ours.RemoteAddr(), Internal: true}))
+	}) {
 		return nil, ErrClosed
 	}
 	return theirs, nil
@@ -136,16 +139,20 @@ func (r *Relay) spawn(f func()) bool {
 // Turn waits until it is the turn of one of the shards, each time another: so long bytes of
 // a client would wait that came now, if it were one that brings much.
 func (r *Relay) Turn() {
-	sh := r.shards[int(r.turns.Add(1))%len(r.shards)]
-	sh.enter()
 	t := make(token)
+	r.shards[int(r.turns.Add(1))%len(r.shards)].admit(t)
+	<-t
+}
+
+// admit gives a token its turn, when it is.
+func (sh *shard) admit(t token) {
+	sh.enter()
+	defer sh.leave()
 	if sh.line.fronts.len() > 0 {
 		sh.queueUp(t, false)
 	} else {
 		t.turn()
 	}
-	sh.leave()
-	<-t
 }
 
 func (r *Relay) shard() *shard {
@@ -155,6 +162,13 @@ func (r *Relay) shard() *shard {
 // greet finds out what a new connection speaks and serves it. Its slot is given back
 // when an HTTP/2 connection has ended, or by the web server for its own (web.go).
 func (r *Relay) greet(nc net.Conn) {
+	given := false
+	defer func() {
+		if !given {
+			<-r.slots
+		}
+	}()
+	defer r.guardConn(nc)
 	p := &Peer{}
 	var first []byte
 	var err error
@@ -169,12 +183,14 @@ func (r *Relay) greet(nc net.Conn) {
 			p.TLS = &state
 			r.meet(p)
 			if nc = tc; state.NegotiatedProtocol != "h2" {
+				given = true
 				r.webLn.give(&carrier{Conn: nc, peer: p, ctx: r.ctx})
 				return
 			}
 		}
 	} else if first, err = r.sniff(nc); err == nil {
 		if r.meet(p); string(first) != preface {
+			given = true
 			r.webLn.give(&carrier{Conn: nc, peer: p, first: first, ctx: r.ctx})
 			return
 		}
@@ -184,14 +200,12 @@ func (r *Relay) greet(nc net.Conn) {
 		return
 	}
 	r.shard().serve(nc, nil, first, p)
-	<-r.slots
 }
 
 // unset ends a connection that could not be set up.
 func (r *Relay) unset(nc net.Conn, err error) {
 	r.cfg.Log.Debug("connection setup", "remote", nc.RemoteAddr(), "error", err)
 	_ = nc.Close()
-	<-r.slots
 }
 
 func (r *Relay) handshake(tc *tls.Conn) error {
@@ -229,9 +243,7 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 		if err != nil {
 			_ = nc.Close()
 			if p != nil {
-				sh.enter()
-				p.undialed(err)
-				sh.leave()
+				sh.undialed(p, err)
 			}
 			return
 		}
@@ -240,7 +252,20 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 		cl := newConnLink(nc)
 		l, run, own = cl, cl.run, &cl.c
 	}
+	if !sh.join(l, own, p, first, who) {
+		_ = nc.Close()
+		return
+	}
+	run()
+}
+
+// join makes a connection one of the shard's. It returns false where that failed.
+func (sh *shard) join(l link, own **conn, p *pool, first []byte, who *Peer) (joined bool) {
 	sh.enter()
+	defer sh.leave()
+	if p != nil && p.dead {
+		return false
+	}
 	c := newConn(sh, p, l)
 	if *own = c; who != nil {
 		c.peer = who
@@ -251,8 +276,7 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 		n := copy(sh.buf[frameHeaderLen:], first)
 		c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
 	}
-	sh.leave()
-	run()
+	return true
 }
 
 func (r *Relay) connGone(c *conn) {

@@ -22,6 +22,7 @@ type shard struct {
 	light    int64 // when a client was there last that brings little; 0: none was
 	until    int64 // when input is to be put off, on the same clock; 0: never
 	work     int   // since late looked at the clock
+	acting   int   // calls of the Handler's into the relay that have not returned
 	buf      []byte
 	iov      [][]byte
 	iovecs   []syscall.Iovec
@@ -49,25 +50,29 @@ type shard struct {
 const keepStreams = 1024
 
 func newShard(r *Relay, index int) *shard {
-	sh := &shard{
-		relay:    r,
-		index:    index,
-		buf:      make([]byte, frameHeaderLen+readBuffer),
-		conns:    map[*conn]struct{}{},
-		pools:    map[*Upstream]*pool{},
-		interner: hpack.NewInterner(r.classify),
-		scratch:  new(hpack.List),
-	}
-	sh.consts = newConstFields(sh.interner)
+	sh := &shard{relay: r, index: index}
+	sh.fresh()
 	sh.timer = time.AfterFunc(time.Hour, sh.tick)
 	sh.timer.Stop()
 	return sh
 }
 
-// enter begins a turn.
+// fresh makes it a shard without connections. What of it is not state stays: the relay, the lock, the line's
+// pipe, and the wheel, which whoever calls this has emptied.
+func (sh *shard) fresh() {
+	sh.acting, sh.light, sh.work, sh.timerAt = 0, 0, 0, 0
+	sh.buf = make([]byte, frameHeaderLen+readBuffer)
+	sh.iov, sh.iovecs, sh.dirty, sh.deferred, sh.ended, sh.suspects = nil, nil, nil, nil, nil, nil
+	sh.conns, sh.pools = map[*conn]struct{}{}, map[*Upstream]*pool{}
+	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
+	sh.consts = newConstFields(sh.interner)
+	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{}, nil, nil, nil, 0
+}
+
+// enter begins a turn. Its leave is to be deferred.
 func (sh *shard) enter() {
 	sh.mu.Lock()
-	sh.now, sh.until = sh.clock(), 0
+	sh.now, sh.until, sh.acting = sh.clock(), 0, 0
 }
 
 func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
@@ -92,11 +97,25 @@ func (sh *shard) late() bool {
 // blockWork is what a header block counts in late, where other steps count 1.
 const blockWork = 8
 
-// leave ends a turn: everything that it brought about is written, once per connection.
+// leave ends a turn: everything that it brought about is written, once per connection. It is to be deferred,
+// or a panic in the turn would leave the shard locked and half changed.
 func (sh *shard) leave() {
+	if v := recover(); v != nil {
+		sh.crashed(v)
+	} else {
+		sh.conclude()
+	}
+	sh.mu.Unlock()
+}
+
+func (sh *shard) conclude() {
+	defer func() {
+		if v := recover(); v != nil {
+			sh.crashed(v)
+		}
+	}()
 	sh.settle()
 	sh.arm()
-	sh.mu.Unlock()
 }
 
 // settle runs what was put off, writes, and recycles, until nothing is left to do.
@@ -140,6 +159,7 @@ func (sh *shard) arm() {
 
 func (sh *shard) tick() {
 	sh.enter()
+	defer sh.leave()
 	sh.timerAt = 0
 	sh.wheel.run(sh.now)
 	sh.hurry()
@@ -154,7 +174,6 @@ func (sh *shard) tick() {
 		l.come()
 		sh.settle()
 	}
-	sh.leave()
 }
 
 func (sh *shard) newList() *hpack.List {
@@ -196,7 +215,7 @@ func (sh *shard) newStream() *Stream {
 func (sh *shard) recycle(s *Stream) {
 	if s.announced {
 		s.result.Ended = time.Duration(sh.now) - s.began
-		sh.relay.handler.Done(s, &s.result)
+		s.callDone()
 	}
 	s.reset()
 	if len(sh.streams) < keepStreams {

@@ -34,11 +34,7 @@ func (r *Relay) Close() {
 	r.mu.Unlock()
 	_ = r.webSrv.Close()
 	for _, sh := range r.shards {
-		sh.enter()
-		for c := range sh.conns {
-			c.lost(ErrClosed)
-		}
-		sh.leave()
+		sh.each(func(c *conn) { c.lost(ErrClosed) })
 		sh.closeLine()
 	}
 	r.wg.Wait()
@@ -105,12 +101,19 @@ func (r *Relay) await(ctx context.Context, visit func(*conn) bool) error {
 
 func (r *Relay) eachClient(f func(*conn)) {
 	for _, sh := range r.shards {
-		sh.enter()
-		for c := range sh.conns {
+		sh.each(func(c *conn) {
 			if c.pool == nil && !c.closed {
 				f(c)
 			}
-		}
-		sh.leave()
+		})
+	}
+}
+
+// each visits the shard's connections in one turn.
+func (sh *shard) each(visit func(*conn)) {
+	sh.enter()
+	defer sh.leave()
+	for c := range sh.conns {
+		visit(c)
 	}
 }

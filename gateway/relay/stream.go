@@ -235,7 +235,7 @@ func (p Parked) Resume(f func(*Stream)) bool {
 		return false
 	}
 	p.s.phase = deciding
-	f(p.s)
+	p.s.callResume(f)
 	if p.s.phase == reading {
 		p.s.readHeld() // the message may have come meanwhile
 	}
@@ -315,7 +315,9 @@ func (h *half) detach() {
 func (s *Stream) begin() {
 	if !s.grpc {
 		if seen := s.sh.relay.cfg.Web; seen != nil {
-			seen(s)
+			if !s.callWeb(seen) {
+				return
+			}
 		}
 		s.Forward(s.sh.relay.web)
 		return
@@ -326,7 +328,7 @@ func (s *Stream) begin() {
 	}
 	s.announced = true
 	s.result.Started = s.sh.relay.epoch.Add(s.began)
-	s.sh.relay.handler.Headers(s)
+	s.callHeaders()
 	if s.phase == reading && s.down.gotEnd {
 		s.miss()
 	}

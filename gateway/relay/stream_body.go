@@ -57,8 +57,9 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 		}
 	}
 	if h == &s.up {
-		if s.tap != nil {
-			s.tap.Body(buf[pos : pos+n])
+		if s.tap != nil && !s.callBody(buf[pos:pos+n]) {
+			s.fail(Panicked)
+			return
 		}
 		s.result.BytesOut += int64(n)
 		s.move(h, &s.down, buf, pos, n, end)
@@ -297,5 +298,5 @@ func (s *Stream) miss() { s.message(Message{Missing: true}) }
 func (s *Stream) message(m Message) {
 	s.phase = deciding
 	s.setTimer()
-	s.sh.relay.handler.Message(s, m)
+	s.callMessage(m)
 }

@@ -11,8 +11,10 @@ import (
 // Forward sends the stream to an upstream, at once or as soon as it has a
 // connection. If it cannot, the Handler's Unsent is called later.
 func (s *Stream) Forward(u *Upstream) {
+	s.sh.acting++
 	s.phase, s.upstream = queued, u
 	s.sh.poolOf(u).add(s)
+	s.sh.acting--
 }
 
 // start puts a queued stream on an upstream connection. A stream whose deadline has passed does not begin:
@@ -111,12 +113,13 @@ func (s *Stream) unsent(err error) {
 			s.fail(UpstreamLost)
 			return
 		}
-		s.sh.relay.handler.Unsent(s, err)
+		s.callUnsent(err)
 	})
 }
 
 // Reply answers with one message and status OK, without any upstream.
 func (s *Stream) Reply(msg []byte) {
+	s.sh.acting++
 	s.phase = answered
 	w := s.down.conn.beginBlock()
 	w.field(&s.sh.consts.status200)
@@ -131,10 +134,17 @@ func (s *Stream) Reply(msg []byte) {
 	s.trailers.Fields = append(s.trailers.Fields, s.sh.consts.grpcStatus[codeOK])
 	s.buffered(q.len())
 	s.pump(&s.down)
+	s.sh.acting--
 }
 
 // Refuse answers with a status and nothing else.
 func (s *Stream) Refuse(st Status) {
+	s.sh.acting++
+	s.refuse(st)
+	s.sh.acting--
+}
+
+func (s *Stream) refuse(st Status) {
 	s.dropUpstream(errCancel)
 	s.result.Code, s.result.Upstream = st.Code, false
 	s.phase = answered
@@ -154,7 +164,7 @@ func (s *Stream) fail(f Failure) {
 	}
 	s.result.Failure = f
 	if s.grpc {
-		s.Refuse(s.sh.relay.handler.Explain(s, f))
+		s.Refuse(s.callExplain(f))
 		return
 	}
 	s.dropUpstream(errCancel)
@@ -164,13 +174,17 @@ func (s *Stream) fail(f Failure) {
 		return
 	}
 	s.phase = answered
+	if f == Panicked {
+		s.refuseHTTP("500")
+		return
+	}
 	s.refuseHTTP("503")
 }
 
 // failWith is fail, but what already came from the upstream is delivered first.
 func (s *Stream) failWith(f Failure) {
 	if s.grpc && s.started && s.down.queue.len() > 0 && s.phase == forwarded {
-		st := s.sh.relay.handler.Explain(s, f)
+		st := s.callExplain(f)
 		s.result.Failure, s.result.Code, s.result.Upstream = f, st.Code, false
 		s.dropUpstream(errCancel)
 		s.phase = answered

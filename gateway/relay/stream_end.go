@@ -62,7 +62,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 
 // again asks whether a stream that its upstream failed is to start again.
 func (s *Stream) again(a Answer) bool {
-	return s.announced && s.phase == forwarded && !s.started && s.replay && s.sh.relay.handler.Again(s, a)
+	return s.announced && s.phase == forwarded && !s.started && s.replay && s.callAgain(a)
 }
 
 // requestTrailers ends the request. gRPC has no request trailers: they are dropped.
@@ -157,12 +157,12 @@ func (s *Stream) finish() {
 		return
 	}
 	s.phase = over
+	s.sh.ended = append(s.sh.ended, s) // first of all: whatever goes wrong, it is reported
 	s.forgetHead()
 	s.down.conn.held -= s.held
 	s.down.detach()
 	s.up.detach()
 	s.sh.wheel.clear(&s.timer)
-	s.sh.ended = append(s.sh.ended, s)
 }
 
 // canceled is the client's RST_STREAM.

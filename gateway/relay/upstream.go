@@ -76,12 +76,27 @@ func (u *Upstream) Conns() int { return int(u.conns.Load()) }
 func (u *Upstream) Close() {
 	u.closed.Store(true)
 	for _, sh := range u.relay.shards {
-		sh.enter()
-		if p := sh.pools[u]; p != nil {
-			p.close()
-		}
-		sh.leave()
+		sh.closePool(u)
 	}
+}
+
+func (sh *shard) closePool(u *Upstream) {
+	sh.enter()
+	defer sh.leave()
+	if p := sh.pools[u]; p != nil {
+		p.close()
+	}
+}
+
+// reach is connect, of which a panic is an error.
+func (u *Upstream) reach(ctx context.Context) (nc net.Conn, err error) {
+	err = errPanicked
+	defer func() {
+		if v := recover(); v != nil {
+			u.relay.panicked("relay dial", v)
+		}
+	}()
+	return u.connect(ctx)
 }
 
 // connect makes a connection ready to be written to.

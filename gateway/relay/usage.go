@@ -13,11 +13,7 @@ type Usage struct {
 func (r *Relay) Usage() Usage {
 	var u Usage
 	for _, sh := range r.shards {
-		sh.enter()
-		for c := range sh.conns {
-			u.add(c)
-		}
-		sh.leave()
+		sh.each(u.add)
 	}
 	return u
 }

@@ -1,0 +1,220 @@
+package relay
+
+import (
+	"net"
+	"time"
+)
+
+// A panic ends as little as is certain to be sane. In a callback of the Handler that is the stream: the relay
+// itself was not at work. Anywhere else under a shard's lock what the shard knows may be half changed. All of
+// it is thrown away then, with the shard's connections, and the shard begins anew. Other shards go on.
+
+// panicked tells of a panic. It is called by the deferred function that recovered.
+func (r *Relay) panicked(where string, v any) {
+	defer func() { _ = recover() }() // telling must not end the process
+	if r.cfg.Panicked != nil {
+		r.cfg.Panicked(where, v)
+		return
+	}
+	r.cfg.Log.Error("panic", "where", where)
+}
+
+// guardCall ends a stream whose Handler has panicked. It is to be deferred.
+func (s *Stream) guardCall() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if s.sh.acting > 0 {
+		panic(v) // the relay's own: leave deals with it
+	}
+	s.sh.relay.panicked("relay handler", v)
+	s.fail(Panicked)
+}
+
+func (s *Stream) callHeaders() {
+	defer s.guardCall()
+	s.sh.relay.handler.Headers(s)
+}
+
+func (s *Stream) callMessage(m Message) {
+	defer s.guardCall()
+	s.sh.relay.handler.Message(s, m)
+}
+
+func (s *Stream) callUnsent(err error) {
+	defer s.guardCall()
+	s.sh.relay.handler.Unsent(s, err)
+}
+
+func (s *Stream) callResume(f func(*Stream)) {
+	defer s.guardCall()
+	f(s)
+}
+
+// callWeb returns false when the stream was ended.
+func (s *Stream) callWeb(seen func(*Stream)) bool {
+	defer s.guardCall()
+	seen(s)
+	return true
+}
+
+// callAgain is false after a panic: the stream ends as its upstream ended it.
+func (s *Stream) callAgain(a Answer) (again bool) {
+	defer s.guardAnswer()
+	return s.sh.relay.handler.Again(s, a)
+}
+
+// callExceeded returns why the stream is to end; NoFailure when it may go on.
+func (s *Stream) callExceeded(f Failure) (end Failure) {
+	end = Panicked
+	defer s.guardAnswer()
+	if s.sh.relay.handler.Exceeded(s, f) {
+		return f
+	}
+	return NoFailure
+}
+
+// callExplain has a status of its own where the Handler has none.
+func (s *Stream) callExplain(f Failure) (st Status) {
+	st = Status{Code: codeInternal, Message: "internal error"}
+	defer s.guardAnswer()
+	return s.sh.relay.handler.Explain(s, f)
+}
+
+// callBody returns false when the tap has panicked; it is not called again.
+func (s *Stream) callBody(p []byte) bool {
+	defer s.guardAnswer()
+	t := s.tap
+	s.tap = nil
+	t.Body(p)
+	s.tap = t
+	return true
+}
+
+// callDone reports a stream, once.
+func (s *Stream) callDone() {
+	defer s.guardAnswer()
+	s.announced = false
+	s.sh.relay.handler.Done(s, &s.result)
+}
+
+// guardAnswer tells of a panic in a callback that changes nothing of the relay. It is to be deferred.
+func (s *Stream) guardAnswer() {
+	if v := recover(); v != nil {
+		s.sh.relay.panicked("relay handler", v)
+	}
+}
+
+// guardConn closes a connection whose goroutine has panicked without a shard. It is to be deferred.
+func (r *Relay) guardConn(nc net.Conn) {
+	if v := recover(); v != nil {
+		r.panicked("relay connection", v)
+		_ = nc.Close()
+	}
+}
+
+// crashed throws away what the shard knows: its connections are closed, its streams reported. The caller has
+// the lock, and recovered v.
+func (sh *shard) crashed(v any) {
+	sh.relay.panicked("relay shard", v)
+	conns, pools, streams := sh.conns, sh.pools, sh.ended
+	for c := range conns {
+		if c.pool == nil {
+			streams = append(streams, c.streams.owners()...)
+		}
+	}
+	sh.wheel.forget()
+	waiting := sh.line.empty()
+	sh.fresh()
+	for _, p := range pools {
+		p.abandon()
+	}
+	for c := range conns {
+		sh.quietly(c.abandon)
+	}
+	for _, s := range streams {
+		sh.quietly(s.abandon)
+	}
+	for _, w := range waiting {
+		sh.quietly(w.abandon)
+	}
+}
+
+// quietly goes on after a panic.
+func (sh *shard) quietly(f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			sh.relay.panicked("relay shard", v)
+		}
+	}()
+	f()
+}
+
+// abandon lets go of the upstream's connections, which are closed with the shard's others.
+func (p *pool) abandon() {
+	p.upstream.conns.Add(-int64(len(p.conns)))
+	p.dead, p.conns, p.first, p.last, p.queued = true, nil, nil, nil, 0
+}
+
+// abandon closes a connection of which nothing is certain.
+func (c *conn) abandon() {
+	if c.closed {
+		return
+	}
+	c.closed, c.ending, c.draining, c.left, c.blocked = true, true, true, true, false
+	c.streams, c.waiting, c.body = streamTable{}, halfList{}, bodyFrame{}
+	c.out, c.partial, c.block, c.backlog = output{}, nil, headerBlock{}, nil
+	c.sh.relay.connGone(c)
+	c.link.close()
+}
+
+// abandon reports a stream of which nothing is certain. It is never used again.
+func (s *Stream) abandon() {
+	report := s.announced
+	if s.phase != over {
+		s.result.Code, s.result.Failure, s.result.Upstream = codeInternal, Panicked, false
+	}
+	s.phase, s.gen = over, s.gen+1
+	s.down.conn, s.up.conn = nil, nil
+	if s.group != nil {
+		s.group.shards[s.sh.index].reset()
+	}
+	if report {
+		s.result.Ended = time.Duration(s.sh.now) - s.began
+		s.callDone()
+	}
+}
+
+// owners are the streams of all halves in the table.
+func (t *streamTable) owners() []*Stream {
+	var all []*Stream
+	for _, h := range t.all() {
+		all = append(all, h.stream)
+	}
+	return all
+}
+
+// forget takes all timers out. Their owners may set them again.
+func (w *wheel) forget() {
+	for i := range w.slots {
+		for t := w.slots[i].next; t != nil; {
+			next := t.next
+			t.next, t.prev, t.when = nil, nil, 0
+			t = next
+		}
+	}
+	*w = wheel{done: w.done}
+}
+
+// reset forgets the streams of the shard.
+func (at *groupShard) reset() { at.held, at.first, at.last = 0, nil, nil }
+
+// empty takes out all that wait in the line.
+func (q *line) empty() []waiter {
+	var all []waiter
+	for q.backs.len()+q.fronts.len() > 0 {
+		all = append(all, q.next())
+	}
+	return all
+}
