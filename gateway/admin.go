@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // maxUnusable bounds the fleets that /readyz names when nobody asked for all.
@@ -68,7 +69,14 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	a.page(problems.Path, "what the reasons of errors mean", problems.Page())
 	a.mux.HandleFunc("GET /{$}", a.index)
-	return problems.WithRequestID(rest.Conditional(problems.Mux(a.mux)))
+	return problems.WithRequestID(recovered("operators", rest.Conditional(problems.Mux(a.mux))))
+}
+
+// recovered answers requests whose handler has panicked.
+func recovered(where string, next http.Handler) http.Handler {
+	return recovery.Handler(where, next, problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problems.Write(w, r, problems.Of(GRPCStatus(refusedPanic).Err(), HTTPStatus))
+	})))
 }
 
 type admin struct {

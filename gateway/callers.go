@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -74,7 +75,8 @@ func (c *callers) ask(ctx context.Context, s *relay.Stream, claim tenant.Claim, 
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		who, refusal := c.Ask(ctx, own)
+		who, refusal := tenant.Identity{}, refusedPanic
+		recovery.Round("identity", func() { who, refusal = c.Ask(ctx, own) })
 		<-c.slots
 		parked.Resume(func(s *relay.Stream) { next(s, who, refusal) })
 	})

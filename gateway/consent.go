@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -150,6 +151,7 @@ func (d *deliberations) release(use *approvals.Use) {
 	}
 	d.running.Go(func() {
 		defer func() { <-d.slots }()
+		defer recovery.Recover("decision")
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = d.approver.Release(ctx, *use) // else it stays used

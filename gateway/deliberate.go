@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -160,11 +161,12 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 	own := about.own() // another variable: one that the goroutine has would be on the heap for every call
 	parked := s.Park()
 	d.running.Go(func() {
-		o := d.deliberate(ctx, own)
+		o := outcome{refusal: refusedPanic}
+		recovery.Round("decision", func() { o = d.deliberate(ctx, own) })
 		d.letGo(held)
 		<-d.slots
-		if o.asked != nil {
-			d.await(ctx, own, &o)
+		if o.asked != nil && recovery.Do("decision", func() error { d.await(ctx, own, &o); return nil }) != nil {
+			o.refusal = refusedPanic
 		}
 		if !parked.Resume(func(s *relay.Stream) { next(s, o) }) {
 			d.release(o.use)

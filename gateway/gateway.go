@@ -33,6 +33,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
@@ -151,8 +152,10 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
+	cfg.Relay.Panicked = recovery.Report
 	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
-	g.relay = relay.New(cfg.Relay, h, h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))))
+	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
+	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.flows.relay = g.relay
 	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
 	if err != nil {
@@ -237,7 +240,7 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 // dialects, health and reflection.
 func (g *Gateway) startServices() *local {
 	server := dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod),
-		grpc.UnaryInterceptor(g.passUnary), grpc.StreamInterceptor(g.passStream))
+		grpc.ChainUnaryInterceptor(g.passUnary), grpc.ChainStreamInterceptor(g.passStream))
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(server, g.health)
 	if g.cfg.Services != nil {
@@ -263,8 +266,12 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators.Protocols.SetHTTP1(true)
 	operators.Protocols.SetUnencryptedHTTP2(true) // gRPC
 	ended := make(chan error, 2)
-	go func() { ended <- wrap("serve operators", operators.Serve(admin)) }()
-	go func() { ended <- wrap("serve clients", g.relay.Serve(public)) }()
+	go func() {
+		ended <- wrap("serve operators", recovery.Do("serve", func() error { return operators.Serve(admin) }))
+	}()
+	go func() {
+		ended <- wrap("serve clients", recovery.Do("serve", func() error { return g.relay.Serve(public) }))
+	}()
 	running := 2
 	var err error
 	select {

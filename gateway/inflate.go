@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // maxInflating is how many compressed first messages are read at once; more are
@@ -41,7 +42,8 @@ func (in *inflater) start(s *relay.Stream, msg []byte, next func(*relay.Stream, 
 	parked := s.Park()
 	in.running.Go(func() {
 		defer func() { <-in.slots }()
-		plain, refusal := in.inflate(msg)
+		plain, refusal := []byte(nil), refusedPanic
+		recovery.Round("inflate", func() { plain, refusal = in.inflate(msg) })
 		parked.Resume(func(s *relay.Stream) { next(s, plain, refusal) })
 	})
 	return nil

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // local is a gRPC server inside the process, as an upstream like any other.
@@ -34,8 +35,8 @@ func (l *local) close() {
 
 // bytesServer makes a server all of whose methods serve answers, message by message as they are.
 func bytesServer(serve grpc.StreamHandler) *grpc.Server {
-	return grpc.NewServer(grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-		grpc.UnknownServiceHandler(serve), grpc.WaitForHandlers(true))
+	return grpc.NewServer(append(recovery.Options("services"), grpc.ForceServerCodec(untouched{}), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(maxMessage), grpc.UnknownServiceHandler(serve), grpc.WaitForHandlers(true))...)
 }
 
 // untouched is a codec for messages that are passed on as they are.

@@ -46,6 +46,8 @@ var (
 		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or send it plain"}
 	refusedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED", RetryAfter: time.Second,
 		Message: "too many compressed requests at once that name no capability by metadata x-capability-id"}
+	refusedPanic = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
+		Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
 	refusedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 		Message: "the request is longer than the gateway accepts"}
 	refusedService = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",

@@ -59,6 +59,7 @@ var failures = [...]struct {
 	relay.ClientGone:       {codes.Canceled, "the caller left"},
 	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
 	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
+	relay.Panicked:         {codes.Internal, refusedPanic.Message},
 	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
 	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message; what was sent of it before may have run"},
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Options are what a Prober may be given. The zero value works.
@@ -90,7 +91,7 @@ const shortest = time.Microsecond
 func (p *Prober) Run(ctx context.Context) {
 	var underWay sync.WaitGroup
 	if p.shares() {
-		underWay.Go(func() { p.follow(ctx) })
+		underWay.Go(recovery.Loop(ctx, "health feed", func() { p.follow(ctx) }))
 	}
 	timer := time.NewTimer(shortest)
 	defer timer.Stop()
@@ -159,7 +160,8 @@ func (p *Prober) probe(ctx context.Context, probe *Probe) {
 	}
 	attempt, cancel := context.WithTimeout(ctx, probe.Timeout())
 	defer cancel()
-	result := probe.client.probe(attempt)
+	result := Result{Reason: recovery.ErrPanic.Error()}
+	recovery.Round("probe", func() { result = probe.client.probe(attempt) })
 	if ctx.Err() != nil { // it may have failed for that
 		probe.client.close()
 		return

@@ -3,6 +3,8 @@ package router
 import (
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // acquaintance is how long calls wait at most for the first probe of a backend that has
@@ -35,7 +37,7 @@ func (b *Backend) Meet(park func() (resume func())) bool {
 		return false
 	}
 	if s.patient == nil {
-		s.patient = time.AfterFunc(acquaintance, func() { b.met(s) })
+		s.patient = time.AfterFunc(acquaintance, recovery.Func("backend", func() { b.met(s) }))
 	}
 	s.waiting = append(s.waiting, park())
 	return true

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // LimitsConfig is for a Limits. The zero value is that of a gateway without others.
@@ -171,7 +173,7 @@ func (a *Limits) start(ctx context.Context, running *sync.WaitGroup) {
 		a.due = a.due[1:]
 		a.busy++
 		running.Go(func() {
-			l.exchange(ctx)
+			recovery.Round("concurrency limits", func() { l.exchange(ctx) })
 			a.mu.Lock()
 			a.busy--
 			a.mu.Unlock()

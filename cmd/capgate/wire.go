@@ -30,6 +30,7 @@ import (
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
@@ -90,6 +91,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p = &process{replica: replicaID(s.cfg.Replicas.ID), level: new(slog.LevelVar), ejections: newEjections()}
 	p.level.Set(cfg.Log.Level)
 	p.log = newLogger(cfg.Log.Format, p.level, w)
+	recovery.LogTo(p.log)
 	defer func() {
 		if err != nil {
 			p.close()
@@ -235,27 +237,27 @@ func (p *process) run(ctx context.Context) error {
 	p.firstLook.begin(p.reloader.planner.probes())
 	watchers.Go(func() { p.prober.Run(probing) })
 	watchers.Go(func() { p.affinity.Run(probing) })
-	watchers.Go(func() { p.ejections.run(probing, p.log) })
-	watchers.Go(func() { p.reloader.run(probing) })
+	watchers.Go(recovery.Loop(probing, "ejections", func() { p.ejections.run(probing, p.log) }))
+	watchers.Go(recovery.Loop(probing, "reload", func() { p.reloader.run(probing) }))
 	p.drains.Read(ctx) // no call goes to a backend that is drained
 	watchers.Go(func() { p.drains.Run(probing) })
 	watchers.Go(func() { p.limits.Run(probing) })
-	watchers.Go(func() { p.watchOverload(probing) })
+	watchers.Go(recovery.Loop(probing, "overload", func() { p.watchOverload(probing) }))
 	watchers.Go(func() { p.quotas.Run(probing) })
-	watchers.Go(func() { p.followRules(probing) })
+	watchers.Go(recovery.Loop(probing, "rules", func() { p.followRules(probing) }))
 	watchers.Go(func() { p.who.follow(probing) })
-	watchers.Go(func() { p.gateway.Follow(probing, p.who.directory) })
+	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.Follow(probing, p.who.directory) }))
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	asking, cease := context.WithCancel(ctx) // not while calls finish
-	watchers.Go(func() { p.discovery.Run(asking) })
-	watchers.Go(func() { p.approvals.Run(probing) })
-	watchers.Go(func() { p.answers.Run(probing) })
-	watchers.Go(func() { p.turns.Run(probing) })
+	watchers.Go(recovery.Loop(asking, "discovery", func() { p.discovery.Run(asking) }))
+	watchers.Go(recovery.Loop(probing, "approvals", func() { p.approvals.Run(probing) }))
+	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.answers.Run(probing) }))
+	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.turns.Run(probing) }))
 	if p.webhook != nil {
 		watchers.Go(func() { p.webhook.Run(probing) })
 	}
-	watchers.Go(func() { p.keepRecent(probing) })
+	watchers.Go(recovery.Loop(probing, "recent tools", func() { p.keepRecent(probing) }))
 	p.warm(ctx)
 	p.firstLook.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))

@@ -57,6 +57,7 @@ func gateway() dashboard {
 					query{"process_open_fds" + ofReplica + " / process_max_fds and on (instance, job) capgate_build_info", "{{instance}}"}),
 				chart("Garbage collection", "percentunit", "Share of time that the program stood still.",
 					query{"rate(go_gc_duration_seconds_sum" + ofReplica + "[$__rate_interval]) and on (instance, job) capgate_build_info", "{{instance}}"}),
+				stacks("Panics", "cps", "Defects: each ended one call, one round of a loop, or the connections of one shard. The log has their stacks.", per("goroutine", "capgate_panics_total"+ofReplica)),
 				chart("Running for", "s", "", query{"time() - process_start_time_seconds" + ofReplica + " and on (instance, job) capgate_build_info", "{{instance}}"}),
 			}},
 		},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -79,11 +80,14 @@ func newSender(send func(*capgatepb.WatchApprovalsResponse) error) *sender {
 	s := &sender{next: make(chan *capgatepb.WatchApprovalsResponse), ended: make(chan struct{})}
 	go func() { // ends after close, when what it sends is sent or the stream is over
 		defer close(s.ended)
-		for e := range s.next {
-			if s.err = send(e); s.err != nil {
-				return
+		s.err = recovery.Do("approvals watcher", func() error {
+			for e := range s.next {
+				if err := send(e); err != nil {
+					return err
+				}
 			}
-		}
+			return nil
+		})
 	}()
 	return s
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // body is a request's body, of which no more than so much is read, and which may not pause for
@@ -26,7 +28,7 @@ type body struct {
 
 func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Duration) *body {
 	b := &body{in: r.Body, control: http.NewResponseController(w), left: most, most: most, stall: stall}
-	b.pause = time.AfterFunc(stall, func() { b.interrupt(true) })
+	b.pause = time.AfterFunc(stall, recovery.Func("upload", func() { b.interrupt(true) }))
 	b.pause.Stop()
 	return b
 }

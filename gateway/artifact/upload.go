@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/recovery"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -162,9 +163,9 @@ func awaitAnswer(stream grpc.ClientStream, answered func()) *answer {
 	a := &answer{done: make(chan struct{}), told: make(chan struct{})}
 	go func() {
 		defer close(a.told)
-		a.err = stream.RecvMsg(&a.reply)
+		a.err = recovery.Do("upload", func() error { return stream.RecvMsg(&a.reply) })
 		close(a.done)
-		answered()
+		recovery.Round("upload", answered)
 	}()
 	return a
 }

@@ -2,11 +2,13 @@ package dialect
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress; what is not translated passes compressed too
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -32,7 +34,8 @@ type Refuse func(ctx context.Context, refusal *call.Refusal) error
 // lead back to the gateway itself, where such a call is identified, decided and routed
 // like any other. opts are applied after the translator's own.
 func NewServer(conn grpc.ClientConnInterface, refuse Refuse, opts ...grpc.ServerOption) *grpc.Server {
-	srv := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec())}, opts...)...)
+	srv := grpc.NewServer(slices.Concat([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec())},
+		recovery.Options("services"), opts)...)
 	doc := docpb.NewCapabilityClient(conn)
 	legacy := &toLegacy{client: legacypb.NewCapabilityServiceClient(conn), refuse: refuse}
 	docpb.RegisterCapabilityServer(srv, &docSide{live: livepb.NewCapabilityClient(conn), legacy: legacy, refuse: refuse})

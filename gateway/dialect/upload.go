@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // upload carries one upload from in to the call that open makes. translate says what the client
@@ -32,7 +34,7 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	var sent atomic.Uint64
 	broken := make(chan error, 1) // why the client's side ended the upload
 	go func() {
-		if err := pump(in, out, refuse, translate, &sent); err != nil {
+		if err := recovery.Do("dialect upload", func() error { return pump(in, out, refuse, translate, &sent) }); err != nil {
 			broken <- err
 			cancel()
 		}

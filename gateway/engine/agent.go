@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 var bothWays = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
@@ -49,6 +50,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 		go func() {
 			defer g.running.Done()
 			defer stream.Release()
+			defer recovery.Recover("engine agent")
 			c.part(g.alive, cancel)
 		}()
 	}()
@@ -135,6 +137,12 @@ func (c *session) part(alive context.Context, cancel context.CancelFunc) {
 // read reads directives until the engine ends.
 func (c *session) read() {
 	defer close(c.ended)
+	defer func() {
+		if v := recover(); v != nil {
+			recovery.Report("engine agent", v)
+			c.err = recovery.ErrPanic
+		}
+	}()
 	for {
 		var raw []byte
 		if c.err = c.engine.RecvMsg(&raw); c.err != nil {
@@ -151,6 +159,12 @@ func (c *session) read() {
 
 // events passes an agent's events to its engine.
 func (c *session) events() {
+	defer func() {
+		if v := recover(); v != nil {
+			recovery.Report("engine agent", v)
+			_ = c.engine.CloseSend() // the engine ends it
+		}
+	}()
 	for {
 		var raw []byte
 		if c.agent.RecvMsg(&raw) != nil { // it has no more, or is gone, of which pass knows

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/strictproto"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -40,6 +41,7 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 	g.running.Add(1)
 	go func() {
 		defer g.running.Done()
+		defer recovery.Recover("engine approval")
 		g.await(asked)
 	}()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // fieldMode is that of ClientMessageRequest and of SessionInfo.
@@ -71,6 +72,12 @@ func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusa
 func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
 	defer g.running.Done()
 	defer turn.Done()
+	defer func() {
+		if v := recover(); v != nil {
+			recovery.Report("engine message", v)
+			b.end(recovery.ErrPanic)
+		}
+	}()
 	p.Meter.Runs(1)
 	defer p.Meter.Runs(-1)
 	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
@@ -136,17 +143,17 @@ func (g *Guard) deliver(s grpc.ServerStream, p *Passage, b *backlog) error {
 	ctx := s.Context()
 	sent := make(chan error, 1)
 	go func() { // ends with the stream
-		for {
-			raw, err := b.next(ctx)
-			if raw == nil || err != nil {
-				sent <- err
-				return
+		sent <- recovery.Do("engine message", func() error {
+			for {
+				raw, err := b.next(ctx)
+				if raw == nil || err != nil {
+					return err
+				}
+				if err := s.SendMsg(&raw); err != nil {
+					return err
+				}
 			}
-			if err := s.SendMsg(&raw); err != nil {
-				sent <- err
-				return
-			}
-		}
+		})
 	}()
 	defer b.leave()
 	select {
@@ -187,17 +194,17 @@ var (
 )
 
 func behind(p *Passage) *call.Refusal {
-	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_READER_SLOW", Metadata: recovery(p),
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_READER_SLOW", Metadata: howToRecover(p),
 		Message: "the caller is too far behind the engine's events; the engine goes on, and GetHistory has its answer when it is done"}
 }
 
 // streamLost has a code that no client tries again of its own accord: the engine stores a message
 // before it answers.
 func streamLost(p *Passage) *call.Refusal {
-	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: recovery(p),
+	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: howToRecover(p),
 		Message: "the engine's events were lost on their way; do not send the message again: GetHistory says what became of it"}
 }
 
-func recovery(p *Passage) map[string]string {
+func howToRecover(p *Passage) map[string]string {
 	return map[string]string{"capability": p.Fleet, "session": p.Session, "recover": clients[1:] + "GetHistory"}
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"strings"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 const (
@@ -56,6 +58,12 @@ func (k *Keeper) join(ctx context.Context, id string, r *Request, run Run) (f *f
 	wanted, f.quit = context.WithCancel(context.Background())
 	k.running.Go(func() {
 		defer f.quit()
+		defer func() {
+			if v := recover(); v != nil {
+				recovery.Report("idempotency", v)
+				k.abandon(f)
+			}
+		}()
 		k.fly(ctx, wanted, f, run)
 	})
 	return f, true, true
@@ -74,6 +82,15 @@ func (k *Keeper) leave(f *flight) {
 func (k *Keeper) land(f *flight, s State, answer []byte) {
 	k.remove(f)
 	f.finish(s, answer)
+}
+
+// abandon ends a flight that has panicked, unless it has landed: nobody knows what became of the call.
+func (k *Keeper) abandon(f *flight) {
+	select {
+	case <-f.over:
+	default:
+		k.land(f, Unknown, nil)
+	}
 }
 
 func (k *Keeper) remove(f *flight) {
@@ -148,6 +165,7 @@ func (k *Keeper) carryOut(ctx context.Context, f *flight, run Run) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer recovery.Recover("idempotency")
 		k.renew(renewing, f)
 	}()
 	answer, how := detached(ctx, run)

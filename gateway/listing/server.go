@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -110,9 +111,11 @@ func (s *Server) usable(ctx context.Context, caller tenant.Identity, ids []strin
 	all := make([]*capgatepb.Capability, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, id := range ids {
-		group.Go(func() (err error) {
-			all[i], _, err = s.look(ctx, caller, id)
-			return err
+		group.Go(func() error {
+			return recovery.Do("listing", func() (err error) {
+				all[i], _, err = s.look(ctx, caller, id)
+				return err
+			})
 		})
 	}
 	return all, group.Wait()

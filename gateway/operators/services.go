@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/problems"
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // maxRequest bounds a request, in bytes.
@@ -44,7 +45,7 @@ type Services struct {
 // NewServices serves some services. status and httpStatus are the gateway's tables of gRPC
 // codes for refusals, and of HTTP statuses for these.
 func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int, all ...Service) (*Services, error) {
-	s := &Services{grpc: grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest)), patterns: map[string]http.Handler{}}
+	s := &Services{grpc: grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest))...), patterns: map[string]http.Handler{}}
 	// What has no details is no refusal of a server's: the request could not be read.
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
@@ -70,7 +71,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 			s.patterns[pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest))
 		}
 		for _, l := range service.Large {
-			server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest + l.Bytes))
+			server := grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
 			service.GRPC(server)
 			s.patterns["POST "+l.Method] = server
 			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))) // a byte may have a backslash

@@ -119,6 +119,8 @@ func (f *forwarder) Explain(_ *relay.Stream, why relay.Failure) relay.Status {
 		code = codes.DeadlineExceeded
 	case relay.MessageTooLarge, relay.MemoryExceeded, relay.TooManyBytes, relay.TooManyMessages:
 		code = codes.ResourceExhausted
+	case relay.Panicked:
+		code = codes.Internal
 	case relay.MessageMalformed:
 		code = codes.InvalidArgument
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // pump writes what feed tells, one after the other, so that feed waits for whoever reads; and calls beat
@@ -15,13 +17,15 @@ func pump[T any](ctx context.Context, every time.Duration, feed func(context.Con
 	defer cancel()
 	told, ended := make(chan T), make(chan error, 1)
 	go func() {
-		ended <- feed(ctx, func(v T) error {
-			select {
-			case told <- v:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		ended <- recovery.Do("rest feed", func() error {
+			return feed(ctx, func(v T) error {
+				select {
+				case told <- v:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
 		})
 	}()
 	ticker := time.NewTicker(every)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // ErrFull is the error when too many of a tenant wait.
@@ -132,6 +134,7 @@ func (t *Turnstile) tell() {
 
 // turn lets one through. It never has read enough.
 func (t *Turnstile) turn(fd uintptr) bool {
+	defer recovery.Recover("turnstile")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b [1]byte

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Fleets is whoever routes calls. Its methods may be called from any goroutine.
@@ -55,7 +57,7 @@ func New(replica string, board Board, fleets Fleets, log *slog.Logger) *Keeper {
 // Run keeps drains until ctx ends, and then says that no calls are left here.
 func (k *Keeper) Run(ctx context.Context) {
 	var following sync.WaitGroup
-	following.Go(func() { k.board.Follow(ctx, k.nudge) })
+	following.Go(recovery.Loop(ctx, "drains feed", func() { k.board.Follow(ctx, k.nudge) }))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -67,7 +69,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-k.wake:
 		case <-timer.C:
 		}
-		_ = k.exchange(ctx) // told there
+		recovery.Round("drains", func() { _ = k.exchange(ctx) }) // an error is told there
 		timer.Reset(k.pause())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Feed tells of changes, each of which is a C. Every change has a version, one more than the last.
@@ -46,19 +48,19 @@ func Run[C any](ctx context.Context, feed Feed[C], of Copy[C], o Options) {
 	f := &follower[C]{Options: o, of: of, feed: feed}
 	connected := make(chan struct{}, 1)
 	var following sync.WaitGroup
-	following.Go(func() {
+	following.Go(recovery.Loop(ctx, "change feed", func() {
 		feed.Follow(ctx, f.told, func() {
 			select {
 			case connected <- struct{}{}:
 			default:
 			}
 		})
-	})
+	}))
 	defer following.Wait()
 	tick := time.NewTicker(round)
 	defer tick.Stop()
 	for patient := false; ; {
-		f.look(ctx, patient)
+		recovery.Round("change feed", func() { f.look(ctx, patient) })
 		select {
 		case <-ctx.Done():
 			return

@@ -79,7 +79,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(m), newTenantMetrics(m.tenants), newEngineMetrics(m), m.decisions,
 		m.affinity, m.approvals, m.audit, m.cache, m.config, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
-		m.members, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
+		m.members, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook, newPanics(),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 const (
@@ -132,9 +134,12 @@ func lookupTargets(ctx context.Context, r Resolver, records []*net.SRV) ([]endpo
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if addrs[i], errs[i] = lookupHost(ctx, r, rec.Target); errs[i] != nil {
-				errs[i] = fmt.Errorf("target %s: %w", rec.Target, errs[i])
-			}
+			errs[i] = recovery.Do("dns", func() (err error) {
+				if addrs[i], err = lookupHost(ctx, r, rec.Target); err != nil {
+					err = fmt.Errorf("target %s: %w", rec.Target, err)
+				}
+				return err
+			})
 		})
 	}
 	all.Wait()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // maxLooking bounds the names that are asked for at one time.
@@ -135,8 +136,8 @@ func (r *Registry) Set(s Settings) {
 func (r *Registry) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { r.resolve(ctx) })
-	all.Go(func() { r.follow(ctx) })
-	all.Go(func() { r.leases.Follow(ctx, func() { nudge(r.noticed) }) })
+	all.Go(recovery.Loop(ctx, "registry", func() { r.follow(ctx) }))
+	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Follow(ctx, func() { nudge(r.noticed) }) }))
 	all.Go(func() {
 		if r.Await(ctx) != nil {
 			return

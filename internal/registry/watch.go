@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // lookupTimeout bounds one look at a name. Resolvers give up a server after 5 s, so that
@@ -60,7 +62,7 @@ func (r *Registry) retarget(ctx context.Context, w *watches) {
 		}
 		watching, cancel := context.WithCancel(ctx)
 		w.running[name] = cancel
-		w.all.Go(func() { r.watch(watching, name) })
+		w.all.Go(recovery.Loop(watching, "dns", func() { r.watch(watching, name) }))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // poll is how often the store is asked for an approval that somebody waits for: so late at
@@ -85,7 +87,7 @@ func (k *Keeper) join(key wakeKey) (*watch, error) {
 	go func() { // leave stops it and waits
 		defer close(w.ended)
 		defer remove()
-		k.watch(ctx, w, wake)
+		recovery.Loop(ctx, "approval", func() { k.watch(ctx, w, wake) })()
 	}()
 	return w, nil
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 const (
@@ -128,10 +130,17 @@ func (d *Discoverer) start(ctx context.Context) {
 		f.busy = true
 		d.running.Go(func() {
 			defer func() { <-d.slots }()
-			d.turn(ctx, id)
+			if recovery.Do("discovery", func() error { d.turn(ctx, id); return nil }) != nil {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				f.busy, f.due = false, time.Now().Add(afterPanic)
+			}
 		})
 	}
 }
+
+// afterPanic is how long a capability is left alone whose answer this replica could not deal with.
+const afterPanic = 5 * time.Minute
 
 // turn asks a capability, if it is this replica's turn, and says when to look at it again.
 func (d *Discoverer) turn(ctx context.Context, id string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -24,7 +25,7 @@ func (c *Catalog) Run(ctx context.Context) {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(func() { c.opts.Store.Follow(ctx, c.nudge) })
+	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Follow(ctx, c.nudge) }))
 	defer following.Wait()
 	tick := time.NewTicker(c.opts.Round)
 	defer tick.Stop()
@@ -35,7 +36,7 @@ func (c *Catalog) Run(ctx context.Context) {
 		case <-c.wake:
 		case <-tick.C:
 		}
-		c.round(ctx)
+		recovery.Round("catalog", func() { c.round(ctx) })
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // flights are the questions that are being asked. All who ask the same get the same
@@ -53,7 +55,10 @@ func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, er
 	go func() {
 		defer l.release()
 		defer cancel()
-		fl.verdict, fl.err = ask(ctx)
+		fl.err = recovery.Do("shield", func() (err error) {
+			fl.verdict, err = ask(ctx)
+			return err
+		})
 		f.mu.Lock()
 		f.forget(h, fl)
 		f.mu.Unlock()

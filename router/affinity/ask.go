@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/router"
 )
 
@@ -32,7 +33,7 @@ func (k *Keeper) Ask(q Query, done func(Answer)) {
 	_, known := k.holder(&q, now)
 	if known || !k.askable(now) || !k.slot() {
 		k.mu.Unlock()
-		go k.askSession(q, by, done) // what was not known to Find may be known by now: done must not be called here
+		go recovery.Round("affinity", func() { k.askSession(q, by, done) }) // what was not known to Find may be known by now: done must not be called here
 		return
 	}
 	k.mu.Unlock()
@@ -141,7 +142,7 @@ func (k *Keeper) do(by time.Time, question func(context.Context) error, then fun
 	answer := make(chan error, 1)
 	go func() {
 		defer func() { <-k.slots }()
-		answer <- question(ctx)
+		answer <- recovery.Do("affinity", func() error { return question(ctx) })
 	}()
 	go func() {
 		defer k.asking.Done()
@@ -153,7 +154,7 @@ func (k *Keeper) do(by time.Time, question func(context.Context) error, then fun
 			err = ctx.Err()
 		}
 		k.heard(err)
-		then(err)
+		recovery.Round("affinity", func() { then(err) })
 	}()
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Config bounds a Keeper. A zero field takes its default.
@@ -82,9 +84,9 @@ func New(cfg Config, store Store) *Keeper {
 func (k *Keeper) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	if k.store != nil {
-		work.Go(func() { k.confirmDue(ctx) })
-		work.Go(func() { k.rememberTold(ctx) })
-		work.Go(func() { k.store.Follow(ctx, k.moved, k.missed) })
+		work.Go(recovery.Loop(ctx, "affinity", func() { k.confirmDue(ctx) }))
+		work.Go(recovery.Loop(ctx, "affinity", func() { k.rememberTold(ctx) }))
+		work.Go(recovery.Loop(ctx, "affinity feed", func() { k.store.Follow(ctx, k.moved, k.missed) }))
 	}
 	<-ctx.Done()
 	k.mu.Lock()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Lease is what one has of an engine, and nobody else.
@@ -38,10 +40,10 @@ func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (
 	case err == nil && ctx.Err() == nil:
 		c.Takeover = false // from now on it is only kept
 		l := &Lease{over: make(chan struct{}), lost: make(chan struct{})}
-		go k.keep(c, e, l)
+		go recovery.Round("engine lease", func() { k.keep(c, e, l) })
 		return l, nil
 	}
-	go k.yield(c)
+	go recovery.Round("engine lease", func() { k.yield(c) })
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Turn is one's turn at an engine.
@@ -29,13 +31,13 @@ func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Tu
 	switch err := k.wait(ctx, t, e); err {
 	case nil:
 		turn := &Turn{over: make(chan struct{})}
-		go k.hold(t, e, turn)
+		go recovery.Round("engine turn", func() { k.hold(t, e, turn) })
 		return turn, nil
 	case ErrFull:
 		k.remove(t.ID)
 		return nil, err
 	default:
-		go k.leave(t, false)
+		go recovery.Round("engine turn", func() { k.leave(t, false) })
 		return nil, err
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // exchanges are what became of exchanges, by scope.
@@ -92,8 +94,12 @@ func (l *Limiter) exchange(ctx context.Context, a *account, isLate time.Duration
 		}
 		done := make(chan result, 1)
 		go func() {
-			answers, err := l.cfg.Store.Exchange(ctx, a.owner, asks)
-			done <- result{answers, err}
+			var r result
+			r.err = recovery.Do("tenant limits", func() (err error) {
+				r.answers, err = l.cfg.Store.Exchange(ctx, a.owner, asks)
+				return err
+			})
+			done <- r
 		}()
 		late := time.NewTimer(max(isLate-l.now(), time.Millisecond))
 		var r result

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/recovery"
 )
 
 // queue are the accounts that are due, in the order in which they became so.
@@ -122,7 +124,7 @@ func (l *Limiter) start(ctx context.Context, running *sync.WaitGroup) (impatient
 		next := l.due.pop()
 		l.busy++
 		running.Go(func() {
-			l.exchange(ctx, next.account, next.isLate)
+			recovery.Round("tenant limits", func() { l.exchange(ctx, next.account, next.isLate) })
 			l.mu.Lock()
 			l.busy--
 			l.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -101,7 +102,7 @@ func (v *Verifier) start(s *source) {
 	}
 	ctx, cancel := context.WithCancel(v.base)
 	s.stop = cancel
-	v.running.Go(func() { s.run(ctx) })
+	v.running.Go(recovery.Loop(ctx, "issuer keys", func() { s.run(ctx) }))
 }
 
 // Replace puts other issuers in force. Tokens of an issuer that is not among them, or is

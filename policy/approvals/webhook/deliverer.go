@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -123,13 +124,13 @@ func (d *Deliverer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer func() { d.endpoint.Load().close() }()
-	running.Go(func() { d.store.Follow(ctx, d.heard, d.news.ofAll) })
+	running.Go(recovery.Loop(ctx, "webhook feed", func() { d.store.Follow(ctx, d.heard, d.news.ofAll) }))
 	work, free := make(chan Entry), make(chan struct{}, workers)
 	for range workers {
 		free <- struct{}{}
 		running.Go(func() {
 			for e := range work {
-				d.deliver(ctx, &e)
+				recovery.Round("webhook", func() { d.deliver(ctx, &e) })
 				free <- struct{}{}
 			}
 		})

@@ -1,0 +1,201 @@
+package relay_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// panics are those that a relay told of.
+type panics struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (p *panics) told(where string, v any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, fmt.Sprint(where, ": ", v))
+}
+
+// want waits for one panic of such a place, and forgets it.
+func (p *panics) want(t *testing.T, where string) {
+	t.Helper()
+	waitFor(t, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.all) != 1 || p.all[0] != where+": boom" {
+			return fmt.Errorf("panics: %q", p.all)
+		}
+		p.all = nil
+		return nil
+	})
+}
+
+// TestHandlerPanics: a panic in any of the Handler's callbacks ends the call that it was about with INTERNAL, and
+// nothing else: the connection goes on.
+func TestHandlerPanics(t *testing.T) {
+	t.Parallel()
+	boom := func() { panic("boom") }
+	resumed := func(s *relay.Stream) {
+		parked := s.Park()
+		go parked.Resume(func(*relay.Stream) { boom() })
+	}
+	for name, set := range map[string]func(*world){
+		"Headers":            func(w *world) { w.h.onHeaders(func(*relay.Stream) { boom() }) },
+		"Headers, forwarded": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Forward(w.h.target()); boom() }) },
+		"Headers, parked":    func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Park(); boom() }) },
+		"Message": func(w *world) {
+			w.h.onHeaders(func(s *relay.Stream) { s.ReadMessage() })
+			w.h.onMessage(func(*relay.Stream, relay.Message) { boom() })
+		},
+		"Resume": func(w *world) { w.h.onHeaders(resumed) },
+		"Unsent": func(w *world) {
+			up := w.NewUpstream(relay.UpstreamConfig{Addr: refusing(t)})
+			w.h.onHeaders(func(s *relay.Stream) { s.Forward(up) })
+			w.h.onUnsent(func(*relay.Stream, error) { boom() })
+		},
+		"tap": func(w *world) {
+			w.h.onHeaders(func(s *relay.Stream) { s.TapResponse(tapFunc(boom)); s.Forward(w.h.target()) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := &panics{}
+			w := newWorld(t, relay.Config{Shards: 1, Panicked: told.told})
+			other := stream(w.ctx, t, w.cc, "Echo")
+			must(t, send(other, []byte("a")))
+			_, err := recv(other)
+			must(t, err)
+			set(w)
+			if _, err := unary(w.ctx, w.cc, "Echo", []byte("x")); status.Code(err) != codes.Internal {
+				t.Errorf("the call ended with %v", err)
+			}
+			told.want(t, "relay handler")
+			w.h.onHeaders(nil)
+			w.h.onMessage(nil)
+			must(t, send(other, []byte("b")))
+			if _, err := recv(other); err != nil {
+				t.Errorf("another call of the connection: %v", err)
+			}
+			if _, err := unary(w.ctx, w.cc, "Echo", []byte("y")); err != nil {
+				t.Errorf("the next call: %v", err)
+			}
+			must(t, other.CloseSend())
+			if done := w.h.results(t, 3); len(done) != 3 {
+				t.Errorf("%d calls are done", len(done))
+			}
+		})
+	}
+}
+
+type tapFunc func()
+
+func (f tapFunc) Body([]byte) { f() }
+
+// TestDonePanics: a panic while a call is reported harms nothing.
+func TestDonePanics(t *testing.T) {
+	t.Parallel()
+	told := &panics{}
+	h := &donePanics{forwarder: &forwarder{}}
+	r, addr := serveRelay(t, relay.Config{Panicked: told.told}, h, nil)
+	h.to(r.NewUpstream(relay.UpstreamConfig{Addr: newBackend(t).addr}))
+	cc := dialRaw(t, addr)
+	for range 3 {
+		if _, err := unary(t.Context(), cc, "Echo", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		told.want(t, "relay handler")
+	}
+}
+
+type donePanics struct{ *forwarder }
+
+func (donePanics) Done(*relay.Stream, *relay.Result) { panic("boom") }
+
+// TestShardPanics: a panic in the relay's own work closes the connections of the shard that it was in, reports
+// their calls as INTERNAL, once, and leaves the shard as good as new. The other shard does not notice.
+func TestShardPanics(t *testing.T) {
+	t.Parallel()
+	told := &panics{}
+	w := newWorld(t, relay.Config{Shards: 2, Panicked: told.told, Hidden: func(name string) bool {
+		if name == "x-boom" {
+			panic("boom")
+		}
+		return false
+	}})
+	var shard atomic.Int64
+	w.h.onHeaders(func(s *relay.Stream) {
+		shard.Store(int64(s.Shard()))
+		s.Forward(w.h.target())
+	})
+	on := func(want int64) *grpc.ClientConn { // a client of a shard
+		for {
+			cc := dialRaw(t, w.addr)
+			if _, err := unary(w.ctx, cc, "Echo", nil); err != nil {
+				t.Fatal(err)
+			}
+			if shard.Load() == want {
+				return cc
+			}
+		}
+	}
+	echo := func(s grpc.ClientStream) error {
+		if err := send(s, []byte("a")); err != nil {
+			return err
+		}
+		_, err := recv(s)
+		return err
+	}
+	kept := stream(w.ctx, t, on(0), "Echo")
+	must(t, echo(kept))
+	for round := range 3 { // the shard is used again, and fails again
+		cc := on(1)
+		lost := stream(w.ctx, t, cc, "Echo")
+		must(t, echo(lost))
+		ctx := metadata.AppendToOutgoingContext(w.ctx, "x-boom", "1")
+		if _, err := unary(ctx, cc, "Echo", []byte("x")); status.Code(err) != codes.Unavailable {
+			t.Errorf("round %d: the call ended with %v", round, err)
+		}
+		told.want(t, "relay shard")
+		if _, err := recv(lost); status.Code(err) != codes.Unavailable {
+			t.Errorf("round %d: its neighbour ended with %v", round, err)
+		}
+		if err := echo(kept); err != nil {
+			t.Fatalf("round %d: the other shard: %v", round, err)
+		}
+		if _, err := unary(w.ctx, cc, "Echo", []byte("y")); err != nil { // over a new connection
+			t.Errorf("round %d: the next call: %v", round, err)
+		}
+	}
+	must(t, kept.CloseSend())
+	if _, err := recv(kept); !errors.Is(err, io.EOF) {
+		t.Errorf("the other shard's stream ended with %v", err)
+	}
+	waitFor(t, func() error {
+		if u := w.Usage(); u.Streams != 0 {
+			return fmt.Errorf("left: %+v", u)
+		}
+		return nil
+	})
+	w.Close() // nothing hangs
+	broken := 0
+	for _, r := range w.h.results(t, 1) {
+		if r.Failure == relay.Panicked {
+			broken++
+		}
+	}
+	if broken != 3 { // the calls that failed themselves never began
+		t.Errorf("%d calls were reported as ended by a panic, not 3", broken)
+	}
+}
