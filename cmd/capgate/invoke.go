@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -21,6 +22,7 @@ import (
 // Exit statuses of capgate invoke, beside 0.
 const (
 	exitToolError = 1 // the tool ran and failed
+	exitNotRun    = 1 // a person has to approve the call first, or denied it
 	exitUsage     = 2 // the command line cannot be understood; nothing was sent
 	exitTransport = 3 // the gateway was not reached, refused, or cut the answer off
 )
@@ -32,8 +34,11 @@ object, or - to read one from standard input; {} if omitted.
 With --stream it prints one line per chunk: the chunk itself if that is JSON,
 otherwise a JSON string, or {"data_base64": ...} where it is not text.
 
-Exit status: 0, or 1 if the tool failed, 2 for a wrong command line, 3 if the
-gateway could not be reached or refused.
+A call that a person has to approve does not run: what is printed says how it is
+approved, and --approval ID then runs it, once. --wait waits for the answer instead.
+
+Exit status: 0, or 1 if the tool failed, or a person has to approve the call or
+denied it, 2 for a wrong command line, 3 if the gateway could not be reached or refused.
 
 Flags:
 `
@@ -44,6 +49,11 @@ type invocation struct {
 	stream  bool
 	timeout time.Duration
 	from    *caller
+
+	wait        bool // for a person's answer
+	waitTimeout time.Duration
+	said        []string // names and values of metadata
+	errs        io.Writer
 }
 
 // toolError is a failure that the tool itself told.
@@ -61,11 +71,15 @@ func runInvoke(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		fmt.Fprintf(stderr, "capgate invoke: %v\nTry: capgate invoke -h\n", err)
 		return exitUsage
 	}
+	inv.errs = stderr
 	err = inv.run(ctx, stdout)
 	var failed toolError
 	switch {
 	case err == nil:
 		return 0
+	case notRun(err):
+		fmt.Fprintf(stderr, "capgate invoke: %s\n", inv.howToRun(err))
+		return exitNotRun
 	case errors.As(err, &failed):
 		fmt.Fprintf(stderr, "%s: %s\n", inv.req.GetToolName(), failed)
 		return exitToolError
@@ -85,6 +99,7 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke and print chunks as they come")
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
+	inv.addConsent(fs)
 	configFile := fs.String("config-json-file", "", "`file` with the JSON object to send as config_json (it may hold secrets, so it is no argument)")
 
 	positional, err := parseFlags(fs, args)
@@ -103,6 +118,8 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 		return nil, errors.New("CAPABILITY and TOOL must not be empty")
 	case inv.timeout < 0:
 		return nil, errors.New("--timeout must not be negative")
+	case inv.waitTimeout <= 0:
+		return nil, errors.New("--wait-timeout must be more than 0s")
 	}
 	inv.req.CapabilityId, inv.req.ToolName = positional[0], positional[1]
 	if inv.req.ArgsJson, err = readArgs(positional[2:], stdin); err != nil {
@@ -152,18 +169,27 @@ func isObject(text []byte) bool {
 
 // run makes the call and prints the answer.
 func (inv *invocation) run(ctx context.Context, stdout io.Writer) error {
-	if inv.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, inv.timeout)
-		defer cancel()
-	}
 	conn, err := inv.from.dial("capgate-invoke")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	ctx = inv.from.shown(ctx)
+	ctx = metadata.AppendToOutgoingContext(inv.from.shown(ctx), inv.said...)
 	client := docpb.NewCapabilityClient(conn)
+	err = inv.once(ctx, client, stdout)
+	if id := askedIn(err); id != "" && inv.wait {
+		return inv.await(ctx, client, stdout, err)
+	}
+	return err
+}
+
+// once makes the call once.
+func (inv *invocation) once(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer) error {
+	if inv.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, inv.timeout)
+		defer cancel()
+	}
 	if inv.stream {
 		return inv.printStream(ctx, client, stdout)
 	}

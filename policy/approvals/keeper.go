@@ -113,7 +113,7 @@ func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool,
 	if session != nil {
 		var known remembered
 		if known, epoch = k.sessions.get(sessionKey{r.Tenant, *session}); known.state != 0 {
-			return k.remembered(r, known.id, known.state)
+			return k.remembered(r, known)
 		}
 	}
 	args, refusal := k.read(r)
@@ -127,8 +127,12 @@ func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool,
 	case asked.Full:
 		return a, false, k.refused(refusedFull)
 	case asked.Remembered != 0 && session != nil:
-		k.sessions.put(sessionKey{strings.Clone(r.Tenant), *session}, remembered{asked.Remembered, asked.ID}, min(asked.Left, k.opts.Fresh), epoch)
-		return k.remembered(r, asked.ID, asked.Remembered)
+		held := remembered{state: asked.Remembered, id: asked.ID}
+		if held.state == Denied {
+			held.comment = k.comment(ctx, r.Tenant, held.id)
+		}
+		k.sessions.put(sessionKey{strings.Clone(r.Tenant), *session}, held, min(asked.Left, k.opts.Fresh), epoch)
+		return k.remembered(r, held)
 	case asked.New:
 		k.counted.asked.Add(1)
 	}
@@ -137,18 +141,27 @@ func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool,
 	case Pending, Approved:
 		return a, false, nil
 	case Denied:
-		return a, false, k.refused(refusedDenied(&a))
+		return a, false, k.refused(refusedDenied("this call was denied", a.ID, a.Comment))
 	}
 	return a, false, k.refused(refusedAway) // a store must not say that
 }
 
 // remembered is what becomes of a call whose session has an answer.
-func (k *Keeper) remembered(r *Request, id string, s State) (a Approval, granted bool, refusal *call.Refusal) {
-	if s != Approved {
-		return a, false, k.refused(refusedSession)
+func (k *Keeper) remembered(r *Request, held remembered) (a Approval, granted bool, refusal *call.Refusal) {
+	if held.state != Approved {
+		return a, false, k.refused(refusedDenied("calls of this tool were denied for this session", held.id, held.comment))
 	}
 	k.counted.granted.Add(1)
-	return Approval{ID: id, Words: words(r, nil), Session: strings.Clone(r.Session), State: Approved}, true, nil
+	return Approval{ID: held.id, Words: words(r, nil), Session: strings.Clone(r.Session), State: Approved}, true, nil
+}
+
+// comment is what the approver wrote of an approval, as far as a caller is told, "" where that is not known any more.
+func (k *Keeper) comment(ctx context.Context, tenant, id string) string {
+	r, err := k.store.Get(ctx, tenant, id)
+	if err != nil {
+		return ""
+	}
+	return readable(r.Comment, longestReason)
 }
 
 // read reads what binds an approval.

@@ -13,8 +13,6 @@ var (
 		Message: "approvals cannot be read or written at the moment"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "APPROVALS_FULL", RetryAfter: 10 * time.Second,
 		Message: "too many calls of this tenant wait for approval already"}
-	refusedSession = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVAL_DENIED",
-		Message: "calls of this tool were denied for this session"}
 	refusedNames = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID",
 		Message: "a name in the call is longer than 1024 bytes, so that nobody can be asked about it"}
 )
@@ -23,8 +21,18 @@ func refusedArguments(err error) *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: "the arguments: " + err.Error()}
 }
 
-func refusedDenied(a *Approval) *call.Refusal {
-	return refused("APPROVAL_DENIED", "this call was denied", a.ID)
+// longestReason is how much of what an approver wrote the caller of a denied call is told, in bytes: it goes into
+// a header. It is the approver's own text, in which nothing moves a cursor or turns the direction of a line.
+const longestReason = 512
+
+// refusedDenied says that a call was denied, and why, in the approver's words.
+func refusedDenied(message, id, comment string) *call.Refusal {
+	r := refused("APPROVAL_DENIED", message, id)
+	if reason := readable(comment, longestReason); reason != "" {
+		r.Message += ": " + reason
+		r.Metadata["comment"] = reason
+	}
+	return r
 }
 
 // refused is what a call gets whose approval does not let it run.
@@ -39,7 +47,7 @@ func refusedState(s State, id string) *call.Refusal {
 	case Pending:
 		return refused("APPROVAL_PENDING", "the call is not approved yet", id)
 	case Denied:
-		return refused("APPROVAL_DENIED", "the call was denied", id)
+		return refusedDenied("the call was denied", id, "")
 	case Expired:
 		return refused("APPROVAL_EXPIRED", "the approval's time is over", id)
 	case Used:

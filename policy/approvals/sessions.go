@@ -14,8 +14,9 @@ type sessionKey struct {
 
 // remembered is what was answered for a session, and to which approval.
 type remembered struct {
-	state State
-	id    string
+	state   State
+	id      string
+	comment string // of a denial: why; at most longestReason bytes
 }
 
 // sessions holds the answers for sessions that were asked for last.

@@ -36,6 +36,8 @@ func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Ref
 		return Use{}, k.refused(refusedState(0, id))
 	case err != nil:
 		return Use{}, k.refused(refusedAway)
+	case was == Denied:
+		return Use{}, k.refused(refusedDenied("the call was denied", id, k.comment(ctx, w.Tenant, id)))
 	case was != Approved:
 		return Use{}, k.refused(refusedState(was, id))
 	}

@@ -509,7 +509,7 @@ type ApproveRequest struct {
 	// Who answers; empty: "operator". Nobody checks it. At most 256 bytes. On the public port it is not looked at: there
 	// the API key says who answers.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// For the record. At most 1024 bytes.
+	// For the record, and of a denial for the caller: it is told the first 512 bytes. At most 1024 bytes.
 	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
 	// For which calls the answer holds. call: this one; so does an empty one. session: those of this tool, as
 	// it is now, by this user and agent in this session, for a time. always: those of this tool by this user

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/problems"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+const (
+	// waitSlice is how long one try waits at the gateway for a person's answer. It is short beside the deadlines of
+	// fleets, which count meanwhile.
+	waitSlice = 20 * time.Second
+	// waitPause is how long invoke waits where the gateway does not.
+	waitPause = time.Second
+
+	approvalRequired = "APPROVAL_REQUIRED"
+	approvalPending  = "APPROVAL_PENDING"
+)
+
+// tell adds a flag whose value becomes metadata of the call.
+func (inv *invocation) tell(fs *flag.FlagSet, name, key, usage string) {
+	fs.Func(name, usage, func(value string) error {
+		inv.said = append(inv.said, key, value)
+		return nil
+	})
+}
+
+// addConsent adds the flags that say for whom a call is made, and what became of its approval.
+func (inv *invocation) addConsent(fs *flag.FlagSet) {
+	inv.tell(fs, "user", "x-user-id", "`name` of the user for whom the call is made, where the key may say it")
+	inv.tell(fs, "agent", "x-agent-id", "`name` of the agent that makes it, the same")
+	inv.tell(fs, "approval", "x-approval-id", "`id` of the approval by which the call may run")
+	fs.BoolVar(&inv.wait, "wait", false, "if a person has to approve the call, wait for the answer, then run it once")
+	fs.DurationVar(&inv.waitTimeout, "wait-timeout", 10*time.Minute, "give up waiting after this `duration`")
+}
+
+// infoOf is what the gateway says of its own refusal; nil: it is none.
+func infoOf(err error) *errdetails.ErrorInfo {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problems.OwnDomain {
+			return info
+		}
+	}
+	return nil
+}
+
+// notRun says whether a call did not run for want of a person's consent.
+func notRun(err error) bool {
+	return slices.Contains([]string{
+		approvalRequired, approvalPending, "APPROVAL_DENIED", "APPROVAL_EXPIRED", "APPROVAL_USED", "APPROVAL_UNKNOWN", "APPROVAL_MISMATCH",
+	}, infoOf(err).GetReason())
+}
+
+// askedIn is the id of the approval that a call waits for, "" if it waits for none.
+func askedIn(err error) string {
+	info := infoOf(err)
+	if info.GetReason() != approvalRequired && info.GetReason() != approvalPending {
+		return ""
+	}
+	return info.GetMetadata()["approval"]
+}
+
+// howToRun says why a call did not run, and what would let it.
+func (inv *invocation) howToRun(err error) string {
+	id := askedIn(err)
+	if id == "" {
+		return visible(describeStatus(err))
+	}
+	id = word(id)
+	text := fmt.Sprintf("a person has to approve this call of %s of %s (%s): approval %s", inv.req.GetToolName(), inv.req.GetCapabilityId(), infoOf(err).GetReason(), id)
+	if until := infoOf(err).GetMetadata()["expires"]; until != "" {
+		text += ", until " + word(until)
+	}
+	return text + fmt.Sprintf(`
+  see it:       capgate approvals show %s (at the operators' port), or GET /v1/approvals/%[1]s
+  answer it:    capgate approvals approve %[1]s, or deny
+  then run it:  the same command with --approval %[1]s, once; or --wait instead`, id)
+}
+
+// await makes a call that a person is asked about again and again until there is an answer. Each try but the last
+// is refused before anything runs.
+func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer, err error) error {
+	over, cancel := context.WithTimeout(ctx, inv.waitTimeout)
+	defer cancel()
+	id := askedIn(err)
+	until, _ := time.Parse(time.RFC3339, infoOf(err).GetMetadata()["expires"]) // zero: not known
+	fmt.Fprintf(inv.errs, "capgate invoke: %s\nwaiting for the answer…\n", inv.howToRun(err))
+	for {
+		left := inv.left(over, until)
+		if left <= 0 {
+			return err
+		}
+		if infoOf(err).GetReason() == approvalPending { // a call that names its approval does not wait at the gateway
+			select {
+			case <-over.Done():
+				return err
+			case <-time.After(min(waitPause, left)):
+			}
+		}
+		next := inv.try(ctx, client, stdout, min(left, waitSlice))
+		if again := askedIn(next); again != id {
+			return next // an answer; or the time was over, and a person would be asked anew
+		}
+		err = next
+	}
+}
+
+// left is how long invoke may wait yet: after an approval's end the same call would be asked about anew.
+func (inv *invocation) left(over context.Context, until time.Time) time.Duration {
+	if over.Err() != nil {
+		return 0
+	}
+	end, _ := over.Deadline()
+	if !until.IsZero() && until.Before(end) {
+		end = until
+	}
+	return time.Until(end)
+}
+
+// try makes the call once, and has the gateway wait for an answer so long before.
+func (inv *invocation) try(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer, wait time.Duration) error {
+	longer := *inv
+	if inv.timeout > 0 {
+		longer.timeout += wait
+	}
+	seconds := strconv.FormatFloat(wait.Seconds(), 'f', 3, 64)
+	return longer.once(metadata.AppendToOutgoingContext(ctx, "x-approval-wait", seconds), client, stdout)
+}
