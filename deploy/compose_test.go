@@ -97,6 +97,13 @@ func replace(t *testing.T, text string, pairs ...string) string {
 	return text
 }
 
+// The ports of the gateways, and of haproxy: not those that a gateway has unless it is told otherwise, or one that
+// listens at all addresses of this machine would be in the way; nor those that the kernel gives to who asks for any.
+const (
+	publicPort = ":20201"
+	adminPort  = ":20202"
+)
+
 // fleet is three gateways behind haproxy, as compose runs them.
 type fleet struct {
 	host     func(n int) string // addresses that nobody else has
@@ -120,7 +127,7 @@ func TestHaproxy(t *testing.T) {
 	f.load(t, client)
 	f.served(t)
 
-	resp, err := http.Post("http://"+f.host(9)+":8080/v1/capabilities/weather/invoke", "application/json", strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
+	resp, err := http.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke", "application/json", strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
 	must(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `{"a":1}`) {
@@ -158,7 +165,7 @@ func (f *fleet) startGateways(t *testing.T) {
 
 func (f *fleet) startGateway(t *testing.T, i int) *process {
 	t.Helper()
-	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+":8080", "--admin", f.host(i+1)+":8081")
+	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+publicPort, "--admin", f.host(i+1)+adminPort)
 	p.wait(t, `"msg":"serving"`)
 	return p
 }
@@ -170,14 +177,15 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	text, err := os.ReadFile("compose/haproxy.cfg")
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080", "bind "+f.host(9)+":8080")), 0o600))
+	must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080", "bind "+f.host(9)+publicPort,
+		"gateways:8080", "gateways"+publicPort, "check port 8081", "check port "+adminPort[1:])), 0o600))
 	start(t, "haproxy", "-db", "-f", file)
 }
 
 // dial is a client with an address of its own.
 func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+f.host(9)+":8080", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///"+f.host(9)+publicPort, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.host(77))}}
 			return d.DialContext(ctx, "tcp", addr)

@@ -32,7 +32,7 @@ type rate struct {
 
 // Signals are what Tick has to know.
 type Signals struct {
-	Delay  time.Duration // that bytes waited for their turn just now
+	Delay  time.Duration // that bytes waited for their turn just now, because of the process's own work
 	Memory int64         // bytes that live; 0: nobody looked since the last tick
 }
 

@@ -10,7 +10,7 @@ import (
 type Config struct {
 	MaxInFlight int64         // calls at once, in this process
 	MaxMemory   int64         // bytes that live in the heap, and of stacks
-	MaxDelay    time.Duration // that bytes may wait for their turn, all through a tenth of a second
+	MaxDelay    time.Duration // that bytes may wait because of the process's own work, all through a tenth of a second
 }
 
 // Verdict is what becomes of a call.

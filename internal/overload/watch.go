@@ -21,7 +21,7 @@ func (s *Shedder) Watch(ctx context.Context, turn func()) error {
 		return fmt.Errorf("watch for overload: %w", err)
 	}
 	defer d.close()
-	mem := newMemory(s.cfg.MaxMemory)
+	mem, cpu := newMemory(s.cfg.MaxMemory), newProcessor(os.DirFS("/"))
 	ticker := time.NewTicker(Tick)
 	defer ticker.Stop()
 	for n := 0; ; n++ {
@@ -31,6 +31,9 @@ func (s *Shedder) Watch(ctx context.Context, turn func()) error {
 		case <-ticker.C:
 		}
 		now := Signals{Delay: d.measure()}
+		if s.cfg.MaxDelay > 0 {
+			now.Delay = cpu.own(now.Delay, s.cfg.MaxDelay, time.Now())
+		}
 		if mem.limit > 0 {
 			now.Memory = mem.look(n%looks == 0)
 		}

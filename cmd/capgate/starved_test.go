@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// TestStarvedByOthers: a gateway of low priority shares one processor with four programs that never rest. Its calls take
+// long, but none is turned away: the gateway has little to do.
+func TestStarvedByOthers(t *testing.T) {
+	t.Parallel()
+	const calls = 300
+	key, entry := makeKey(t)
+	backend := gatewaytest.NewCapability("quick").Serve(t, call.Doc).Addr
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants:\n  - {id: acme, capabilities: ['*'], keys: ["+entry+"]}\n"+
+		"fleets:\n  - {capability: quick, policy: allow, backends: ['"+backend+"']}\n")
+	self := selfCommand(t, "capgate", nil)
+	p := launch(t, onOneProcessor(t, self, "nice", "-n", "15", self.Path, "serve", "--config", file))
+	text := p.stderr.wait(t, p, `"msg":"serving"`)
+	invoke := grpcDoor(dial(t, attribute(text, "listen")))
+	if got := invoke(t.Context(), key, "quick", "{}"); got != "OK" {
+		t.Fatal(got)
+	}
+	for range 4 {
+		launch(t, onOneProcessor(t, selfCommand(t, "", nil), "sh", "-c", "ulimit -t 30; while :; do :; done"))
+	}
+	var running sync.WaitGroup
+	var refused atomic.Int64
+	for pace, n := time.NewTicker(time.Second/100), 0; n < calls; n++ {
+		<-pace.C
+		running.Go(func() {
+			switch got := invoke(t.Context(), key, "quick", "{}"); {
+			case isTooMuch(got):
+				refused.Add(1)
+			case got != "OK":
+				t.Error(got)
+			}
+		})
+	}
+	running.Wait()
+	if n := refused.Load(); n > 0 {
+		t.Errorf("%d of %d calls were turned away", n, calls)
+	}
+}
+
+// onOneProcessor is a command that runs on the last processor that this process may have, as another one was prepared.
+func onOneProcessor(t *testing.T, as *exec.Cmd, args ...string) *exec.Cmd {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	list = strings.TrimSpace(list)
+	last := list[strings.LastIndexAny(list, ",-")+1:]
+	cmd := exec.Command("taskset", append([]string{"-c", last}, args...)...)
+	cmd.SysProcAttr, cmd.Env = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}, as.Env
+	return cmd
+}

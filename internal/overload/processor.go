@@ -1,0 +1,155 @@
+package overload
+
+import (
+	"io/fs"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// processor is the processor time that this process got, and that it was denied, as Linux counts it.
+//
+// Bytes also wait when other processes have the processors. Their work is not this process's overload, and
+// turning calls away does not end it.
+type processor struct {
+	root  fs.FS    // of files; "proc" and "sys" are in it
+	quota []string // cpu.stat of its cgroup and of all around it
+	cpus  int      // that it may run on
+	last  times
+	known bool // last was read at the last tick
+}
+
+// times are what the process had since it began, in all its threads.
+type times struct {
+	at        time.Time
+	ran       time.Duration
+	waited    time.Duration // for a processor, ready to run
+	throttled time.Duration // by the quota of its cgroup
+}
+
+func newProcessor(root fs.FS) *processor {
+	return &processor{root: root, quota: quotas(root), cpus: runtime.NumCPU()}
+}
+
+// own is the part of a delay that comes from this process's own work. Nothing is read while delays are
+// far below most. Where the system does not tell, all of a delay is the process's own.
+func (p *processor) own(delay, most time.Duration, now time.Time) time.Duration {
+	if delay <= most/2 {
+		p.known = false
+		return delay
+	}
+	read, ok := p.read(now)
+	if !ok {
+		return delay
+	}
+	last, known := p.last, p.known
+	p.last, p.known = read, true
+	if !known {
+		return min(delay, most) // the next tick will tell
+	}
+	return time.Duration(float64(delay) * read.since(last).share(p.cpus))
+}
+
+// since is what there was of each between two readings. Threads that have ended are not counted any more.
+func (t times) since(last times) spent {
+	return spent{
+		wall: t.at.Sub(last.at), ran: max(t.ran-last.ran, 0),
+		waited: max(t.waited-last.waited, 0), throttled: max(t.throttled-last.throttled, 0),
+	}
+}
+
+// spent is how a process spent a while.
+type spent struct{ wall, ran, waited, throttled time.Duration }
+
+// share is the part of the while in which the process's own work went on, or its own quota stopped it: of the
+// time that its threads wanted to run, and at least of the time that passed. Who has all processors is denied
+// none, however many of its threads wait. What waits for a quota is in waited, too.
+func (s spent) share(cpus int) float64 {
+	if s.wall <= 0 {
+		return 0
+	}
+	throttled := min(s.throttled, s.wall*time.Duration(cpus))
+	had := float64(s.ran + throttled)
+	denied := float64(max(s.waited-throttled, 0))
+	share := had / max(float64(s.wall), had+denied)
+	return min(max(share, had/float64(s.wall*time.Duration(cpus))), 1)
+}
+
+func (p *processor) read(now time.Time) (t times, ok bool) {
+	t.at = now
+	threads, err := fs.ReadDir(p.root, "proc/self/task")
+	if err != nil {
+		return t, false
+	}
+	for _, thread := range threads {
+		text, err := fs.ReadFile(p.root, path.Join("proc/self/task", thread.Name(), "schedstat"))
+		if err != nil {
+			continue // it has ended
+		}
+		if fields := strings.Fields(string(text)); len(fields) >= 2 {
+			t.ran += nanoseconds(fields[0])
+			t.waited += nanoseconds(fields[1])
+			ok = true
+		}
+	}
+	for _, file := range p.quota {
+		t.throttled += throttled(p.root, file)
+	}
+	return t, ok
+}
+
+func nanoseconds(text string) time.Duration {
+	n, _ := strconv.ParseInt(text, 10, 64) // the kernel writes numbers
+	return time.Duration(n)
+}
+
+// throttled is how long a cgroup was; 0 where it has no quota.
+func throttled(root fs.FS, file string) time.Duration {
+	text, _ := fs.ReadFile(root, file)
+	for line := range strings.Lines(string(text)) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name {
+		case "throttled_usec":
+			return nanoseconds(value) * 1000
+		case "throttled_time": // version 1
+			return nanoseconds(value)
+		}
+	}
+	return 0
+}
+
+// quotas are the files of the process's cgroup, and of all around it, that say how long its quota stopped it.
+func quotas(root fs.FS) (files []string) {
+	text, _ := fs.ReadFile(root, "proc/self/cgroup") // without it there is no quota
+	for line := range strings.Lines(string(text)) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, dir, _ := strings.Cut(rest, ":")
+		trees := []string{"sys/fs/cgroup"}
+		if controllers != "" {
+			if !strings.Contains(","+controllers+",", ",cpu,") {
+				continue
+			}
+			trees = []string{"sys/fs/cgroup/" + controllers, "sys/fs/cgroup/cpu"}
+		}
+		for _, tree := range trees {
+			found := quotasBelow(root, tree, path.Clean("/"+dir))
+			if files = append(files, found...); len(found) > 0 {
+				break
+			}
+		}
+	}
+	return files
+}
+
+func quotasBelow(root fs.FS, tree, dir string) (files []string) {
+	for ; ; dir = path.Dir(dir) {
+		file := path.Join(tree, dir, "cpu.stat")
+		if _, err := fs.Stat(root, file); err == nil {
+			files = append(files, file)
+		}
+		if dir == "/" {
+			return files
+		}
+	}
+}
