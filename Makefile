@@ -41,6 +41,13 @@ test: setup ## every test, under the race detector, and what that would disturb 
 	CGO_ENABLED=1 go test -race ./...
 	CGO_ENABLED=0 go test -run 'AllocatesNothing$$' ./gateway
 
+DIFFERENTIAL ?= 10m
+
+# -timeout leaves it the time to make failures small.
+.PHONY: differential
+differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed N" repeats a run
+	go test -count=1 -v -timeout 0 ./internal/difftest -run Differential -for $(DIFFERENTIAL) $(ARGS)
+
 .PHONY: lint
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(LINT)/golangci-lint run
