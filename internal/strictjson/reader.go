@@ -1,0 +1,348 @@
+package strictjson
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deep objects and arrays may lie in each other.
+const MaxDepth = 100
+
+// Error says why a text is refused. It quotes nothing of it.
+type Error struct {
+	// Ambiguous says that some readers would take the text, and differ about what it says.
+	Ambiguous bool
+	// TooMany says that the text has more values than Options allow.
+	TooMany bool
+
+	text string
+}
+
+func (e *Error) Error() string { return e.text }
+
+func ambiguous(format string, args ...any) error {
+	return &Error{Ambiguous: true, text: fmt.Sprintf(format, args...)}
+}
+
+// notJSON says where the text stops being JSON.
+func notJSON(at int) error { return &Error{text: fmt.Sprintf("is not JSON from byte %d on", at)} }
+
+var errDeep = &Error{text: fmt.Sprintf("is more than %d levels deep", MaxDepth)}
+
+// Options of one reading. The zero value only checks the text.
+type Options struct {
+	// Fold also refuses two names in one object that differ in case alone: Go's encoding/json
+	// takes either for the other.
+	Fold bool
+	// Keep collects the values, for Root.
+	Keep bool
+	// Values is how many values and names there may be; 0: any number.
+	Values int
+	// Watch is told of strings by the name that they are under; nil: nobody is.
+	Watch *Watch
+}
+
+// Reader reads texts, one after the other. The zero value is ready. It keeps the text until
+// the next one, or until Release.
+type Reader struct {
+	opts  Options
+	text  []byte
+	at    int
+	count int
+
+	open   []frame
+	names  []uint64 // hashes of the names in the open objects
+	folded []byte   // room for one name
+	nodes  []node
+	arena  []byte // strings that had to be unescaped
+	inside int    // how deep the value lies under which all strings are told to Watch; 0: it is none
+	nested int    // strings with JSON that this text is in
+}
+
+// frame is an object or array that has begun.
+type frame struct {
+	object bool
+	names  int // where its names begin
+	node   int // of it, if they are kept
+	count  uint32
+}
+
+var readers = sync.Pool{New: func() any { return new(Reader) }}
+
+// Get returns a Reader that another may have used. Release gives it back.
+func Get() *Reader { return readers.Get().(*Reader) }
+
+// kept bounds what a Reader that waits for use holds.
+const kept = 4 << 10
+
+// Release gives up the Reader and all Values that were read with it.
+func (r *Reader) Release() {
+	r.text, r.opts = nil, Options{}
+	if cap(r.nodes) > kept || cap(r.arena) > 16*kept || cap(r.names) > kept || cap(r.folded) > kept {
+		r.nodes, r.arena, r.names, r.folded = nil, nil, nil, nil
+	}
+	readers.Put(r)
+}
+
+// Check says what is wrong with a text that is to be one JSON value.
+func Check(text []byte) error {
+	r := Get()
+	defer r.Release()
+	return r.Read(text, Options{})
+}
+
+// seed is the same for all Readers: nobody outside the process learns what collides.
+var seed = maphash.MakeSeed()
+
+var utf8BOM = []byte("\ufeff")
+
+// Read reads a text, which must not change while the Reader is in use.
+func (r *Reader) Read(text []byte, o Options) error {
+	r.opts, r.text, r.at, r.count = o, text, 0, 0
+	r.open, r.names, r.nodes, r.arena, r.inside = r.open[:0], r.names[:0], r.nodes[:0], r.arena[:0], 0
+	switch {
+	case bytes.HasPrefix(text, utf8BOM):
+		return ambiguous("begins with a byte order mark")
+	case bytes.IndexByte(text, 0) >= 0:
+		return ambiguous("has a NUL byte, as JSON in UTF-16 or UTF-32 has: send UTF-8")
+	case !utf8.Valid(text):
+		return ambiguous("is not valid UTF-8")
+	case len(text) > 1<<31-1:
+		return &Error{text: "is longer than 2 GiB"}
+	}
+	if err := r.values(); err != nil {
+		return err
+	}
+	if r.space(); r.at < len(r.text) {
+		return ambiguous("has more than one JSON value")
+	}
+	return nil
+}
+
+// values reads one value with all that is in it, without recursion.
+func (r *Reader) values() error {
+	for {
+		r.space()
+		begun, err := r.value()
+		if err != nil {
+			return err
+		}
+		if begun {
+			if begun, err = r.first(); err != nil {
+				return err
+			} else if begun {
+				continue
+			}
+		}
+		for { // a value has ended
+			if len(r.open) == 0 {
+				return nil
+			}
+			more, err := r.next()
+			if err != nil {
+				return err
+			}
+			if more {
+				break
+			}
+		}
+	}
+}
+
+// value reads a scalar, or the beginning of an object or array.
+func (r *Reader) value() (begun bool, err error) {
+	if r.at == len(r.text) {
+		return false, notJSON(r.at)
+	}
+	switch c := r.text[r.at]; c {
+	case '{', '[':
+		return true, r.begin(c == '{')
+	case '"':
+		return false, r.stringValue()
+	case 't':
+		return false, r.literal("true", True)
+	case 'f':
+		return false, r.literal("false", False)
+	case 'n':
+		return false, r.literal("null", Null)
+	case 'N', 'I':
+		return false, ambiguous("has NaN or Infinity at byte %d, which JSON has not", r.at)
+	default:
+		return false, r.number()
+	}
+}
+
+func (r *Reader) begin(object bool) error {
+	if len(r.open) == MaxDepth {
+		return errDeep
+	}
+	kind := Array
+	if object {
+		kind = Object
+	}
+	r.open = append(r.open, frame{object: object, names: len(r.names), node: len(r.nodes)})
+	err := r.keep(kind, r.at, r.at)
+	r.at++
+	return err
+}
+
+// first goes on after the beginning of an object or array, up to its first value. It is
+// false where there is none.
+func (r *Reader) first() (bool, error) {
+	r.space()
+	f := &r.open[len(r.open)-1]
+	if r.at < len(r.text) && r.text[r.at] == closing(f.object) {
+		return false, r.close()
+	}
+	f.count++
+	if f.object {
+		return true, r.name()
+	}
+	return true, nil
+}
+
+// next goes on after a value of an object or array, up to the one after it. It is false
+// where that was the last.
+func (r *Reader) next() (bool, error) {
+	r.space()
+	f := &r.open[len(r.open)-1]
+	if r.inside == len(r.open) {
+		r.inside = 0 // the value under the name has ended
+	}
+	if r.at == len(r.text) {
+		return false, notJSON(r.at)
+	}
+	switch c := r.text[r.at]; {
+	case c == closing(f.object):
+		return false, r.close()
+	case c != ',':
+		return false, notJSON(r.at)
+	}
+	r.at++
+	r.space()
+	f.count++
+	if f.object {
+		return true, r.name()
+	}
+	return true, nil
+}
+
+func closing(object bool) byte {
+	if object {
+		return '}'
+	}
+	return ']'
+}
+
+// few is how many names of an object are compared one by one.
+const few = 16
+
+// close ends an object or array.
+func (r *Reader) close() error {
+	f := r.open[len(r.open)-1]
+	r.at++
+	if names := r.names[f.names:]; len(names) > few {
+		slices.Sort(names)
+		for i := range names[1:] {
+			if names[i] == names[i+1] {
+				return r.twice()
+			}
+		}
+	}
+	r.names = r.names[:f.names]
+	r.open = r.open[:len(r.open)-1]
+	if r.opts.Keep {
+		n := &r.nodes[f.node]
+		n.end, n.next = f.count, uint32(len(r.nodes))
+	}
+	return nil
+}
+
+func (r *Reader) twice() error {
+	if r.opts.Fold {
+		return ambiguous("has a name twice in one object, at byte %d, perhaps in another case", r.at)
+	}
+	return ambiguous("has a name twice in one object, at byte %d", r.at)
+}
+
+// name reads a name and its colon.
+func (r *Reader) name() error {
+	if r.at == len(r.text) || r.text[r.at] != '"' {
+		return notJSON(r.at)
+	}
+	from, to, escapes, err := r.string(true)
+	if err != nil {
+		return err
+	}
+	if err := r.keepString(from, to, escapes); err != nil {
+		return err
+	}
+	if err := r.note(r.text[from:to], escapes); err != nil {
+		return err
+	}
+	r.space()
+	if r.at == len(r.text) || r.text[r.at] != ':' {
+		return notJSON(r.at)
+	}
+	r.at++
+	return nil
+}
+
+// note remembers a name of the innermost object, and refuses one that was there.
+func (r *Reader) note(name []byte, escapes bool) error {
+	if escapes {
+		r.folded = unescape(r.folded[:0], name)
+		name = r.folded
+	}
+	if w := r.opts.Watch; w != nil && r.inside == 0 && w.is(name) {
+		r.inside = len(r.open)
+	}
+	if r.opts.Fold {
+		// In place, where it was unescaped: folding never needs the bytes that it has passed.
+		r.folded = appendFold(r.folded[:0], name)
+		name = r.folded
+	}
+	h := maphash.Bytes(seed, name)
+	names := r.names[r.open[len(r.open)-1].names:]
+	if len(names) < few && slices.Contains(names, h) {
+		return r.twice()
+	}
+	r.names = append(r.names, h)
+	return nil
+}
+
+func (r *Reader) stringValue() error {
+	from, to, escapes, err := r.string(false)
+	if err != nil {
+		return err
+	}
+	if r.opts.Watch != nil {
+		if err := r.tell(r.text[from:to], escapes); err != nil {
+			return err
+		}
+	}
+	return r.keepString(from, to, escapes)
+}
+
+func (r *Reader) literal(word string, kind Kind) error {
+	if !bytes.HasPrefix(r.text[r.at:], []byte(word)) {
+		return notJSON(r.at)
+	}
+	r.at += len(word)
+	return r.keep(kind, r.at, r.at)
+}
+
+func (r *Reader) space() {
+	for r.at < len(r.text) {
+		switch r.text[r.at] {
+		case ' ', '\t', '\r', '\n':
+			r.at++
+		default:
+			return
+		}
+	}
+}

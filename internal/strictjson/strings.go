@@ -1,0 +1,162 @@
+package strictjson
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// special are the bytes at which a string has to be looked at: its end, an escape, and what
+// may not be in one.
+var special = func() (s [256]bool) {
+	for c := range 0x20 {
+		s[c] = true
+	}
+	s['"'], s['\\'] = true, true
+	return s
+}()
+
+// string reads a string, and says where it is without its quotes.
+func (r *Reader) string(name bool) (from, to int, escapes bool, err error) {
+	r.at++
+	from = r.at
+	for i := from; i < len(r.text); i++ {
+		c := r.text[i]
+		if !special[c] {
+			continue
+		}
+		switch c {
+		case '"':
+			r.at = i + 1
+			return from, i, escapes, nil
+		case '\\':
+			escapes = true
+			n, err := r.escape(i, name)
+			if err != nil {
+				return 0, 0, false, err
+			}
+			i += n - 1
+		default:
+			return 0, 0, false, notJSON(i)
+		}
+	}
+	return 0, 0, false, notJSON(len(r.text))
+}
+
+// escape reads what a backslash begins, and says how many bytes that has.
+func (r *Reader) escape(at int, name bool) (int, error) {
+	rest := r.text[at:]
+	if len(rest) < 2 {
+		return 0, notJSON(at)
+	}
+	switch rest[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2, nil
+	case 'u':
+	default:
+		return 0, notJSON(at)
+	}
+	c, ok := hex4(rest)
+	switch {
+	case !ok:
+		return 0, notJSON(at)
+	case c == 0 && name:
+		return 0, ambiguous("has a NUL in a name, at byte %d", at)
+	case c < 0xd800 || c > 0xdfff:
+		return 6, nil
+	}
+	low, ok := hex4(rest[6:])
+	if c > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
+		return 0, ambiguous("has half a character, a lone surrogate, at byte %d", at)
+	}
+	return 12, nil
+}
+
+// hex4 reads the number of \uXXXX.
+func hex4(s []byte) (n rune, ok bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range s[2:6] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | rune(c)
+	}
+	return n, true
+}
+
+// unescape appends what a string says that has passed.
+func unescape(to, s []byte) []byte {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c != '\\' {
+			to = append(to, c)
+			continue
+		}
+		i++
+		switch c = s[i]; c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			n, _ := hex4(s[i-1:])
+			i += 4
+			if n >= 0xd800 && n <= 0xdbff {
+				low, _ := hex4(s[i+1:])
+				n = (n-0xd800)<<10 | (low - 0xdc00) + 0x10000
+				i += 6
+			}
+			to = utf8.AppendRune(to, n)
+			continue
+		}
+		to = append(to, c)
+	}
+	return to
+}
+
+// Fold is a name as readers see it that do not tell case apart: as encoding/json folds,
+// by Unicode's simple folding.
+func Fold(name string) string { return string(appendFold(nil, []byte(name))) }
+
+func appendFold(to, name []byte) []byte {
+	for i := 0; i < len(name); {
+		c := name[i]
+		if c < utf8.RuneSelf {
+			if c >= 'a' && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			to = append(to, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(name[i:])
+		to = utf8.AppendRune(to, foldRune(r))
+		i += n
+	}
+	return to
+}
+
+// foldRune is the smallest of the runes that differ from r in case alone.
+func foldRune(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}
