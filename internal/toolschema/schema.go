@@ -1,7 +1,6 @@
 package toolschema
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -31,11 +30,14 @@ func ParseHash(text string) (h Hash, ok bool) {
 // Schema is the compiled schema of one tool's arguments. It is immutable.
 type Schema struct {
 	compiled  *jsonschema.Schema
+	graph     *graph
 	canonical []byte
 }
 
 // Compile reads a JSON Schema (draft 2020-12 unless it names another). The error says what
-// is wrong and where in the schema.
+// is wrong and where in the schema. One that is too costly to check is refused: a value would
+// be checked against thousands of subschemas, a subschema applies itself without end, or a
+// pattern is too large.
 func Compile(text []byte) (*Schema, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxBytes)
@@ -54,14 +56,23 @@ func Compile(text []byte) (*Schema, error) {
 	const self = "tool:///input_schema"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	var patterns engine
+	c.UseRegexpEngine(patterns.compile)
 	if err := c.AddResource(self, doc); err != nil {
 		return nil, explain(err)
 	}
 	compiled, err := c.Compile(self)
+	if patterns.costly != nil {
+		return nil, patterns.costly
+	}
 	if err != nil {
 		return nil, explain(err)
 	}
-	return &Schema{compiled: compiled, canonical: canonical}, nil
+	graph, err := survey(compiled)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{compiled: compiled, graph: graph, canonical: canonical}, nil
 }
 
 // JSON is the schema as canonical JSON. The caller must not change it.
@@ -75,27 +86,6 @@ func (s *Schema) Hash(description string) (h Hash) {
 	sum.Write(s.canonical)
 	sum.Sum(h[:0])
 	return h
-}
-
-// Check says whether arguments keep to the schema: nil, a *Violation, or what is wrong with
-// them as JSON. No arguments at all are an empty object.
-func (s *Schema) Check(args []byte) error {
-	if len(bytes.TrimSpace(args)) == 0 {
-		args = []byte("{}")
-	}
-	value, err := Decode(args)
-	if err != nil {
-		return err
-	}
-	var wrong *jsonschema.ValidationError
-	switch err := s.compiled.Validate(value); {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return violation(wrong)
-	default:
-		return &Violation{Reason: "cannot be checked"}
-	}
 }
 
 // noLoader finds no document: a schema is whole in itself.

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		"{\"location\":\"\xff\"}":                 "is not valid UTF-8",
 		strings.Repeat("[", 101):                  "is more than 100 levels deep",
 	} {
-		err := schema.Check([]byte(args))
+		err := schema.Check(t.Context(), []byte(args))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", args, err)
@@ -68,7 +68,7 @@ func TestAViolationHasItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var v *toolschema.Violation
-	if err := schema.Check([]byte(`{"a/b": {"~": 1}}`)); !errors.As(err, &v) || v.Pointer != "/a~1b/~0" {
+	if err := schema.Check(t.Context(), []byte(`{"a/b": {"~": 1}}`)); !errors.As(err, &v) || v.Pointer != "/a~1b/~0" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -118,7 +118,7 @@ func FuzzCheck(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte(`{"location":"Berlin","days":3}`))
-	f.Fuzz(func(_ *testing.T, args []byte) { _ = schema.Check(args) })
+	f.Fuzz(func(t *testing.T, args []byte) { _ = schema.Check(t.Context(), args) })
 }
 
 func BenchmarkCheck(b *testing.B) {
@@ -129,7 +129,7 @@ func BenchmarkCheck(b *testing.B) {
 	args := []byte(`{"location":"Berlin","days":3,"units":"metric"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := schema.Check(args); err != nil {
+		if err := schema.Check(b.Context(), args); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,18 +12,28 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Violation is the first rule of a schema that arguments break.
+// Violation is a rule of a schema that arguments break, and More are others, MaxViolations
+// in all.
 type Violation struct {
 	Pointer string // where, a JSON pointer (RFC 6901); "" is the whole
 	Reason  string // what would be right; nothing of the value
+	More    []Violation
 }
 
-func (v *Violation) Error() string { return fmt.Sprintf("at %q: %s", v.Pointer, v.Reason) }
+// Error tells of all.
+func (v *Violation) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "at %q: %s", v.Pointer, v.Reason)
+	for i := range v.More {
+		fmt.Fprintf(&b, "; at %q: %s", v.More[i].Pointer, v.More[i].Reason)
+	}
+	return b.String()
+}
 
 // longest bounds a reason: a schema may list thousands of values.
 const longest = 300
 
-// violation finds the deepest first cause.
+// violation finds the deepest first cause of what is wrong with a schema itself.
 func violation(e *jsonschema.ValidationError) *Violation {
 	for len(e.Causes) > 0 {
 		// Causes come from maps: the same arguments give the same answer.
@@ -31,11 +41,14 @@ func violation(e *jsonschema.ValidationError) *Violation {
 			return strings.Compare(pointer(a.InstanceLocation), pointer(b.InstanceLocation))
 		})
 	}
-	text := reason(e.ErrorKind)
+	return &Violation{Pointer: pointer(e.InstanceLocation), Reason: short(reason(e.ErrorKind))}
+}
+
+func short(text string) string {
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"
 	}
-	return &Violation{Pointer: pointer(e.InstanceLocation), Reason: text}
+	return text
 }
 
 // reason is what a rule says, for the rules that do not repeat the value.
