@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"bytes"
-
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -29,16 +27,11 @@ func (h *handler) afford(s *relay.Stream, t *transit, m first) {
 // save lets a call wait, a tenth of a second at most, until it is known what its tenant has left. Its
 // message does not wait in the relay: what of it matters is kept.
 func (h *handler) save(s *relay.Stream, t *transit, m first) {
-	kept := first{read: m.read, args: m.args}
-	if h.decider.Credentials(t.call.Capability) != nil {
-		kept.config = m.config
-	}
-	if !h.deliberations.hold(len(kept.args) + len(kept.config)) {
+	if !h.deliberations.hold(m.size()) {
 		h.refuse(s, t, refusedDeliberating)
 		return
 	}
-	kept.args, kept.config = bytes.Clone(kept.args), bytes.Clone(kept.config)
-	h.await(s, t, kept)
+	h.await(s, t, m.clone())
 }
 
 // await waits with a message that is the call's own.
@@ -69,6 +62,6 @@ func (h *handler) awaited(s *relay.Stream, m first) {
 
 // forget lets go of what was kept of a message. Secrets are not left behind.
 func (d *deliberations) forget(m *first) {
-	d.letGo(len(m.args) + len(m.config))
-	clear(m.config)
+	d.letGo(m.size())
+	m.wipe()
 }

@@ -43,7 +43,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 				{gatewaytest.Echo, `{"n": 1}`, codes.OK, "", ""},
 				{gatewaytest.Echo, `{"n": "secret"}`, codes.InvalidArgument, "ARGUMENTS_INVALID", "/n"},
 				{gatewaytest.Echo, ``, codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
-				{gatewaytest.Echo, `{"n": 1, "n": 2}`, codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
+				{gatewaytest.Echo, `{"n": 1, "n": 2}`, codes.InvalidArgument, "AMBIGUOUS_ARGUMENTS", ""},
 				{gatewaytest.Echo, strings.Repeat("[", 200), codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
 				{"blocked", `{"n": "secret"}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
 				{"other", `{"n": "secret"}`, codes.FailedPrecondition, "SCHEMA_UNKNOWN", ""},

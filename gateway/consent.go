@@ -110,10 +110,10 @@ func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcom
 
 // await lets a call wait for the answer, if its caller wants that, or sends it away.
 func (d *deliberations) await(ctx context.Context, m *matter, o *outcome) {
-	if m.consent.wait > 0 && len(m.args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
+	if m.consent.wait > 0 && len(m.brought.args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
 		asked := o.asked
-		m.known, m.consent.id = false, asked.ID              // as if it had come again: it may be blocked by now
-		m.checked, m.schema, m.credentials = false, nil, nil // but what it brings was looked at
+		m.known, m.consent.id = false, asked.ID                                // as if it had come again: it may be blocked by now
+		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false // but what it brings was looked at
 		*o = d.deliberate(ctx, m)
 		o.asked = asked
 		return
@@ -162,7 +162,7 @@ func (d *deliberations) release(use *approvals.Use) {
 func (d *deliberations) request(m *matter) *approvals.Request {
 	r := &approvals.Request{
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
-		Args: m.args, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
+		Args: m.brought.args, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
 	}
 	if d.describe != nil {
 		r.Description, r.Schema = d.describe(m.call.Capability, m.call.Tool)

@@ -41,9 +41,8 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 	}
 	about := matter{
 		call: t.call, requestID: t.request, span: t.span, read: m.read,
-		args:   m.args,
-		config: m.config, credentials: h.decider.Credentials(t.call.Capability),
-		shielded: h.deliberations.shielded(t.call.Capability),
+		brought: m, credentials: h.decider.Credentials(t.call.Capability),
+		shielded: h.deliberations.shielded(t.call.Capability), unnamed: t.unnamed,
 	}
 	about.schema, about.checked = h.decider.Schema(t.call.Capability, t.call.Tool)
 	about.decision, about.known = h.decider.Decide(&t.call)
@@ -71,6 +70,9 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 // judge turns what came out into what becomes of the call.
 func (h *handler) judge(s *relay.Stream, t *transit, o outcome) {
 	t.decision, t.judged, t.use, t.approval = o.decision, o.decided, o.use, o.approval()
+	if t.unnamed && o.refusal == nil {
+		t.named, t.unnamed = o.named, false
+	}
 	if o.use != nil {
 		t.span.Approved(o.use.Trace)
 	}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/semaphore"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -34,7 +34,9 @@ type matter struct {
 	requestID string
 	span      *tracing.Span
 	read      bool // the message was: without, nobody knows the arguments
-	args      []byte
+	brought   first
+	unnamed   bool               // the artifacts that it names have to be found
+	named     []string           // they, when they are
 	checked   bool               // args keep to the schema, or it does not run
 	schema    *toolschema.Schema // nil: then nobody knows it
 	shielded  bool               // a Shield judges it
@@ -43,8 +45,7 @@ type matter struct {
 	why       string // for a person who is asked, what else there is to say
 	consent   consent
 
-	config      []byte
-	credentials *credentials.Names // of config; nil: it may be anything, and is nobody's business
+	credentials *credentials.Names // of the configuration; nil: it may be anything, and is nobody's business
 }
 
 // isToolCall says that tool and arguments are known, so that they can be judged.
@@ -55,7 +56,7 @@ func (m *matter) isToolCall() bool {
 // settled says that nothing more has to be found out.
 func (m *matter) settled() bool {
 	return m.known && (m.decision.Verdict == call.Block ||
-		m.decision.Verdict == call.Allow && !m.checked && m.credentials == nil && !m.shielded)
+		m.decision.Verdict == call.Allow && !m.checked && m.credentials == nil && !m.shielded && !m.unnamed)
 }
 
 // own makes the matter's words and bytes its own: the call's are the transit's, which
@@ -66,40 +67,8 @@ func (m *matter) own() *matter {
 	c.Tenant, c.User, c.Agent = strings.Clone(c.Tenant), strings.Clone(c.User), strings.Clone(c.Agent)
 	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", strings.Clone(c.Session)
 	own.requestID, own.consent.id = strings.Clone(m.requestID), strings.Clone(m.consent.id)
-	own.args, own.config = bytes.Clone(m.args), nil
-	if m.credentials != nil {
-		own.config = bytes.Clone(m.config)
-	}
+	own.brought = m.brought.clone()
 	return &own
-}
-
-// check says what is wrong with what a call brings. Of that only the arguments are kept: a
-// call may wait long for a person, and secrets need not.
-func (m *matter) check() *call.Refusal {
-	defer func() {
-		clear(m.config)
-		m.config = nil
-	}()
-	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
-	switch {
-	case !m.checked && m.credentials == nil || !invokes:
-		return nil
-	case !m.read:
-		return refusedUnread
-	case m.checked && m.schema == nil:
-		return schemaUnknown(&m.call)
-	case m.checked:
-		if err := m.schema.Check(m.args); err != nil {
-			return invalidArguments(&m.call, err)
-		}
-	}
-	if m.credentials == nil {
-		return nil
-	}
-	if err := m.credentials.Check(m.config); err != nil {
-		return invalidConfig(&m.call, err)
-	}
-	return nil
 }
 
 // outcome is what a deliberation comes to. Without a refusal the call may run.
@@ -109,6 +78,7 @@ type outcome struct {
 	asked    *approvals.Approval // a person was asked, who has not answered yet
 	use      *approvals.Use      // of a person's consent, which is for this call alone
 	refusal  *call.Refusal
+	named    []string // the artifacts that the call names, where they had to be found
 }
 
 // approval is the id of the approval that the call has, or needs.
@@ -130,7 +100,8 @@ type deliberations struct {
 	approver Approver // nil: nobody can be asked
 	describe Describe // nil: of no tool anything is known
 	slots    chan struct{}
-	held     atomic.Int64 // bytes of messages; see hold
+	held     atomic.Int64         // bytes of messages; see hold
+	checks   *semaphore.Semaphore // of what takes a processor's time
 	waiting  chan struct{}
 	running  sync.WaitGroup
 	leaving  context.Context // ends when nobody may wait for a person any more
@@ -138,17 +109,15 @@ type deliberations struct {
 }
 
 func newDeliberations(cfg *Config) *deliberations {
-	all := &deliberations{decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, slots: make(chan struct{}, maxDeliberations), waiting: make(chan struct{}, maxWaiting)}
+	all := &deliberations{decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, slots: make(chan struct{}, maxDeliberations),
+		checks: newChecks(), waiting: make(chan struct{}, maxWaiting)}
 	all.leaving, all.leave = context.WithCancel(context.Background())
 	return all
 }
 
 // start deliberates until ctx ends, and then calls next with the stream, unless that has ended.
 func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
-	held := len(about.args)
-	if about.credentials != nil {
-		held += len(about.config)
-	}
+	held := about.brought.size()
 	if !d.hold(held) {
 		return refusedDeliberating
 	}
@@ -163,6 +132,7 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 	d.running.Go(func() {
 		o := outcome{refusal: refusedPanic}
 		recovery.Round("decision", func() { o = d.deliberate(ctx, own) })
+		own.brought.wipe()
 		d.letGo(held)
 		<-d.slots
 		if o.asked != nil && recovery.Do("decision", func() error { d.await(ctx, own, &o); return nil }) != nil {
@@ -199,7 +169,7 @@ func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 	}
 	o.decision, o.decided = m.decision, true
 	if o.decision.Verdict != call.Block {
-		if o.refusal = m.check(); o.refusal != nil {
+		if o.refusal = d.check(ctx, m); o.refusal != nil {
 			return o
 		}
 	}
@@ -211,6 +181,7 @@ func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 		m.span.Wait(tracing.ForApproval)
 		d.seek(ctx, m, &o)
 	}
+	o.named = m.named
 	return o
 }
 

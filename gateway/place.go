@@ -110,20 +110,16 @@ func (t *transit) readPlace(s *relay.Stream, m first) *call.Refusal {
 }
 
 // binds says that the call may name no artifacts but those that its tenant uploaded or
-// was told of. Capabilities of the legacy dialect have none.
-func (t *transit) binds() bool { return t.settings != nil && t.call.Dialect != call.Legacy }
+// was told of, in whatever dialect: backends of another may get it translated.
+func (t *transit) binds() bool { return t.settings != nil }
 
 func (t *transit) readArtifacts(m first) *call.Refusal {
-	binds := t.binds()
-	switch {
+	switch binds := t.binds(); {
 	case !binds && !t.fleet.Tracks():
-	case len(m.artifact) > 0:
+	case len(m.artifact) > 0, binds && t.call.Method == call.DownloadOutputArtifact:
 		t.named = []string{string(m.artifact)}
 	case binds:
-		var all bool
-		if t.named, all = dialect.NamedAll(m.args); !all {
-			return refusedArtifacts
-		}
+		return t.bindArtifacts(m)
 	default:
 		t.named = dialect.Named(m.args)
 	}

@@ -46,6 +46,7 @@ type transit struct {
 	outcome  dialect.Scanner
 	place    affinity.Answer            // where the call has to go
 	named    []string                   // the artifacts that it names
+	unnamed  bool                       // they are not known yet: what it brings takes long to read
 	only     *tenant.Download           // the one thing that it may be; nil: anything
 	decision policy.Decision            // whether it may run
 	judged   bool                       // decision was made
@@ -150,6 +151,9 @@ type first struct {
 	capability string // part of the message, too
 	args       []byte
 	config     []byte // secrets: looked at only where that is asked for, and never kept
+	legacy     []byte // the whole message, in the legacy dialect; a clone has context instead
+	context    []dialect.ContextEntry
+	thread     []byte
 	artifact   []byte // that is to be downloaded
 }
 
@@ -178,7 +182,11 @@ func (t *transit) read(s *relay.Stream, msg []byte) (m first, refusal *call.Refu
 	}
 	t.call.Tool = t.keep(view(key.Tool))
 	t.call.Session = t.keep(view(key.Session))
-	return first{read: true, capability: view(key.Capability), args: key.Args, config: key.Config}, nil
+	m = first{read: true, capability: view(key.Capability), args: key.Args, config: key.Config, thread: key.Thread}
+	if t.call.Dialect == call.Legacy {
+		m.legacy = msg
+	}
+	return m, nil
 }
 
 // keyOf is everything in a call that names its capability. message is what the first

@@ -29,8 +29,7 @@ type Mentions struct {
 	tailed int
 	id     []byte // the literal so far, with its first quote
 	count  int
-	most   int  // of count
-	missed bool // one was too long, or too many
+	most   int // of count
 
 	unpacks bool
 	packed  []byte // the compressed message so far; at most a byte too many
@@ -130,7 +129,7 @@ func (ms *Mentions) value(p []byte) []byte {
 			return p[i+1:]
 		case ms.state == inside || ms.state == escaped:
 			if len(ms.id) > 6*maxID { // as long as it can be if all of it is escaped
-				ms.state, ms.missed = searching, true
+				ms.state = searching
 				return p[i:]
 			}
 			ms.id = append(ms.id, c)
@@ -153,10 +152,7 @@ func (ms *Mentions) value(p []byte) []byte {
 }
 
 func (ms *Mentions) report(id string) {
-	switch {
-	case len(id) > maxID:
-		ms.missed = true
-	case id != "":
+	if id != "" && len(id) <= maxID {
 		ms.count++
 		ms.found(id)
 	}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -181,41 +183,94 @@ func FuzzMentions(f *testing.F) {
 }
 
 func TestNamedAll(t *testing.T) {
-	t.Parallel()
 	many := func(n int) string {
 		var args strings.Builder
 		for i := range n {
 			fmt.Fprintf(&args, `{"capability_artifact_id":"%d"},{"capability_artifact_id":"0"},`, i)
 		}
-		return args.String()
+		return "[" + args.String() + "0]"
 	}
+	in16 := func(text string) string {
+		var b strings.Builder
+		for _, c := range text {
+			b.WriteRune(c)
+			b.WriteByte(0)
+		}
+		return b.String()
+	}
+	const named, ambiguous = "named", "ambiguous"
 	for name, test := range map[string]struct {
 		args string
 		want int
-		all  bool
+		err  string
 	}{
-		"none":              {`{"a":"\u0061"}`, 0, true},
-		"one":               {`{"capability_artifact_id":"0"}`, 1, true},
-		"escaped":           {`{"\u0063apability_artifact_i\u0064":"0","b":"capability\u005Fartifact_id"}`, 1, true},
-		"wholly escaped":    {`{"` + escaped("capability_artifact_id") + `":"` + escaped("0") + `"}`, 1, true},
-		"a backslash":       {`{"\\u0063apability_artifact_id":"0"}`, 0, true},
-		"before a quote":    {`{"x":"\u0061\"","capability_artifact_id":"0","y":"\u00e9\u00"}`, 1, true},
-		"as many as may":    {many(64), 64, true},
-		"too many":          {many(65), 64, false},
-		"the longest":       {`{"capability_artifact_id":"` + escaped(strings.Repeat("0", 512)) + `"}`, 1, true},
-		"too long":          {`{"capability_artifact_id":"` + strings.Repeat("0", 513) + `"}`, 0, false},
-		"far too long":      {`{"capability_artifact_id":"` + strings.Repeat("0", 5000) + `"}`, 0, false},
-		"an escape's end":   {`{"capability_artifact_id":"0"}\`, 1, true},
-		"part of an escape": {`{"capability_artifact_id":"0"}\u006`, 1, true},
+		"none":              {`{"a":"\u0061"}`, 0, ""},
+		"nothing":           {``, 0, ""},
+		"no JSON":           {`text of any kind`, 0, ""},
+		"one":               {`{"capability_artifact_id":"0"}`, 1, ""},
+		"in another case":   {`{"Capability_Artifact_ID":"0"}`, 1, ""},
+		"escaped":           {`{"\u0063apability_artifact_i\u0064":"0","b":"capability\u005Fartifact_id"}`, 1, ""},
+		"wholly escaped":    {`{"` + escaped("capability_artifact_id") + `":"` + escaped("0") + `"}`, 1, ""},
+		"a backslash":       {`{"\\u0063apability_artifact_id":"0"}`, 0, ""},
+		"in a string":       {`{"x":"{\"capability_artifact_id\":\"0\"}"}`, 1, ""},
+		"a list of them":    {`{"capability_artifact_id":["0","00",{"x":"000"}]}`, 3, ""},
+		"a number":          {`{"capability_artifact_id":0}`, 1, ""},
+		"null":              {`{"capability_artifact_id":null}`, 0, ""},
+		"after a quote":     {`{"x":"\u0061\"","capability_artifact_id":"0","y":"\u00e9"}`, 1, ""},
+		"as many as may":    {many(64), 64, ""},
+		"too many":          {many(65), 64, named},
+		"the longest":       {`{"capability_artifact_id":"` + escaped(strings.Repeat("0", 512)) + `"}`, 1, ""},
+		"too long":          {`{"capability_artifact_id":"` + strings.Repeat("0", 513) + `"}`, 0, named},
+		"far too long":      {`{"capability_artifact_id":"` + strings.Repeat("0", 5000) + `"}`, 0, named},
+		"twice":             {`{"capability_artifact_id":"0","capability_artifact_id":"00"}`, 0, ambiguous},
+		"UTF-16":            {in16(`{"capability_artifact_id":"0"}`), 0, ambiguous},
+		"UTF-32":            {in16(in16(`{"x":"0"}`)), 0, ambiguous},
+		"a byte order mark": {"\ufeff" + `{"capability_artifact_id":"0"}`, 0, ambiguous},
+		"half a character":  {`{"capability_artifact_id":"\ud800"}`, 0, ambiguous},
+		"two texts":         {`{}{"capability_artifact_id":"0"}`, 0, ambiguous},
+		"an escape's end":   {`{"capability_artifact_id":"0"}\`, 0, ambiguous},
+		"in Python's words": {`{'capability_artifact_id':'0'}`, 0, "JSON"},
 	} {
-		ids, all := dialect.NamedAll([]byte(test.args))
-		if len(ids) != test.want || all != test.all || len(ids) > 0 && strings.Trim(ids[0], "0") != "" {
-			t.Errorf("%s: %.80q, %v", name, ids, all)
+		ids, err := dialect.NamedAll([]byte(test.args))
+		var text *strictjson.Error
+		got := ""
+		switch {
+		case errors.Is(err, dialect.ErrNamed):
+			got = named
+		case errors.As(err, &text) && text.Ambiguous:
+			got = ambiguous
+		case err != nil:
+			got = "JSON"
+		}
+		if len(ids) != test.want || got != test.err || len(ids) > 0 && strings.Trim(ids[0], "0") != "" {
+			t.Errorf("%s: %.80q, %v", name, ids, err)
 		}
 	}
-	plain := []byte(`{"attachments":[{"artifact_id":"x\u003c"}]}`)
-	if same, _ := dialect.NamedAll(plain); same != nil {
-		t.Errorf("%q", same)
+	plain := []byte(`{"attachments":[{"artifact_id":"x"}]}`)
+	if n := testing.AllocsPerRun(100, func() { _, _ = dialect.NamedAll(plain) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNamedInContext(t *testing.T) {
+	t.Parallel()
+	entry := func(name, value string) []dialect.ContextEntry {
+		return []dialect.ContextEntry{{Name: []byte("x"), Value: []byte(`C:\users`)}, {Name: []byte(name), Value: []byte(value)}}
+	}
+	for _, test := range []struct {
+		entries []dialect.ContextEntry
+		want    int
+		fails   bool
+	}{
+		{entry("Capability_artifact_id", "0"), 1, false},
+		{entry("files", ` [{"capability_artifact_id":"0"}]`), 1, false},
+		{entry("files", `[{"capability_artifact_id":"0","capability_artifact_id":"1"}]`), 0, true},
+		{entry("note", `the capability_artifact_id is 0`), 0, false},
+	} {
+		ids, err := dialect.NamedInContext(test.entries)
+		if len(ids) != test.want || (err != nil) != test.fails {
+			t.Errorf("%s: %q, %v", test.entries[1], ids, err)
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package dialect
 
 import (
 	"bytes"
+	"errors"
 	"slices"
-	"strconv"
+
+	"github.com/capgate/capgate/internal/strictjson"
 )
 
 const (
@@ -17,62 +19,76 @@ func Named(args []byte) []string {
 	if !bytes.Contains(args, idName) {
 		return nil
 	}
-	ids, _ := named(args, maxNamed)
-	return ids
-}
-
-// NamedAll is Named where none may be overlooked: neither one that is spelt otherwise, nor
-// one too many. It is false if there are more than 64, or one whose id is too long.
-func NamedAll(args []byte) (ids []string, all bool) {
-	if bytes.Contains(args, escape) {
-		args = plain(args)
-	}
-	if !bytes.Contains(args, idName) {
-		return nil, true
-	}
-	return named(args, allNamed)
-}
-
-func named(args []byte, most int) (ids []string, all bool) {
-	all = true
+	var ids []string
 	ms := NewMentions(func(id string) {
-		switch {
-		case slices.Contains(ids, id):
-		case len(ids) < most:
+		if !slices.Contains(ids, id) && len(ids) < maxNamed {
 			ids = append(ids, id)
-		default:
-			all = false
 		}
 	})
 	ms.most = len(args)
 	ms.see(args, true)
-	return ids, all && !ms.missed
+	return ids
 }
 
-// escape begins what JSON may write instead of a letter: four hexadecimal digits follow.
-var escape = []byte(`\u00`)
+// ErrNamed is said of too many artifacts, and of ids that are too long.
+var ErrNamed = errors.New("names more than 64 artifacts, or one by an id that is longer than 512 bytes")
 
-// plain is JSON with the letters of idName in their own spelling, wherever they are.
-func plain(json []byte) []byte {
-	var out []byte // nil as long as there is nothing to change
-	from := 0      // what follows is not in out
-	for i := 0; i+1 < len(json); i++ {
-		if json[i] != '\\' {
-			continue
-		}
-		if bytes.HasPrefix(json[i:], escape) && len(json) >= i+6 {
-			c, err := strconv.ParseUint(string(json[i+4:i+6]), 16, 8)
-			if err == nil && (c == '_' || c >= 'a' && c <= 'z') {
-				out = append(append(out, json[from:i]...), byte(c))
-				from = i + 6
-				i += 5
-				continue
+// artifact is the name under which an id is, also where it is spelt otherwise.
+var artifact = strictjson.NewWatch("capability_artifact_id", nil)
+
+// MayName says whether anything that reads a text as JSON could find an artifact in it. It is
+// one pass over the text, at the speed of memory.
+func MayName(text []byte) bool { return artifact.Within(text) }
+
+// NamedAll is Named where none may be overlooked, whatever the backend reads the text with:
+// neither one that is spelt otherwise, nor one in JSON that is a string, nor one too many. A
+// text that not every reader understands alike is a *strictjson.Error, unless nobody could
+// find an artifact in it. The other error is ErrNamed.
+func NamedAll(text []byte) (ids []string, err error) {
+	if !MayName(text) || len(bytes.TrimSpace(text)) == 0 {
+		return nil, nil
+	}
+	c := collector{}
+	r := strictjson.Get()
+	defer r.Release()
+	if err := r.Read(text, strictjson.Options{Watch: artifact.For(c.add)}); err != nil {
+		return nil, err
+	}
+	return c.ids, c.err
+}
+
+// NamedInContext is NamedAll for entries of a legacy context: one may be an id, or hold JSON,
+// or be a text that says nothing.
+func NamedInContext(entries []ContextEntry) (ids []string, err error) {
+	c := collector{}
+	for _, e := range entries {
+		switch {
+		case artifact.Is(e.Name):
+			c.add(e.Value)
+		case MayName(e.Value):
+			if err := artifact.For(c.add).Look(e.Value); err != nil {
+				return nil, err
 			}
 		}
-		i++ // the next byte belongs to this one
 	}
-	if out == nil {
-		return json
+	return c.ids, c.err
+}
+
+// collector gathers ids, each once.
+type collector struct {
+	ids []string
+	err error
+}
+
+func (c *collector) add(id []byte) {
+	switch {
+	case len(id) == 0:
+	case len(id) > maxID:
+		c.err = ErrNamed
+	case slices.Contains(c.ids, string(id)):
+	case len(c.ids) == allNamed:
+		c.err = ErrNamed
+	default:
+		c.ids = append(c.ids, string(id))
 	}
-	return append(out, json[from:]...)
 }

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 
@@ -19,7 +20,7 @@ func sample(tools []manifest.Tool) (Call, error) {
 		if t.Recommended != call.Allow {
 			continue
 		}
-		if args, ok := example(t.Schema.JSON()); ok && t.Schema.Check(args) == nil {
+		if args, ok := example(t.Schema.JSON()); ok && t.Schema.Check(context.Background(), args) == nil {
 			return Call{Tool: t.Name, Args: args}, nil
 		}
 	}

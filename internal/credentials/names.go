@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/strictjson"
 )
 
 // MaxDepth is how deep objects and arrays may lie in each other, as in arguments.
@@ -56,7 +58,10 @@ func (n *Names) Check(config []byte) error {
 		return nil
 	}
 	if w.next() == '{' {
-		return n.object(&w)
+		if err := n.object(&w); err != nil {
+			return err
+		}
+		return strictjson.Check(config) // at any depth
 	}
 	if err := w.value(0); err != nil {
 		return err

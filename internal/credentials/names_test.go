@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/strictjson"
 )
 
 func TestCheck(t *testing.T) {
@@ -24,9 +25,9 @@ func TestCheck(t *testing.T) {
 		"{}":                         "",
 		` {"TOKEN": "hush"} `:        "",
 		`{"A_KEY":"a","TOKEN":null}`: "",
-		`{"TOKEN":{"TOKEN":1,"x":[1,{"y":-0.5e+9}]}}`:                       "",
-		`{"TO\u004bEN":"hush"}`:                                             "",
-		`{"A\u005fKEY":true,"TOKEN":"\ud83d\ude00\ud800 \"\\\/\b\f\n\r\t"}`: "",
+		`{"TOKEN":{"TOKEN":1,"x":[1,{"y":-0.5e+9}]}}`:                 "",
+		`{"TO\u004bEN":"hush"}`:                                       "",
+		`{"A\u005fKEY":true,"TOKEN":"\ud83d\ude00 \"\\\/\b\f\n\r\t"}`: "",
 		`{"hush":1}`:                           "has 1 of its names that may not be there" + declares,
 		`{"hush":1,"hush":2,"TOKEN":1}`:        "has 2 of its names that may not be there" + declares,
 		`{"":1}`:                               "has 1 of its names that may not be there" + declares,
@@ -57,6 +58,9 @@ func TestCheck(t *testing.T) {
 		`{"TOKEN":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}": "is more than 100 levels deep",
 		`{"TOKEN":` + strings.Repeat(`{"a":`, 1_000_000):                        "is more than 100 levels deep",
 		strings.Repeat("[", 1_000_000):                                          "is more than 100 levels deep",
+		`{"TOKEN":{"a":1,"a":2}}`:                                               "has a name twice in one object, at byte 19",
+		`{"TOKEN":"\ud800"}`:                                                    "has half a character, a lone surrogate, at byte 10",
+		`{"TOKEN":1e999}`:                                                       "has a number at byte 9 that is out of the range of a double",
 	} {
 		err := names.Check([]byte(config))
 		got := ""
@@ -113,6 +117,10 @@ func FuzzCheck(f *testing.F) {
 	names := credentials.New(declared)
 	f.Fuzz(func(t *testing.T, config []byte) {
 		err := names.Check(config)
+		var text *strictjson.Error
+		if errors.As(err, &text) && text.Ambiguous {
+			return // about which readers differ
+		}
 		if want := slowly(config, declared); (err == nil) != want {
 			t.Errorf("%q: %v, want it to pass: %v", config, err, want)
 		}

@@ -55,7 +55,7 @@ func TestAManifestWithEveryField(t *testing.T) {
 		t.Errorf("tools %q, want %q", tools, want)
 	}
 	first := m.Tools[0]
-	if err := first.Schema.Check([]byte(`{"units":"metric"}`)); err == nil || !strings.Contains(err.Error(), "location") {
+	if err := first.Schema.Check(t.Context(), []byte(`{"units":"metric"}`)); err == nil || !strings.Contains(err.Error(), "location") {
 		t.Errorf("arguments without location: %v", err)
 	}
 	if !m.Tools[1].TerminalOnSuccess || first.TerminalOnSuccess {

@@ -298,7 +298,7 @@ func (r *Reader) note(name []byte, escapes bool) error {
 		r.folded = unescape(r.folded[:0], name)
 		name = r.folded
 	}
-	if w := r.opts.Watch; w != nil && r.inside == 0 && w.is(name) {
+	if w := r.opts.Watch; w != nil && r.inside == 0 && w.Is(name) {
 		r.inside = len(r.open)
 	}
 	if r.opts.Fold {

@@ -21,8 +21,23 @@ func NewWatch(name string, found func(value []byte)) *Watch {
 	return &Watch{folded: appendFold(nil, []byte(name)), anchor: strings.IndexByte(name, '_'), found: found}
 }
 
-// is says whether a name is the one.
-func (w *Watch) is(name []byte) bool {
+// For is the same Watch for somebody else.
+func (w *Watch) For(found func(value []byte)) *Watch { return &Watch{w.folded, w.anchor, found} }
+
+// Look reads a text that need not be JSON. Where it is not, it is of no interest, unless
+// somebody could find the name in it.
+func (w *Watch) Look(text []byte) error {
+	if !nests(text) {
+		return nil
+	}
+	r := Get()
+	defer r.Release()
+	r.opts.Watch = w
+	return r.nest(text)
+}
+
+// Is says whether a name is the one.
+func (w *Watch) Is(name []byte) bool {
 	if len(name) != len(w.folded) {
 		return false
 	}
@@ -114,7 +129,7 @@ func (w *Watch) spelled(text []byte) bool {
 			return false
 		}
 		at += from
-		if begin := at - w.anchor; begin >= 0 && begin+len(w.folded) <= len(text) && w.is(text[begin:begin+len(w.folded)]) {
+		if begin := at - w.anchor; begin >= 0 && begin+len(w.folded) <= len(text) && w.Is(text[begin:begin+len(w.folded)]) {
 			return true
 		}
 		from = at + 1

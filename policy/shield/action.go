@@ -1,6 +1,7 @@
 package shield
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/strictjson"
 )
 
 const (
@@ -56,11 +57,10 @@ func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal
 
 // check refuses arguments that Shield and a backend could understand differently.
 func (a *action) check(c *call.Call) *call.Refusal {
-	value, err := toolschema.Decode(a.args)
-	if err != nil {
+	if err := strictjson.Check(a.args); err != nil {
 		return invalid(c, "the arguments cannot be judged: the JSON "+err.Error())
 	}
-	if _, ok := value.(map[string]any); !ok {
+	if !bytes.HasPrefix(bytes.TrimLeft(a.args, " \t\r\n"), []byte("{")) {
 		return invalid(c, "the arguments cannot be judged: they are no JSON object")
 	}
 	return nil

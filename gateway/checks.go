@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/semaphore"
+	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+const (
+	// maxChecks is how many calls of one tenant wait until what they bring is looked at.
+	maxChecks = 256
+	// What a connection's reader looks at itself is little: a text of so many bytes is searched
+	// for a name, in some 10 µs, and a shorter one is read, in at most 100.
+	maxSearched = 64 << 10
+	maxReadHere = 2 << 10
+)
+
+// newChecks bounds what is read of calls at once, beside the relay: to half the processors, so
+// that bytes move on, and fairly by tenant.
+func newChecks() *semaphore.Semaphore { return semaphore.New(runtime.GOMAXPROCS(0)/2, maxChecks) }
+
+// turn waits until a call of a tenant may be looked at. Whoever had its turn calls done.
+func (d *deliberations) turn(ctx context.Context, tenant string) (done func(), refusal *call.Refusal) {
+	done, err := d.checks.Acquire(ctx, tenant)
+	switch {
+	case errors.Is(err, semaphore.ErrFull):
+		return nil, refusedChecking
+	case err != nil:
+		return nil, refusedDeliberating // which nobody hears: the call has ended
+	}
+	return done, nil
+}
+
+// check says what is wrong with what a call brings.
+func (d *deliberations) check(ctx context.Context, m *matter) *call.Refusal {
+	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
+	switch {
+	case !m.checked && m.credentials == nil && !m.unnamed || !invokes:
+		return nil
+	case !m.read:
+		return refusedUnread
+	case m.checked && m.schema == nil:
+		return schemaUnknown(&m.call)
+	}
+	done, refusal := d.turn(ctx, m.call.Tenant)
+	if refusal != nil {
+		return refusal
+	}
+	defer done()
+	if m.unnamed {
+		if m.named, refusal = m.brought.artifacts(&m.call); refusal != nil {
+			return refusal
+		}
+	}
+	if m.checked {
+		if err := m.schema.Check(ctx, m.brought.args); err != nil {
+			return invalidArguments(&m.call, err)
+		}
+	}
+	if err := m.credentials.Check(m.brought.config); err != nil {
+		return invalidConfig(&m.call, err)
+	}
+	return nil
+}
+
+// bindArtifacts finds the artifacts that a bound call names, here if that is surely done soon.
+func (t *transit) bindArtifacts(m first) (refusal *call.Refusal) {
+	size := m.size()
+	switch {
+	case size > maxSearched:
+		t.unnamed = true
+	case !m.mayName():
+	case size > maxReadHere:
+		t.unnamed = true
+	default:
+		t.named, refusal = m.artifacts(&t.call)
+	}
+	return refusal
+}
+
+// mayName says whether anybody could find an artifact in what a call brings.
+func (m *first) mayName() bool {
+	return dialect.MayName(m.args) || dialect.MayName(m.config) || len(m.entries()) > 0
+}
+
+// artifacts are all that a call names, wherever.
+func (m *first) artifacts(c *call.Call) ([]string, *call.Refusal) {
+	ids, err := dialect.NamedAll(m.args)
+	if err != nil {
+		return nil, ambiguous(c, "the arguments", "ARGUMENTS_INVALID", err)
+	}
+	for _, find := range []func() ([]string, error){
+		func() ([]string, error) { return dialect.NamedAll(m.config) },
+		func() ([]string, error) { return dialect.NamedInContext(m.entries()) },
+	} {
+		more, err := find()
+		if err != nil {
+			return nil, ambiguous(c, "config_json", "CONFIG_INVALID", err)
+		}
+		ids = append(ids, more...)
+	}
+	return ids, nil
+}
+
+var refusedChecking = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_CHECKS", RetryAfter: time.Second,
+	Message: "too many calls of this tenant wait at once until what they bring is checked"}
+
+// ambiguous is the end of a call that brings JSON of which nobody knows what its backend will
+// read in it. invalid is the reason where it is no JSON to anybody.
+func ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
+	r := &call.Refusal{
+		Kind: call.InvalidArgument, Reason: invalid, Message: what + ": " + err.Error(),
+		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
+	}
+	var text *strictjson.Error
+	var name *toolschema.AmbiguousNameError
+	switch {
+	case errors.Is(err, dialect.ErrNamed):
+		return refusedArtifacts
+	case errors.As(err, &text) && text.Ambiguous, errors.As(err, &name):
+		r.Reason = "AMBIGUOUS_ARGUMENTS"
+	case errors.As(err, &text) && text.TooMany, errors.Is(err, toolschema.ErrCostly):
+		r.Reason = "ARGUMENTS_TOO_COSTLY"
+	}
+	return r
+}
