@@ -27,11 +27,12 @@ func (h *handler) afford(s *relay.Stream, t *transit, m first) {
 // save lets a call wait, a tenth of a second at most, until it is known what its tenant has left. Its
 // message does not wait in the relay: what of it matters is kept.
 func (h *handler) save(s *relay.Stream, t *transit, m first) {
-	if !h.deliberations.hold(m.size()) {
+	kept := m.clone()
+	if !h.deliberations.hold(kept.size()) {
 		h.refuse(s, t, refusedDeliberating)
 		return
 	}
-	h.await(s, t, m.clone())
+	h.await(s, t, kept)
 }
 
 // await waits with a message that is the call's own.

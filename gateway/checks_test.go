@@ -1,0 +1,148 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// behindSchema is a gateway for acme and globex whose tool echo takes what a schema says.
+func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Context) {
+	t.Helper()
+	schema, err := toolschema.Compile([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+	}}}})
+	ring, keys := newKeyring(), tenant.NewKeys(nil)
+	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
+	f = &front{capability: gatewaytest.NewCapability("b1")}
+	f.backend = f.capability.Serve(t, call.Doc)
+	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Policy: policy.Options{Source: tools}, Identifier: keys,
+	})
+	f.conn = f.gateway.Conn(t)
+	f.client = gatewaytest.NewClient(f.conn, call.Doc)
+	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
+}
+
+// doubling has each level of its arguments checked twice as often as the one above.
+const doubling = `{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","allOf":[{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`
+
+func nested(levels int) string {
+	return strings.Repeat(`{"x":`, levels) + "{}" + strings.Repeat("}", levels)
+}
+
+// However many costly calls a tenant makes, each ends, and another's calls go on meanwhile.
+func TestCostlyChecksHarmNobodyElse(t *testing.T) {
+	t.Parallel()
+	f, acme, globex := behindSchema(t, doubling)
+	acme, cancel := context.WithTimeout(acme, gatewaytest.Patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			_, err := f.client.Invoke(acme, request(gatewaytest.Echo, nested(90)))
+			wants(t, err, codes.InvalidArgument, "ARGUMENTS_TOO_COSTLY")
+		})
+	}
+	for range 20 {
+		if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
+			t.Errorf("another tenant's call: %v", err)
+		}
+	}
+	all.Wait()
+	if n := len(f.capability.Seen()); n != 20 {
+		t.Errorf("%d calls at the backend", n)
+	}
+}
+
+// More calls of one tenant than may wait are refused, and nobody else's.
+func TestTooManyChecks(t *testing.T) {
+	t.Parallel()
+	f, acme, globex := behindSchema(t, doubling)
+	acme, cancel := context.WithCancel(acme)
+	refused := make(chan struct{}, 1000)
+	var all sync.WaitGroup
+	for range 400 {
+		all.Go(func() {
+			if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, nested(90))); errorInfo(err).GetReason() == "TOO_MANY_CHECKS" {
+				refused <- struct{}{}
+			}
+		})
+	}
+	<-refused
+	if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
+		t.Errorf("another tenant's call: %v", err)
+	}
+	cancel() // and what waits ends with its calls
+	all.Wait()
+	if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is cheap to send is cheap to check, and what is refused says why.
+func TestArgumentsThatReadersReadDifferently(t *testing.T) {
+	t.Parallel()
+	f, acme, _ := behindSchema(t, `{"type":"object","properties":{"command":{"enum":["ls"]},"n":{"type":"number","multipleOf":3}}}`)
+	for args, reason := range map[string]string{
+		`{"command":"ls","n":3}`:           "",
+		`{"n":1e999999}`:                   "AMBIGUOUS_ARGUMENTS",
+		`{"n":` + strings.Repeat("9", 1e6): "AMBIGUOUS_ARGUMENTS",
+		`{"n":1e-999999}`:                  "AMBIGUOUS_ARGUMENTS",
+		`{"n":NaN}`:                        "AMBIGUOUS_ARGUMENTS",
+		`{"n":-Infinity}`:                  "AMBIGUOUS_ARGUMENTS",
+		"\ufeff{}":                         "AMBIGUOUS_ARGUMENTS",
+		utf(`{"command":"rm"}`, 2, false):  "AMBIGUOUS_ARGUMENTS",
+		`{"command":"ls"}{"command":"rm"}`: "AMBIGUOUS_ARGUMENTS",
+		`{"Command":"rm"}`:                 "AMBIGUOUS_ARGUMENTS",
+		`{"command":"ls","COMMAND":"rm"}`:  "AMBIGUOUS_ARGUMENTS",
+		`{"a":{"b":1,"b":2}}`:              "AMBIGUOUS_ARGUMENTS",
+		`{"x":"\ud800"}`:                   "AMBIGUOUS_ARGUMENTS",
+		`{"x\u0000":1}`:                    "AMBIGUOUS_ARGUMENTS",
+		`{"command":"rm"}`:                 "ARGUMENTS_INVALID",
+		`{"command":`:                      "ARGUMENTS_INVALID",
+		`{"x":[` + strings.Repeat("0,", 200_000) + `0]}`: "ARGUMENTS_TOO_COSTLY",
+	} {
+		_, err := f.client.Invoke(acme, request(gatewaytest.Echo, args))
+		if got := errorInfo(err).GetReason(); got != reason || (err == nil) != (reason == "") {
+			t.Errorf("%.60q: %v, want %s", args, err, reason)
+		}
+	}
+	if n := len(f.capability.Seen()); n != 1 {
+		t.Errorf("%d calls at the backend", n)
+	}
+}
+
+// Of what is wrong ten things are told.
+func TestTenViolations(t *testing.T) {
+	t.Parallel()
+	f, acme, _ := behindSchema(t, `{"properties":{"list":{"items":{"type":"string"}}}}`)
+	_, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{"list":[`+strings.Repeat("1,", 100_000)+`1]}`))
+	info := wants(t, err, codes.InvalidArgument, "ARGUMENTS_INVALID")
+	for i := range 12 {
+		if strings.Contains(err.Error(), fmt.Sprintf("/list/%d\"", i)) != (i < 10) {
+			t.Errorf("element %d: %v", i, err)
+		}
+	}
+	if info.GetMetadata()["pointer"] != "/list/0" {
+		t.Error(info)
+	}
+}
