@@ -127,7 +127,7 @@ func (t *transit) crossing(came time.Time) *crossing {
 	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
 	if t.engine != nil { // else they are the dialects' own
 		c.Path = strings.Clone(c.Path)
-		c.Service = serviceOf(c.Path)
+		c.Service, _, _ = call.SplitPath(c.Path)
 	}
 	shadowed := t.shadowed()
 	if t.before != nil {

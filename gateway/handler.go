@@ -63,8 +63,8 @@ func (h *handler) Headers(s *relay.Stream) {
 // identified goes on once it is known who calls. Where the first message matters, the way
 // goes on in Message.
 func (h *handler) identified(s *relay.Stream, t *transit, refusal *call.Refusal) {
-	if refusal == nil && s.Contradicts(capabilityHeader) {
-		refusal = refusedTwoKeys
+	if refusal == nil {
+		refusal = t.wellFormed(s)
 	}
 	if refusal == nil {
 		refusal = h.shedding.admit(s, t)
@@ -239,12 +239,7 @@ func (h *handler) resolve(s *relay.Stream, t *transit, capability string) (refus
 	if refusal = t.guarded(s); refusal != nil {
 		return refusal
 	}
-	if t.call.Method == call.Other {
-		if m, lacks := dialect.Lacking(t.call.Path); lacks {
-			return lacking(m)
-		}
-	}
-	return nil
+	return t.hasMethod()
 }
 
 // route chooses where the call goes: a backend, or a service of our own.

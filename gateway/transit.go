@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -40,6 +39,7 @@ type transit struct {
 	again    bool           // the next try is in the budget already
 	wait     time.Duration  // before it, as the backend asked
 	engine   *engine.Method // of OpenParallax; nil: it is of something else
+	pathless bool           // its path is none of gRPC
 	own      bool           // for a service of the gateway's own
 	ours     bool           // made by the gateway itself, for its own purposes
 	scanned  bool           // outcome sees the response
@@ -93,17 +93,7 @@ func (p *transitPool) get(s *relay.Stream) *transit {
 		t = &transit{words: make([]byte, 0, wordsKept)}
 	}
 	s.Value = t
-	path := s.Path()
-	if e, ok := dialect.Lookup(path); ok {
-		t.spoken = e
-		t.call.Method, t.call.Dialect, t.call.Service = e.Method, e.Dialect, e.Service
-		t.call.Path, _ = dialect.Path(e.Method, e.Dialect)
-	} else {
-		t.call.Path = t.keep(path)
-		t.call.Service = serviceOf(t.call.Path)
-		t.own = isOwn(t.call.Path)
-		t.engine = engine.Lookup(t.call.Path)
-	}
+	t.readMethod(s)
 	if id, ok := s.Header(requestIDHeader); ok {
 		t.request = t.keep(id)
 	}
@@ -134,14 +124,6 @@ func (t *transit) keep(word string) string {
 	at := len(t.words)
 	t.words = append(t.words, word...)
 	return unsafe.String(&t.words[at], len(word))
-}
-
-func serviceOf(path string) string {
-	path = strings.TrimPrefix(call.WithoutQuery(path), "/")
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i]
-	}
-	return ""
 }
 
 // first is what the first message says that only matters while the call's way is

@@ -60,7 +60,7 @@ func TestWebInputs(t *testing.T) {
 		"no base64 inside":   {checkPath, "application/json", "{}", []string{"X-A-Bin", secret + "!"}, 400, "METADATA_INVALID"},
 		"not ASCII":          {checkPath, "application/json", "{}", []string{"X-A", "hünter2"}, 400, "METADATA_INVALID"},
 		"a strange name":     {checkPath, "application/json", "{}", []string{"X!A", secret}, 400, "METADATA_INVALID"},
-		"a strange path":     {"/a.B/%0aC", "application/proto", "", nil, 400, ""},
+		"a strange path":     {"/a.B/%0aC", "application/proto", "", nil, 501, "METHOD_UNKNOWN"},
 		"JSON of the API":    {"/v1/capabilities/caps/invoke", "application/json", `{"tool_name":"echo"}`, nil, 200, `{"result":{}}`},
 		"elsewhere":          {"/nowhere", "application/json", "{}", nil, 404, "NO_SUCH_PATH"},
 	} {

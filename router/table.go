@@ -29,6 +29,7 @@ type Config struct {
 type FleetConfig struct {
 	Capability string          // lower-case; unique
 	Services   []string        // gRPC services whose calls come here when they name no capability; unique
+	Methods    []string        // gRPC methods that it has beside those of Services, package.Service/Method or package.Service/*
 	Backends   []BackendConfig // their addresses are unique within the fleet
 	Dialect    call.Dialect    // what the backends speak; Auto: what health finds
 	Secure     bool            // the backends are reached by TLS

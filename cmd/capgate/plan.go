@@ -158,7 +158,7 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 
 func routeOf(f *config.Fleet) router.FleetConfig {
 	return router.FleetConfig{
-		Capability: f.Capability, Services: f.Services, Backends: backends(f), Dialect: f.Dialect, Secure: f.TLS.Enabled,
+		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f), Dialect: f.Dialect, Secure: f.TLS.Enabled,
 		Deadlines: router.Deadlines{Default: f.Deadline.Default, Max: f.Deadline.Max, Stream: f.Deadline.Stream},
 		Ejection: router.Ejection{
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),

@@ -74,6 +74,12 @@ func serviceOf(path string) (string, call.Dialect) {
 	return "", call.Auto
 }
 
+// Owns says whether path is of a service of the dialects.
+func Owns(path string) bool {
+	_, d := serviceOf(path)
+	return d != call.Auto
+}
+
 // Path is the gRPC path of m in d; false where d has no such RPC or is Auto.
 func Path(m call.Method, d call.Dialect) (string, bool) {
 	if int(d) >= len(paths) || int(m) >= len(paths[d]) {

@@ -18,7 +18,9 @@ const (
 	nameContentType
 	nameContentLength
 	nameHost
-	nameTimeout // grpc-timeout
+	nameTimeout  // grpc-timeout
+	nameEncoding // grpc-encoding
+	nameTE
 	nameGRPCStatus
 	nameGRPCMessage
 	nameGRPCDetails // grpc-status-details-bin
@@ -28,6 +30,11 @@ const (
 	tagBad    uint32 = 1 << 9  // malformed in any message (RFC 9113 §8.2)
 	tagGRPC   uint32 = 1 << 10 // content-type application/grpc, alone or with a +subtype
 	tagHidden uint32 = 1 << 11 // Config.Hidden says so
+	tagProto  uint32 = 1 << 12 // content-type application/grpc, alone or with +proto
+
+	// oneEach are the names of which a request has one at most: where there are two, some look at the first and some
+	// at the last. The relay itself refuses a second host or content-length.
+	oneEach uint32 = 1<<nameContentType | 1<<nameTimeout | 1<<nameEncoding | 1<<nameTE
 )
 
 // classify is the hpack.Interner's.
@@ -58,7 +65,10 @@ func classify(name, value string) uint32 {
 	case ":status":
 		return tagPseudo | nameStatus
 	case "content-type":
-		if isGRPC(value) {
+		switch {
+		case value == "application/grpc", value == "application/grpc+proto":
+			return nameContentType | tagGRPC | tagProto
+		case isGRPC(value):
 			return nameContentType | tagGRPC
 		}
 		return nameContentType
@@ -66,6 +76,8 @@ func classify(name, value string) uint32 {
 		return nameContentLength
 	case "grpc-timeout":
 		return nameTimeout
+	case "grpc-encoding":
+		return nameEncoding
 	case "grpc-status":
 		return nameGRPCStatus
 	case "grpc-message":
@@ -73,9 +85,7 @@ func classify(name, value string) uint32 {
 	case "grpc-status-details-bin":
 		return nameGRPCDetails
 	case "te":
-		if value != "trailers" {
-			return tagBad
-		}
+		return nameTE | badUnless(value == "trailers")
 	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
 		return tagBad // RFC 9113 §8.2.2
 	}

@@ -12,6 +12,7 @@ import (
 func (s *Stream) checkRequest() bool {
 	var seen [nameContentType]bool
 	var regular, hasHost bool
+	var once uint32 // names of oneEach
 	var host string
 	for i := range s.head.Fields {
 		f := &s.head.Fields[i]
@@ -19,6 +20,11 @@ func (s *Stream) checkRequest() bool {
 			return false
 		}
 		name := f.Tag & nameMask
+		if bit := oneEach & (1 << name); once&bit != 0 {
+			s.repeated = f.Name
+		} else {
+			once |= bit
+		}
 		if f.Tag&tagPseudo != 0 {
 			if regular || name == nameStatus || seen[name] {
 				return false
@@ -35,7 +41,8 @@ func (s *Stream) checkRequest() bool {
 		case nameAuthority:
 			s.authority = f.Value
 		case nameContentType:
-			s.grpc = f.Tag&tagGRPC != 0
+			s.grpc = s.grpc || f.Tag&tagGRPC != 0
+			s.proto = f.Tag&tagProto != 0
 		case nameHost:
 			if hasHost {
 				return false

@@ -24,7 +24,9 @@ type Stream struct {
 	method    string
 	path      string
 	authority string
+	repeated  string
 	grpc      bool // content-type is application/grpc
+	proto     bool // of protobuf
 	announced bool // the Handler knows of it: Done is due
 	started   bool // response headers came from the upstream
 	replay    bool // the request is still whole: up.queue has all of it
@@ -139,6 +141,13 @@ func (s *Stream) Contradicts(name string) bool {
 	}
 	return false
 }
+
+// Repeated is the name of a request header of which there is more than one although gRPC takes one: grpc-encoding,
+// grpc-timeout, te or content-type. It is "" where there is none.
+func (s *Stream) Repeated() string { return s.repeated }
+
+// Proto tells whether content-type is application/grpc or application/grpc+proto, and nothing more.
+func (s *Stream) Proto() bool { return s.proto }
 
 // SetHeader sends the upstream this value instead of what the client sent. The last
 // word on a header counts.

@@ -104,18 +104,8 @@ func checkServerName(v string) string {
 
 // checkService takes a full name of a protobuf service.
 func checkService(v string) string {
-	for part := range strings.SplitSeq(v, ".") {
-		for i := range len(part) {
-			c := part[i]
-			letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-			if !letter && (i == 0 || c < '0' || c > '9') {
-				part = ""
-				break
-			}
-		}
-		if part == "" {
-			return fmt.Sprintf("%q is not a gRPC service; write package.Service without the method, as in grpc.testing.TestService", v)
-		}
+	if !call.IsService(v) {
+		return fmt.Sprintf("%q is not a gRPC service; write package.Service without the method, as in grpc.testing.TestService", v)
 	}
 	return ""
 }
@@ -123,4 +113,16 @@ func checkService(v string) string {
 func isHost(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil || call.IsHostName(host)
+}
+
+// checkMethod takes a method of a protobuf service, or all of one.
+func checkMethod(v string) string {
+	service, method, _ := strings.Cut(v, "/")
+	if _, _, ok := call.SplitPath("/" + v); !ok && (method != "*" || !call.IsService(service)) {
+		return fmt.Sprintf("%q is not a gRPC method; write package.Service/Method, or package.Service/* for all of a service", v)
+	}
+	if method == "*" && strings.HasPrefix(service, "selu.capability.") {
+		return fmt.Sprintf("%q would be what no policy knows; name each method that %s has beside the protocol's own", v, service)
+	}
+	return ""
 }

@@ -225,6 +225,7 @@ type Traces struct {
 type Fleet struct {
 	Capability string        // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
 	Services   []string      // services: gRPC services whose calls come here when they name no capability, package.Service; default none
+	Methods    []string      // methods: gRPC methods that its backends have beside those of the dialects and of services, package.Service/Method or package.Service/*; all others are refused; default none
 	Backends   []Backend     // backends: host:port or {addr, weight, zone} each; [] where all register themselves
 	Names      []Name        // backends: those that are dns:///… instead
 	Dialect    call.Dialect  // dialect: auto (ask the backends, the default), doc, live or legacy

@@ -43,6 +43,7 @@ overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
     services: [grpc.testing.TestService, a.b_c.D2]
+    methods: [selu.capability.v1.Capability/Describe, "a.E/*"]
     backends: ["10.0.0.7:50051", {addr: "weather_1.tools.svc:50051", weight: 5, zone: b}, {addr: "[fe80::1]:1", weight: 0}, "dns:///weather.tools.svc:1", {addr: "dns:///_grpc._tcp.weather.tools.svc", weight: 5, zone: b}]
     dialect: live
     ejection: {failures: 0, connect_failures: 2, timeout_least: 5s, base: 1s, max: 2s}
@@ -106,6 +107,7 @@ fleets:
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
+			Methods:    []string{"selu.capability.v1.Capability/Describe", "a.E/*"},
 			Backends:   []config.Backend{{Addr: "10.0.0.7:50051", Weight: 100}, {Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
 			Names: []config.Name{{Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
 				{Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"}},
@@ -132,7 +134,7 @@ fleets:
 	}
 	want.Named = map[string]config.Named{}
 	for line, files := range map[int]string{
-		4: "/p /r.pem /rc.pem /rk.pem", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 23: "/u.key", 41: "/m.yaml", 46: "/b.pem /bc.pem /bk.pem",
+		4: "/p /r.pem /rc.pem /rk.pem", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 23: "/u.key", 42: "/m.yaml", 47: "/b.pem /bc.pem /bk.pem",
 	} {
 		for file := range strings.FieldsSeq(files) {
 			want.Named[file] = config.Named{File: "capgate.yaml", Line: line}
@@ -236,6 +238,9 @@ func TestParseErrors(t *testing.T) {
 		"services": {"fleets:\n- {capability: a, backends: ['b:1'], services: [x.Y, x.Y, /x.Y/Z, a..b, 1a]}\n- {capability: c, backends: ['b:1'], services: [x.Y]}\n", []string{
 			`f:2: fleets[0].services[1]: x.Y is given already at fleets[0].services[0]`, `f:2: fleets[0].services[2]: "/x.Y/Z" is not a gRPC service`,
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`, `f:3: fleets[1].services[0]: x.Y is given already`}},
+		"methods": {"fleets:\n- {capability: a, backends: ['b:1'], methods: [x.Y, /x.Y/Z, 'x.Y/Z?', '*', 'x.Y/Z/*', 'selu.capability.v1.Capability/*']}\n", []string{
+			`f:2: fleets[0].methods[0]: "x.Y" is not a gRPC method; write package.Service/Method`, `f:2: fleets[0].methods[1]: "/x.Y/Z" is not`, `f:2: fleets[0].methods[2]: "x.Y/Z?" is not`, `f:2: fleets[0].methods[3]: "*" is not`, `f:2: fleets[0].methods[4]: "x.Y/Z/*" is not`,
+			`f:2: fleets[0].methods[5]: "selu.capability.v1.Capability/*" would be what no policy knows`}},
 		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, wait: 0s}\n", []string{
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`, `f:5: fleets[0].queue.length: "x" is not possible`, `f:5: fleets[0].queue.wait: 0 is not possible`}},
 		"cors": {"cors: {origins: ['app.test', 'https://a.test/', 'https://a.*.test', 'ftp://a', 'HTTPS://a', 'null'], headers: ['*', 'a b'], max_age: 2d}\n" + fleet, []string{

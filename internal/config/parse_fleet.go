@@ -16,6 +16,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"capability":     p.capability(&f),
 		"services":       p.List(p.service(&f)),
+		"methods":        p.List(p.method(&f)),
 		"backends":       p.backends(&f, &given),
 		"dialect":        p.dialect(&f),
 		"class":          p.class(&f),
@@ -90,6 +91,16 @@ func (p *parser) service(f *Fleet) strictyaml.Field {
 		}
 		p.services[service] = at.Path
 		f.Services = append(f.Services, service)
+	}
+}
+
+func (p *parser) method(f *Fleet) strictyaml.Field {
+	return func(at strictyaml.Place) {
+		var method string
+		p.Text(&method, checkMethod)(at)
+		if method != "" {
+			f.Methods = append(f.Methods, method)
+		}
 	}
 }
 

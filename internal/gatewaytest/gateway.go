@@ -79,6 +79,7 @@ type Options struct {
 type Fleet struct {
 	Capability string
 	Services   []string // gRPC services that come here without naming a capability
+	Methods    []string // gRPC methods that it has beside those
 	Backends   []string // addresses
 	Dialect    call.Dialect
 	Deadlines  router.Deadlines
@@ -217,7 +218,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			backends[i].Session, backends[i].Tenant = f.Reserved[backends[i].Addr], cmp.Or(f.Tenant, tenant.Default)
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
-			Capability: f.Capability, Services: f.Services, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
+			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
 			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, EventSource: f.Sources, Engine: f.Engine, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
