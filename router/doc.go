@@ -15,7 +15,7 @@
 //	muster.go    who gets calls: probes (health), ejections, panic, slow start
 //	ejection.go  how the ends of calls take a backend out, for how long
 //	picker.go    among those who do: zone, then weight, then the better of two by
-//	latency.go   peak-EWMA times calls in flight
+//	latency.go   moving averages, times calls in flight
 //	budget.go    how many second tries a fleet may have
 //
 // Calls of a fleet with a [Limit] take no Route: they Enter, and may have to wait for a place.

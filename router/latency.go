@@ -7,16 +7,18 @@ import (
 )
 
 const (
-	// memory is the time in which a latency fades to 1/e of what it was.
-	memory = 10 * time.Second
+	// memory is the time in which what an observed latency differs by fades to 1/e of what it was.
+	memory = 2 * time.Second
+	// rise is how much of a worse latency counts at once. One slow call of many is noise.
+	rise = 0.25
 	// grain is added to every latency: differences far below it are noise of the
 	// network and must not decide where calls go.
 	grain = float64(time.Millisecond)
 )
 
-// latency is a backend's peak-EWMA: it jumps to a worse latency at once, comes down
-// with better ones, and fades where no call goes, so that a backend that was slow
-// is asked again one day. It is one word, so that readers need no lock: a float32 of
+// latency is a backend's moving average: it rises fast with worse latencies and comes down slowly
+// with better ones. Where no call goes it approaches those of the backends that are called, so that a
+// backend that was slow is asked again soon. It is one word, so that readers need no lock: a float32 of
 // nanoseconds above a time in units of 2^20 ns, which wraps after 52 days.
 type latency struct{ word atomic.Uint64 }
 
@@ -35,7 +37,7 @@ func (l *latency) at(now time.Duration) float64 {
 
 // both are two latencies as of when the later of them was observed, in nanoseconds; 0
 // and 0 when either is not known. This way calls can compare without reading a clock:
-// where no call goes fades against where calls go.
+// the older one approaches the later one, which stands for the fleet.
 func (l *latency) both(other *latency) (mine, its float64) {
 	a, b := l.word.Load(), other.word.Load()
 	if a == 0 || b == 0 {
@@ -44,7 +46,11 @@ func (l *latency) both(other *latency) (mine, its float64) {
 	mine = float64(math.Float32frombits(uint32(a >> 32)))
 	its = float64(math.Float32frombits(uint32(b >> 32)))
 	// Of the two ages one is 0 or below, for which fade is 1.
-	return mine * fade(uint32(b)-uint32(a)), its * fade(uint32(a)-uint32(b))
+	apart := mine - its
+	if later := uint32(b) - uint32(a); int32(later) > 0 {
+		return its + apart*fade(later), its
+	}
+	return mine, mine - apart*fade(uint32(a)-uint32(b))
 }
 
 // observe takes the latency of one call. Of two at the same moment one may be lost.
@@ -54,11 +60,14 @@ func (l *latency) observe(now, took time.Duration) {
 		age = 0 // another goroutine's clock was read later
 	}
 	weight := fade(age)
-	next := nanos*weight + float64(took)*(1-weight)
-	if float64(took) > nanos*weight || word == 0 {
-		next = float64(took)
-	} else if age == 0 {
+	if float64(took) > nanos {
+		weight = min(weight, 1-rise)
+	} else if age == 0 && word != 0 {
 		return
+	}
+	next := nanos*weight + float64(took)*(1-weight)
+	if word == 0 {
+		next = float64(took)
 	}
 	l.word.CompareAndSwap(word, uint64(math.Float32bits(float32(next)))<<32|uint64(units(now)))
 }
@@ -76,6 +85,7 @@ func fade(age uint32) float64 {
 	if int32(age) <= 0 {
 		return 1
 	}
-	x := float64(age) * (float64(1<<20) / float64(memory))
-	return 1 / (1 + x + x*x/2 + x*x*x/6)
+	x := float64(age) * (float64(1<<20) / float64(memory) / 4)
+	y := 1 / (1 + x + x*x/2 + x*x*x/6)
+	return y * y * y * y
 }

@@ -18,6 +18,8 @@ const (
 	// what zones and weights say: they are wishes, and no reason to queue up.
 	spillFrom   = 8
 	spillFactor = 4
+	// alike is below how many times another's latency one is as good as that.
+	alike = 2
 )
 
 // picker is what calls choose from: one fleet's usable backends at one moment.
@@ -219,10 +221,14 @@ func (p *picker) spill(target *load, weight int, now time.Duration) *load {
 // cost is about how long a call would take, if each that is there took the latency.
 func (l *load) cost(nanos float64) float64 { return (nanos + grain) * float64(l.inFlight.Load()+1) }
 
-// lighter says whether l promises to answer a call sooner than a: by latency times
-// calls in flight, or by these alone while the latency of either is not known.
+// lighter says whether l promises to answer a call sooner than a: by latency times calls in flight, or
+// by these alone while the latency of either is not known, or both are about equal. Without that tolerance
+// the noise of single calls would keep all others from a backend.
 func (l *load) lighter(a *load) bool {
 	mine, its := l.latency.both(&a.latency)
+	if mine+grain < alike*(its+grain) && its+grain < alike*(mine+grain) {
+		return l.inFlight.Load() < a.inFlight.Load()
+	}
 	return l.cost(mine) < a.cost(its)
 }
 

@@ -1,6 +1,8 @@
 package router_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -263,5 +265,64 @@ func TestNoSlowStartAtTheStart(t *testing.T) {
 	w.health(up, health.Backend{})
 	if got := w.shares(10_000)["a0:1"]; !near(got, .5, .03) {
 		t.Errorf("%.3f of the calls", got)
+	}
+}
+
+// noisy are latencies of equal backends: about 1 ms, and ten times that once in a hundred calls.
+func noisy(seed uint64) func(string) time.Duration {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func(string) time.Duration {
+		took := math.Exp(r.NormFloat64()/2) * float64(time.Millisecond)
+		if r.IntN(100) == 0 {
+			took *= 10
+		}
+		return time.Duration(took)
+	}
+}
+
+// Equal backends have about equal shares, also when there is only one call at a time.
+func TestEqualBackendsOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	const backends, seeds = 5, 40
+	sum := 0.
+	for seed := range uint64(seeds) {
+		w := newWorld(t, router.FleetConfig{Backends: named(backends)}, "")
+		w.simulate(1, time.Second, noisy(seed))
+		got := w.simulate(1, 3*time.Second, noisy(seed+1000)) // about 2,000 calls
+		squares := 0.
+		for _, b := range w.fleet.Backends {
+			share := got[b.Addr]
+			if share < .02 {
+				t.Errorf("seed %d: %s has %.3f of the calls, want about a fifth", seed, b.Addr, share)
+			}
+			squares += (share - 1./backends) * (share - 1./backends)
+		}
+		sum += math.Sqrt(squares/backends) * backends
+	}
+	t.Logf("the coefficient of variation is %.3f on average", sum/seeds)
+	if sum/seeds > .25 {
+		t.Errorf("the coefficient of variation is %.3f on average", sum/seeds)
+	}
+}
+
+// A backend that was very slow and has recovered has its share half a minute later, whatever the load.
+func TestARecoveredBackendIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, workers := range []int{1, 20} {
+		w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")
+		noise, until := noisy(7), 30*time.Second
+		latency := func(addr string) time.Duration {
+			if addr == "a0:1" && w.now < until {
+				return 2 * time.Second
+			}
+			return noise(addr)
+		}
+		if got := w.simulate(workers, until, latency)["a0:1"]; got > .01 {
+			t.Errorf("%d callers: while it is slow it has %.4f of the calls", workers, got)
+		}
+		w.simulate(workers, 30*time.Second, latency)
+		if got := w.simulate(workers, 10*time.Second, latency)["a0:1"]; !near(got, .2, .08) {
+			t.Errorf("%d callers: half a minute later it has %.3f of the calls, want a fifth", workers, got)
+		}
 	}
 }

@@ -1,0 +1,53 @@
+package gateway_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// TestARecoveredBackendHasCallsAgain: of five backends one was slow for a while. With one call at a time it is tried
+// again a few seconds later, and from then on it has its part of the calls.
+func TestARecoveredBackendHasCallsAgain(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Bool
+	slow.Store(true)
+	var came atomic.Int64
+	delayed := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		came.Add(1)
+		if slow.Load() {
+			<-time.After(30 * time.Millisecond)
+		}
+		return next(ctx, req)
+	})
+	f := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{gatewaytest.NewCapability("slow").Serve(t, call.Doc, delayed).Addr}}
+	for range 4 {
+		f.Backends = append(f.Backends, gatewaytest.NewCapability("fast").Serve(t, call.Doc).Addr)
+	}
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{f}})
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	calls := func() {
+		t.Helper()
+		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 0; n < 200 || came.Load() == 0; n++ { // it is found out which is slow
+		calls()
+	}
+	slow.Store(false)
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for deadline, before := time.Now().Add(gatewaytest.Patience), came.Load(); came.Load() < before+20; <-pace.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("it had %d calls since it is as fast as the others", came.Load()-before)
+		}
+		calls()
+	}
+}
