@@ -22,6 +22,7 @@ type Readiness struct {
 	Draining bool             // it is stopping and wants no new calls
 	Audit    string           // failing: calls cannot be recorded; "": they can, or need not
 	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
+	Warnings []string         // of what works, but not as it should; they make nothing unready
 	Fleets   []FleetReadiness // in any order
 	Config   *ConfigState     // nil: nothing is to be said of it
 }
@@ -118,6 +119,7 @@ type readinessBody struct {
 	Degraded bool             `json:"degraded,omitempty"` // it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
 	Redis    string           `json:"redis,omitempty"`
 	Audit    string           `json:"audit,omitempty"`
+	Warnings []string         `json:"warnings,omitempty"`      // of what works, but not as it should
 	Fleets   int              `json:"fleets"`                  // how many there are
 	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
 	Without  []FleetReadiness `json:"fleets_unusable"`         // the others, the first maxUnusable
@@ -133,7 +135,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 		state = a.cfg.Ready()
 	}
 	body := readinessBody{
-		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis, Audit: state.Audit,
+		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis, Audit: state.Audit, Warnings: state.Warnings,
 		Fleets: len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
 		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}

@@ -72,6 +72,7 @@ type Config struct {
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
 	Overload   *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
+	Warnings   func() []string      // of what works, but not as it should, for /readyz; nil: nothing is said of it
 	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
 	Shield     Shield               // judges calls, besides Decider; nil: none does
 	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
@@ -331,6 +332,9 @@ func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
 	if g.cfg.Redis != nil {
 		r.Redis = g.cfg.Redis()
+	}
+	if g.cfg.Warnings != nil {
+		r.Warnings = g.cfg.Warnings()
 	}
 	if g.cfg.Audit != nil && g.cfg.Audit.Stats().Failing {
 		r.Audit, r.Ready = "failing", !g.cfg.Audit.Refuses() // who refuses soonest would get the most calls

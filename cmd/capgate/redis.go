@@ -19,7 +19,7 @@ func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error)
 
 // storeConfig loads the files that a configuration names.
 func storeConfig(c config.Redis, files prints) (redisstore.Config, error) {
-	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout}
+	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout, WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
 	var err error
 	if c.PasswordFile != "" {
 		if options.Password, err = readSecret(c.PasswordFile, files); err != nil {
@@ -59,11 +59,21 @@ func readSecret(file string, files prints) (string, error) {
 func redisStats(s *redisstore.Store) func() observe.Redis {
 	return func() observe.Redis {
 		stats := s.Stats()
-		r := observe.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Up: !stats.Away}
+		r := observe.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Unreplicated: stats.Unreplicated, Up: !stats.Away}
 		for purpose, n := range stats.Commands {
 			r.Commands[purpose.String()] = n
 		}
 		return r
+	}
+}
+
+// redisWarnings are what operators should change about a store.
+func redisWarnings(s *redisstore.Store) func() []string {
+	return func() (all []string) {
+		if !s.Replicated() {
+			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an approval may be used twice")
+		}
+		return all
 	}
 }
 

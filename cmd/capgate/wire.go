@@ -171,6 +171,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Replicas:   p.sharers(),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
+		Warnings:   redisWarnings(p.store),
 		Operators:  operators,
 		Approver:   p.approvals,
 		Answers:    p.answers,

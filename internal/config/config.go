@@ -109,6 +109,8 @@ type Redis struct {
 	KeyFile      string        // key_file: its private key, PEM
 	ServerName   string        // server_name: name that its certificate must be for; default the host that is connected to
 	Timeout      time.Duration // timeout: how long a command may take before Redis counts as away, 1ms to 10s; default 250ms
+	WaitReplicas int           // wait_replicas: how many replicas must have the use of an approval, or the claim of an idempotency key, before the call runs, 1 to 10; default 0, none
+	WaitTimeout  time.Duration // wait_timeout: how long that may take before the call is refused, 10ms to 10s; default 1s
 }
 
 // Replicas is how replicas share the probing. It should be the same for all, but for the id.
@@ -349,7 +351,7 @@ func Default() *Config {
 	return &Config{
 		Listen:       ":8080",
 		Admin:        "127.0.0.1:8081",
-		Redis:        Redis{URL: "embedded", Timeout: 250 * time.Millisecond},
+		Redis:        Redis{URL: "embedded", Timeout: 250 * time.Millisecond, WaitTimeout: time.Second},
 		Replicas:     Replicas{ID: "auto", Heartbeat: 2 * time.Second, Reconcile: 10 * time.Second, Stale: 30 * time.Second},
 		Audit:        Audit{Queue: 8192},
 		Proxies:      Proxies{Hops: 16, Header: "x-forwarded-for", ProxyProtocol: "off"},

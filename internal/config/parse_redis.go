@@ -25,7 +25,15 @@ func (p *parser) redis(at strictyaml.Place) {
 		"key_file":      p.names(&r.KeyFile),
 		"server_name":   p.Text(&r.ServerName, checkServerName),
 		"timeout":       p.Duration(&r.Timeout, time.Millisecond),
+		"wait_replicas": p.Integer(&r.WaitReplicas, 1, 10),
+		"wait_timeout":  p.Duration(&r.WaitTimeout, 10*time.Millisecond),
 	})
+	if r.WaitTimeout > 10*time.Second {
+		p.Fail(at.Child("wait_timeout"), "%s is too long; it must be at most 10s", r.WaitTimeout)
+	}
+	if r.WaitReplicas > 0 && r.URL == redisurl.Embedded.String() {
+		p.Fail(at.Child("wait_replicas"), "an embedded Redis has no replicas; leave it out")
+	}
 	if r.Timeout > 10*time.Second {
 		p.Fail(at.Child("timeout"), "%s is too long; it must be at most 10s", r.Timeout)
 	}

@@ -6,7 +6,9 @@ type Redis struct {
 	Commands  map[string]int64 // sent, by what they were for: a fixed set of words
 	Errors    int64            // commands that failed, or were not sent as Redis is away
 	Malformed int64            // values that could not be understood
-	Up        bool
+	// Unreplicated are writes that too few replicas had in time.
+	Unreplicated int64
+	Up           bool
 }
 
 // WatchRedis lets every scrape report what ask answers. It may be called from any goroutine.
@@ -17,6 +19,7 @@ func newRedis() *watched[Redis] {
 	commands := m.add("commands_total", "Commands sent to Redis, by what they were for.", "for")
 	errors := m.add("errors_total", "Commands to Redis that failed, or were not sent as Redis is away.")
 	malformed := m.add("malformed_total", "Values in Redis that could not be understood and were passed over.")
+	unreplicated := m.add("unreplicated_total", "Uses of approvals and claims of idempotency keys that were refused as too few replicas of Redis had them in time.")
 	up := m.add("up", "1 if Redis answers, 0 while it is away. An embedded one always answers.")
 	return &watched[Redis]{metrics: m, tell: func(t told, r Redis) {
 		for purpose, n := range r.Commands {
@@ -24,6 +27,7 @@ func newRedis() *watched[Redis] {
 		}
 		t.count(errors, r.Errors)
 		t.count(malformed, r.Malformed)
+		t.count(unreplicated, r.Unreplicated)
 		t.flag(up, r.Up)
 	}}
 }

@@ -27,12 +27,22 @@ func approvalTag(tenant string) tag { return tag{tenant, "approvals"} }
 
 var errApprovals = errors.New("the scripts of approvals answer what cannot be")
 
+// asking is a way to run a script.
+type asking func(ctx context.Context, s script, keys []string, args ...any) ([]any, error)
+
 // ask runs a script, and answers with what it says after its counts.
 func (a *ApprovalStore) ask(ctx context.Context, s script, tenant string, args ...any) ([]any, error) {
+	return a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
+		return a.run(ctx, s, keys, args...).Slice()
+	}, s, tenant, args...)
+}
+
+// askBy is ask with a way to run the script.
+func (a *ApprovalStore) askBy(ctx context.Context, run asking, s script, tenant string, args ...any) ([]any, error) {
 	t := approvalTag(tenant)
 	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
 	all := append([]any{a.key(t) + ":", a.channel("approvals"), words([]string{tenant}), keptApprovals.Milliseconds()}, args...)
-	said, err := a.run(ctx, s, keys, all...).Slice()
+	said, err := run(ctx, s, keys, all...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +88,15 @@ func (a *ApprovalStore) Ask(ctx context.Context, d *approvals.Draft) (approvals.
 	return approvals.Asked{}, errApprovals
 }
 
-// Use implements approvals.Calls.
+// Use implements approvals.Calls. A use that too few replicas have is given back: the call that asked for it does not
+// run, so it does not matter which of the two a failover undoes.
 func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token string) (was approvals.State, trace string, err error) {
-	said, err := a.ask(ctx, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
+	said, err := a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
+		return a.runReplicated(ctx, func(said []any) bool { return textAt(said, 2) == "approved" }, s, keys, args...)
+	}, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
+	if errors.Is(err, ErrUnreplicated) {
+		_, _ = a.Release(context.WithoutCancel(ctx), w.Tenant, id, token) // else it stays used
+	}
 	if err != nil {
 		return 0, "", err
 	}

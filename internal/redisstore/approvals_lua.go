@@ -123,7 +123,10 @@ for i = 7, #ARGV, 2 do
 end
 if #differ > 0 then return answer('mismatch', differ) end
 local trace = redis.call('HGET', record, 'trace') or ''
-if r.state == 'used' and redis.call('HGET', record, 'token') == token then return answer('approved', trace) end
+if r.state == 'used' and redis.call('HGET', record, 'token') == token then
+  redis.call('HSET', record, 'token', token) -- a write, for replicas to be waited for
+  return answer('approved', trace)
+end
 age(r)
 if r.state ~= 'approved' then return answer(r.state) end
 redis.call('HSET', record, 'state', 'used', 'token', token, 'changed', text(now))

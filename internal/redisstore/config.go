@@ -14,9 +14,14 @@ type Config struct {
 	Password string        // goes before the URL's; default the URL's
 	TLS      *tls.Config   // of rediss; nil: the system's authorities
 	Timeout  time.Duration // how long a command may take; default 250ms
-	Dial     time.Duration // how long connecting may take, in the background if a command has no time left; default 1s
-	Prefix   string        // of every key and channel; default "cg:"
-	Log      *slog.Logger  // told when Redis goes away and comes back; nil: discard
+	// WaitReplicas is how many replicas must have a write that must not be undone, such as the use of an approval, before
+	// it counts; default 0: it counts when the master has it.
+	WaitReplicas int
+	WaitTimeout  time.Duration // how long that may take; default 1s
+
+	Dial   time.Duration // how long connecting may take, in the background if a command has no time left; default 1s
+	Prefix string        // of every key and channel; default "cg:"
+	Log    *slog.Logger  // told when Redis goes away and comes back; nil: discard
 }
 
 func (c *Config) setDefaults() {
@@ -25,6 +30,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 250 * time.Millisecond
+	}
+	if c.WaitTimeout == 0 {
+		c.WaitTimeout = time.Second
 	}
 	if c.Dial == 0 {
 		c.Dial = time.Second

@@ -38,7 +38,10 @@ local print, lease, ttl, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), t
 local r = redis.call('HMGET', record, 'state', 'print', 'token', 'until', 'answer')
 if r[1] == 'running' then
   local left = (tonumber(r[4]) or 0) - now
-  if r[3] == token then return {'mine', r[2] or '', '', 0} end
+  if r[3] == token then
+    redis.call('HSET', record, 'token', token) -- a write, for replicas to be waited for
+    return {'mine', r[2] or '', '', 0}
+  end
   if left > 0 then return {'running', r[2] or '', '', left} end
   return {'unknown', r[2] or '', '', 0}
 end
@@ -84,7 +87,11 @@ func (i *IdempotencyStore) keys(c *idempotency.Claim) []string {
 
 // Begin implements idempotency.Store.
 func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
-	said, err := i.run(ctx, claimKeyScript, i.keys(c), c.ID, c.Token, c.Print, c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Most).Slice()
+	granted := func(said []any) bool { return textAt(said, 0) == string(idempotency.Mine) }
+	said, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Print, c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Most)
+	if errors.Is(err, ErrUnreplicated) {
+		_ = i.End(context.WithoutCancel(ctx), c, idempotency.None, nil) // the call does not run; else the key is taken until its claim ends
+	}
 	if err != nil {
 		return idempotency.Found{}, err
 	}

@@ -39,6 +39,9 @@ type Stats struct {
 	Commands  map[Purpose]int64 // that were sent to Redis
 	Errors    int64             // commands that failed, those that an absent Redis made fail at once among them
 	Malformed int64             // values found in Redis that could not be understood
+	// Unreplicated are writes that too few replicas had in time.
+	Unreplicated int64
+
 	Away      bool
 	AwaySince time.Time // zero unless Away
 	Embedded  bool
@@ -49,7 +52,8 @@ func (s *Store) Stats() Stats {
 	away, since := s.breaker.state()
 	stats := Stats{
 		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(), Malformed: s.counts.malformed.Load(),
-		Away: away, AwaySince: since, Embedded: s.server != nil,
+		Unreplicated: s.counts.unreplicated.Load(),
+		Away:         away, AwaySince: since, Embedded: s.server != nil,
 	}
 	for _, p := range Purposes() {
 		stats.Commands[p] = s.counts.commands[p].Load()
@@ -61,4 +65,5 @@ func (s *Store) Stats() Stats {
 type counts struct {
 	commands          [purposes]atomic.Int64
 	errors, malformed atomic.Int64
+	unreplicated      atomic.Int64
 }

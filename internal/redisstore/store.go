@@ -20,6 +20,8 @@ type Store struct {
 	counts  counts
 	breaker *breaker
 
+	replication replication
+
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -83,12 +85,17 @@ func (s *Store) OnReturn(f func()) { s.breaker.onReturn(f) }
 func (s *Store) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(withPurpose(ctx, Watch), s.cfg.Timeout)
 	defer cancel()
-	cluster, ok := s.redis.(*redis.ClusterClient)
-	if !ok {
-		return s.redis.Ping(ctx).Err()
+	var err error
+	if cluster, ok := s.redis.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			s.counts.commands[Watch].Add(1) // the hook is not on nodes
+			return node.Ping(ctx).Err()
+		})
+	} else {
+		err = s.redis.Ping(ctx).Err()
 	}
-	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		s.counts.commands[Watch].Add(1) // the hook is not on nodes
-		return node.Ping(ctx).Err()
-	})
+	if err == nil {
+		s.countReplicas(ctx)
+	}
+	return err
 }

@@ -5,6 +5,7 @@
 //	proxy.go     a way to any server that can be slow, silent (for some clients or all) or cut
 //	tls.go       another way to it, with TLS
 //	tcp.go       a server that others reach by its own address
+//	replica.go   a master and a replica that falls behind, and is promoted
 //	sentinel.go  a master, a replica and a Sentinel: fail over
 //	cluster.go   a Cluster of three
 //	main.go      what a test needs, for a TestMain that starts servers for all

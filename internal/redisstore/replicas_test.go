@@ -1,0 +1,127 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// approved makes an approval, and approves it.
+func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.Words {
+	t.Helper()
+	d := &approvals.Draft{CallSum: approvals.Sum{id[len(id)-1]}, TTL: time.Hour, Most: 9}
+	d.ID, d.Tenant, d.Tool = id, "acme", "send"
+	if got, err := st.Ask(t.Context(), d); err != nil || got.ID != id {
+		t.Fatalf("ask: %+v, %v", got, err)
+	}
+	reply := &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Hour}
+	if got, ok, err := st.Answer(t.Context(), "acme", id, reply); !ok || err != nil || got.State != approvals.Approved {
+		t.Fatalf("answer: %+v, %v, %v", got, ok, err)
+	}
+	return &d.Words
+}
+
+// runs says whether a call that redeems an approval runs.
+func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Words, id, token string) bool {
+	t.Helper()
+	was, _, err := st.Use(t.Context(), w, id, token)
+	if err != nil && !errors.Is(err, redisstore.ErrUnreplicated) {
+		t.Fatal(err)
+	}
+	return err == nil && was == approvals.Approved
+}
+
+// TestAnApprovalRunsOnceAcrossAFailover: the replica that is promoted has not heard of the last uses. With WaitReplicas none of
+// these ran.
+func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartReplicated(t)
+	waits := redisstore.Config{WaitReplicas: 1, WaitTimeout: 50 * time.Millisecond}
+	cfg := waits
+	cfg.URL = redis.URL()
+	s := open(t, cfg)
+	before := s.Approvals()
+	first, second, third := approved(t, before, "apr_1"), approved(t, before, "apr_2"), approved(t, before, "apr_3")
+	claim := &idempotency.Claim{Tenant: "acme", ID: "k", Print: "p", Token: "a", Lease: time.Hour, TTL: time.Hour, Most: 9}
+	ran := map[string]int{}
+	count := func(id string, ok bool) {
+		if ok {
+			ran[id]++
+		}
+	}
+	count("apr_1", runs(t, before, first, "apr_1", "a"))
+	if ran["apr_1"] != 1 {
+		t.Fatal("it does not run while the replica keeps up")
+	}
+	redis.Lag()
+	count("apr_2", runs(t, before, second, "apr_2", "b"))
+	if state, _, err := before.State(t.Context(), "acme", "apr_2"); state != approvals.Approved || err != nil {
+		t.Errorf("the use that was refused is not given back: %v, %v", state, err)
+	}
+	if found, err := s.Idempotency().Begin(t.Context(), claim); !errors.Is(err, redisstore.ErrUnreplicated) {
+		t.Errorf("the claim of a key counts: %+v, %v", found, err)
+	}
+	if n := s.Stats().Unreplicated; n != 2 {
+		t.Errorf("%d are counted", n)
+	}
+	if s.Away() {
+		t.Error("a replica that is behind counts as a Redis that is away")
+	}
+	cfg.URL = redis.Promote()
+	cfg.WaitReplicas = 0 // there is no replica any more
+	again := open(t, cfg)
+	after := again.Approvals()
+	count("apr_1", runs(t, after, first, "apr_1", "c"))
+	count("apr_2", runs(t, after, second, "apr_2", "d"))
+	count("apr_3", runs(t, after, third, "apr_3", "e"))
+	for _, id := range []string{"apr_1", "apr_2", "apr_3"} {
+		if ran[id] != 1 {
+			t.Errorf("%s ran %d times", id, ran[id])
+		}
+	}
+	claim.Token = "f"
+	if found, err := again.Idempotency().Begin(t.Context(), claim); err != nil || found.State != idempotency.Mine {
+		t.Errorf("a key whose call never ran: %+v, %v", found, err)
+	}
+}
+
+// TestReplicasAreNoticed, so that operators are told where nothing waits for them.
+func TestReplicasAreNoticed(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartReplicated(t)
+	if s := open(t, redisstore.Config{URL: redis.URL()}); s.Replicas() != 1 || s.Replicated() {
+		t.Errorf("%d replicas, replicated %v", s.Replicas(), s.Replicated())
+	}
+	if s := open(t, redisstore.Config{URL: redis.URL(), WaitReplicas: 1}); !s.Replicated() {
+		t.Error("it waits for them")
+	}
+	if s := open(t, redisstore.Config{URL: servers.urls["server"]()}); s.Replicas() != 0 || !s.Replicated() {
+		t.Errorf("%d replicas, replicated %v", s.Replicas(), s.Replicated())
+	}
+	if s := open(t, redisstore.Config{}); !s.Replicated() {
+		t.Error("the embedded one has none")
+	}
+}
+
+// TestUsesWaitOnEveryRedis: with no replica to be had, nothing that asks for one is redeemed.
+func TestUsesWaitOnEveryRedis(t *testing.T) {
+	t.Parallel()
+	for name, url := range servers.urls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replicas := map[string]int{"sentinel": 1}[name]
+			for wait, want := range map[int]bool{max(replicas, 1): replicas > 0, replicas + 1: false} {
+				st := open(t, redisstore.Config{URL: url(), Prefix: "cg-wait-" + name + string(rune('0'+wait)) + ":", WaitReplicas: wait, WaitTimeout: time.Second}).Approvals()
+				w := approved(t, st, "apr_1")
+				if got := runs(t, st, w, "apr_1", "a"); got != want {
+					t.Errorf("%d replicas to wait for: runs %v", wait, got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package redistest
+
+import "strings"
+
+// Replicated is a master with a replica that can fall behind, and be promoted as it is.
+type Replicated struct {
+	t               TB
+	master, replica *node
+	link            *Proxy // by which the replica reaches the master
+}
+
+// StartReplicated runs them until the test ends. It returns when the replica has what the master has.
+func StartReplicated(t TB) *Replicated {
+	t.Helper()
+	r := &Replicated{t: t}
+	r.master = startNode(t, "redis-server", func(dir, port, _ string) []string { return plain(dir, port) })
+	r.link = NewProxy(t, "tcp", r.master.addr())
+	host, port, _ := strings.Cut(r.link.Addr, ":")
+	r.replica = startNode(t, "redis-server", func(dir, own, _ string) []string {
+		return append(plain(dir, own), "--replicaof", host, port)
+	})
+	r.master.info(t, "replication", "state=online")
+	return r
+}
+
+// URL is the address of the master.
+func (r *Replicated) URL() string { return "redis://" + r.master.addr() }
+
+// Lag lets nothing more come to the replica. The master still takes it for connected.
+func (r *Replicated) Lag() { r.link.BlackHole() }
+
+// CatchUp ends a Lag.
+func (r *Replicated) CatchUp() { r.link.Heal() }
+
+// Promote kills the master, and makes the replica one, with what it has. It answers with its address.
+func (r *Replicated) Promote() string {
+	r.t.Helper()
+	r.master.process.kill()
+	r.replica.do(r.t, "REPLICAOF", "NO", "ONE")
+	r.replica.info(r.t, "replication", "role:master")
+	return "redis://" + r.replica.addr()
+}
