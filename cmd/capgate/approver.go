@@ -34,7 +34,7 @@ func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error
 			Events: map[string]int64{
 				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used, "released": s.Released, "expired": s.Expired,
 			},
-			Refused: s.Refused, Waiting: s.Waiting,
+			Refused: s.Refused, Waiting: s.Waiting, Pending: p.pendingByLabel(metrics),
 		}
 	})
 	return p.newWebhook(s, metrics)

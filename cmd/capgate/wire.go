@@ -69,6 +69,7 @@ type process struct {
 	turns     *turns.Keeper      // of OpenParallax engines
 	webhook   *webhook.Deliverer // nil: nobody is told of approvals
 	approving *approving.Service
+	pending   approvals.Pendings // for metrics
 	shields   *shield.Shields
 	limits    *router.Limits
 	shedder   *overload.Shedder // nil: no call is too much
@@ -253,6 +254,9 @@ func (p *process) run(ctx context.Context) error {
 	asking, cease := context.WithCancel(ctx) // not while calls finish
 	watchers.Go(recovery.Loop(asking, "discovery", func() { p.discovery.Run(asking) }))
 	watchers.Go(recovery.Loop(probing, "approvals", func() { p.approvals.Run(probing) }))
+	watchers.Go(recovery.Loop(probing, "approvals", func() {
+		p.pending.Run(probing, p.approvals, pendingSource{p.store.Approvals(), p.who.roster})
+	}))
 	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.answers.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.turns.Run(probing) }))
 	if p.webhook != nil {

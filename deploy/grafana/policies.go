@@ -17,6 +17,8 @@ func policies() dashboard {
 			}},
 			{"Approvals", []panel{
 				chart("Calls that wait for an answer", "short", "", gauge("instance", "capgate_approvals_waiting")),
+				chart("Approvals that nobody has answered", "short", "By tenant, as any replica counts them.", query{"max by (tenant) (capgate_approvals_pending)", "{{tenant}}"}),
+				chart("The oldest of them", "s", "How long it waits, by tenant.", query{"max by (tenant) (capgate_approvals_pending_age_seconds)", "{{tenant}}"}),
 				chart("Approvals", "cps", "Granted: calls that ran because of what was answered for their session.", per("event", "capgate_approvals_events_total")),
 				chart("Refused for approvals", "reqps", "", per("reason", "capgate_approvals_refused_total")),
 				chart("Calls with idempotency keys", "reqps", "First: carried out. Replayed, joined: got the first one's answer. Unknown: nobody knows whether it was carried out.", per("result", "capgate_idempotency_calls_total")),

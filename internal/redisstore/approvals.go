@@ -179,6 +179,25 @@ func (a *ApprovalStore) State(ctx context.Context, tenant, id string) (approvals
 	return state, time.Duration(left) * time.Millisecond, nil
 }
 
+// Pending is what of a tenant waits for an answer. Approvals that are found to be over are noted.
+func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals.Backlog, err error) {
+	said, err := a.ask(ctx, pendingScript, tenant)
+	if err != nil {
+		return p, err
+	}
+	n, ok := int64(0), false
+	if len(said) == 2 {
+		n, ok = said[0].(int64)
+	}
+	if !ok {
+		return p, errApprovals
+	}
+	if p.Count = int(n); n > 0 && !readTime(&p.Oldest, textAt(said, 1)) {
+		return p, errApprovals
+	}
+	return p, nil
+}
+
 // Follow implements approvals.Store.
 func (a *ApprovalStore) Follow(ctx context.Context, told func(approvals.Notice), connected func()) {
 	channel := a.channel("approvals")

@@ -33,6 +33,7 @@ local function load(id)
   return {id = id, state = v[1], expires = expires, call = v[3]}
 end
 local function close(r)
+  redis.pcall('ZREM', base .. 'pending', r.id)
   redis.pcall('ZREM', open, r.id)
   local call = named('call', r.call)
   if redis.pcall('GET', call) == r.id then redis.pcall('DEL', call) end
@@ -104,6 +105,8 @@ redis.call('ZADD', open, now + ttl, id)
 redis.call('ZADD', index, 0, string.format('%015.0f', 999999999999999 - now) .. ':' .. id)
 redis.call('PEXPIRE', open, 2 * ttl + keep)
 redis.call('PEXPIRE', index, 2 * ttl + keep)
+redis.pcall('ZADD', base .. 'pending', now, id)
+redis.pcall('PEXPIRE', base .. 'pending', 2 * ttl + keep)
 redis.call('SET', named('call', call), id, 'PX', ttl)
 tell('asked', id)
 return answer('new', whole(load(id)))
@@ -176,6 +179,7 @@ local session = was[2] or ''
 if lasting ~= '' and session == '' then return answer('sessionless', whole(r)) end
 redis.call('HSET', record, 'state', state, 'expires', text(now + ttl), 'answered', text(now), 'answer', token, unpack(ARGV, 10))
 redis.call('PEXPIRE', record, ttl + keep)
+redis.pcall('ZREM', base .. 'pending', id)
 redis.call('SET', named('call', r.call), id, 'PX', ttl)
 if state == 'approved' then redis.call('ZADD', open, now + ttl, id) else redis.call('ZREM', open, id) end
 if lasting ~= '' then redis.call('SET', named('session', session), state .. ' ' .. id, 'PX', lasting) end
@@ -188,6 +192,18 @@ var getScript = newScript(approvalsLua + `
 local r = find(ARGV[5])
 if not r then return answer() end
 return answer(whole(r))
+`)
+
+// pendingScript counts those that are pending, after some that are over are noted, and says when the oldest was asked
+// for, ms. base ends with a colon.
+var pendingScript = newScript(approvalsLua + `
+for _, each in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, 100)) do
+  local r = find(each)
+  if not r or r.state ~= 'pending' and r.state ~= 'approved' then redis.pcall('ZREM', open, each) end
+end
+local pending = base .. 'pending'
+local oldest = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
+return answer(redis.call('ZCARD', pending), oldest[2] or '0')
 `)
 
 // stateScript says how one stands, and for how many ms. ARGV: id.

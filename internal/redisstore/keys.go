@@ -40,6 +40,7 @@ import "strings"
 //	{TENANT:approvals}:call:SUM     string to its end          id of the approval that calls of that digest get
 //	{TENANT:approvals}:session:SUM  string as was answered     "approved id" or "denied id": what holds for calls of that digest in a session
 //	{TENANT:approvals}:open         sorted 2 times their TTL and 1 h  ids of those that are pending or approved, by when that ends, ms
+//	{TENANT:approvals}:pending      sorted the same            ids of those that are pending, by when they were asked for, ms
 //	{TENANT:approvals}:index        sorted the same            "TIME:ID" of all, the newest first, with score 0, to be read in pages
 //	{TENANT:approvals}:events       stream 24h                 kind and id of what happened to them; about the last 10,000
 //	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string until full  tokens of calls per second, and when they were so many, ms

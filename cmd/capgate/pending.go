@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// pendingSource lets the approvals of all tenants be counted.
+type pendingSource struct {
+	*redisstore.ApprovalStore
+	roster *tenant.Roster
+}
+
+// Tenants implements approvals.PendingSource.
+func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]string, string, error) {
+	page, next, err := s.roster.Page(ctx, after, most)
+	if err == nil {
+		page, err = s.Having(ctx, page)
+	}
+	return page, next, err
+}
+
+// pendingByLabel adds up what is pending by the labels that tenants have: those beyond the last share one.
+func (p *process) pendingByLabel(metrics *observe.Metrics) map[string]observe.Pending {
+	all := map[string]observe.Pending{}
+	for of, found := range p.pending.Now() {
+		label := metrics.Tenant(of).Label()
+		sum, there := all[label]
+		if sum.Count += found.Count; !there || found.Oldest.Before(sum.Oldest) {
+			sum.Oldest = found.Oldest
+		}
+		all[label] = sum
+	}
+	return all
+}
