@@ -24,7 +24,7 @@ func (h *handler) entrance(t *turnstile.Turnstile, pool *bodies.Pool, doors http
 		problems.Write(w, r, problems.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodies.Owner { return visitOf(r) }, doors)
-	return h.visiting(t.Handler(func(r *http.Request) string { return visitOf(r).share }, full, doors))
+	return h.visiting(h.known(t.Handler(func(r *http.Request) string { return visitOf(r).share }, full, doors)))
 }
 
 // passUnary has calls that are to be translated pass the turnstile. What else is asked of the gateway itself does not:

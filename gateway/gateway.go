@@ -47,7 +47,7 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxBodies, CORS, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxBodies, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -68,6 +68,7 @@ type Config struct {
 	Drain      Drain
 	MaxWaiting int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
 	MaxBodies  int64                // bytes of requests by HTTP that are read whole before they are calls; default 256 MiB
+	Hosts      Hosts                // names that the ports answer to; default loopback's and addresses
 	CORS       cors.Config          // which pages of other sites may call; none: none
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
 	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
@@ -109,6 +110,7 @@ type Gateway struct {
 	deliberations *deliberations
 	crossings     *crossings
 	flows         *flows
+	answers       *answers
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -145,6 +147,8 @@ func New(cfg Config) (*Gateway, error) {
 		log:           cfg.Log,
 		shedding:      shedding{by: cfg.Overload},
 	}
+	h.answers.set(cfg.Hosts)
+	g.answers = &h.answers
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var err error
@@ -260,7 +264,7 @@ func noMethod(any, grpc.ServerStream) error { return GRPCStatus(refusedMethod).E
 // closes both listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
-		Handler:           NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators}),
+		Handler:           g.answers.knownToOperators(NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
 		ReadHeaderTimeout: 10 * time.Second,
 		Protocols:         new(http.Protocols),
 	}

@@ -50,6 +50,7 @@ type handler struct {
 	transits      transitPool
 	shedding      shedding
 	flows         flows
+	answers       answers
 }
 
 // Headers begins a call. The way goes on in identified, at once for a caller who is known.

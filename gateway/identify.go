@@ -20,6 +20,10 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 		h.admit(s, t, who, refusal)
 		return
 	}
+	if refusal = h.strange(s); refusal != nil {
+		h.admit(s, t, tenant.Identity{}, refusal)
+		return
+	}
 	claim, refusal := claimOf(s, h.callers.credentials, t.origin.peer)
 	switch {
 	case t.own && isOpen(t.call.Path):

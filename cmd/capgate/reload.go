@@ -171,6 +171,7 @@ func (r *reloader) apply(s *settings) error {
 		p.gateway.SetTLS(s.server)
 	}
 	p.gateway.SetDrain(drainOf(s.cfg))
+	p.gateway.SetHosts(hostsOf(s.cfg))
 	p.edge.Replace(edgeOf(&s.cfg.Proxies))
 	if p.webhook != nil && s.webhook != nil && s.webhook != r.current.webhook {
 		_ = p.webhook.Set(*s.webhook) // the file's reader has checked it

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/hosts"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/overload"
@@ -166,6 +168,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		BackendTLS: first.tlsOf,
 		Drain:      drainOf(s.cfg),
 		CORS:       cors.Config(s.cfg.CORS),
+		Hosts:      hostsOf(s.cfg),
 		REST:       restOf(s.cfg),
 		Overload:   p.shedder,
 		MaxBodies:  bodies,
@@ -197,6 +200,24 @@ func restOf(cfg *config.Config) rest.Config {
 		c.ToolErrors = rest.HTTPErrors
 	}
 	return c
+}
+
+// hostsOf are the names that the ports answer to: those of the configuration, and those that it says in other words.
+func hostsOf(cfg *config.Config) gateway.Hosts {
+	own := func(listen string, names []string) []string {
+		if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
+			names = append(names, host)
+		}
+		return names
+	}
+	public := slices.Clone(cfg.Hosts)
+	for _, d := range cfg.Domains {
+		public = append(public, d, "*."+d)
+	}
+	return gateway.Hosts{
+		Public: hosts.New(own(cfg.Listen, public)).WithAddresses(),
+		Admin:  hosts.New(own(cfg.Admin, slices.Clone(cfg.AdminHosts))),
+	}
 }
 
 func (p *process) listen(cfg *config.Config) (err error) {

@@ -45,8 +45,11 @@ func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
 
 // statusOf is the HTTP status of one of the gateway's reasons, where it is not what its gRPC code has.
 func statusOf(reason string, httpStatus int) int {
-	if reason == "IDEMPOTENCY_KEY_REUSED" { // draft-ietf-httpapi-idempotency-key-header §2.7
+	switch reason {
+	case "IDEMPOTENCY_KEY_REUSED": // draft-ietf-httpapi-idempotency-key-header §2.7
 		return http.StatusUnprocessableEntity
+	case "HOST_UNKNOWN": // RFC 9110 §15.5.20
+		return http.StatusMisdirectedRequest
 	}
 	return httpStatus
 }

@@ -17,6 +17,8 @@ type Config struct {
 	Redis        Redis        // redis: what replicas share
 	Replicas     Replicas     // replicas: how replicas that have a Redis in common share the probing of backends
 	Domains      []string     // domains: weather.<domain> as :authority names the capability weather; lower-case; default none
+	Hosts        []string     // hosts: names that the public port answers to where callers need no credential, besides localhost, addresses and domains; *.example.com: all below it, "*": any; default none
+	AdminHosts   []string     // admin_hosts: names that the operators' port answers to, besides localhost and the address that is connected to, as hosts; default none
 	Zone         string       // zone: where the gateway is; calls stay with backends of the same zone while these can take them; default no preference
 	TLS          ServerTLS    // tls: of the public port; default cleartext
 	Proxies      Proxies      // trusted_proxies, proxy_protocol: what stands before the public port

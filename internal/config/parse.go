@@ -62,6 +62,8 @@ func (p *parser) top(at strictyaml.Place) {
 		"redis":        p.redis,
 		"replicas":     p.replicas,
 		"domains":      p.List(p.domain),
+		"hosts":        p.List(p.oneMore(&c.Hosts, checkHost)),
+		"admin_hosts":  p.List(p.oneMore(&c.AdminHosts, checkHost)),
 		"zone":         p.Text(&c.Zone, checkZone),
 		"tls":          p.serverTLS,
 		"drain":        p.drain,

@@ -66,6 +66,8 @@ type Options struct {
 	REST rest.Config // of the JSON API; default as it is
 	CORS cors.Config // default: no page of another site may call
 
+	Hosts gateway.Hosts // names that the ports answer to; default loopback's and addresses
+
 	Approver gateway.Approver    // default nobody
 	Answers  *idempotency.Keeper // of calls with idempotency keys; default none
 	Leaving  func()              // as gateway.Config's; default nobody
@@ -204,6 +206,7 @@ func (g *Gateway) build(o Options) error {
 		Drain:      drain,
 		REST:       o.REST,
 		CORS:       o.CORS,
+		Hosts:      o.Hosts,
 		Log:        logger,
 	})
 	return err

@@ -30,6 +30,12 @@ labels:
 {{- with .Values.tls.secret }}
 {{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
 {{- end }}
+{{- /* Names of Services, which no page of another site can have. */}}
+{{- range $field, $name := dict "hosts" (include "capgate.name" .) "admin_hosts" (printf "%s-admin" (include "capgate.name" .)) }}
+{{- if not (hasKey $config $field) }}
+{{- $_ := set $config $field (list $name "*.svc" "*.svc.cluster.local") }}
+{{- end }}
+{{- end }}
 {{- if .Values.manifests }}
 {{- $_ := set $config "manifests" (list "/etc/capgate/manifests") }}
 {{- end }}

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/hosts"
+)
+
+// Hosts are the names that the ports answer to. A browser that DNS rebinding has fooled sends others.
+type Hosts struct {
+	Public *hosts.Names // of the public port, where callers need no credential; nil: those of loopback and all addresses
+	Admin  *hosts.Names // of the operators' port; nil: those of loopback, and the address that a connection came in on
+}
+
+// answers are the Hosts in force.
+type answers struct{ public, admin atomic.Pointer[hosts.Names] }
+
+// SetHosts changes the names that the ports answer to, from the next request on.
+func (g *Gateway) SetHosts(h Hosts) { g.answers.set(h) }
+
+func (a *answers) set(h Hosts) {
+	if h.Public == nil {
+		h.Public = hosts.New(nil).WithAddresses()
+	}
+	if h.Admin == nil {
+		h.Admin = hosts.New(nil)
+	}
+	a.public.Store(h.Public)
+	a.admin.Store(h.Admin)
+}
+
+// known refuses requests at the public port that were made for a name which is not its own, where no credential
+// protects it.
+func (h *handler) known(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !h.callers.credentials && !h.answers.public.Load().Answer(r.Host, nil) {
+			problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				problems.Write(w, r, problems.Of(visitOf(r).refuse(strangeHost(r.Host, "hosts"), 0), HTTPStatus))
+			})).ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// strange is known for gRPC. Its clients send te: trailers (gRPC over HTTP/2, "Requests"), which a page cannot have a
+// browser send: TE is a forbidden request-header (Fetch §2.2.2). They may use any name.
+func (h *handler) strange(s *relay.Stream) *call.Refusal {
+	if h.callers.credentials || s.Peer().Internal {
+		return nil
+	}
+	if te, _ := s.Header("te"); te == "trailers" || h.answers.public.Load().Answer(s.Authority(), nil) {
+		return nil
+	}
+	return strangeHost(s.Authority(), "hosts")
+}
+
+// knownToOperators is known for the operators' port, which has no credentials.
+func (a *answers) knownToOperators(next http.Handler) http.Handler {
+	refuse := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problems.Write(w, r, problems.Of(GRPCStatus(strangeHost(r.Host, "admin_hosts")).Err(), HTTPStatus))
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		if nativeGRPC(r) || a.admin.Load().Answer(r.Host, own) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		refuse.ServeHTTP(w, r)
+	})
+}
+
+// nativeGRPC tells a call that no page can have a browser make.
+func nativeGRPC(r *http.Request) bool { return r.ProtoMajor == 2 && r.Header.Get("Te") == "trailers" }
+
+func strangeHost(host, setting string) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "HOST_UNKNOWN", Metadata: map[string]string{"host": call.Show(host)},
+		Message: "this port does not answer to the name " + call.Show(host) + ": use localhost or its address, or have the gateway's configuration name it under " + setting}
+}

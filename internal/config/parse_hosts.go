@@ -1,0 +1,14 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/capgate/capgate/internal/hosts"
+)
+
+func checkHost(v string) string {
+	if !hosts.Valid(v) {
+		return fmt.Sprintf("%q is no name of a host: want capgate.example.com, *.example.com, an address or *, without scheme and port", v)
+	}
+	return ""
+}
