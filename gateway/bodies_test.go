@@ -50,7 +50,7 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path, contentType, length)
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path, contentType, length)
 	for i := 0; i < len(header); i += 2 {
 		head += header[i] + ": " + header[i+1] + "\r\n"
 	}

@@ -167,7 +167,7 @@ func TestProxyProtocol(t *testing.T) {
 			t.Errorf("%s: %q", what, answer)
 		}
 	}
-	const plain = "GET /v1/capabilities HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	const plain = "GET /v1/capabilities HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	assertClosed("no header", plain)
 	assertClosed("version 1", "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n"+plain)
 	if e.Refused() != 2 {

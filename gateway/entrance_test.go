@@ -27,7 +27,7 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
 			t.Fatal(err)
 		}
 		line, err := bufio.NewReader(conn).ReadString('\n') // comes when the gateway begins to wait

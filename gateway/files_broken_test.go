@@ -287,7 +287,7 @@ func TestRefusedUploads(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n%s\r\n", filesPath, head); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n", filesPath, head); err != nil {
 			t.Fatal(err)
 		}
 		piece := strings.Repeat("x", 1<<20)

@@ -203,7 +203,8 @@ func TestParseErrors(t *testing.T) {
 		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, approvals, artifacts, audit, certificates, cors, dns, domains, drain, fleets, `}},
+		"hosts":             {"hosts: [\"a:80\", \"*.example.com\"]\nadmin_hosts: [\"http://a\"]\n" + fleet, []string{"f:1: hosts[0]: \"a:80\" is no name of a host", "f:2: admin_hosts[0]: \"http://a\" is no name of a host"}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, admin_hosts, approvals, artifacts, audit, certificates, cors, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
