@@ -13,7 +13,7 @@ func (g *generator) arguments() []byte {
 	bad := pick(g, `"command":"rm"`, `"command":"rm"`, `"attachments":[{"capability_artifact_id":"theirs"}]`)
 	good := pick(g, `"command":"ls"`, `"attachments":[{"capability_artifact_id":"ours"}]`)
 	switch n := g.IntN(100); {
-	case n < 45 || !decided:
+	case n < 45:
 		return []byte("{" + good + "}")
 	case n < 50:
 		return pick(g, nil, []byte(`{}`), []byte(`[]`), []byte(`null`), []byte(` {"command" : "ls"} `), []byte(`{"command":"ls","text":"Grüße, 世界 🌍"}`))

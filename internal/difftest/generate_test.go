@@ -53,26 +53,26 @@ func (g *generator) download(a *attempt, d string) {
 	a.path = downloadPaths[d]
 	a.parts = [][]byte{text(1, pick(g, "ours", "ours", "theirs"))}
 	switch n := g.IntN(4); {
-	case n == 0 || !decided:
+	case n == 0:
 		a.parts = g.twist(a.parts, 1, "theirs")
 	case n == 1:
 		a.path = g.odd(a.path)
 	case n == 2:
-		a.pack = pack(g.IntN(int(packings)))
+		a.pack = g.packing()
 	}
 }
 
 // spoil makes one thing odd.
 func (g *generator) spoil(a *attempt, m *message) {
 	switch n := g.IntN(100); {
-	case n < 45 || !decided:
+	case n < 45:
 		a.parts = g.spoilMessage(a.parts, m)
 	case n < 60:
 		a.path = g.odd(a.path)
 	case n < 75:
 		g.spoilHeader(a)
 	case n < 90:
-		a.pack = pack(g.IntN(int(packings)))
+		a.pack = g.packing()
 	default:
 		a.more = append(a.more, pick(g, overlay, nil, []byte{0xff}))
 	}
@@ -81,7 +81,7 @@ func (g *generator) spoil(a *attempt, m *message) {
 // odd is a path that some servers take for another one.
 func (g *generator) odd(path string) string {
 	slash := strings.LastIndex(path, "/")
-	if slash < 1 {
+	if slash < 1 || slash == len(path)-1 {
 		return path // it is odd enough
 	}
 	service, method := path[:slash], path[slash+1:]
@@ -129,4 +129,11 @@ func (g *generator) spoilHeader(a *attempt) {
 	default: // one less
 		a.header = slices.Delete(a.header, 0, 1+g.IntN(2))
 	}
+}
+
+func (g *generator) packing() pack {
+	if !oneMember {
+		return pick(g, packed, trailed, lying)
+	}
+	return pack(g.IntN(int(packings)))
 }

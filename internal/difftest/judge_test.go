@@ -19,6 +19,9 @@ func judge(a *attempt, o *outcome) error {
 	if len(o.runs) > 1 {
 		return fmt.Errorf("it ran %d times", len(o.runs))
 	}
+	if o.status == "0" && o.record == nil {
+		return fmt.Errorf("it ended with OK and is not in the audit log: %v", o.runs)
+	}
 	if len(o.runs) == 0 {
 		if ran := o.record != nil && o.status == "0" && runs(o.record.Method); ran {
 			return fmt.Errorf("the audit log says that %s of %s ran, and no backend did", o.record.Method, o.record.Capability)
@@ -52,7 +55,7 @@ func judgeRun(a *attempt, rec *record, r *run) error {
 		return fmt.Errorf("a call of the session %q went to the backend of another: %v", r.Session, r)
 	}
 	for _, id := range r.Artifacts {
-		if id != "" && !owned[id] && decided {
+		if id != "" && !owned[id] {
 			return fmt.Errorf("another tenant's artifact was reached: %v", r)
 		}
 	}
