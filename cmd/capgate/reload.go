@@ -17,9 +17,15 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// lookInterval is how often the files of a configuration are looked at. What differs is
-// loaded when it is the same at the next look: somebody may still be writing.
-const lookInterval = time.Second
+// How often the files of a configuration are looked at. What differs is loaded when it is the same at the next look:
+// somebody may still be writing. Files that differ at every look may be whole in between, so they are looked at again
+// sooner, and in the end they are loaded as they are. A file that is half written then is bad and changes nothing.
+const (
+	lookInterval = time.Second
+	settle       = 400 * time.Millisecond // until files that differed at restless looks are looked at again
+	restless     = 3
+	lastLook     = 13 // that differs in a row, after some eight seconds
+)
 
 // reloader keeps a process as its configuration says. All changes of its fleets are made
 // here, by one goroutine and one after another.
@@ -39,6 +45,8 @@ type reloader struct {
 	current *settings         // in force
 	tried   prints            // of the newest files that were loaded, or were not as they are bad
 	seen    prints            // of what differed at the last look; nil: nothing
+	differ  int               // looks in a row at which files differed from those of the look before
+	again   <-chan time.Time  // when to look before the next interval is over; nil: not
 }
 
 func newReloader(p *process, s *settings) *reloader {
@@ -78,6 +86,8 @@ func (r *reloader) run(ctx context.Context) {
 			}
 		case <-ticker.C:
 			r.look()
+		case <-r.again:
+			r.look()
 		}
 	}
 }
@@ -88,14 +98,21 @@ func (r *reloader) look() {
 		return
 	}
 	now := r.tried.again()
+	r.again = nil
 	switch {
 	case now.equal(r.tried):
-		r.seen = nil
+		r.seen, r.differ = nil, 0
 	case r.seen != nil && now.equal(r.seen):
-		r.seen = nil
+		r.seen, r.differ = nil, 0
 		r.load("the file changed")
+	case r.differ >= lastLook:
+		r.seen, r.differ = nil, 0
+		r.load("the file changes all the time")
 	default:
 		r.seen = now
+		if r.differ++; r.differ >= restless {
+			r.again = time.After(settle)
+		}
 	}
 }
 
