@@ -27,11 +27,13 @@ func (h *handler) afford(s *relay.Stream, t *transit, m first) {
 // save lets a call wait, a tenth of a second at most, until it is known what its tenant has left. Its
 // message does not wait in the relay: what of it matters is kept.
 func (h *handler) save(s *relay.Stream, t *transit, m first) {
-	kept := m.clone()
-	if !h.deliberations.hold(kept.size()) {
-		h.refuse(s, t, refusedDeliberating)
+	held := h.deliberations.hold(t, m.size())
+	if held == nil {
+		h.refuse(s, t, h.deliberations.tooMany(t))
 		return
 	}
+	kept := m.clone()
+	kept.held = held
 	h.await(s, t, kept)
 }
 
@@ -40,7 +42,7 @@ func (h *handler) await(s *relay.Stream, t *transit, m first) {
 	parked := s.Park()
 	h.limits.Wait(&t.permit, func() {
 		if !parked.Resume(func(s *relay.Stream) { h.awaited(s, m) }) {
-			h.deliberations.forget(&m)
+			m.forget()
 		}
 	})
 }
@@ -58,11 +60,11 @@ func (h *handler) awaited(s *relay.Stream, m first) {
 		h.await(s, t, m)
 		return
 	}
-	h.deliberations.forget(&m)
+	m.forget()
 }
 
 // forget lets go of what was kept of a message. Secrets are not left behind.
-func (d *deliberations) forget(m *first) {
-	d.letGo(m.size())
+func (m *first) forget() {
+	m.held.letGo()
 	m.wipe()
 }

@@ -9,12 +9,15 @@ import (
 
 // size is how many bytes a call brings that may have to be kept until it is decided.
 func (m *first) size() int {
-	n := len(m.args) + len(m.config) + len(m.thread) + len(m.legacy)
-	for _, e := range m.context {
-		n += len(e.Name) + len(e.Value)
+	n := len(m.args) + len(m.config) + len(m.thread)
+	for _, e := range m.entries() {
+		n += contextCost + len(e.Name) + len(e.Value)
 	}
 	return n
 }
+
+// contextCost is what an entry of a context takes besides its bytes: there may be one for each four bytes of a message.
+const contextCost = 96
 
 // entries are what a legacy context has that others have no field for.
 func (m *first) entries() []dialect.ContextEntry {

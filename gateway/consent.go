@@ -123,12 +123,11 @@ func (d *deliberations) await(ctx context.Context, m *matter, o *outcome) {
 
 // wait is true when the approval is answered or over.
 func (d *deliberations) wait(ctx context.Context, most time.Duration, a *approvals.Approval) bool {
-	select {
-	case d.waiting <- struct{}{}:
-		defer func() { <-d.waiting }()
-	default:
+	waiting := d.waiting.Of(a.Tenant)
+	if !waiting.Reserve(1) {
 		return false
 	}
+	defer waiting.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	defer context.AfterFunc(d.leaving, cancel)()
@@ -144,13 +143,12 @@ func (d *deliberations) release(use *approvals.Use) {
 	if use == nil {
 		return
 	}
-	select {
-	case d.slots <- struct{}{}:
-	default:
+	slots := d.slots.Of(use.Tenant)
+	if !slots.Reserve(1) {
 		return // it stays used
 	}
 	d.running.Go(func() {
-		defer func() { <-d.slots }()
+		defer slots.Release(1)
 		defer recovery.Recover("decision")
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

@@ -54,7 +54,7 @@ func (h *handler) decide(s *relay.Stream, t *transit, m first) {
 	if about.consent, refusal = consentOf(s); refusal == nil {
 		var ctx context.Context
 		ctx, t.quit = context.WithCancel(context.Background())
-		refusal = h.deliberations.start(ctx, s, &about, func(s *relay.Stream, o outcome) {
+		refusal = h.deliberations.start(ctx, s, t, &about, func(s *relay.Stream, o outcome) {
 			t := transitOf(s)
 			t.span.GoOn(tracing.ForDecision)
 			h.judge(s, t, o)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/semaphore"
@@ -19,11 +19,13 @@ import (
 )
 
 const (
-	// maxDeliberations is how many calls are deliberated on at once. A flood of calls for one
+	// maxDeliberations is how many calls are deliberated on at once, of all tenants. A flood of calls for one
 	// decision is one question, but each of them waits.
 	maxDeliberations = 10_000
-	// maxHeld is how many bytes of messages they hold together.
+	// maxHeld is how many bytes they hold together at the most.
 	maxHeld = 64 << 20
+	// matterCost is what each of them takes besides its message.
+	matterCost = 4 << 10
 	// patience is how long one of them waits for one answer of Redis.
 	patience = 5 * time.Second
 )
@@ -96,36 +98,36 @@ func (o *outcome) approval() string {
 // looked at. They are made beside the relay; the streams are parked.
 type deliberations struct {
 	decider  Decider
-	shield   Shield   // nil: there is none
-	approver Approver // nil: nobody can be asked
-	describe Describe // nil: of no tool anything is known
-	slots    chan struct{}
-	held     atomic.Int64         // bytes of messages; see hold
+	shield   Shield               // nil: there is none
+	approver Approver             // nil: nobody can be asked
+	describe Describe             // nil: of no tool anything is known
+	slots    *fairshare.Pool      // calls, by tenant
+	memory   *fairshare.Pool      // bytes of what they bring, by tenant
 	checks   *semaphore.Semaphore // of what takes a processor's time
-	waiting  chan struct{}
+	waiting  *fairshare.Pool      // calls that wait for a person, by tenant
 	running  sync.WaitGroup
 	leaving  context.Context // ends when nobody may wait for a person any more
 	leave    context.CancelFunc
 }
 
-func newDeliberations(cfg *Config) *deliberations {
-	all := &deliberations{decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, slots: make(chan struct{}, maxDeliberations),
-		checks: newChecks(), waiting: make(chan struct{}, maxWaiting)}
+func newDeliberations(cfg *Config, memory *fairshare.Pool) *deliberations {
+	all := &deliberations{
+		decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, memory: memory, checks: newChecks(),
+		slots: fairshare.New("deciding", maxDeliberations), waiting: fairshare.New("waiting_for_people", maxWaiting),
+	}
 	all.leaving, all.leave = context.WithCancel(context.Background())
 	return all
 }
 
 // start deliberates until ctx ends, and then calls next with the stream, unless that has ended.
-func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
-	held := about.brought.size()
-	if !d.hold(held) {
-		return refusedDeliberating
+func (d *deliberations) start(ctx context.Context, s *relay.Stream, t *transit, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
+	held, slots := d.hold(t, about.brought.size()), d.slots.Of(t.owner())
+	if held == nil {
+		return d.tooMany(t)
 	}
-	select {
-	case d.slots <- struct{}{}:
-	default:
-		d.letGo(held)
-		return refusedDeliberating
+	if !slots.Reserve(1) {
+		held.letGo()
+		return d.tooMany(t)
 	}
 	own := about.own() // another variable: one that the goroutine has would be on the heap for every call
 	parked := s.Park()
@@ -133,11 +135,11 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 		o := outcome{refusal: refusedPanic}
 		recovery.Round("decision", func() { o = d.deliberate(ctx, own) })
 		own.brought.wipe()
-		d.letGo(held)
-		<-d.slots
+		slots.Release(1)
 		if o.asked != nil && recovery.Do("decision", func() error { d.await(ctx, own, &o); return nil }) != nil {
 			o.refusal = refusedPanic
 		}
+		held.letGo()
 		if !parked.Resume(func(s *relay.Stream) { next(s, o) }) {
 			d.release(o.use)
 		}
@@ -145,16 +147,31 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, about *matte
 	return nil
 }
 
-// hold makes room for bytes of a message, of which letGo must be told when they are kept no more.
-func (d *deliberations) hold(bytes int) bool {
-	if d.held.Add(int64(bytes)) > maxHeld {
-		d.letGo(bytes)
-		return false
+// tooMany is how a call is turned away when its tenant has as many that are decided on as it may.
+func (d *deliberations) tooMany(t *transit) *call.Refusal {
+	if t.settings == nil {
+		return refusedDeliberating
 	}
-	return true
+	t.shed = true
+	return crowded(t)
 }
 
-func (d *deliberations) letGo(bytes int) { d.held.Add(-int64(bytes)) }
+// holding is what a call has of deliberations.memory.
+type holding struct {
+	account *fairshare.Account
+	bytes   int64
+}
+
+// hold makes room for bytes of a call's message until letGo; nil: there is none.
+func (d *deliberations) hold(t *transit, bytes int) *holding {
+	h := &holding{d.memory.Of(t.owner()), int64(bytes + matterCost)}
+	if !h.account.Reserve(h.bytes) {
+		return nil
+	}
+	return h
+}
+
+func (h *holding) letGo() { h.account.Release(h.bytes) }
 
 // deliberate takes what has to be known in turn; the first that refuses the call has the
 // last word.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/capgate/capgate/gateway/bodies"
 	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/turnstile"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 const (
@@ -24,7 +27,29 @@ func (h *handler) entrance(t *turnstile.Turnstile, pool *bodies.Pool, doors http
 		problems.Write(w, r, problems.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodies.Owner { return visitOf(r) }, doors)
-	return h.visiting(h.known(t.Handler(func(r *http.Request) string { return visitOf(r).share }, full, doors)))
+	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) string { return visitOf(r).share }, full, doors))))
+}
+
+// charging has requests by HTTP/1.1 hold what they take besides their bodies; the relay does so for others.
+func (h *handler) charging(full, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := relay.PeerOf(r.Context())
+		if p == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		v, account := visitOf(r), h.shares.strangers.Of(p.Value.(*visitor).prefix)
+		if v.share != strangers {
+			account = h.shares.calls.Of(cmp.Or(v.share, tenant.Default))
+		}
+		cost := relay.RequestCost(r)
+		if !account.Reserve(cost) {
+			full.ServeHTTP(w, r)
+			return
+		}
+		defer account.Release(cost)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // passUnary has calls that are to be translated pass the turnstile. What else is asked of the gateway itself does not:

@@ -20,6 +20,7 @@ type flows struct {
 	relay    *relay.Relay
 	replicas func() int // that share the limits; nil: this one alone
 	metrics  *observe.Metrics
+	shares   *shares
 	single   atomic.Pointer[tenant.Settings] // of a gateway without tenants; nil: nothing is limited
 
 	known sync.Map // tenant → *flow
@@ -47,6 +48,10 @@ const (
 // join makes a call one of its tenant's, and counts what it brings. Calls that come back from
 // the translator were counted before.
 func (f *flows) join(s *relay.Stream, t *transit) *call.Refusal {
+	if !f.charge(s, t) {
+		t.shed = true
+		return crowded(t)
+	}
 	settings := t.settings
 	if settings == nil {
 		settings = f.single.Load()
@@ -71,6 +76,26 @@ func (f *flows) join(s *relay.Stream, t *transit) *call.Refusal {
 	t.bounds = settings
 	return nil
 }
+
+// charge has a call's tenant hold what the relay holds for it. What the gateway itself asks is its own, and what needs no
+// credential is of the client's address.
+func (f *flows) charge(s *relay.Stream, t *transit) bool {
+	return t.ours || t.own && isOpen(t.call.Path) || s.Charge(f.groupOf(t.settings))
+}
+
+// groupOf is the group of a tenant, or of the only one.
+func (f *flows) groupOf(settings *tenant.Settings) *relay.Group {
+	if settings == nil {
+		settings = f.single.Load()
+	}
+	if settings == nil {
+		settings = unlimited
+	}
+	return f.of(settings).group
+}
+
+// unlimited are the settings of a gateway's only tenant, if that has no limits.
+var unlimited = &tenant.Settings{ID: tenant.Default}
 
 // artifactBytes is how many bytes of messages an artifact of that size may take: what is around
 // its bytes in chunks of a kilobyte or more is allowed for.
@@ -112,7 +137,7 @@ func (f *flows) update(settings *tenant.Settings) {
 func (f *flows) updateSingle(settings *tenant.Settings) {
 	f.single.Store(settings)
 	if settings == nil {
-		settings = &tenant.Settings{ID: tenant.Default}
+		settings = unlimited
 	}
 	f.update(settings)
 }
@@ -155,7 +180,7 @@ func (f *flows) setRate(fl *flow, l *tenant.Limits) {
 
 func (f *flows) add(settings *tenant.Settings) *flow {
 	id, fl := strings.Clone(settings.ID), &flow{}
-	fl.group = f.relay.NewGroup(func() { f.metrics.Tenant(id).Limited(call.BytesPerSecond, fl.settings.Load().Limits.Shadow) })
+	fl.group = f.relay.NewGroup(func() { f.metrics.Tenant(id).Limited(call.BytesPerSecond, fl.settings.Load().Limits.Shadow) }, f.shares.calls.Of(id))
 	known, loaded := f.known.LoadOrStore(id, fl)
 	if !loaded && f.many.Add(1) > manyFlows {
 		f.known.Clear()
@@ -188,6 +213,12 @@ func limitOf(why relay.Failure) call.Limit {
 
 // Explain is the relay's own reason to end a call, in the words of the one table.
 func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
+	if f == relay.AccountExceeded && !s.Forwarded() {
+		t := transitOf(s)
+		refusal := crowded(t)
+		t.reason, t.shed = refusal.Reason, true
+		return h.statuses.of(refusal)
+	}
 	if f != relay.TooManyBytes && f != relay.TooManyMessages {
 		return h.statuses.explain(f)
 	}

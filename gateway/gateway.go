@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,7 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxBodies, Hosts, CORS, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -67,7 +68,8 @@ type Config struct {
 	Engines    engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain      Drain
 	MaxWaiting int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
-	MaxBodies  int64                // bytes of requests by HTTP that are read whole before they are calls; default 256 MiB
+	MaxMemory  int64                // bytes that calls, requests and connections take together; default 2 GiB
+	MaxBodies  int64                // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
 	Hosts      Hosts                // names that the ports answer to; default loopback's and addresses
 	CORS       cors.Config          // which pages of other sites may call; none: none
 	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
@@ -98,6 +100,7 @@ type Gateway struct {
 	services      *local // our own, reached through the relay
 	health        *health.Server
 	turnstile     *turnstile.Turnstile
+	shares        *shares
 	bodies        *bodies.Pool
 	inside        *passages // to our own relay
 	keeping       *keeping
@@ -127,7 +130,8 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Affinity == nil {
 		cfg.Affinity = affinity.New(affinity.Config{}, nil)
 	}
-	g := &Gateway{cfg: cfg, bodies: bodies.NewPool(cmp.Or(cfg.MaxBodies, heldBodies))}
+	own := newShares(&cfg)
+	g := &Gateway{cfg: cfg, shares: own, bodies: bodies.NewPool(own.bodies)}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
 		edge:          cfg.Edge,
@@ -139,13 +143,14 @@ func New(cfg Config) (*Gateway, error) {
 		metrics:       cfg.Metrics,
 		tracer:        cfg.Tracer,
 		statuses:      newStatuses(),
-		inflater:      newInflater(maxMessage),
-		deliberations: newDeliberations(&cfg),
+		inflater:      newInflater(maxMessage, own.inflating),
+		deliberations: newDeliberations(&cfg, own.deciding),
 		crossings:     newCrossings(),
 		affinity:      cfg.Affinity,
 		limits:        cfg.Limits,
 		log:           cfg.Log,
 		shedding:      shedding{by: cfg.Overload},
+		shares:        own,
 	}
 	h.answers.set(cfg.Hosts)
 	g.answers = &h.answers
@@ -158,10 +163,12 @@ func New(cfg Config) (*Gateway, error) {
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
 	cfg.Relay.Panicked = recovery.Report
+	cfg.Relay.Account, cfg.Relay.MaxKept = own.account, own.kept(cmp.Or(cfg.Relay.Shards, runtime.GOMAXPROCS(0)))
+	cfg.Relay.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
 	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
 	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
-	h.flows.relay = g.relay
+	h.flows.relay, h.flows.shares = g.relay, own
 	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
 	if err != nil {
 		g.relay.Close()
@@ -197,6 +204,7 @@ func (g *Gateway) tell() {
 	cfg := &g.cfg
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
+	cfg.Metrics.WatchMemory(g.shares.stats)
 	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
 }
 

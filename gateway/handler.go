@@ -49,6 +49,7 @@ type handler struct {
 	affinity      *affinity.Keeper
 	transits      transitPool
 	shedding      shedding
+	shares        *shares
 	flows         flows
 	answers       answers
 }
@@ -108,7 +109,7 @@ func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 	case msg.Compressed && h.named(t, t.keyOf(s, "")):
 		h.pass(s, t, first{}) // its message need not be unpacked
 	case msg.Compressed:
-		if refusal := h.inflater.start(s, msg.Data, h.unpacked); refusal != nil {
+		if refusal := h.inflater.start(s, t, msg.Data, h.unpacked); refusal != nil {
 			h.refuse(s, t, refusal)
 			return
 		}

@@ -3,63 +3,104 @@ package gateway
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"io"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/recovery"
 )
 
-// maxInflating is how many compressed first messages are read at once; more are
-// refused. Each holds up to maxMessage bytes.
-const maxInflating = 64
+const (
+	// maxInflating is how many compressed first messages are read at once, of all tenants.
+	maxInflating = 64
+	// inflateCost is what unpacking takes besides the bytes: a window and tables.
+	inflateCost = 64 << 10
+	// mostInflated is how many times as long as before gzip can make a text (RFC 1951: 258 bytes of two bits).
+	mostInflated = 1032
+	// leastGzip is the shortest gzip member: header, an empty block, trailer (RFC 1952 §2.3).
+	leastGzip = 20
+)
 
 // inflater reads compressed first messages, of calls that name their capability
 // nowhere else. It does so beside the relay, as a few bytes may take long to unpack:
 // the stream is parked meanwhile. What goes upstream is what the client sent.
 type inflater struct {
-	limit   int           // bytes of an unpacked message
-	slots   chan struct{} // one per message at work
+	limit   int             // bytes of an unpacked message
+	memory  *fairshare.Pool // bytes of messages at work, by tenant
+	slots   *fairshare.Pool // messages at work, by tenant
 	running sync.WaitGroup
 }
 
-func newInflater(limit int) *inflater {
-	return &inflater{limit: limit, slots: make(chan struct{}, maxInflating)}
+func newInflater(limit int, memory *fairshare.Pool) *inflater {
+	return &inflater{limit: limit, memory: memory, slots: fairshare.New("inflating", maxInflating)}
 }
 
 // start unpacks msg and then calls next with the stream, unless that has ended.
-func (in *inflater) start(s *relay.Stream, msg []byte, next func(*relay.Stream, []byte, *call.Refusal)) *call.Refusal {
+func (in *inflater) start(s *relay.Stream, t *transit, msg []byte, next func(*relay.Stream, []byte, *call.Refusal)) *call.Refusal {
 	if encoding, _ := s.Header("grpc-encoding"); encoding != "gzip" {
 		return refusedEncoding
 	}
-	select {
-	case in.slots <- struct{}{}:
-	default:
+	size, refusal := in.size(msg)
+	if refusal != nil {
+		return refusal
+	}
+	slots, memory := in.slots.Of(t.owner()), in.memory.Of(t.owner())
+	if !slots.Reserve(1) {
 		return refusedInflating
+	}
+	cost := int64(len(msg) + size + inflateCost)
+	if !memory.Reserve(cost) {
+		slots.Release(1)
+		t.shed = true
+		return crowded(t)
 	}
 	msg = bytes.Clone(msg)
 	parked := s.Park()
 	in.running.Go(func() {
-		defer func() { <-in.slots }()
+		defer memory.Release(cost) // what is kept of the message then is charged elsewhere
 		plain, refusal := []byte(nil), refusedPanic
-		recovery.Round("inflate", func() { plain, refusal = in.inflate(msg) })
+		recovery.Round("inflate", func() { plain, refusal = inflate(msg, size) })
+		slots.Release(1)
 		parked.Resume(func(s *relay.Stream) { next(s, plain, refusal) })
 	})
 	return nil
 }
 
-func (in *inflater) inflate(msg []byte) ([]byte, *call.Refusal) {
-	r, err := gzip.NewReader(bytes.NewReader(msg))
+// size is how long a message will be, as the end of its one gzip member says (RFC 1952 §2.3.1, ISIZE). The message is
+// not longer: inflate takes no more.
+func (in *inflater) size(msg []byte) (int, *call.Refusal) {
+	if len(msg) < leastGzip {
+		return 0, refusedMalformed
+	}
+	size := int64(binary.LittleEndian.Uint32(msg[len(msg)-4:]))
+	switch {
+	case size > int64(len(msg))*mostInflated:
+		return 0, refusedMalformed
+	case size > int64(in.limit):
+		return 0, refusedTooLong
+	}
+	return int(size), nil
+}
+
+// inflate unpacks a message of exactly one gzip member, which is size bytes long then. Decoders differ in what they make
+// of what comes after a first member, so that nothing may.
+func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
+	packed := bytes.NewReader(msg)
+	r, err := gzip.NewReader(packed)
 	if err != nil {
 		return nil, refusedMalformed
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, int64(in.limit)+1))
-	switch {
-	case err != nil:
+	r.Multistream(false)
+	plain := make([]byte, size)
+	if _, err = io.ReadFull(r, plain); err != nil {
 		return nil, refusedMalformed
-	case len(plain) > in.limit:
-		return nil, refusedTooLong
+	}
+	var more [1]byte
+	if n, err := r.Read(more[:]); n > 0 || err != io.EOF || packed.Len() > 0 {
+		return nil, refusedMalformed
 	}
 	return plain, nil
 }

@@ -11,7 +11,7 @@ import (
 func TestInflate(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	in := newInflater(limit)
+	in := newInflater(limit, nil)
 	packed := func(n int) []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -31,10 +31,18 @@ func TestInflate(t *testing.T) {
 		"not gzip":      {[]byte("plain"), 0, refusedMalformed},
 		"cut off":       {packed(1000)[:15], 0, refusedMalformed},
 		"nothing there": {nil, 0, refusedMalformed},
+		"two members":   {append(packed(1000), packed(1000)...), 0, refusedMalformed},
+		"an empty one":  {append(packed(0), packed(0)...), 0, refusedMalformed},
+		"bytes after":   {append(packed(1000), 0, 0, 0, 0), 0, refusedMalformed},
+		"a longer one":  {append(packed(1000)[:len(packed(1000))-4], 0, 0, 0, 0), 0, refusedMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plain, refusal := in.inflate(c.msg)
+			size, refusal := in.size(c.msg)
+			var plain []byte
+			if refusal == nil {
+				plain, refusal = inflate(c.msg, size)
+			}
 			if len(plain) != c.size || refusal != c.refusal {
 				t.Errorf("%d bytes, %v; want %d, %v", len(plain), refusal, c.size, c.refusal)
 			}

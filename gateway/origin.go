@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -19,14 +20,16 @@ const originHeader = "x-capgate-origin"
 
 // visitor is what is remembered of a client's connection.
 type visitor struct {
-	addr netip.Addr
-	text string       // of addr; "" if that is not valid
-	peer *tenant.Peer // of a verified certificate; nil: there is none
+	addr   netip.Addr
+	text   string       // of addr; "" if that is not valid
+	prefix string       // of addr, by which strangers are told apart
+	peer   *tenant.Peer // of a verified certificate; nil: there is none
 }
 
 // meet is relay.Config.Meet.
 func meet(p *relay.Peer) any {
 	v := &visitor{addr: edge.AddrOf(p.Addr)}
+	v.prefix = prefixOf(v.addr)
 	if v.addr.IsValid() {
 		v.text = v.addr.String()
 	}
@@ -111,7 +114,25 @@ func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
 	o.drawn = h.draw(s)
 	s.SetHeader(originHeader, o.of(client).text())
+	recovery.Round("identity", func() { h.chargeWeb(s, o.peer) })
 }
+
+// chargeWeb has a request's tenant, if memory knows it, hold what the relay holds for it.
+func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
+	claim, refusal := claimOf(looked{s}, h.callers.credentials, peer)
+	if refusal != nil {
+		return
+	}
+	if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
+		s.Charge(h.flows.groupOf(who.Settings)) // without room the relay refuses it
+	}
+}
+
+// looked is a stream that only is looked at.
+type looked struct{ *relay.Stream }
+
+// DropHeader drops nothing: the request goes to the front doors with all that it has.
+func (looked) DropHeader(string) {}
 
 // front does the same for HTTP/1.1.
 func (h *handler) front(next http.Handler) http.Handler {

@@ -62,6 +62,7 @@ var failures = [...]struct {
 	relay.Panicked:         {codes.Internal, refusedPanic.Message},
 	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
 	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message; what was sent of it before may have run"},
+	relay.AccountExceeded:  {codes.ResourceExhausted, "the gateway holds as much for this caller as its share of the memory allows"},
 }
 
 // httpStatuses follows the comments of google/rpc/code.proto.

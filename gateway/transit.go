@@ -136,7 +136,8 @@ type first struct {
 	legacy     []byte // the whole message, in the legacy dialect; a clone has context instead
 	context    []dialect.ContextEntry
 	thread     []byte
-	artifact   []byte // that is to be downloaded
+	artifact   []byte   // that is to be downloaded
+	held       *holding // of deliberations, for a clone; nil: it is part of the message
 }
 
 // read takes out of the first message what the call is routed by.

@@ -19,16 +19,12 @@ type cache struct {
 	marks *marks
 }
 
-func newCache(size int) (*cache, error) {
+func newCache(size int) *cache {
 	c := &cache{seed: maphash.MakeSeed(), marks: newMarks(size)}
 	for i := range c.parts {
-		p, err := newPart(max(size/parts, 1))
-		if err != nil {
-			return nil, err
-		}
-		c.parts[i] = p
+		c.parts[i] = newPart(max(size/parts, 1))
 	}
-	return c, nil
+	return c
 }
 
 // get finds what is known of a key. It takes no lock, as a rule, and writes nothing that
@@ -87,7 +83,7 @@ func (c *cache) forget(change Change) {
 func (c *cache) recent(most int, now int64) []Key {
 	var entries []*entry
 	for _, p := range c.parts {
-		entries = append(entries, p.recent(most, now)...)
+		entries = append(entries, p.recent(now)...)
 	}
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(b.until, a.until) })
 	keys := make([]Key, min(len(entries), most))

@@ -75,11 +75,7 @@ type Decider struct {
 // New returns a Decider.
 func New(o Options) (*Decider, error) {
 	o.setDefaults()
-	c, err := newCache(o.Entries)
-	if err != nil {
-		return nil, fmt.Errorf("policy cache: %w", err)
-	}
-	d := &Decider{opts: o, began: time.Now(), cache: c, following: make(chan struct{})}
+	d := &Decider{opts: o, began: time.Now(), cache: newCache(o.Entries), following: make(chan struct{})}
 	if o.Now != nil {
 		d.began = o.Now()
 	}

@@ -64,6 +64,12 @@ func (e *entry) room() *byte { return (*byte)(unsafe.Add(unsafe.Pointer(e), unsa
 // key is whose it is: two keys may have one hash.
 func (e *entry) key() string { return unsafe.String(e.room(), e.length) }
 
+// tenant is whose it is. The string is the entry's: it may be kept as long as that.
+func (e *entry) tenant() string {
+	tenant, _ := cutWord(e.key())
+	return tenant
+}
+
 func (e *entry) is(key []byte) bool {
 	return int(e.length) == len(key) && unsafe.String(e.room(), len(key)) == string(key)
 }

@@ -1,14 +1,13 @@
 package policy
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/capgate/capgate/internal/fairshare"
 )
 
-// part is a share of the cache: a list of entries by age, and in front of it what finds
+// part is a share of the cache: a list of entries by tenant and age, and in front of it what finds
 // them, which readers look at without a lock.
 //
 //	get ──► bucket ──► entry and its key        two places in memory
@@ -19,7 +18,7 @@ type part struct {
 
 	mu   sync.RWMutex // held to change anything
 	size int
-	list *simplelru.LRU[uint64, *entry] // by hash: of two keys with one hash the later is known
+	list *fairshare.LRU[string, uint64, *entry] // by tenant and hash: of two keys with one hash the later is known
 }
 
 // bucket has pointers to some entries of those whose hash leads here. It fills a cache line.
@@ -29,11 +28,10 @@ type bucket struct {
 	hidden  atomic.Int32     // further entries, which only the list has
 }
 
-func newPart(size int) (*part, error) {
+func newPart(size int) *part {
 	p := &part{buckets: make([]bucket, bucketsFor(size)), size: size}
-	list, err := simplelru.NewLRU(size, func(_ uint64, e *entry) { p.unlink(e) })
-	p.list = list
-	return p, err
+	p.list = fairshare.NewLRU[string](size, func(_ uint64, e *entry) { p.unlink(e) })
+	return p
 }
 
 func (p *part) bucket(hash uint64) *bucket { return &p.buckets[hash/parts%uint64(len(p.buckets))] }
@@ -77,20 +75,21 @@ func (p *part) find(hash uint64, key []byte) *entry {
 // chances is how many entries that were used are passed over for one that was not.
 const chances = 8
 
-// put adds an entry, for which the oldest goes where there is no room. One that was used
+// put adds an entry, for which the oldest of the tenant that has most goes where there is no room. One that was used
 // since it was last the oldest is young again.
 func (p *part) put(e *entry) {
+	tenant := e.tenant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list.Remove(e.hash)
 	for range chances {
-		hash, oldest, ok := p.list.GetOldest()
+		hash, oldest, ok := p.list.Oldest(tenant)
 		if !ok || p.list.Len() < p.size || !oldest.used.Swap(false) {
 			break
 		}
 		p.list.Get(hash)
 	}
-	p.list.Add(e.hash, e)
+	p.list.Add(tenant, e.hash, e)
 	p.link(e)
 }
 
@@ -129,18 +128,16 @@ func (p *part) clear() {
 	p.list.Purge()
 }
 
-// recent are at most so many entries that are not over, the youngest.
-func (p *part) recent(most int, now int64) (entries []*entry) {
+// recent are the entries that are not over.
+func (p *part) recent(now int64) (entries []*entry) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for _, e := range slices.Backward(p.list.Values()) {
-		if len(entries) == most {
-			break
-		}
+	p.list.Each(func(_ uint64, e *entry) bool {
 		if e.until >= now {
 			entries = append(entries, e)
 		}
-	}
+		return true
+	})
 	return entries
 }
 

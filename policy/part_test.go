@@ -90,3 +90,27 @@ func TestTheCacheIsUsedByMany(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestOneTenantDoesNotFillTheCache: calls of ever new users of one tenant push out what is known of that one's alone.
+func TestOneTenantDoesNotFillTheCache(t *testing.T) {
+	t.Parallel()
+	d := newDecider(t, policy.Options{Store: &memory{}, Entries: 1600})
+	var light []call.Call
+	for i := range 300 {
+		c := call.Call{Tenant: "light", User: fmt.Sprint(i), Capability: "weather", Tool: "forecast"}
+		light = append(light, c)
+		_, _ = both(t, d, &c)
+	}
+	for i := range 10_000 {
+		c := call.Call{Tenant: "heavy", User: fmt.Sprint(i), Capability: "weather", Tool: "forecast"}
+		_, _ = both(t, d, &c)
+	}
+	for i := range light {
+		if _, known := d.Decide(&light[i]); !known {
+			t.Fatalf("call %d of another tenant is not known any more", i)
+		}
+	}
+	if n := d.Stats().Entries; n != 1600 {
+		t.Errorf("%d entries", n)
+	}
+}

@@ -71,7 +71,12 @@ func (f *Fleet) Enter(e Entrant, park func() (resume func(Admission) bool)) (*Wa
 	}
 	if l.queue.count >= l.limit.Queue {
 		l.refused++
-		return nil, Admission{Refusal: l.full("too many calls wait for a backend of capability ")}
+		refusal := l.full("too many calls wait for a backend of capability ")
+		last := l.queue.pushOut(e.Tenant)
+		if last == nil {
+			return nil, Admission{Refusal: refusal}
+		}
+		l.all.decide(decided{l, last, Admission{Refusal: refusal}})
 	}
 	l.waits++
 	w := &Waiter{limiter: l, entrant: e, until: l.now() + l.limit.Wait, resume: park()}

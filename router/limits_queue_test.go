@@ -64,7 +64,7 @@ func TestLimitsQueue(t *testing.T) {
 		first := r.start(router.Entrant{Tenant: "a"}, end)
 		began := time.Now()
 		r.start(router.Entrant{Tenant: "a"}, end)
-		full := r.call(router.Entrant{Tenant: "b"}, 0)
+		full := r.call(router.Entrant{Tenant: "a"}, 0)
 		if full == nil || full.Kind != call.ResourceExhausted || full.Reason != "CONCURRENCY_LIMIT" || full.RetryAfter <= 0 || full.Metadata["capability"] != "weather" {
 			t.Errorf("the queue is full, but %v", full)
 		}
@@ -85,6 +85,35 @@ func TestLimitsQueue(t *testing.T) {
 		release()
 		if refusal := r.call(router.Entrant{}, 0); refusal != nil {
 			t.Error(refusal)
+		}
+		r.end()
+	})
+}
+
+// A tenant that fills the queue has calls of others push out its last ones, until none has more than another.
+func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		crowd := &crowd{}
+		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1, Queue: 6}, named(1)...)
+		release := r.hold(router.Entrant{})
+		var work sync.WaitGroup
+		var mu sync.Mutex
+		refused := map[string]int{}
+		for _, tenant := range []string{"a", "a", "a", "a", "a", "a", "a", "b", "b", "c", "b", "b", "c", "c"} {
+			work.Go(func() {
+				if r.call(router.Entrant{Tenant: tenant}, time.Millisecond) != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					refused[tenant]++
+				}
+			})
+			synctest.Wait()
+		}
+		release()
+		work.Wait()
+		if want := map[string]int{"a": 5, "b": 2, "c": 1}; !reflect.DeepEqual(refused, want) {
+			t.Errorf("refused %v, want %v", refused, want)
 		}
 		r.end()
 	})

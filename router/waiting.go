@@ -97,6 +97,23 @@ func (q *waiting) next(serve func(*Waiter) bool) *Waiter {
 	return nil
 }
 
+// pushOut takes out the call that came last of the tenant of which most wait, for one of a tenant of which far fewer do:
+// no tenant fills a queue so that another finds no place in it. It is nil if there is none such.
+func (q *waiting) pushOut(tenant string) *Waiter {
+	longest, most, own := -1, 0, 0
+	for i, l := range q.lines {
+		if n := len(l.calls); l.tenant == tenant {
+			own = n
+		} else if n > most {
+			longest, most = i, n
+		}
+	}
+	if most < own+2 {
+		return nil
+	}
+	return q.take(longest, most-1)
+}
+
 // late takes out a call that has waited until now or longer, if there is one. Its tenant
 // keeps its turn.
 func (q *waiting) late(now time.Duration) *Waiter {

@@ -1,36 +1,220 @@
 package main
 
 import (
-	"math"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
-	"testing/fstest"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/rawhttp2"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestMemoryLimit: a service of systemd is bounded by its own cgroup or its slice, a container by
-// what it sees as the root.
-func TestMemoryLimit(t *testing.T) {
-	t.Parallel()
-	const machine = "MemTotal:        8388608 kB\nMemFree:  1 kB\n"
-	for name, test := range map[string]struct {
-		files map[string]string
-		want  int64
-	}{
-		"nobody says":             {nil, 0},
-		"the machine":             {map[string]string{"proc/meminfo": machine}, 8 << 30},
-		"a service":               {map[string]string{"proc/meminfo": machine, "proc/self/cgroup": "0::/system.slice/capgate.service\n", "sys/fs/cgroup/system.slice/capgate.service/memory.max": "1073741824\n"}, 1 << 30},
-		"its slice":               {map[string]string{"proc/self/cgroup": "0::/a.slice/b.service\n", "sys/fs/cgroup/a.slice/b.service/memory.max": "max\n", "sys/fs/cgroup/a.slice/memory.max": "4096\n"}, 4096},
-		"a container":             {map[string]string{"proc/meminfo": machine, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "4096\n"}, 4096},
-		"its name outside":        {map[string]string{"proc/self/cgroup": "0::/../kubepods/pod1\n", "sys/fs/cgroup/memory.max": "4096\n"}, 4096},
-		"version 1":               {map[string]string{"proc/self/cgroup": "5:devices:/d\n4:memory:/docker/c1\n0::/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "4096\n"}, 4096},
-		"version 1 without one":   {map[string]string{"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
-		"more than what is there": {map[string]string{"proc/meminfo": machine, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1099511627776\n"}, 8 << 30},
-	} {
-		root := fstest.MapFS{}
-		for file, text := range test.files {
-			root[file] = &fstest.MapFile{Data: []byte(text)}
-		}
-		if got := memoryLimit(root, math.MaxInt64); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
+// crowded is a gateway in a process of its own that has little memory, and two tenants of it.
+type crowded struct {
+	p             *program
+	public, admin string
+	acme, globex  string // keys
+}
+
+func newCrowded(t *testing.T, mebibytes, processors int) *crowded {
+	t.Helper()
+	backend := gatewaytest.NewCapability("quick").Serve(t, call.Doc)
+	c := &crowded{}
+	acme, ofAcme := makeKey(t)
+	globex, ofGlobex := makeKey(t)
+	file := writeConfig(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: %dMiB, max_delay: 10s}\ntenants:\n"+
+		"  - {id: acme, capabilities: ['*'], keys: [%s]}\n  - {id: globex, capabilities: ['*'], keys: [%s]}\n"+
+		"fleets: [{capability: quick, policy: allow, backends: ['%s']}]\n", mebibytes, ofAcme, ofGlobex, backend.Addr))
+	c.p, c.public, c.admin = serve(t, []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", raceMemory*mebibytes*4/3), fmt.Sprintf("GOMAXPROCS=%d", processors)}, "--config", file)
+	c.acme, c.globex = acme, globex
+	return c
+}
+
+// peak is the most memory that the process has had, in bytes.
+func (c *crowded) peak(t *testing.T) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.p.cmd.Process.Pid))
+	must(t, err)
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "kB")
+	n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	must(t, err)
+	return n << 10
+}
+
+// verify looks whether another tenant is served, by a connection that it has and by new ones, and whether the process
+// keeps to its memory: by its own account, and as the system sees it.
+func (c *crowded) verify(t *testing.T, mostRSS int64) {
+	t.Helper()
+	for i := range 20 {
+		for name, door := range map[string]door{"gRPC": grpcDoor(dial(t, c.public)), "JSON": jsonDoor(c.public)} {
+			if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {
+				t.Fatalf("call %d of another tenant by %s: %s", i, name, got)
+			}
 		}
 	}
+	_, metrics := page(t, "http://"+c.admin+"/metrics")
+	used, limit := metric(t, metrics, `capgate_memory_bytes{pool="memory"}`), metric(t, metrics, `capgate_memory_limit_bytes{pool="memory"}`)
+	rss := c.peak(t)
+	t.Logf("%.1f of %.1f MiB are accounted for; the process had %.1f MiB at the most", used/(1<<20), limit/(1<<20), float64(rss)/(1<<20))
+	if used > limit || used == 0 {
+		t.Errorf("%v bytes are accounted for, of %v", used, limit)
+	}
+	if rss > raceMemory*mostRSS {
+		t.Errorf("the process had %d MiB, more than %d", rss>>20, raceMemory*mostRSS>>20)
+	}
+}
+
+// attacker is a connection that says what it likes.
+func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
+	t.Helper()
+	conn, err := rawhttp2.Dial(c.public)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	must(t, conn.Greet())
+	conn.Timeout = patience
+	return conn
+}
+
+func invokeHeaders(key string, more ...string) []string {
+	return append([]string{":method", "POST", ":scheme", "http", ":path", "/selu.capability.Capability/Invoke", ":authority", "x",
+		"content-type", "application/grpc", "te", "trailers", "authorization", "Bearer " + key}, more...)
+}
+
+// sendPart sends the beginning of a first message as fast as the gateway takes it, until it is refused or so much is there.
+func sendPart(conn *rawhttp2.Conn, key string, length, part int) error {
+	if err := conn.Write(rawhttp2.Headers(1, false, conn.Block(invokeHeaders(key)...))); err != nil {
+		return err
+	}
+	prefix := binary.BigEndian.AppendUint32([]byte{0}, uint32(length))
+	stream, whole, sent := 65535, 1<<20, 0
+	chunk := append(prefix, make([]byte, 16<<10-len(prefix))...)
+	for sent < part {
+		for n := min(stream, whole, len(chunk)); n > 0 && sent < part; n = min(stream, whole, len(chunk)) {
+			if err := conn.Write(rawhttp2.Data(1, false, chunk[:n])); err != nil {
+				return nil // the connection was ended
+			}
+			stream, whole, sent = stream-n, whole-n, sent+n
+			chunk = make([]byte, 16<<10)
+		}
+		f, err := conn.Read()
+		switch {
+		case err != nil, f.Stream == 1 && (f.Type == rawhttp2.TypeHeaders || f.Type == rawhttp2.TypeReset):
+			return nil
+		case f.Type == rawhttp2.TypeWindowUpdate && f.Stream == 0:
+			whole += int(f.Code())
+		case f.Type == rawhttp2.TypeWindowUpdate:
+			stream += int(f.Code())
+		}
+	}
+	return nil
+}
+
+// TestFirstMessagesAreBounded: one tenant sends first messages that never end.
+func TestFirstMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, 192, 8) // each of which has a shard
+	var all sync.WaitGroup
+	for range 64 {
+		conn := c.attacker(t)
+		all.Go(func() {
+			if err := sendPart(conn, c.acme, 16<<20, 9<<20); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	c.verify(t, 320<<20)
+}
+
+// TestCompressedMessagesAreBounded: one tenant sends a megabyte that becomes a gigabyte.
+func TestCompressedMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, 192, 2)
+	plain, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "quick", ToolName: gatewaytest.Echo, ArgsJson: bytes.Repeat([]byte(" "), 15<<20)})
+	must(t, err)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(plain)
+	must(t, w.Close())
+	message := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(packed.Len())), packed.Bytes()...)
+	ctx, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 4 {
+		conn := c.attacker(t)
+		all.Go(func() {
+			for id := uint32(1); id < 2*32; id += 2 { // so many at once on each connection
+				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false, conn.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
+				if conn.Write(append(frames, rawhttp2.Data(id, true, message[:16<<10]))...) != nil { // cut off: answered at once
+					return
+				}
+			}
+			_ = conn.Drain()
+		})
+		whole := c.attacker(t)
+		all.Go(func() {
+			for id := uint32(1); id < 2*16; id += 2 {
+				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false, whole.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
+				for rest := message; len(rest) > 0; {
+					n := min(len(rest), 16<<10)
+					frames = append(frames, rawhttp2.Data(id, n == len(rest), rest[:n]))
+					rest = rest[n:]
+				}
+				if whole.Write(frames...) != nil {
+					return
+				}
+			}
+			context.AfterFunc(ctx, func() { _ = whole.Close() })
+			_ = whole.Drain()
+		})
+	}
+	c.verify(t, 192<<20)
+	leave()
+}
+
+// TestHeadersOfStrangersAreBounded: clients without credentials send requests that are not gRPC, whose bodies do not come.
+func TestHeadersOfStrangersAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, 64, 2)
+	known := grpcDoor(dial(t, c.public))
+	if got := known(t.Context(), c.globex, "quick", "{}"); got != "OK" {
+		t.Fatal(got)
+	}
+	long := strings.Repeat("~|}", 4<<10)
+	var all sync.WaitGroup
+	for range 40 {
+		conn := c.attacker(t)
+		all.Go(func() {
+			for id := uint32(1); id < 2*300; id += 2 {
+				block := conn.Block(":method", "POST", ":scheme", "http", ":path", "/v1/capabilities/quick/invoke", ":authority", "x",
+					"content-type", "application/json", "content-length", "100", "x-long-"+strconv.Itoa(int(id)), long)
+				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false, block)}
+				if len(block) > 16<<10 {
+					frames = []rawhttp2.Frame{{Type: rawhttp2.TypeHeaders, Stream: id, Payload: block[:16<<10]}, rawhttp2.Continuation(id, true, block[16<<10:])}
+				}
+				if conn.Write(frames...) != nil {
+					return
+				}
+			}
+			_ = conn.Sync() // all of them were dealt with
+		})
+	}
+	all.Wait()
+	for range 20 {
+		if got := known(t.Context(), c.globex, "quick", "{}"); got != "OK" {
+			t.Fatalf("a call of a tenant: %s", got)
+		}
+	}
+	c.verify(t, 160<<20)
 }

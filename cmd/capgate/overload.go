@@ -26,23 +26,29 @@ const (
 	lonelyDelay = 100 * time.Millisecond
 )
 
-// What of the memory that may live is for bytes that wait in the front doors for the rest of a body, which is there up to four
-// times: an eighth. What waits in the relay for who reads slowly may take all of it: new calls are turned away before, and
-// those that run are ended only when that does not help. The longest message has to find room.
+// What of the memory that may live is given out to calls, requests and connections: three quarters, as the rest is the
+// process' own and what is about to die. Of that an eighth is for bytes that wait in the front doors for the rest of a
+// body, which is there up to four times. The longest message has to find room.
 const (
 	doors     = 8
 	leastHeld = 24 << 20
 	mostHeld  = 1 << 30
 )
 
-// heldOf is how many bytes may wait in each shard of the relay, and in the front doors, of a process in which so many may
-// live; 0 if nobody says.
-func heldOf(memory int64) (shard, bodies int64) {
+// held is how many bytes may be given out: in all, in each shard of the relay, and in the front doors.
+type held struct{ all, shard, bodies int64 }
+
+// heldOf divides the memory of a process in which so many bytes may live; 0 if nobody says.
+func heldOf(memory int64) held {
 	if memory == 0 {
 		memory = math.MaxInt64
 	}
 	shards := int64(runtime.GOMAXPROCS(0))
-	return max(min(memory, mostHeld/shards), leastHeld), max(min(memory/doors, mostHeld), leastHeld)
+	return held{
+		all:    max(min(memory/4*3, 2*mostHeld), 2*leastHeld),
+		shard:  max(min(memory, mostHeld/shards), leastHeld),
+		bodies: max(min(memory/doors, mostHeld), leastHeld),
+	}
 }
 
 // newShedder finds out what is too much for this process, and how many bytes may live in it; 0 if nobody says.

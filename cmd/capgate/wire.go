@@ -150,12 +150,12 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	}
 	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
 	metrics.WatchProxyProtocol(p.edge.Refused)
-	buffered, bodies := heldOf(p.newShedder(s.cfg))
+	share := heldOf(p.newShedder(s.cfg))
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
 		Audit:      p.audit,
 		Edge:       p.edge,
-		Relay:      relay.Config{TLS: s.server, Log: p.log, MaxBuffered: buffered},
+		Relay:      relay.Config{TLS: s.server, Log: p.log, MaxBuffered: share.shard},
 		Identifier: p.who.identifier(),
 		Signed:     p.signatures,
 		Decider:    p.decider,
@@ -171,7 +171,8 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Hosts:      hostsOf(s.cfg),
 		REST:       restOf(s.cfg),
 		Overload:   p.shedder,
-		MaxBodies:  bodies,
+		MaxMemory:  share.all,
+		MaxBodies:  share.bodies,
 		Replicas:   p.sharers(),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),

@@ -26,6 +26,9 @@ func tenants() dashboard {
 			{"Overload", []panel{
 				chart("Turned away", "reqps", "Calls that a replica with too much to do turned away, of the heaviest tenants first.", per("tenant", "capgate_shed_total"+ofTenant)),
 				chart("In use", "percentunit", "Of what a replica can take; from 100% on calls are turned away.", query{"max by (of) (capgate_overload)", "{{of}}"}),
+				chart("Memory, by what has it", "bytes", "Bytes that calls, requests and connections have; memory is all of them, and its limit.",
+					query{"max by (pool) (capgate_memory_bytes)", "{{pool}}"}, query{`max(capgate_memory_limit_bytes{pool="memory"})`, "limit"}),
+				chart("No room", "cps", "How often a tenant, or an address of callers that are not known yet, had its share of the memory already.", per("pool", "capgate_memory_refused_total")),
 				chart("In use, each replica", "percentunit", "The most that it uses of anything.", query{"max by (instance) (capgate_overload)", "{{instance}}"}),
 			}},
 			{"Limits of fleets", []panel{

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/bodies"
+	"github.com/capgate/capgate/internal/fairshare"
 )
 
 // owner is whose a body is; nobody knows before asking.
@@ -39,6 +40,8 @@ func (o *owner) TooMuch(int64) error { return errTooMuch }
 
 const kib = 1 << 10
 
+func newPool(most int64) *bodies.Pool { return bodies.NewPool(fairshare.New("bodies", most)) }
+
 // send has a request's body read to its end, and says how that ended; then does what within says while it is held.
 func send(pool *bodies.Pool, who *owner, size, expected int64, within func(*bodies.Hold)) (err error) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", int(size))))
@@ -60,7 +63,7 @@ func send(pool *bodies.Pool, who *owner, size, expected int64, within func(*bodi
 func TestRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{-1, 384 * kib} {
-		pool, heavy, light := bodies.NewPool(1000*kib), &owner{tenant: "heavy", is: "heavy"}, &owner{tenant: "light", is: "light"}
+		pool, heavy, light := newPool(1000*kib), &owner{tenant: "heavy", is: "heavy"}, &owner{tenant: "light", is: "light"}
 		err := send(pool, heavy, 384*kib, length, func(*bodies.Hold) {
 			err := send(pool, heavy, 384*kib, length, func(*bodies.Hold) {
 				if err := send(pool, heavy, 384*kib, length, nil); !errors.Is(err, errTooMuch) {
@@ -86,7 +89,7 @@ func TestRoomForOthers(t *testing.T) {
 // Whom nobody knows is asked for more than a little, and when others whom nobody knows hold too much.
 func TestStrangersAreAsked(t *testing.T) {
 	t.Parallel()
-	pool := bodies.NewPool(200 * kib)
+	pool := newPool(200 * kib)
 	stranger := func() *owner { return &owner{tenant: "?", is: "known"} }
 	who := stranger()
 	err := send(pool, who, 64*kib, 64*kib, func(*bodies.Hold) {
@@ -124,7 +127,7 @@ func TestStrangersAreAsked(t *testing.T) {
 // A stream holds its last message.
 func TestStreamsHoldAMessage(t *testing.T) {
 	t.Parallel()
-	pool := bodies.NewPool(200 * kib)
+	pool := newPool(200 * kib)
 	err := send(pool, &owner{tenant: "a", is: "a"}, 60*kib, -1, func(hold *bodies.Hold) {
 		if hold.Kept(20 * kib); pool.Used() != 0.1 {
 			t.Errorf("%v is held", pool.Used())

@@ -131,6 +131,14 @@ func HeaderTooLarge() []byte {
 	return append(out, '\n')
 }
 
+// TooMuch is the document for a request for which there was no room before anything was known of it: it has no id.
+func TooMuch(reason, detail string) []byte {
+	p := Own(http.StatusTooManyRequests, codes.ResourceExhausted, reason, detail)
+	p.Title = http.StatusText(p.Status)
+	out, _ := textOf(p) // it is always the same
+	return append(out, '\n')
+}
+
 // textOf encodes p without escaping what only matters inside HTML.
 func textOf(p Problem) ([]byte, error) {
 	var b bytes.Buffer

@@ -51,10 +51,10 @@ func newBare(t testing.TB) *bare {
 	}
 	h.up = r.NewUpstream(UpstreamConfig{Dial: func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }})
 	b.sh.enter()
-	b.client = newConn(b.sh, nil, b.in)
+	b.client = newConn(b.sh, nil, b.in, nil)
 	p := b.sh.poolOf(h.up)
 	p.dialing++
-	b.back = newConn(b.sh, p, b.out)
+	b.back = newConn(b.sh, p, b.out, nil)
 	b.sh.leave()
 	settings := appendFrameHeader(nil, 0, frameSettings, 0, 0)
 	settings = appendUint32(appendFrameHeader(settings, 4, frameWindowUpdate, 0, 0), 1<<30)
@@ -105,7 +105,7 @@ func TestUnaryCallAllocatesNothing(t *testing.T) {
 func TestLimitedCallAllocatesNothing(t *testing.T) {
 	b := newBare(t)
 	h := b.sh.relay.handler.(*bareHandler)
-	h.group = b.sh.relay.NewGroup(nil)
+	h.group = b.sh.relay.NewGroup(nil, nil)
 	h.group.SetRate(1<<40, false)
 	testAllocatesNothing(t, b)
 }

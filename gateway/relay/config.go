@@ -19,6 +19,10 @@ type Config struct {
 	Origin func(net.Conn) (net.Addr, error)
 	// Meet is what Peer.Value is to be, asked once for each client connection when it is set up.
 	Meet func(*Peer) any
+	// Account is what a client connection may hold for itself, and for its streams that are of no Group: asked once for
+	// each, after Meet, with the shard locked. For connections inside the process Peer.Internal is set, and for those to
+	// upstreams the Peer is nil: theirs is to have room always. nil: nothing is bounded.
+	Account func(*Peer) Account
 	// Hidden tells the request headers that no upstream gets unless the Handler sets them. It
 	// must depend on the name alone. The http.Handler gets them all. nil: none.
 	Hidden func(name string) bool
@@ -30,6 +34,9 @@ type Config struct {
 	Panicked func(where string, v any)
 	// TooLong is what requests get with the status 431. The zero value is nothing.
 	TooLong Page
+	// TooMuch is what requests that are not gRPC get with the status 429 when there is no room for them. The zero value is
+	// nothing.
+	TooMuch Page
 
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
@@ -38,6 +45,7 @@ type Config struct {
 	MaxFirstMessage int           // bytes of a first message that ReadMessage waits for; default 16 MiB
 	MaxReplay       int           // bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB
 	MaxBuffered     int64         // bytes held for slow readers and first messages, per shard; default 1 GiB / Shards
+	MaxKept         int           // bytes of buffers that nobody uses, kept per shard to be used again; default 16 MiB
 	MaxConnBuffered int           // of these, for one client connection; default 64 MiB
 	StreamWindow    int           // bytes in flight per stream and direction; default and least 65535
 	ConnWindow      int           // bytes in flight per connection and direction; default 1 MiB
@@ -62,6 +70,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxFirstMessage, 16<<20)
 	setDefault(&c.MaxReplay, 64<<10)
 	setDefault(&c.MaxBuffered, (1<<30)/int64(c.Shards))
+	setDefault(&c.MaxKept, 16<<20)
 	setDefault(&c.MaxConnBuffered, 64<<20)
 	setDefault(&c.ConnWindow, 1<<20)
 	setDefault(&c.SetupTimeout, 10*time.Second)

@@ -34,6 +34,8 @@ type link interface {
 	close()
 	// resume is called when the conn wants input again after it was stalled.
 	resume()
+	// holds is how many bytes it keeps of what was written, when it takes no more.
+	holds() int
 }
 
 // conn is one HTTP/2 connection, as a state machine: bytes in by feed, bytes out
@@ -66,6 +68,12 @@ type conn struct {
 	heads   int      // bytes of the headers of requests that are not answered yet
 	held    int      // bytes in the queues of its streams; only when we are the server
 
+	own       ledger // of what it holds for itself
+	strangers ledger // of its streams that are nobody's
+	adopted   bool   // own is that of a group
+	charged   int64  // to own
+	unsent    int    // bytes of out that the link did not take
+
 	out     output
 	dirty   bool   // in sh.dirty
 	blocked bool   // the link took less than all and will call writable
@@ -97,9 +105,18 @@ type bodyFrame struct {
 	end  bool  // END_STREAM
 }
 
-func newConn(sh *shard, p *pool, l link) *conn {
+func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
+	var account Account
+	if ask := sh.relay.cfg.Account; ask != nil {
+		account = ask(who)
+	}
+	if who == nil {
+		who = &Peer{}
+	}
 	c := &conn{
-		sh: sh, link: l, pool: p, peer: &Peer{},
+		sh: sh, link: l, pool: p, peer: who,
+		own:            ledger{account: account, step: connStep},
+		strangers:      ledger{account: account, step: connStep},
 		greeted:        p != nil,
 		dec:            hpack.NewDecoder(sh.interner, 4096),
 		enc:            hpack.NewEncoder(),
@@ -126,16 +143,17 @@ func (c *conn) feed(buf []byte, pos, end int) {
 	for pos < end && !c.ending {
 		if c.stalled || c.sh.late() {
 			c.backlog = append(c.sh.buffers.grow(c.backlog, end-pos), buf[pos:end]...)
-			return
+			break
 		}
 		n, err := c.step(buf, pos, end)
 		if err != nil {
 			c.fail(err)
-			return
+			break
 		}
 		pos += n
 		c.relieve() // one read can bring thousands of requests that are answered at once
 	}
+	c.recount()
 }
 
 // feedBacklog goes on with what feed left.

@@ -24,6 +24,10 @@ func (c *conn) flush() {
 		clear(iov)
 		c.sh.iov = iov[:0]
 		c.blocked = c.out.size > 0
+		if c.unsent = cap(c.out.buf); c.blocked {
+			c.unsent += c.link.holds()
+		}
+		c.recount()
 	}
 	if c.blocked {
 		c.stalled = c.stalled || c.clogged()
@@ -139,10 +143,11 @@ func (c *conn) lost(err error) {
 	c.sh.buffers.put(c.partial)
 	c.sh.buffers.put(c.block.buf)
 	c.sh.buffers.put(c.backlog)
-	c.out, c.partial, c.block.buf, c.backlog = output{}, nil, nil, nil
+	c.out, c.partial, c.block.buf, c.backlog, c.unsent = output{}, nil, nil, nil, 0
+	c.recount()
 	c.link.close()
 	if len(c.sh.conns) == 0 {
-		c.sh.buffers = bufferPool{}
+		c.sh.buffers = bufferPool{most: c.sh.buffers.most}
 	}
 	c.sh.relay.connGone(c)
 }

@@ -70,8 +70,8 @@ func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	defer sh.leave()
 	p := sh.poolOf(h.up)
 	p.dialing++
-	client = newConn(sh, nil, &fakeLink{room: plenty})
-	back = newConn(sh, p, &fakeLink{room: plenty})
+	client = newConn(sh, nil, &fakeLink{room: plenty}, nil)
+	back = newConn(sh, p, &fakeLink{room: plenty}, nil)
 	return h, client, back
 }
 

@@ -17,14 +17,17 @@ type Group struct {
 	due    atomic.Int64 // on the shards' clock, when all that came may have come
 	slowed func()
 	shards []groupShard
+
+	account Account // of what its streams hold; nil: that is not bounded
 }
 
 // groupShard is a Group's part of a shard, under its lock.
 type groupShard struct {
-	held        int64 // bytes of its streams
+	ledger      ledger // of what its streams hold
+	held        int64  // bytes in the queues of those that joined
 	first, last *meter
 	timer       timer
-	_           [24]byte
+	_           [40]byte
 }
 
 const (
@@ -42,10 +45,11 @@ const (
 )
 
 // NewGroup makes a group without limits. slowed is called when a stream has to wait for its
-// window the first time, with the stream's shard locked; it may be nil.
-func (r *Relay) NewGroup(slowed func()) *Group {
-	g := &Group{relay: r, slowed: slowed, shards: make([]groupShard, len(r.shards))}
+// window the first time, with the stream's shard locked. account is what its streams may hold. Both may be nil.
+func (r *Relay) NewGroup(slowed func(), account Account) *Group {
+	g := &Group{relay: r, slowed: slowed, account: account, shards: make([]groupShard, len(r.shards))}
 	for i, sh := range r.shards {
+		g.shards[i].ledger = ledger{account: account, step: groupStep, keeps: account != nil}
 		g.shards[i].timer.expired = func() { g.serve(sh) }
 	}
 	return g

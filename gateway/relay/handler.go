@@ -98,11 +98,12 @@ const (
 	TooManyMessages          // it brought more than Limits.Messages
 	MessageFollowed          // something followed the message of a stream that has one alone
 	Panicked                 // the Handler panicked, or the relay
+	AccountExceeded          // its Account has no room for what is held for it
 )
 
 var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",
 	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL", "TOO_MANY_BYTES", "TOO_MANY_MESSAGES",
-	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC"}
+	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC", "MEMORY_EXCEEDED"}
 
 func (f Failure) String() string { return failureNames[f] }
 

@@ -128,7 +128,7 @@ func TestRate(t *testing.T) {
 	const rate, streams, size = 4 << 20, 8, 1 << 20
 	w := newWorld(t, relay.Config{})
 	var slowed atomic.Int64
-	g := w.NewGroup(func() { slowed.Add(1) })
+	g := w.NewGroup(func() { slowed.Add(1) }, nil)
 	g.SetRate(rate, false)
 	w.h.onHeaders(func(s *relay.Stream) {
 		if _, free := s.Header("free"); !free {
@@ -178,7 +178,7 @@ func TestRate(t *testing.T) {
 func TestSlowGroupEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{Shards: 1})
-	g := w.NewGroup(nil)
+	g := w.NewGroup(nil, nil)
 	g.SetRate(1000, false)
 	w.h.onHeaders(func(s *relay.Stream) {
 		if _, slow := s.Header("slow"); slow {
@@ -231,7 +231,7 @@ func TestSlowGroupEnds(t *testing.T) {
 func TestShadowIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
-	g := w.NewGroup(nil)
+	g := w.NewGroup(nil, nil)
 	g.SetRate(1000, true)
 	w.h.onHeaders(func(s *relay.Stream) {
 		s.Join(g)
@@ -254,7 +254,7 @@ func TestShadowIsForgotten(t *testing.T) {
 func TestGroupsShareMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{MaxBuffered: 2 << 20, Shards: 1})
-	groups := map[string]*relay.Group{"greedy": w.NewGroup(nil), "modest": w.NewGroup(nil)}
+	groups := map[string]*relay.Group{"greedy": w.NewGroup(nil, nil), "modest": w.NewGroup(nil, nil)}
 	w.h.onHeaders(func(s *relay.Stream) {
 		if name, ok := s.Header("group"); ok {
 			s.Join(groups[name])

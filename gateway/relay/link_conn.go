@@ -200,6 +200,8 @@ func (l *connLink) write(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
+func (l *connLink) holds() int { return 2 * connBuffer } // what is pending, and what is being written
+
 func (l *connLink) finish() {
 	l.ending = true
 	wake(l.work)

@@ -175,6 +175,8 @@ func (l *rawLink) await() {
 	})
 }
 
+func (l *rawLink) holds() int { return 0 }
+
 func (l *rawLink) finish() { _ = l.nc.CloseWrite() }
 
 // close makes run return; Close itself would wait for run, which may wait for the

@@ -229,6 +229,9 @@ func (m *machine) balance() {
 					held += int64(s.up.queue.off)
 				}
 			}
+			if want := int64(streamCost + s.headSize + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
+				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
+			}
 			if c.body.half == h {
 				waits += c.body.left
 			}

@@ -37,6 +37,8 @@ type fakeLink struct {
 	closed   bool
 }
 
+func (l *fakeLink) holds() int { return 0 }
+
 func (l *fakeLink) write(pieces [][]byte) (int, error) {
 	if l.closed {
 		return 0, errors.New("written to after close")
@@ -80,7 +82,8 @@ func newMachine(t testing.TB, seed uint64, cfg Config) *machine {
 func (m *machine) addClient() *endpoint {
 	e := newEndpoint(m, true)
 	m.sh.enter()
-	e.c = newConn(m.sh, nil, e.link)
+	e.c = newConn(m.sh, nil, e.link, &Peer{})
+	e.c.adopted = true // one that has no room for itself is cut off
 	m.sh.leave()
 	e.wire = append(e.wire, preface...)
 	e.hello(1 << 30)
@@ -92,7 +95,7 @@ func (m *machine) addClient() *endpoint {
 func (m *machine) attach() {
 	e := newEndpoint(m, false)
 	m.sh.enter()
-	e.c = newConn(m.sh, m.sh.poolOf(m.up), e.link)
+	e.c = newConn(m.sh, m.sh.poolOf(m.up), e.link, nil)
 	m.sh.leave()
 	e.hello(m.maxOpen)
 	m.backs = append(m.backs, e)

@@ -44,13 +44,23 @@ func runMachine(t *testing.T, seed uint64) (slowed int) {
 	if seed%4 == 2 {
 		cfg.MaxReplay = 1000
 	}
+	account, clients := &testAccount{limit: 1 << 40}, &testAccount{limit: 1 << 40}
+	if seed%7 == 5 {
+		account.limit = 200_000
+	}
+	cfg.Account = func(p *Peer) Account {
+		if p == nil {
+			return nil
+		}
+		return clients
+	}
 	m := newMachine(t, seed, cfg)
-	m.lenient = cfg.MaxBuffered != 0
+	m.lenient = cfg.MaxBuffered != 0 || seed%7 == 5
 	if seed%5 == 3 {
 		m.maxOpen = 3
 	}
 	if seed%2 == 1 {
-		m.group = m.sh.relay.NewGroup(func() { m.slowed++ })
+		m.group = m.sh.relay.NewGroup(func() { m.slowed++ }, account)
 		m.group.SetRate([]int64{1, 1000, 1e6}[seed/2%3], false)
 	}
 	m.addClient()
@@ -65,7 +75,43 @@ func runMachine(t *testing.T, seed uint64) (slowed int) {
 	}
 	m.finish()
 	m.verify()
+	m.verifyAccounts(account, clients)
 	return m.slowed
+}
+
+// testAccount is an Account for one goroutine.
+type testAccount struct{ limit, held int64 }
+
+func (a *testAccount) Reserve(n int64) bool {
+	if a.held+n > a.limit {
+		return false
+	}
+	a.held += n
+	return true
+}
+
+func (a *testAccount) Force(n int64)   { a.held += n }
+func (a *testAccount) Release(n int64) { a.held -= n }
+
+// verifyAccounts looks whether all that was reserved was given back, but for what connections hold that are there.
+func (m *machine) verifyAccounts(account, clients *testAccount) {
+	m.sh.enter()
+	defer m.sh.leave()
+	want, own := int64(0), int64(0)
+	for _, l := range m.sh.warm {
+		if l != nil {
+			want += l.reserved
+		}
+	}
+	for c := range m.sh.conns {
+		own += c.own.reserved
+		if c.strangers.held != 0 || c.own.held != c.charged {
+			m.t.Errorf("a connection holds %d for streams, and %d of %d for itself", c.strangers.held, c.own.held, c.charged)
+		}
+	}
+	if account.held != want || clients.held != own {
+		m.t.Errorf("%d and %d bytes are still reserved, not %d and %d", account.held, clients.held, want, own)
+	}
 }
 
 // serveGroup lets the time pass that those have to wait who are too fast.

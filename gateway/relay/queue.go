@@ -1,43 +1,59 @@
 package relay
 
+import "math/bits"
+
 // bufferPool recycles a shard's byte buffers by size class, so that a busy shard
 // makes no garbage and an idle stream or connection holds no buffer.
 type bufferPool struct {
-	free [len(bufferClasses)][][]byte
+	most int // bytes that it keeps
+	kept int
+	free [bufferClasses][][]byte
 }
 
-var bufferClasses = [...]int{512, 2 << 10, 8 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 17 << 20}
+// The classes are powers of two, so that no more than half of a buffer is unused, and one for the longest message.
+const (
+	leastClass    = 9 // 512 bytes
+	bufferClasses = 17
+	longestBuffer = 17 << 20
+)
 
-// keepBytes is how many bytes of each class a shard keeps, or one buffer if that is
-// more; a shard without connections keeps none.
-const keepBytes = 4 << 20
+func classSize(i int) int {
+	if i == bufferClasses-1 {
+		return longestBuffer
+	}
+	return 1 << (leastClass + i)
+}
 
 // get returns an empty buffer with room for at least n bytes.
 func (p *bufferPool) get(n int) []byte {
-	for i, size := range bufferClasses {
-		if n > size {
-			continue
-		}
-		if last := len(p.free[i]) - 1; last >= 0 {
-			b := p.free[i][last]
-			p.free[i] = p.free[i][:last]
-			return b
-		}
-		return make([]byte, 0, size)
+	i := max(bits.Len(uint(max(n, 1)-1))-leastClass, 0)
+	switch {
+	case n > longestBuffer:
+		return make([]byte, 0, n)
+	case i >= bufferClasses:
+		i = bufferClasses - 1
 	}
-	return make([]byte, 0, n)
+	if last := len(p.free[i]) - 1; last >= 0 {
+		b := p.free[i][last]
+		p.free[i][last] = nil
+		p.free[i] = p.free[i][:last]
+		p.kept -= cap(b)
+		return b
+	}
+	return make([]byte, 0, classSize(i))
 }
 
-// put takes a buffer back; the caller must hold no other reference to it.
+// put takes a buffer back; the caller must hold no other reference to it. What is of no class is not kept.
 func (p *bufferPool) put(b []byte) {
-	for i := len(bufferClasses) - 1; i >= 0; i-- {
-		if size := bufferClasses[i]; cap(b) >= size {
-			if len(p.free[i]) < max(keepBytes/size, 1) && cap(b) < 2*size {
-				p.free[i] = append(p.free[i], b[:0])
-			}
-			return
-		}
+	i := bits.Len(uint(cap(b))) - 1 - leastClass
+	if cap(b) == longestBuffer {
+		i = bufferClasses - 1
 	}
+	if i < 0 || i >= bufferClasses || cap(b) != classSize(i) || p.kept+cap(b) > p.most {
+		return
+	}
+	p.kept += cap(b)
+	p.free[i] = append(p.free[i], b[:0])
 }
 
 // grow makes room for n more bytes in b.
@@ -46,7 +62,7 @@ func (p *bufferPool) grow(b []byte, n int) []byte {
 		return b
 	}
 	want := len(b) + n
-	if want > bufferClasses[len(bufferClasses)-1] {
+	if want > longestBuffer {
 		want = max(want, 2*cap(b)) // beyond the classes, copying must not outgrow the bytes
 	}
 	bigger := append(p.get(want), b...)

@@ -165,6 +165,9 @@ func (c *conn) abandon() {
 	c.closed, c.ending, c.draining, c.left, c.blocked = true, true, true, true, false
 	c.streams, c.waiting, c.body = streamTable{}, halfList{}, bodyFrame{}
 	c.out, c.partial, c.block, c.backlog = output{}, nil, headerBlock{}, nil
+	c.own.forget()
+	c.strangers.forget()
+	c.charged, c.unsent = 0, 0
 	c.sh.relay.connGone(c)
 	c.link.close()
 }
@@ -179,6 +182,10 @@ func (s *Stream) abandon() {
 	s.down.conn, s.up.conn = nil, nil
 	if s.group != nil {
 		s.group.shards[s.sh.index].reset()
+	}
+	if s.ledger != nil { // of which all streams go
+		s.ledger.forget()
+		s.ledger, s.charged = nil, 0
 	}
 	if report {
 		s.result.Ended = time.Duration(s.sh.now) - s.began

@@ -58,6 +58,7 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 		}
 		r.shards = append(r.shards, sh)
 	}
+	r.claim()
 	r.startWeb(web)
 	return r
 }
@@ -266,10 +267,8 @@ func (sh *shard) join(l link, own **conn, p *pool, first []byte, who *Peer) (joi
 	if p != nil && p.dead {
 		return false
 	}
-	c := newConn(sh, p, l)
-	if *own = c; who != nil {
-		c.peer = who
-	}
+	c := newConn(sh, p, l, who)
+	*own = c
 	if sh.relay.ctx.Err() != nil {
 		c.lost(ErrClosed)
 	} else if len(first) > 0 {

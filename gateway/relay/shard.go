@@ -44,7 +44,9 @@ type shard struct {
 	lists    []*hpack.List
 	streams  []*Stream  // free
 	limiters []*limiter // free
-	buffered int64      // bytes in the streams' queues, and of unanswered requests' headers
+	warm     [warmLedgers]*ledger
+	nextWarm int
+	buffered int64 // bytes in the streams' queues, and of unanswered requests' headers
 }
 
 const keepStreams = 1024
@@ -66,7 +68,12 @@ func (sh *shard) fresh() {
 	sh.conns, sh.pools = map[*conn]struct{}{}, map[*Upstream]*pool{}
 	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
 	sh.consts = newConstFields(sh.interner)
-	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{}, nil, nil, nil, 0
+	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{most: sh.relay.cfg.MaxKept}, nil, nil, nil, 0
+	for i, l := range sh.warm {
+		if sh.warm[i] = nil; l != nil {
+			l.forget()
+		}
+	}
 }
 
 // enter begins a turn. Its leave is to be deferred.

@@ -37,6 +37,8 @@ type Stream struct {
 	trailers  *hpack.List // to follow down.queue
 	tap       Tap
 	group     *Group
+	ledger    *ledger  // of what is held for it; nil: of nobody yet
+	charged   int64    // to the ledger
 	limit     *limiter // nil: nothing of it is counted
 	headSize  int      // of head, as long as it counts for the connection and the shard
 	held      int      // bytes in the queues, as the connection and the shard count them
@@ -169,6 +171,9 @@ func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
 
 // Started is when the request's headers came, as in Result.
 func (s *Stream) Started() time.Time { return s.result.Started }
+
+// Forwarded says that the stream's headers were sent to an upstream.
+func (s *Stream) Forwarded() bool { return s.result.Forwarded != 0 }
 
 // Peer is whose connection the stream came by. It is not to be changed.
 func (s *Stream) Peer() *Peer { return s.peer }
@@ -328,7 +333,9 @@ func (s *Stream) begin() {
 				return
 			}
 		}
-		s.Forward(s.sh.relay.web)
+		if s.chargeClient() {
+			s.Forward(s.sh.relay.web)
+		}
 		return
 	}
 	if s.method != "POST" {
@@ -338,6 +345,9 @@ func (s *Stream) begin() {
 	s.announced = true
 	s.result.Started = s.sh.relay.epoch.Add(s.began)
 	s.callHeaders()
+	if s.ledger == nil && !s.chargeClient() {
+		return
+	}
 	if s.phase == reading && s.down.gotEnd {
 		s.miss()
 	}
@@ -351,6 +361,7 @@ func (s *Stream) reset() {
 	s.account(-s.down.queue.len() - s.up.queue.len())
 	s.down.queue.drop(&sh.buffers)
 	s.up.queue.drop(&sh.buffers)
+	s.release()
 	s.unlimit()
 	if s.head != nil {
 		sh.freeList(s.head)

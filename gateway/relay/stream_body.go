@@ -108,6 +108,9 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 		to.queue.append(&s.sh.buffers, buf[pos:pos+n], true)
 		to.queue.sent(&s.sh.buffers, sent, true)
 		s.account(sent)
+		if !s.recount() {
+			s.noReplay()
+		}
 	} else if sent < n {
 		to.queue.append(&s.sh.buffers, buf[pos+sent:pos+n], false)
 	}
@@ -127,6 +130,7 @@ func (s *Stream) noReplay() {
 	s.account(-s.up.queue.off)
 	if s.up.queue.len() == 0 {
 		s.up.queue.drop(&s.sh.buffers)
+		s.recount()
 	}
 }
 
@@ -157,6 +161,10 @@ func (s *Stream) buffered(n int) {
 	cfg := &s.sh.relay.cfg
 	if c := s.down.conn; s.sh.buffered > cfg.MaxBuffered || c != nil && !c.peer.Internal && c.held > cfg.MaxConnBuffered || s.crowds() {
 		s.fail(MemoryExceeded)
+		return
+	}
+	if !s.recount() {
+		s.fail(AccountExceeded)
 	}
 }
 
@@ -190,6 +198,7 @@ func (s *Stream) pump(h *half) {
 		}
 		s.creditSource(h, n)
 	}
+	s.recount()
 	c.waiting.remove(h)
 	switch {
 	case h.sentEnd:

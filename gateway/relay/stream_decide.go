@@ -153,6 +153,7 @@ func (s *Stream) refuse(st Status) {
 	}
 	s.account(-s.down.queue.len())
 	s.down.queue.drop(&s.sh.buffers)
+	s.recount()
 	s.writeStatus(st)
 	s.checkDone()
 }
@@ -173,8 +174,11 @@ func (s *Stream) fail(f Failure) {
 		s.finish()
 		return
 	}
-	s.phase = answered
-	if f == Panicked {
+	switch s.phase = answered; f {
+	case AccountExceeded:
+		s.refusePage("429", s.sh.relay.cfg.TooMuch)
+		return
+	case Panicked:
 		s.refuseHTTP("500")
 		return
 	}
@@ -206,18 +210,28 @@ func (s *Stream) refuseHTTP(status string) {
 }
 
 // refuseTooLong answers a request whose header list is too long.
-func (s *Stream) refuseTooLong() {
-	page := s.sh.relay.cfg.TooLong
+func (s *Stream) refuseTooLong() { s.refusePage("431", s.sh.relay.cfg.TooLong) }
+
+// comeBackAfter is after how many seconds those may come back for whom there was no room.
+const comeBackAfter = "1"
+
+// refusePage answers a request with a page, if there is one.
+func (s *Stream) refusePage(status string, page Page) {
 	if len(page.Body) == 0 || s.method == "HEAD" {
-		s.refuseHTTP("431")
+		s.refuseHTTP(status)
 		return
 	}
 	s.phase = answered
 	w := s.down.conn.beginBlock()
-	w.text(":status", "431")
+	w.text(":status", status)
 	w.text("content-type", page.Type)
 	w.text("content-length", strconv.Itoa(len(page.Body)))
+	if status == "429" {
+		w.text("retry-after", comeBackAfter)
+	}
 	w.end(&s.down, false)
+	s.account(-s.down.queue.len())
+	s.down.queue.drop(&s.sh.buffers)
 	s.down.queue.append(&s.sh.buffers, page.Body, false)
 	s.down.queueEnd = true
 	s.buffered(len(page.Body))

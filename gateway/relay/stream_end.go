@@ -100,6 +100,7 @@ func (s *Stream) forgetHead() {
 	s.down.conn.heads -= s.headSize
 	s.sh.buffered -= int64(s.headSize)
 	s.headSize = 0
+	s.recount()
 }
 
 // responseEnds leaves the upstream when it has said all; what the client has not

@@ -62,6 +62,9 @@ func listSize(req *http.Request) int {
 	return n
 }
 
+// RequestCost is about how many bytes a request by HTTP/1.1 takes besides its body.
+func RequestCost(req *http.Request) int64 { return int64(webCost + webHeads*listSize(req)) }
+
 // NewLocalUpstream makes an upstream inside the process: whoever serves the listener
 // gets the relay's connections.
 func (r *Relay) NewLocalUpstream(name string) (*Upstream, net.Listener) {

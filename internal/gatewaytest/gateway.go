@@ -58,6 +58,7 @@ type Options struct {
 	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
 	Signed     gateway.Identifier // default: no URL may be signed
 	MaxWaiting int                // as gateway.Config's
+	MaxMemory  int64              // as gateway.Config's
 	MaxBodies  int64              // as gateway.Config's
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
@@ -190,6 +191,7 @@ func (g *Gateway) build(o Options) error {
 		Signed:     o.Signed,
 		Overload:   o.Overload,
 		MaxWaiting: o.MaxWaiting,
+		MaxMemory:  o.MaxMemory,
 		MaxBodies:  o.MaxBodies,
 		Decider:    decider,
 		Approver:   o.Approver,

@@ -22,7 +22,7 @@ const (
 	MaxID = 512
 	// unknownFor is how long the store is not asked again for an artifact that it does not know.
 	unknownFor = time.Second
-	// maxHoldings is how many artifacts may wait for the store.
+	// maxHoldings is how many artifacts may wait for the store, of all tenants.
 	maxHoldings = 4096
 )
 
@@ -56,11 +56,11 @@ func (k *Keeper) Learn(m Mention) {
 	}
 	ttl := m.Fleet.Affinity().ArtifactTTL
 	a.Tenant, a.ID = strings.Clone(m.Tenant), strings.Clone(m.ID)
-	k.artifacts.Add(a, held{addr: m.Backend.Addr, until: now.Add(ttl), claimed: m.Bound && !m.Sure && k.store != nil})
+	k.artifacts.Add(a.Tenant, a, held{addr: m.Backend.Addr, until: now.Add(ttl), claimed: m.Bound && !m.Sure && k.store != nil})
 	if k.store == nil || k.closed {
 		return
 	}
-	if len(k.holdings) >= maxHoldings {
+	if !k.claims.Of(a.Tenant).Reserve(1) {
 		k.dropped.Add(1)
 		return
 	}
@@ -156,7 +156,7 @@ func (k *Keeper) note(f *router.Fleet, a Artifact, addr string, last bool) {
 		h.until = time.Now().Add(f.Affinity().ArtifactTTL / 2)
 	}
 	if now, ok := k.artifacts.Peek(a); !ok || now.addr == "" || now.claimed && addr != "" || time.Now().After(now.until) {
-		k.artifacts.Add(a, h)
+		k.artifacts.Add(a.Tenant, a, h)
 	}
 }
 
@@ -191,15 +191,19 @@ func (k *Keeper) remember(ctx context.Context) bool {
 	kept, err := k.store.Remember(ctx, some)
 	if err == nil {
 		k.settleClaims(some, kept)
+		k.settled(some)
 		return true
 	}
 	k.cfg.Log.Debug("artifacts not remembered", "artifacts", n, "error", err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if room := maxHoldings - len(k.holdings); room < n {
-		k.dropped.Add(int64(n - room))
-		some = some[n-room:]
-	}
 	k.holdings = append(some, k.holdings...)
 	return false
+}
+
+// settled makes room for further claims.
+func (k *Keeper) settled(some []Holding) {
+	for i := range some {
+		k.claims.Of(some[i].Artifact.Tenant).Release(1)
+	}
 }

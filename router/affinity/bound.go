@@ -50,6 +50,6 @@ func (k *Keeper) settleClaims(told []Holding, kept []bool) {
 		if h.claimed = false; !kept[i] {
 			h = held{until: time.Now().Add(unknownFor)}
 		}
-		k.artifacts.Add(told[i].Artifact, h)
+		k.artifacts.Add(told[i].Artifact.Tenant, told[i].Artifact, h)
 	}
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/recovery"
 )
 
 // Config bounds a Keeper. A zero field takes its default.
 type Config struct {
 	Sessions  int           // in memory; who was not used longest is forgotten first; default 100,000
-	Artifacts int           // in memory, in the same way; default 100,000
+	Artifacts int           // in memory; those of the tenant that has most are forgotten first; default 100,000
 	Wait      time.Duration // the longest that a call waits for the store; default 100 ms
 	Asking    int           // calls that wait for the store at once; others do without; default 256
 	Every     time.Duration // between two looks at what the store has to be told; default 1 s
@@ -56,9 +57,10 @@ type Keeper struct {
 	mu        sync.Mutex // held for a few lookups at a time, never while the store is asked
 	sessions  *simplelru.LRU[Session, *Pinned]
 	flights   map[Session]*flight
-	due       []*Pinned // to be confirmed
-	artifacts *simplelru.LRU[Artifact, held]
-	holdings  []Holding // to be remembered
+	due       []*Pinned                              // to be confirmed
+	artifacts *fairshare.LRU[string, Artifact, held] // of each tenant's
+	holdings  []Holding                              // to be remembered; of no tenant more than its share of claims
+	claims    *fairshare.Pool
 	mute      muting
 	closed    bool
 
@@ -72,10 +74,10 @@ func New(cfg Config, store Store) *Keeper {
 	k := &Keeper{
 		cfg: cfg, store: store, slots: make(chan struct{}, cfg.Asking),
 		told: make(chan struct{}, 1), flights: map[Session]*flight{},
+		artifacts: fairshare.NewLRU[string, Artifact, held](cfg.Artifacts, nil), claims: fairshare.New("artifact_claims", maxHoldings),
 	}
-	// They fail only for sizes that are not positive.
+	// It fails only for sizes that are not positive.
 	k.sessions, _ = simplelru.NewLRU[Session, *Pinned](cfg.Sessions, nil)
-	k.artifacts, _ = simplelru.NewLRU[Artifact, held](cfg.Artifacts, nil)
 	return k
 }
 

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"cmp"
+	"net/netip"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/fairshare"
+	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// shares divide what the process has: bytes, of which memory is the accountant, and places.
+type shares struct {
+	memory    *fairshare.Pool // all bytes
+	calls     *fairshare.Pool // what the relay holds of tenants
+	strangers *fairshare.Pool // the same of clients that are no tenant's yet, by address
+	process   *fairshare.Pool // the same of the process itself
+	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
+	inflating *fairshare.Pool // first messages that are unpacked
+	deciding  *fairshare.Pool // messages of calls that are decided on
+}
+
+const (
+	heldMemory = 2 << 30  // Config.MaxMemory
+	leastPool  = 24 << 20 // in which the longest message finds room
+	mostPacked = 256 << 20
+)
+
+// Parts of the memory that pools may have: one for so many bytes.
+const (
+	strangersPart = 8
+	inflatingPart = 4
+	keptPart      = 64 // for buffers that nobody uses, in all shards
+)
+
+// bodyCopies is how often the body of a request by HTTP is there before its call begins: as it came, unpacked, as a
+// message, and as that message's bytes. The relay counts the last; in little memory all count as one.
+const bodyCopies = 3
+
+func newShares(cfg *Config) *shares {
+	all := fairshare.New("memory", cmp.Or(cfg.MaxMemory, heldMemory))
+	m := all.Limit()
+	return &shares{
+		memory:    all,
+		calls:     all.Sub("calls", m),
+		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.As(strangers)),
+		process:   all.Sub("process", m),
+		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(min(max(m/(4*leastPool), 1), bodyCopies))),
+		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
+		deciding:  all.Sub("deciding", min(max(m/inflatingPart, leastPool), maxHeld)),
+	}
+}
+
+// stats are the pools of bytes, for metrics.
+func (p *shares) stats() (pools []observe.MemoryPool) {
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.process, p.bodies, p.inflating, p.deciding} {
+		pools = append(pools, observe.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(), Refused: of.Refused()})
+	}
+	return pools
+}
+
+// kept is how many bytes of buffers each shard of the relay may keep.
+func (p *shares) kept(shards int) int {
+	return int(min(max(p.memory.Limit()/keptPart/int64(shards), 1<<20), 16<<20))
+}
+
+// account is relay.Config.Account: of a client by its address, until its calls are a tenant's.
+func (p *shares) account(peer *relay.Peer) relay.Account {
+	if peer == nil || peer.Internal {
+		return certain{p.process.Of("")}
+	}
+	return p.strangers.Of(peer.Value.(*visitor).prefix)
+}
+
+// certain is an account that always has room.
+type certain struct{ *fairshare.Account }
+
+// Reserve implements relay.Account.
+func (c certain) Reserve(n int64) bool {
+	c.Force(n)
+	return true
+}
+
+// prefixOf is the part of an address that tells clients apart: one of IPv6 has a network of its own.
+func prefixOf(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return ""
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, err := addr.Prefix(64)
+	if err != nil {
+		return ""
+	}
+	return network.String()
+}
+
+// owner is whose a call's bytes are: a tenant's, or the only one's.
+func (t *transit) owner() string {
+	if t.settings == nil {
+		return tenant.Default
+	}
+	return t.settings.ID
+}
+
+// crowded is how a call is turned away for which its owner has no room.
+func crowded(t *transit) *call.Refusal {
+	switch {
+	case t.settings != nil:
+		return refusedCrowded
+	case t.call.Tenant == "":
+		return refusedUnknown
+	}
+	return refusedFull
+}
+
+var (
+	refusedCrowded = &call.Refusal{Kind: call.ResourceExhausted, Reason: refusedHeavy.Reason, RetryAfter: comeBackLater,
+		Message: "the gateway holds as much for this tenant as its share of the memory allows"}
+	refusedUnknown = &call.Refusal{Kind: call.ResourceExhausted, Reason: refusedHeavy.Reason, RetryAfter: comeBackLater,
+		Message: "the gateway holds too much for callers at this address that it does not know yet"}
+)
