@@ -134,6 +134,8 @@ func TestEncoders(t *testing.T) {
 	j := newJournal()
 	w := &world{journal: j, backends: startGo(t, j)[:1]}
 	w.gateway = startGateway(t, w.backends)
+	w.speakGo(t, "grpc-go", w.grpcGo(t))
+	w.speakGo(t, "connect-go", w.connectGo(t))
 	for _, c := range callers(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -142,14 +144,17 @@ func TestEncoders(t *testing.T) {
 				all = append(all, shapes("grpcgo-"+d, d)...)
 			}
 			for i := range all {
-				all[i].Metadata = map[string]string{
-					"x-capability-id": "grpcgo-" + all[i].Dialect, "authorization": "Bearer " + w.gateway.ours,
-					"x-case": fmt.Sprintf("%s-%d", c.name, i), "x-request-id": fmt.Sprintf("case-%d", w.last.Add(1)),
-				}
+				all[i].Metadata = w.metadata(c.name, all[i].Dialect)
 			}
 			w.speak(t, c.start(t, w.gateway.addr), all)
 		})
 	}
+}
+
+// metadata is what all calls have.
+func (w *world) metadata(name, dialect string) map[string]string {
+	id := fmt.Sprintf("%s-%d", name, w.last.Add(1))
+	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours, "x-case": id, "x-request-id": id}
 }
 
 // speak lets a client make calls, and compares what the backend decodes.

@@ -3,6 +3,7 @@ package difftest
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -62,16 +63,28 @@ tools:
       additionalProperties: false
 `
 
-// build makes the program, as make build does, so that what was compiled before is used again.
-func build(t testing.TB) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "capgate")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file, "./cmd/capgate")
-	cmd.Dir, cmd.Env = root, append(cmd.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+// capgate is where the program is.
+var capgate string
+
+// TestMain builds the program as make build does, so that what was compiled before is used again.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "difftest")
+	if err == nil {
+		capgate = filepath.Join(dir, "capgate")
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", capgate, "./cmd/capgate")
+		cmd.Dir, cmd.Env = root, append(cmd.Environ(), "CGO_ENABLED=0")
+		cmd.Stderr = os.Stderr
+		err = cmd.Run()
 	}
-	return file
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // config writes the configuration: each backend is three fleets, one for each dialect. Two of them allow methods that
@@ -112,7 +125,7 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 		ours: tenant.Credential(keys[0][0], keys[0][1]), theirs: tenant.Credential(keys[1][0], keys[1][1]),
 		records: map[string]record{}, grown: make(chan struct{}),
 	}
-	cmd := exec.Command(build(t), "serve", "--config", config(t, backends, keys...))
+	cmd := exec.Command(capgate, "serve", "--config", config(t, backends, keys...))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := cmd.StdoutPipe()
 	must(t, err)

@@ -1,0 +1,127 @@
+package difftest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
+)
+
+// newer is the message with the fields of a newer proto.
+func newer[M proto.Message](t *testing.T, s *spoken, m M) M {
+	t.Helper()
+	m.ProtoReflect().SetUnknown(s.Unknown)
+	return m
+}
+
+// speakGo makes the calls with a client in this process.
+func (w *world) speakGo(t *testing.T, name string, call func(*testing.T, *spoken) error) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		for _, d := range []string{live, doc, legacy} {
+			for _, s := range shapes("grpcgo-"+d, d) {
+				s.Metadata = w.metadata(name, d)
+				if err := call(t, &s); err != nil {
+					t.Errorf("%v: %v", &s, err)
+					continue
+				}
+				w.compare(t, &s)
+			}
+		}
+	})
+}
+
+func (w *world) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+w.gateway.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return func(t *testing.T, s *spoken) error {
+		t.Helper()
+		ctx := metadata.NewOutgoingContext(t.Context(), metadata.New(s.Metadata))
+		var options []grpc.CallOption
+		if s.Gzip {
+			options = append(options, grpc.UseCompressor(gzip.Name))
+		}
+		path, request := s.path(), newer(t, s, s.request())
+		if s.Method == "Invoke" {
+			return conn.Invoke(ctx, path, request, s.answer(), options...)
+		}
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path, options...)
+		if err != nil {
+			return err
+		}
+		if err := stream.SendMsg(request); err != nil {
+			return err
+		}
+		if err := stream.CloseSend(); err != nil {
+			return err
+		}
+		return stream.RecvMsg(&livepb.InvokeChunk{})
+	}
+}
+
+func (s *spoken) path() string {
+	if s.Method == "Invoke" {
+		return invokePaths[s.Dialect]
+	}
+	return streamPaths[s.Dialect]
+}
+
+func (s *spoken) answer() proto.Message {
+	if s.Dialect == legacy {
+		return &legacypb.InvokeResponse{}
+	}
+	return &livepb.InvokeResponse{} // doc's has the same bytes
+}
+
+func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: patience}
+	t.Cleanup(client.CloseIdleConnections)
+	return func(t *testing.T, s *spoken) error {
+		t.Helper()
+		switch s.Dialect {
+		case live:
+			return connected[livepb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*livepb.InvokeRequest))
+		case doc:
+			return connected[docpb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*docpb.InvokeRequest))
+		}
+		return connected[legacypb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*legacypb.InvokeRequest))
+	}
+}
+
+func connected[M any](ctx context.Context, client *http.Client, w *world, s *spoken, m *M) error {
+	options := []connect.ClientOption{connect.WithGRPC()}
+	if s.Gzip {
+		options = append(options, connect.WithSendGzip())
+	}
+	request := connect.NewRequest(m)
+	for name, value := range s.Metadata {
+		request.Header().Set(name, value)
+	}
+	url := "http://" + w.gateway.addr + s.path()
+	if s.Method == "Invoke" { // answers are read elsewhere: any message does
+		_, err := connect.NewClient[M, legacypb.HealthCheckRequest](client, url, options...).CallUnary(ctx, request)
+		return err
+	}
+	stream, err := connect.NewClient[M, legacypb.HealthCheckRequest](client, url, options...).CallServerStream(ctx, request)
+	if err != nil {
+		return err
+	}
+	for stream.Receive() {
+	}
+	return stream.Close()
+}
