@@ -124,7 +124,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 		x.errand.refuse.Store(refusal)
 		return GRPCStatus(refusal).Err()
 	}
-	switch err := k.turnstile.Pass(ctx, x.call.Tenant); {
+	switch err := k.turnstile.Pass(ctx, x.call.Tenant, ""); {
 	case errors.Is(err, turnstile.ErrFull):
 		refusal := tooMany(x.caller)
 		x.errand.refuse.Store(refusal)

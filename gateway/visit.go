@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -45,6 +46,18 @@ func (v *visit) is(who tenant.Identity) {
 	if v.who, v.share = who, who.Tenant; who.Settings == nil {
 		v.share = ""
 	}
+}
+
+// place is where the request waits: with its tenant's, or, while that is not known, with those of its address.
+func (v *visit) place() (share, from string) {
+	if v.share != strangers {
+		return v.share, ""
+	}
+	addr, err := netip.ParseAddr(parseOrigin(v.r.Header.Get(originHeader)).client)
+	if err != nil {
+		return v.share, ""
+	}
+	return v.share, prefixOf(addr)
 }
 
 // Tenant implements bodies.Owner.

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/rest"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -62,7 +63,7 @@ type Service struct{ operators, callers *server }
 func New(cfg Config) *Service {
 	leaving, leave := context.WithCancel(context.Background())
 	made := func(see func(context.Context, string) (viewer, error)) *server {
-		return &server{Config: cfg, see: see, watchers: make(chan struct{}, maxWatchers), leaving: leaving, leave: leave}
+		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving, leave: leave}
 	}
 	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers)}
 }
@@ -94,7 +95,7 @@ type server struct {
 	capgatepb.UnimplementedApprovalsServer
 	Config
 	see      func(ctx context.Context, tenant string) (viewer, error) // who asks, and names this tenant
-	watchers chan struct{}
+	watchers *fairshare.Pool                                          // by tenant
 	leaving  context.Context
 	leave    context.CancelFunc
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxWatchers is how many watch at a port at once: each asks Redis now and then.
+	// maxWatchers is how many watch at a port at once, of all tenants: each asks Redis now and then.
 	maxWatchers = 256
 	// slow is how long one of them may take to read what it is told.
 	slow = 10 * time.Second
@@ -39,12 +39,11 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	if err != nil {
 		return s.refused(err)
 	}
-	select {
-	case s.watchers <- struct{}{}:
-		defer func() { <-s.watchers }()
-	default:
+	place := s.watchers.Of(v.tenant)
+	if !place.Reserve(1) {
 		return s.refused(refusedWatchers)
 	}
+	defer place.Release(1)
 	if s.leaving.Err() != nil {
 		return s.refused(refusedLeaving)
 	}

@@ -9,10 +9,10 @@ import (
 
 // Handler serves requests that have passed the turnstile, and refuses with full those of whom too
 // many wait. Until a request becomes a call (see Begun) it passes again with each part of its body.
-func (t *Turnstile) Handler(tenantOf func(*http.Request) string, full, next http.Handler) http.Handler {
+func (t *Turnstile) Handler(whose func(*http.Request) (tenant, from string), full, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tenant := tenantOf(r)
-		if err := t.Pass(r.Context(), tenant); err != nil {
+		tenant, from := whose(r)
+		if err := t.Pass(r.Context(), tenant, from); err != nil {
 			if r.Context().Err() == nil { // else the client has gone
 				full.ServeHTTP(w, r)
 			}

@@ -13,7 +13,7 @@ func TestRequestsPass(t *testing.T) {
 	t.Parallel()
 	ts := open(t, 1)
 	var ctx context.Context
-	h := ts.Handler(func(r *http.Request) string { return r.Host }, http.NotFoundHandler(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, http.NotFoundHandler(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx = r.Context()
 		_, _ = io.Copy(w, r.Body)
 	}))
@@ -38,7 +38,7 @@ func TestRequestsAreRefused(t *testing.T) {
 	ts := open(t, 1)
 	letGo := ts.hold()
 	full := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	h := ts.Handler(func(r *http.Request) string { return r.Host }, full, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, full, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ask := func(ctx context.Context, host string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		r.Host = host

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -33,15 +34,23 @@ type Turnstile struct {
 // line is where one tenant's wait.
 type line struct {
 	tenant string
-	again  []*waiter // who was through before; they go first
-	fresh  []*waiter
-	many   int // of fresh, those that have not left
+	again  []*waiter // requests that were through before; they go first
+	fresh  []*rank   // the others, by where they come from; the first one's turn is next
+	many   int       // of fresh, those that have not left
 }
 
-// waiter is one who waits, under Turnstile.mu.
+// rank is where those wait that come from one place.
+type rank struct {
+	from    string
+	waiters []*waiter
+	many    int // those that have not left
+}
+
+// waiter is one request that waits, under Turnstile.mu.
 type waiter struct {
 	through chan struct{} // closed when it is
 	left    bool
+	pushed  bool // out, by one that comes from elsewhere
 }
 
 // New makes a Turnstile at which so many of one tenant may wait. It is to be closed.
@@ -66,21 +75,66 @@ func (t *Turnstile) Close() {
 	t.done.Wait()
 }
 
-// Pass waits for the turn of one of a tenant's, until ctx ends. The error is ErrFull or that of ctx.
-func (t *Turnstile) Pass(ctx context.Context, tenant string) error {
+// Pass waits for the turn of one of a tenant's, until ctx ends. Those that come from different places take turns within
+// their tenant, and where too many wait the place goes short that has most of them. The error is ErrFull or that of ctx.
+func (t *Turnstile) Pass(ctx context.Context, tenant, from string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l := t.of[tenant]; t.most <= 0 || l != nil && l.many >= t.most {
+	if l := t.of[tenant]; t.most <= 0 || l != nil && l.many >= t.most && !l.pushOut(from) {
 		return ErrFull
 	}
 	l, w := t.line(tenant), newWaiter()
-	l.fresh = append(l.fresh, w)
+	r := l.rank(from)
+	r.waiters = append(r.waiters, w)
+	r.many++
 	l.many++
 	err := t.wait(ctx, w)
-	if w.left {
+	switch {
+	case w.pushed:
+		return ErrFull
+	case w.left:
+		r.many--
 		l.many--
 	}
 	return err
+}
+
+// rank is where those wait that come from a place.
+func (l *line) rank(from string) *rank {
+	for _, r := range l.fresh {
+		if r.from == from {
+			return r
+		}
+	}
+	r := &rank{from: from}
+	l.fresh = append(l.fresh, r)
+	return r
+}
+
+// pushOut sends away the last that waits of the place of which most do, for one from a place of which far fewer do.
+func (l *line) pushOut(from string) bool {
+	var longest *rank
+	own := 0
+	for _, r := range l.fresh {
+		if r.from == from {
+			own = r.many
+		} else if longest == nil || r.many > longest.many {
+			longest = r
+		}
+	}
+	if longest == nil || longest.many < own+2 {
+		return false
+	}
+	for _, w := range slices.Backward(longest.waiters) {
+		if !w.left {
+			w.left, w.pushed = true, true
+			longest.many--
+			l.many--
+			close(w.through)
+			return true
+		}
+	}
+	return false
 }
 
 // PassAgain is for who was through and then waited for something else. It goes before those of its tenant who were not.
@@ -162,14 +216,26 @@ func (t *Turnstile) next() (w *waiter) {
 	if len(l.again) > 0 {
 		w, l.again = l.again[0], l.again[1:]
 	} else {
-		if w, l.fresh = l.fresh[0], l.fresh[1:]; !w.left {
-			l.many--
-		}
+		w = l.nextFresh()
 	}
 	if len(l.again)+len(l.fresh) > 0 {
 		t.lines = append(t.lines, l)
 	} else {
 		delete(t.of, l.tenant)
+	}
+	return w
+}
+
+// nextFresh takes out the next of those that were not through before. Their places take turns.
+func (l *line) nextFresh() (w *waiter) {
+	r := l.fresh[0]
+	l.fresh = l.fresh[1:]
+	if w, r.waiters = r.waiters[0], r.waiters[1:]; !w.left {
+		r.many--
+		l.many--
+	}
+	if len(r.waiters) > 0 {
+		l.fresh = append(l.fresh, r)
 	}
 	return w
 }

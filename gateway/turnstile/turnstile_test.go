@@ -61,7 +61,7 @@ func TestTenantsInTurn(t *testing.T) {
 			if tenant := strings.ToLower(who); tenant != who {
 				err = ts.PassAgain(t.Context(), tenant)
 			} else {
-				err = ts.Pass(t.Context(), who)
+				err = ts.Pass(t.Context(), who, "")
 			}
 			if err != nil {
 				t.Error(err)
@@ -93,7 +93,7 @@ func TestAllGetThrough(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 500 {
 		all.Go(func() {
-			if err := errors.Join(ts.Pass(t.Context(), string(rune('a'+i%7))), ts.PassAgain(t.Context(), "b")); err != nil {
+			if err := errors.Join(ts.Pass(t.Context(), string(rune('a'+i%7)), ""), ts.PassAgain(t.Context(), "b")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,13 +109,13 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	ts := open(t, 2)
 	letGo := ts.hold()
 	ended := make(chan error)
-	pass := func(ctx context.Context, tenant string) { go func() { ended <- ts.Pass(ctx, tenant) }() }
+	pass := func(ctx context.Context, tenant string) { go func() { ended <- ts.Pass(ctx, tenant, "") }() }
 	gone, leave := context.WithCancel(t.Context())
 	pass(gone, "a")
 	ts.await(1)
 	pass(t.Context(), "a")
 	ts.await(2)
-	if err := ts.Pass(t.Context(), "a"); !errors.Is(err, ErrFull) {
+	if err := ts.Pass(t.Context(), "a", ""); !errors.Is(err, ErrFull) {
 		t.Errorf("the third that waits is told %v", err)
 	}
 	pass(t.Context(), "b")
@@ -132,4 +132,46 @@ func TestTooManyOfOneTenant(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Those that come from one place do not take the places of others of their tenant, nor all the turns.
+func TestPlacesInTurn(t *testing.T) {
+	t.Parallel()
+	ts := open(t, 6)
+	letGo := ts.hold()
+	type end struct {
+		from string
+		err  error
+	}
+	ended := make(chan end, 20)
+	var order []string
+	for i, from := range strings.Fields("x x x x x x y y y z") {
+		go func() { ended <- end{from, ts.Pass(t.Context(), "?", from)} }()
+		if ts.await(min(i+1, 6)); i >= 6 { // one has to go
+			if e := <-ended; e.from != "x" || !errors.Is(e.err, ErrFull) {
+				t.Errorf("when %s comes %s is told %v", from, e.from, e.err)
+			}
+		}
+	}
+	if err := ts.Pass(t.Context(), "?", "y"); !errors.Is(err, ErrFull) {
+		t.Errorf("one more of a place that has as many as others: %v", err)
+	}
+	ts.mu.Lock()
+	for len(ts.lines) > 0 {
+		from := ts.lines[0].fresh[0].from
+		if w := ts.next(); !w.left {
+			order = append(order, from)
+			close(w.through)
+		}
+	}
+	ts.mu.Unlock()
+	for range 6 {
+		if e := <-ended; e.err != nil {
+			t.Errorf("%s: %v", e.from, e.err)
+		}
+	}
+	if got := strings.Join(order, ""); got != "xyzxyy" {
+		t.Errorf("the order is %s", got)
+	}
+	letGo()
 }

@@ -1,0 +1,68 @@
+package affinity_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// noteStore notes what it is told of artifacts.
+type noteStore struct {
+	affinity.Store
+	told chan []affinity.Holding
+}
+
+func (noteStore) Away() bool { return false }
+
+func (noteStore) Follow(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+	<-ctx.Done()
+}
+
+func (s noteStore) Remember(ctx context.Context, all []affinity.Holding) ([]bool, error) {
+	select {
+	case s.told <- all:
+	case <-ctx.Done():
+	}
+	return make([]bool, len(all)), nil
+}
+
+// TestOneTenantDoesNotFillTheClaims: a tenant that is told of ever more artifacts while the store is slow loses its own
+// claims alone.
+func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
+	t.Parallel()
+	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
+		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true, ArtifactTTL: time.Hour},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := table.Fleet("mail")
+	store := noteStore{told: make(chan []affinity.Holding)}
+	k := affinity.New(affinity.Config{}, store)
+	learn := func(tenant string, n int) {
+		for i := range n {
+			k.Learn(affinity.Mention{Fleet: fleet, Tenant: tenant, ID: fmt.Sprint(tenant, i), Backend: fleet.Backend("a:1"), Sure: true})
+		}
+	}
+	learn("heavy", 10_000)
+	learn("light", 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	told := map[string]int{}
+	for told["light"] < 100 && told["heavy"] < 4096 {
+		for _, h := range <-store.told {
+			told[h.Artifact.Tenant]++
+		}
+	}
+	cancel()
+	running.Wait()
+	if told["light"] != 100 || told["heavy"] == 0 {
+		t.Errorf("the store was told of %v", told)
+	}
+}
