@@ -25,7 +25,7 @@ func (s *Store) Limits(replica string) *TenantLimits {
 
 const (
 	limitKeys    = 4
-	limitNumbers = 9
+	limitNumbers = 10
 )
 
 // Exchange implements limits.Store. All asks are one command.
@@ -49,7 +49,7 @@ func (l *TenantLimits) Exchange(ctx context.Context, of limits.Owner, asks []lim
 		answers[i] = limits.Answer{
 			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
 			Day: limits.Spent{Period: a[3], Calls: a[4]}, Month: limits.Spent{Period: a[5], Calls: a[6]}, DayEnds: dayEnds, MonthEnds: monthEnds,
-			Places: a[7], Sharing: a[8],
+			Places: a[7], Sharing: a[8], Others: a[9],
 		}
 	}
 	return answers, nil

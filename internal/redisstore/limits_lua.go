@@ -2,7 +2,7 @@ package redisstore
 
 // limitsScript is the asks of one tenant, each with four keys and as many arguments as limitArgs
 // makes of it; before them are the replica, how long places are a replica's (ms), how many values share a hash
-// of budgets at most, and what the clock is ahead (ms). The answer has nine
+// of budgets at most, and what the clock is ahead (ms). The answer has ten
 // numbers for each ask, and then until when the day and the month last (ms).
 //
 // Calls per second are a bucket of tokens that fills with time. A budget is what was used of it in the present
@@ -65,7 +65,7 @@ local function places(key, limit, use, had, need, spare, seq)
 			sharing = sharing + 1
 			if tonumber(wants) > now then waiting = waiting + 1 end
 		elseif tonumber(number) >= seq then
-			return -1, 0
+			return -1, 0, 0
 		else
 			mine = tonumber(held)
 		end
@@ -85,7 +85,7 @@ local function places(key, limit, use, had, need, spare, seq)
 		redis.call('HSET', key, me, string.format('%.0f %.0f %.0f %.0f', held, wants, now + ttl, seq))
 		redis.call('PEXPIRE', key, ttl)
 	end
-	return held, waiting > 0 and sharing or 0
+	return held, waiting > 0 and sharing or 0, others
 end
 
 local answer = {}
@@ -133,11 +133,11 @@ for i = 0, #KEYS / 4 - 1 do
 		thisOne = thisOne + got
 		if got + back + spent > 0 then keep(monthKey, thisMonth, monthField, thisOne, monthEnds) end
 	end
-	local held, waiting = 0, 0
+	local held, waiting, others = 0, 0, 0
 	if a[12] > 0 or a[14] > 0 then
-		held, waiting = places(placesKey, a[12], a[13], a[14], a[15], a[16], a[17])
+		held, waiting, others = places(placesKey, a[12], a[13], a[14], a[15], a[16], a[17])
 	end
-	for _, n in ipairs({got, short, math.ceil(wait), day, today, thisMonth, thisOne, held, waiting}) do table.insert(answer, n) end
+	for _, n in ipairs({got, short, math.ceil(wait), day, today, thisMonth, thisOne, held, waiting, others}) do table.insert(answer, n) end
 end
 table.insert(answer, math.ceil(dayEnds))
 table.insert(answer, math.ceil(monthEnds))

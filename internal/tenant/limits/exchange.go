@@ -26,6 +26,7 @@ func (l *Limiter) Run(ctx context.Context) {
 	defer running.Wait()
 	asking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	l.countReplicas()
 	next := l.now() + tickEvery
 	timer := time.NewTimer(tickEvery)
 	defer timer.Stop()
@@ -44,13 +45,19 @@ func (l *Limiter) Run(ctx context.Context) {
 	l.leave(asking)
 }
 
+// countReplicas takes note of how many there are, if that is known.
+func (l *Limiter) countReplicas() {
+	if l.cfg.Replicas == nil {
+		return
+	}
+	if n := l.cfg.Replicas(); n > 0 {
+		l.replicas.Store(int64(n))
+	}
+}
+
 // tick returns when the next is due.
 func (l *Limiter) tick() (next time.Duration) {
-	if l.cfg.Replicas != nil {
-		if n := l.cfg.Replicas(); n > 0 {
-			l.replicas.Store(int64(n))
-		}
-	}
+	l.countReplicas()
 	now := l.now()
 	next = now + tickEvery
 	l.accounts.Range(func(_, v any) bool {

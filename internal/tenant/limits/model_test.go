@@ -113,18 +113,18 @@ func (r replica) answer(a *limits.Ask) limits.Answer {
 		r.days[a.Name], got.Day = spent, spent
 	}
 	if a.Bounds.Concurrent > 0 {
-		got.Places, got.Sharing = r.place(a, now)
+		got.Places, got.Sharing, got.Others = r.place(a, now)
 	}
 	return got
 }
 
-func (r replica) place(a *limits.Ask, now time.Time) (held, sharing int64) {
+func (r replica) place(a *limits.Ask, now time.Time) (held, sharing, others int64) {
 	all := r.places[a.Name]
 	if all == nil {
 		all = map[string]*holder{}
 		r.places[a.Name] = all
 	}
-	var others, mine, waiting int64
+	var mine, waiting int64
 	sharing = 1
 	for name, h := range all {
 		switch {
@@ -156,5 +156,5 @@ func (r replica) place(a *limits.Ask, now time.Time) (held, sharing int64) {
 		mineNow.wants = now.Add(time.Second)
 	}
 	all[r.name] = mineNow
-	return held, sharing
+	return held, sharing, others
 }

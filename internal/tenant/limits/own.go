@@ -7,7 +7,7 @@ import (
 )
 
 // unheardOf is the part of its share of a budget that a replica may use of which the store never told
-// it how much was used.
+// it how much was used, and at first of places of which it does not know who has them.
 const unheardOf = 10
 
 // own is what a replica gives itself of a scope while the store does not answer.
@@ -15,6 +15,9 @@ type own struct {
 	tokens     float64
 	at         time.Duration // when that was so; 0: never
 	day, month purseOf
+	others     int64         // places that other replicas had
+	told       time.Duration // when the store said so; 0: never
+	silent     time.Duration // since when it answers nothing; 0: it does
 }
 
 // purseOf is what is left of a budget.
@@ -27,6 +30,10 @@ type purseOf struct {
 func (s *scope) heard(got *Answer, now time.Duration, replicas int64) {
 	b := s.bounds.Load()
 	s.day, s.month, s.ends = got.Day, got.Month, 0
+	if got.Places >= 0 {
+		s.own.others, s.own.told = got.Others, now
+	}
+	s.own.silent = 0
 	if b.PerMonth > 0 {
 		s.own.month = purseOf{max(int64(b.PerMonth)-got.Month.Calls, 0) / replicas, now + got.MonthEnds}
 		s.ends = now + got.MonthEnds
@@ -81,7 +88,24 @@ func (s *scope) share(asked *Ask, now time.Duration, replicas int64) Answer {
 		s.owed += got.Calls
 	}
 	if b.Concurrent > 0 {
-		got.Places = max(asked.Keep, min(asked.Keep+asked.Need+asked.Spare, max(int64(b.Concurrent)/replicas, 1)))
+		got.own, got.fair = true, o.places(int64(b.Concurrent), now, replicas)
+		got.Places = max(min(asked.Keep+asked.Need+asked.Spare, got.fair), asked.Used)
 	}
 	return got
+}
+
+// places are a replica's share of so many. Another one may have more than its share, until its calls have ended: what
+// others had of late counts for a while, and where that is not known the replica begins with a part of its share.
+func (o *own) places(limit int64, now time.Duration, replicas int64) int64 {
+	share := max(limit/replicas, 1)
+	if o.silent == 0 {
+		o.silent = now
+	}
+	switch {
+	case o.told > 0 && now-o.told < leased:
+		return min(share, max(limit-o.others, 0))
+	case replicas > 1 && now-o.silent < leased:
+		return max(share/unheardOf, 1)
+	}
+	return share
 }

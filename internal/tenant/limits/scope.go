@@ -159,7 +159,11 @@ func (s *scope) take(asked *Ask, got *Answer, now time.Duration) {
 	} else if more < 0 { // it was silent for so long that others got them; what calls have ends with them
 		s.held -= s.places.drain(-more)
 	}
-	s.yieldTo(got.Sharing)
+	fair := got.fair
+	if s.yield = got.own || got.Sharing > 0; !got.own {
+		fair = max(int64(s.bounds.Load().Concurrent)/max(got.Sharing, 1), 1)
+	}
+	s.keepTo(fair)
 	if asked.unmet || asked.Need > 0 && got.Places < asked.Keep+asked.Need {
 		s.full.Store(s.deny(call.Concurrent, now+crowded, retryCrowded))
 	} else if asked.Need > 0 {
@@ -167,13 +171,11 @@ func (s *scope) take(asked *Ask, got *Answer, now time.Duration) {
 	}
 }
 
-// yieldTo has places that are more than the replica's fair part go to another one, which wants some, when
-// their calls end: else a busy replica would keep them forever.
-func (s *scope) yieldTo(sharing int64) {
-	s.yield = sharing > 0
+// keepTo has places that are more than the replica's fair part go, if it is to yield some, when their calls end: else
+// a busy replica would keep them forever.
+func (s *scope) keepTo(fair int64) {
 	s.excess.Store(0)
 	if s.yield {
-		fair := max(int64(s.bounds.Load().Concurrent)/sharing, 1)
 		s.excess.Store(max(s.held-fair, 0))
 	}
 }

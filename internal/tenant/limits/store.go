@@ -69,4 +69,8 @@ type Answer struct {
 
 	Places  int64 // that the replica has now; negative: a later ask came before this one
 	Sharing int64 // how many replicas have or want some, where another one wants more; else 0
+	Others  int64 // places that other replicas have
+
+	own  bool  // it is the replica's own, not the store's
+	fair int64 // then: places that it may have
 }

@@ -1,0 +1,84 @@
+package redisstore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// hold makes calls one after the other, as many as are allowed of most, and returns those that run.
+func hold(l *limits.Limiter, s *tenant.Settings, most int) (running []*limits.Permit) {
+	for range most {
+		p := new(limits.Permit)
+		for {
+			refusal, ok := l.Take(s, &call.Call{}, 0, p)
+			if refusal != nil {
+				l.Release(0, p)
+				return running
+			}
+			if ok {
+				break
+			}
+			waited := make(chan struct{})
+			l.Wait(p, func() { close(waited) })
+			<-waited
+		}
+		running = append(running, p)
+	}
+	return running
+}
+
+// TestPlacesWhileRedisIsFrozen: a replica that had all places keeps to its share, as the others do, so that all together
+// have no more calls at once than the limit.
+func TestPlacesWhileRedisIsFrozen(t *testing.T) {
+	t.Parallel()
+	const most, replicas = 10, 3
+	server := redistest.Start(t)
+	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: most}}}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	var all []*limits.Limiter
+	for i := range replicas {
+		store := open(t, redisstore.Config{URL: server.URL()})
+		l := limits.New(limits.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return replicas }})
+		running.Go(func() { l.Run(ctx) })
+		all = append(all, l)
+	}
+	before := hold(all[0], s, most)
+	if len(before) != most {
+		t.Fatalf("%d calls of %d", len(before), most)
+	}
+	server.Freeze()
+	defer server.Thaw()
+	for deadline := time.Now().Add(patience); all[0].Stats().OwnShare == 0; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica does not notice that Redis is silent")
+		}
+	}
+	for _, p := range before { // Redis is not told that they have ended
+		all[0].Release(0, p)
+	}
+	var by []int
+	sum := 0
+	for _, l := range all {
+		n := len(hold(l, s, 2*most))
+		by, sum = append(by, n), sum+n
+	}
+	if sum > most {
+		t.Errorf("%d calls at once, of %d; by replica %v", sum, most, by)
+	}
+	for i, n := range by {
+		if n == 0 {
+			t.Errorf("replica %d may make none", i)
+		}
+	}
+}
