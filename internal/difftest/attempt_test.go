@@ -57,9 +57,10 @@ type attempt struct {
 	pack   pack
 	more   [][]byte // further messages
 	named  bool     // the header names the fleet
+	json   bool     // JSON over HTTP: the message is the body
 }
 
-// plainHeader is what every client sends.
+// plainHeader is what every client of gRPC sends.
 func plainHeader() []field {
 	return []field{{"content-type", "application/grpc"}, {"te", "trailers"}}
 }
@@ -69,6 +70,9 @@ func (a *attempt) message() []byte { return slices.Concat(a.parts...) }
 // body is all DATA.
 func (a *attempt) body() []byte {
 	msg := a.message()
+	if a.json {
+		return msg
+	}
 	flag := byte(1)
 	switch a.pack {
 	case plain, packings:
@@ -110,7 +114,7 @@ func (a *attempt) fields(authority, key, id string) []string {
 	if a.named {
 		out = append(out, "x-capability-id", a.fleet)
 	}
-	out = append(out, "authorization", "Bearer "+key, "x-request-id", id, "x-case", id)
+	out = append(out, "authorization", "Bearer "+key, "x-request-id", id)
 	for _, f := range a.header {
 		out = append(out, f.name, f.value)
 	}

@@ -71,7 +71,7 @@ func (l *teller) other(id, method string, artifacts ...string) {
 
 func caseOf(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
-	return strings.Join(md.Get("x-case"), ",")
+	return strings.Join(md.Get("x-request-id"), ",")
 }
 
 var ok = []byte(`{"ran":true}`)
@@ -224,20 +224,20 @@ func connectHandler(l *teller) http.Handler {
 	}
 	service(map[string]http.Handler{
 		invokePaths[live]: connect.NewUnaryHandler(invokePaths[live], func(_ context.Context, r *connect.Request[livepb.InvokeRequest]) (*connect.Response[livepb.InvokeResponse], error) {
-			l.ran(r.Header().Get("x-case"), invokePaths[live], r.Msg)
+			l.ran(r.Header().Get("x-request-id"), invokePaths[live], r.Msg)
 			return connect.NewResponse(&livepb.InvokeResponse{ResultJson: ok}), nil
 		}),
 		streamPaths[live]: connect.NewServerStreamHandler(streamPaths[live], func(_ context.Context, r *connect.Request[livepb.InvokeRequest], s *connect.ServerStream[livepb.InvokeChunk]) error {
-			l.ran(r.Header().Get("x-case"), streamPaths[live], r.Msg)
+			l.ran(r.Header().Get("x-request-id"), streamPaths[live], r.Msg)
 			return s.Send(&livepb.InvokeChunk{Data: ok, Done: true})
 		}),
 		uploadPaths[live]: connect.NewClientStreamHandler(uploadPaths[live], func(_ context.Context, s *connect.ClientStream[livepb.UploadInputArtifactChunk]) (*connect.Response[livepb.UploadInputArtifactResponse], error) {
 			s.Receive()
-			l.other(s.RequestHeader().Get("x-case"), uploadPaths[live])
+			l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[live])
 			return connect.NewResponse(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
 		}),
 		downloadPaths[live]: connect.NewServerStreamHandler(downloadPaths[live], func(_ context.Context, r *connect.Request[livepb.DownloadOutputArtifactRequest], s *connect.ServerStream[livepb.ArtifactChunk]) error {
-			l.other(r.Header().Get("x-case"), downloadPaths[live], r.Msg.GetCapabilityArtifactId())
+			l.other(r.Header().Get("x-request-id"), downloadPaths[live], r.Msg.GetCapabilityArtifactId())
 			return s.Send(&livepb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 		}),
 		"/selu.capability.v1.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.v1.Capability/Healthcheck", func(context.Context, *connect.Request[livepb.HealthRequest]) (*connect.Response[livepb.HealthResponse], error) {
@@ -246,20 +246,20 @@ func connectHandler(l *teller) http.Handler {
 	})
 	service(map[string]http.Handler{
 		invokePaths[doc]: connect.NewUnaryHandler(invokePaths[doc], func(_ context.Context, r *connect.Request[docpb.InvokeRequest]) (*connect.Response[docpb.InvokeResponse], error) {
-			l.ran(r.Header().Get("x-case"), invokePaths[doc], r.Msg)
+			l.ran(r.Header().Get("x-request-id"), invokePaths[doc], r.Msg)
 			return connect.NewResponse(&docpb.InvokeResponse{ResultJson: ok}), nil
 		}),
 		streamPaths[doc]: connect.NewServerStreamHandler(streamPaths[doc], func(_ context.Context, r *connect.Request[docpb.InvokeRequest], s *connect.ServerStream[docpb.InvokeChunk]) error {
-			l.ran(r.Header().Get("x-case"), streamPaths[doc], r.Msg)
+			l.ran(r.Header().Get("x-request-id"), streamPaths[doc], r.Msg)
 			return s.Send(&docpb.InvokeChunk{Data: ok, Done: true})
 		}),
 		uploadPaths[doc]: connect.NewClientStreamHandler(uploadPaths[doc], func(_ context.Context, s *connect.ClientStream[docpb.UploadInputArtifactChunk]) (*connect.Response[docpb.UploadInputArtifactResponse], error) {
 			s.Receive()
-			l.other(s.RequestHeader().Get("x-case"), uploadPaths[doc])
+			l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[doc])
 			return connect.NewResponse(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
 		}),
 		downloadPaths[doc]: connect.NewServerStreamHandler(downloadPaths[doc], func(_ context.Context, r *connect.Request[docpb.DownloadOutputArtifactRequest], s *connect.ServerStream[docpb.ArtifactChunk]) error {
-			l.other(r.Header().Get("x-case"), downloadPaths[doc], r.Msg.GetArtifactId())
+			l.other(r.Header().Get("x-request-id"), downloadPaths[doc], r.Msg.GetArtifactId())
 			return s.Send(&docpb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 		}),
 		"/selu.capability.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.Capability/Healthcheck", func(context.Context, *connect.Request[docpb.HealthRequest]) (*connect.Response[docpb.HealthResponse], error) {
@@ -268,7 +268,7 @@ func connectHandler(l *teller) http.Handler {
 	})
 	service(map[string]http.Handler{
 		invokePaths[legacy]: connect.NewUnaryHandler(invokePaths[legacy], func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (*connect.Response[legacypb.InvokeResponse], error) {
-			l.ran(r.Header().Get("x-case"), invokePaths[legacy], translated(r.Msg))
+			l.ran(r.Header().Get("x-request-id"), invokePaths[legacy], translated(r.Msg))
 			return connect.NewResponse(&legacypb.InvokeResponse{Result: string(ok), Success: true}), nil
 		}),
 		"/selu.capability.v1.CapabilityService/HealthCheck": connect.NewUnaryHandler("/selu.capability.v1.CapabilityService/HealthCheck", func(context.Context, *connect.Request[legacypb.HealthCheckRequest]) (*connect.Response[legacypb.HealthCheckResponse], error) {

@@ -120,6 +120,11 @@ func (c *client) send(a *attempt, key string) (id, status string) {
 	if response.Reset {
 		return id, fmt.Sprint("reset ", response.Code)
 	}
+	if status := response.Header[":status"]; a.json && status != "200" {
+		return id, "HTTP " + status
+	} else if a.json {
+		return id, "0"
+	}
 	return id, response.Status()
 }
 
@@ -218,7 +223,7 @@ func (b *backend) ask(t testing.TB, port int, id string) {
 		b.conns[port] = conn
 		t.Cleanup(func() { _ = conn.Close() })
 	}
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-case", id)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", id)
 	if _, err := livepb.NewCapabilityClient(b.conns[port]).Invoke(ctx, &livepb.InvokeRequest{ToolName: "free"}); err != nil {
 		t.Fatalf("%s, called past the gateway: %v", b.name, err)
 	}

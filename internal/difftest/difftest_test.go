@@ -26,7 +26,7 @@ func TestDifferential(t *testing.T) {
 		fleets = append(fleets, b.name+"-"+live, b.name+"-"+doc, b.name+"-"+legacy)
 	}
 	const batch, mostFailures = 400, 5
-	ran, calls, failures := 0, 0, map[string]bool{}
+	ran, calls, overHTTP, failures := 0, 0, 0, map[string]bool{}
 	start := time.Now()
 	for number := *first; time.Since(start) < *duration && len(failures) < mostFailures; {
 		all, numbers := make([]*attempt, batch), make([]uint64, batch)
@@ -38,6 +38,9 @@ func TestDifferential(t *testing.T) {
 		for i, o := range w.attempts(t, all) {
 			calls++
 			ran += len(o.runs)
+			if all[i].json {
+				overHTTP += len(o.runs)
+			}
 			if err := judge(all[i], &o); err != nil && !failures[kindOf(err)] && len(failures) < mostFailures {
 				failures[kindOf(err)] = true
 				w.report(t, all[i], numbers[i], err)
@@ -45,8 +48,8 @@ func TestDifferential(t *testing.T) {
 		}
 		w.late(t)
 	}
-	t.Logf("%d calls, %d of them ran", calls, ran)
-	if ran*20 < calls {
+	t.Logf("%d calls, %d of them ran, of which %d came as JSON over HTTP", calls, ran, overHTTP)
+	if ran*20 < calls || overHTTP*100 < ran {
 		t.Errorf("only %d of %d calls ran: what is made up is refused for what it is not tried for", ran, calls)
 	}
 }

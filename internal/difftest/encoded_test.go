@@ -56,7 +56,7 @@ func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 		t.Errorf("%v: status %s", s, status)
 		return
 	}
-	s.Metadata = map[string]string{"x-case": id}
+	s.Metadata = map[string]string{"x-request-id": id}
 	w.compare(t, s)
 }
 

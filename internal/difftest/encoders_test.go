@@ -154,7 +154,7 @@ func TestEncoders(t *testing.T) {
 // metadata is what all calls have.
 func (w *world) metadata(name, dialect string) map[string]string {
 	id := fmt.Sprintf("%s-%d", name, w.last.Add(1))
-	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours, "x-case": id, "x-request-id": id}
+	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours, "x-request-id": id}
 }
 
 // speak lets a client make calls, and compares what the backend decodes.
@@ -200,7 +200,7 @@ func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 
 func (w *world) compare(t *testing.T, s *spoken) {
 	t.Helper()
-	runs := w.take(s.Metadata["x-case"])
+	runs := w.take(s.Metadata["x-request-id"])
 	if len(runs) != 1 {
 		t.Errorf("%v ran %d times", s, len(runs))
 		return

@@ -34,6 +34,37 @@ func (g *generator) configuration() []byte {
 	return g.oddJSON(good, bad)
 }
 
+// overHTTP is a call of the JSON API.
+func (g *generator) overHTTP(a *attempt) {
+	a.json, a.named, a.header = true, false, []field{{"content-type", "application/json"}}
+	base, tool := "/v1/capabilities/"+a.fleet, pick(g, "free", "run", "run", "blocked")
+	if g.often(50) { // the arguments are the body
+		a.parts = [][]byte{g.arguments()}
+		at := g.IntN(len(tool))
+		a.path = base + "/tools/" + pick(g, tool, tool, tool, tool[:at]+percent(tool[at])+tool[at+1:], strings.ToUpper(tool), tool+"%00", tool+"%20", "x%2f..%2f"+tool, tool+"/")
+		a.path += pick(g, "", "", "?session_id=mine", "?session_id=other&session_id=mine", "?session_id=mine&session_id=other", "?session_id=%6dine", "?Session_Id=mine", "?session_id=mine;x=1")
+		return
+	}
+	a.path = base + pick(g, "/invoke", "/invoke", "/stream")
+	body := []string{`"tool_name":"` + tool + `"`}
+	if args := g.arguments(); len(args) > 0 {
+		body = append(body, `"args":`+string(args))
+	}
+	if config := g.configuration(); len(config) > 0 {
+		body = append(body, `"config":`+string(config))
+	}
+	body = append(body, pick(g, `"session_id":"other"`, `"session_id":"mine"`, `"sessionId":"mine"`))
+	if g.often(40) {
+		body = append(body, pick(g, `"tool_name":"blocked"`, `"toolName":"blocked"`, `"Tool_Name":"blocked"`, `"tool_\u006eame":"blocked"`, `"session_id":"mine"`, `"sessionId":"mine"`,
+			`"args":`+string(g.arguments()), `"args_json":"e30="`, `"Args":{"command":"rm"}`, `"config":{"secret":"x"}`, `"capability_id":"`+pick(g, g.fleets...)+`"`, `"capability_id":"`+a.fleet+`"`))
+	}
+	g.Shuffle(len(body), func(i, j int) { body[i], body[j] = body[j], body[i] })
+	a.parts = [][]byte{[]byte("{" + strings.Join(body, ",") + "}")}
+	if g.often(10) {
+		a.parts = [][]byte{pick(g, encodings...)(string(a.parts[0]))}
+	}
+}
+
 // oddJSON says what is bad in a way that some decoders read, and others do not.
 func (g *generator) oddJSON(good, bad string) []byte {
 	name, value, _ := strings.Cut(bad, ":")

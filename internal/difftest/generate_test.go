@@ -19,6 +19,10 @@ func (g *generator) often(percent int) bool { return g.IntN(100) < percent }
 // attempt makes up one. Most have one or two oddities: more of them end each in a refusal.
 func (g *generator) attempt() *attempt {
 	a := &attempt{fleet: pick(g, g.fleets...), header: plainHeader(), named: true}
+	if g.often(10) {
+		g.overHTTP(a)
+		return a
+	}
 	d := dialectOf(a.fleet)
 	a.path = invokePaths[d]
 	form := d // of the message
@@ -52,12 +56,12 @@ func dialectOf(fleet string) string { return fleet[strings.LastIndex(fleet, "-")
 func (g *generator) download(a *attempt, d string) {
 	a.path = downloadPaths[d]
 	a.parts = [][]byte{text(1, pick(g, "ours", "ours", "theirs"))}
-	switch n := g.IntN(4); {
-	case n == 0:
+	switch g.IntN(4) {
+	case 0:
 		a.parts = g.twist(a.parts, 1, "theirs")
-	case n == 1:
+	case 1:
 		a.path = g.odd(a.path)
-	case n == 2:
+	case 2:
 		a.pack = g.packing()
 	}
 }

@@ -36,11 +36,11 @@ func simpler(a *attempt) (all []*attempt) {
 		change(func(c *attempt) { c.pack = plain })
 	}
 	for _, path := range []string{invokePaths[dialectOf(a.fleet)], downloadPaths[dialectOf(a.fleet)]} {
-		if path != "" && a.path != path && a.path != invokePaths[dialectOf(a.fleet)] {
+		if path != "" && !a.json && a.path != path && a.path != invokePaths[dialectOf(a.fleet)] {
 			change(func(c *attempt) { c.path = path })
 		}
 	}
-	if !slices.Equal(a.header, plainHeader()) {
+	if !a.json && !slices.Equal(a.header, plainHeader()) {
 		change(func(c *attempt) { c.header = plainHeader() })
 	}
 	for i := range a.header {

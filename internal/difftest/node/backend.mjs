@@ -55,7 +55,7 @@ function ids(value) {
   return [...(typeof here === 'string' && !Array.isArray(value) ? [here] : []), ...Object.values(value).flatMap(ids)]
 }
 
-const first = (call) => call.metadata.get('x-case')[0] ?? ''
+const first = (call) => call.metadata.get('x-request-id')[0] ?? ''
 
 function ran(call, reserved, method, { tool, args, config, session, capability, thread }) {
   const decoded = readJSON(Buffer.from(args).toString())

@@ -47,7 +47,7 @@ def read_json(data):
 def tell(context, reserved, **said):
     metadata = dict(context.invocation_metadata())
     with printing:
-        print(json.dumps({"case": metadata.get("x-case", ""), "reserved": reserved, **said}), flush=True)
+        print(json.dumps({"case": metadata.get("x-request-id", ""), "reserved": reserved, **said}), flush=True)
 
 
 def ran(request, context, reserved, method):

@@ -15,7 +15,7 @@ pub struct Invocation<'a> {
 }
 
 fn case(metadata: &MetadataMap) -> &str {
-    metadata.get("x-case").and_then(|v| v.to_str().ok()).unwrap_or("")
+    metadata.get("x-request-id").and_then(|v| v.to_str().ok()).unwrap_or("")
 }
 
 pub fn ran(metadata: &MetadataMap, reserved: bool, method: &str, i: Invocation) {
