@@ -347,7 +347,7 @@ func TestWhatCannotBeApproved(t *testing.T) {
 		reason string
 	}{
 		"no JSON":           {`{"a":`, nil, "ARGUMENTS_INVALID"},
-		"a name twice":      {`{"a":1,"a":2}`, nil, "ARGUMENTS_INVALID"},
+		"a name twice":      {`{"a":1,"a":2}`, nil, "AMBIGUOUS_ARGUMENTS"},
 		"two approvals":     {`{}`, []string{"x-approval-id", "a", "x-approval-id", "b"}, "APPROVAL_INVALID"},
 		"not a number":      {`{}`, []string{"x-approval-wait", "soon"}, "APPROVAL_INVALID"},
 		"NaN":               {`{}`, []string{"x-approval-wait", "NaN"}, "APPROVAL_INVALID"},

@@ -91,7 +91,9 @@ func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	a, granted, refusal := d.approver.Ask(ctx, d.request(m))
+	r := d.request(m)
+	a, granted, refusal := d.approver.Ask(ctx, r)
+	m.settings = r.Settings
 	if o.refusal = refusal; refusal == nil && !granted {
 		o.asked = &a
 	}
@@ -158,9 +160,14 @@ func (d *deliberations) release(use *approvals.Use) {
 
 // request is what a person is asked about a call.
 func (d *deliberations) request(m *matter) *approvals.Request {
+	b := &m.brought
 	r := &approvals.Request{
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
-		Args: m.brought.args, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
+		Args: b.args, Config: b.config, Thread: string(b.thread), Settings: m.settings, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
+	}
+	r.Turn = func(ctx context.Context) (func(), *call.Refusal) { return d.turn(ctx, m.call.Tenant) }
+	for _, e := range b.context {
+		r.Context = append(r.Context, [2][]byte{e.Name, e.Value})
 	}
 	if d.describe != nil {
 		r.Description, r.Schema = d.describe(m.call.Capability, m.call.Tool)

@@ -39,6 +39,7 @@ type matter struct {
 	brought   first
 	unnamed   bool               // the artifacts that it names have to be found
 	named     []string           // they, when they are
+	settings  []approvals.Sum    // what configures it is known by, once that was read
 	checked   bool               // args keep to the schema, or it does not run
 	schema    *toolschema.Schema // nil: then nobody knows it
 	shielded  bool               // a Shield judges it

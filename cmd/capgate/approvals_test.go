@@ -79,7 +79,7 @@ func TestApprovalsCommand(t *testing.T) {
 	}
 	exit, out, errs = capgateApprovals(t, adminB, "show", id)
 	for _, want := range []string{id + ": pending\n\n", "tool        echo of caps\n", "user        ann\n", "agent       -\n", "tenant      default\n", "expires     20", "asked by    fleet\n",
-		"\narguments:\n  {\n    \"password\": \"[masked]\",\n    \"to\": \"bob\\u001b[2J\"\n  }\n"} {
+		"\narguments:\n  {\n    \"password\": [masked: 1 to 8 characters, by its name],\n    \"to\": \"bob\\u001b[2J\"\n  }\n"} {
 		if exit != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d: no %q in %s%s", exit, want, out, errs)
 		}

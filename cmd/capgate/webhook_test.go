@@ -81,7 +81,7 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 	ask(`{"password":"hunter2"}`)
-	next(first, "{\n  \"password\": \"[masked]\"\n}", http.StatusGone)
+	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusGone)
 	dead := "http://" + admin + "/v1/webhooks/dead"
 	var page operators.LettersPage
 	must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
@@ -91,7 +91,7 @@ func TestWebhook(t *testing.T) {
 	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
 	must(t, err)
 	resp.Body.Close()
-	next(first, "{\n  \"password\": \"[masked]\"\n}", http.StatusOK)
+	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
 	waitPage(t, "http://"+admin+"/metrics", "\ncapgate_webhook_events_total{result=\"delivered\"} 1\n")
 
 	put(second)

@@ -186,7 +186,7 @@ func TestApprovalsByJSON(t *testing.T) {
 		{"GET", "?tool=read&capability=mail&agent=", "", 200, []string{two.ID}},
 		{"GET", "?tenant=acme", "", 200, []string{other.ID, `"tenant":"acme"`}},
 		{"GET", "/" + one.ID, "", 200, []string{`"id":"` + one.ID + `"`, `"name":"tenants/default/approvals/` + one.ID + `"`, `"update_time":"20`, `"user":"ann"`, `"agent":"bot"`, `"tool":"send"`, `"description":"Sendsaletter."`,
-			`"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`, `"state":"pending"`, `\"to\":\"bob\"`, `[masked]`, `"expire_time":"20`}},
+			`"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`, `"state":"pending"`, `\"to\":\"bob\"`, `[masked:1to8characters,byitsname]`, `"expire_time":"20`}},
 		{"GET", "/" + other.ID, "", 404, []string{"APPROVAL_UNKNOWN"}},
 		{"GET", "/" + other.ID + "?tenant=acme", "", 200, []string{`"state":"pending"`}},
 		{"GET", "/nothing", "", 404, []string{"APPROVAL_UNKNOWN"}},

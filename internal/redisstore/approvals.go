@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -120,6 +122,19 @@ func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token s
 		}
 		return state, textAt(said, 1), nil
 	}
+}
+
+// SettingsKey implements approvals.Calls.
+func (a *ApprovalStore) SettingsKey(ctx context.Context, proposal []byte) (key []byte, err error) {
+	name := a.key(tag{"approvals"}, "key")
+	err = a.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		if err := r.SetNX(ctx, name, proposal, 0).Err(); err != nil {
+			return err
+		}
+		key, err = r.Get(ctx, name).Bytes()
+		return err
+	})
+	return key, err
 }
 
 // Release implements approvals.Calls.

@@ -14,12 +14,13 @@ func wordFields(w *approvals.Words) []any {
 	return []any{
 		"user", w.User, "agent", w.Agent, "capability", w.Capability, "tool", w.Tool,
 		"schema", hex.EncodeToString(w.Schema[:]), "arguments", hex.EncodeToString(w.ArgsHash[:]),
+		"session", w.Session, "thread", w.Thread, approvals.SettingsWord, hex.EncodeToString(w.Settings[:]),
 	}
 }
 
 // approvalFields are those that an approval is made with.
 func approvalFields(r *approvals.Record) []any {
-	return append(wordFields(&r.Words), "id", r.ID, "session", r.Session, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
+	return append(wordFields(&r.Words), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
 }
 
@@ -27,13 +28,14 @@ func approvalFields(r *approvals.Record) []any {
 func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, error) {
 	f := pairs(fields)
 	r := approvals.Record{Sealed: []byte(f["sealed"])}
-	r.ID, r.Session, r.Description, r.RequestID, r.Trace = f["id"], f["session"], f["description"], f["request"], f["trace"]
+	r.ID, r.Session, r.Thread, r.Description, r.RequestID, r.Trace = f["id"], f["session"], f["thread"], f["description"], f["request"], f["trace"]
 	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
 	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]
 	state, known := approvals.ParseState(f["state"])
 	remember, alsoKnown := approvals.ParseRemember(f["remember"])
 	r.State, r.Remember = state, remember
 	ok := known && alsoKnown && r.ID != "" && unhex(r.Schema[:], f["schema"]) && unhex(r.ArgsHash[:], f["arguments"]) &&
+		(f[approvals.SettingsWord] == "" || unhex(r.Settings[:], f[approvals.SettingsWord])) && // an older one has none
 		readTime(&r.Created, f["created"]) && readTime(&r.Expires, f["expires"])
 	for name, t := range map[string]*time.Time{"answered": &r.Answered, "changed": &r.Changed} {
 		if f[name] != "" {

@@ -1,9 +1,11 @@
 package approvals
 
 import (
+	"context"
 	"crypto/sha256"
 	"time"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -14,10 +16,17 @@ type Request struct {
 	Description string          // of the tool, "" where it is not known
 	Schema      toolschema.Hash // of the tool; zero: not known
 	Args        []byte          // JSON as it was sent; empty is {}
+	Thread      string
+	Config      []byte      // JSON as it was sent, of which only a keyed hash is kept; empty is {}
+	Context     [][2][]byte // what else configures the call, each a name and a value; in any order
+	Settings    []Sum       // of Config and Context, under each key, once they were read; then those are not needed
 	RequestID   string
 	Trace       string // traceparent of the span that asks; "" where it is not traced
 	Level       string // which level of policy asked
 	Why         string // for who answers; may be ""
+
+	// Turn waits until the arguments may be read, which takes a processor's time; nil: at once.
+	Turn func(context.Context) (done func(), refusal *call.Refusal)
 
 	Until time.Time // there is no more time to answer than this; zero: as long as Options say
 }
@@ -28,10 +37,11 @@ const ByEngine = "engine"
 
 // Words are what an approval holds for: a call that differs in one of them is another.
 type Words struct {
-	Tenant, User, Agent, Capability, Tool string
+	Tenant, User, Agent, Capability, Tool, Session, Thread string
 
 	Schema   toolschema.Hash
 	ArgsHash [sha256.Size]byte // see canonical
+	Settings Sum               // of what configures the call, under a key; zero: nothing does
 }
 
 // Approval is a call that a person was asked about, and what became of it.
@@ -39,7 +49,7 @@ type Approval struct {
 	ID string // unguessable
 	Words
 
-	Session, Description, RequestID, Trace, Level, Why string
+	Description, RequestID, Trace, Level, Why string
 
 	Preview    string // the arguments, pretty-printed, values that look secret masked; at most about 8 KiB
 	Unreadable bool   // there is no preview: the arguments are encrypted with a key that is not configured

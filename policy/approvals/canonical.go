@@ -115,7 +115,7 @@ func sumOf(words ...string) (s Sum) {
 }
 
 func (w *Words) sum() Sum {
-	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]))
+	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]), w.Session, w.Thread, string(w.Settings[:]))
 }
 
 // sessionSum is nil for a call without a session.

@@ -64,6 +64,7 @@ type Keeper struct {
 	listeners listeners
 	counted   counters
 	waiting   atomic.Int64
+	secrets   settingsKeys
 }
 
 // New fails for keys that are none.
@@ -78,7 +79,7 @@ func New(store Store, o Options) (*Keeper, error) {
 		return nil, fmt.Errorf("sessions of approvals: %w", err)
 	}
 	return &Keeper{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: sessions, wakes: newWakes(o.Waiting),
-		watching: watching{all: map[wakeKey]*watch{}}}, nil
+		watching: watching{all: map[wakeKey]*watch{}}, secrets: settingsKeys{own: derived(o.Keys)}}, nil
 }
 
 // Run follows the store until ctx ends. Without it answers are seen up to two seconds, and
@@ -116,11 +117,11 @@ func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool,
 			return k.remembered(r, known)
 		}
 	}
-	args, refusal := k.read(r)
+	draft, refusal := k.prepare(ctx, r, session)
 	if refusal != nil {
 		return a, false, refusal
 	}
-	asked, err := k.store.Ask(ctx, k.draft(r, &args, session))
+	asked, err := k.store.Ask(ctx, draft)
 	switch {
 	case err != nil:
 		return a, false, k.refused(refusedAway)
@@ -152,7 +153,7 @@ func (k *Keeper) remembered(r *Request, held remembered) (a Approval, granted bo
 		return a, false, k.refused(refusedDenied("calls of this tool were denied for this session", held.id, held.comment))
 	}
 	k.counted.granted.Add(1)
-	return Approval{ID: held.id, Words: words(r, nil), Session: strings.Clone(r.Session), State: Approved}, true, nil
+	return Approval{ID: held.id, Words: words(r, nil), State: Approved}, true, nil
 }
 
 // comment is what the approver wrote of an approval, as far as a caller is told, "" where that is not known any more.
@@ -164,9 +165,31 @@ func (k *Keeper) comment(ctx context.Context, tenant, id string) string {
 	return readable(r.Comment, longestReason)
 }
 
+// prepare reads a call, and makes of it what is stored.
+func (k *Keeper) prepare(ctx context.Context, r *Request, session *Sum) (*Draft, *call.Refusal) {
+	done, refusal := k.turn(ctx, r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	defer done()
+	args, refusal := k.read(ctx, r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return k.draft(r, &args, session), nil
+}
+
+// turn waits until a call may be read.
+func (k *Keeper) turn(ctx context.Context, r *Request) (done func(), refusal *call.Refusal) {
+	if r.Turn == nil {
+		return func() {}, nil
+	}
+	return r.Turn(ctx)
+}
+
 // read reads what binds an approval.
-func (k *Keeper) read(r *Request) (arguments, *call.Refusal) {
-	for _, name := range []string{r.Tenant, r.User, r.Agent, r.Capability, r.Tool, r.Session} {
+func (k *Keeper) read(ctx context.Context, r *Request) (arguments, *call.Refusal) {
+	for _, name := range []string{r.Tenant, r.User, r.Agent, r.Capability, r.Tool, r.Session, r.Thread} {
 		if len(name) > longestWord {
 			return arguments{}, k.refused(refusedNames)
 		}
@@ -175,13 +198,20 @@ func (k *Keeper) read(r *Request) (arguments, *call.Refusal) {
 	if err != nil {
 		return args, k.refused(refusedArguments(err))
 	}
+	if refusal := k.readSettings(ctx, r); refusal != nil {
+		return args, k.refused(refusal)
+	}
 	return args, nil
 }
 
 // words owns its strings: a request may lie in a connection's buffer.
 func words(r *Request, args *arguments) Words {
 	w := Words{Tenant: strings.Clone(r.Tenant), User: strings.Clone(r.User), Agent: strings.Clone(r.Agent),
-		Capability: strings.Clone(r.Capability), Tool: strings.Clone(r.Tool), Schema: r.Schema}
+		Capability: strings.Clone(r.Capability), Tool: strings.Clone(r.Tool), Schema: r.Schema,
+		Session: strings.Clone(r.Session), Thread: strings.Clone(r.Thread)}
+	if len(r.Settings) > 0 {
+		w.Settings = r.Settings[0]
+	}
 	if args != nil {
 		w.ArgsHash = args.hash
 	}
@@ -194,7 +224,7 @@ func (k *Keeper) draft(r *Request, args *arguments, session *Sum) *Draft {
 		d.TTL = max(min(d.TTL, r.Until.Sub(k.opts.Now())), shortest)
 	}
 	d.Approval = Approval{
-		ID: newID(), Words: words(r, args), Session: strings.Clone(r.Session),
+		ID: newID(), Words: words(r, args),
 		Description: readable(r.Description, longestText), RequestID: readable(r.RequestID, longestWord), Trace: readable(r.Trace, longestWord),
 		Level: readable(r.Level, longestWord), Why: readable(r.Why, longestText),
 	}

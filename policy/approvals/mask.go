@@ -10,9 +10,6 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// masked stands for what an approver does not get to see.
-const masked = "[masked]"
-
 // secretWords are what names of secrets have in them, as plain writes it, and secretNames
 // are whole names of some. The more they hide the less can be judged, so numbers of tokens
 // are a price, and authors are not.
@@ -22,6 +19,13 @@ const (
 	secretNames = "auth pass pin otp pw creds"
 )
 
+// An object can be a pair of a name and a value, as in {"name": "Authorization", "value": "x"}.
+// Only these words make one: any other member beside the name of a secret is shown.
+const (
+	pairNames  = "k key name header field variable var env param parameter property option flag"
+	pairValues = "v val value values"
+)
+
 // What is said by three letters is in ids by chance. briefName is a name that has one of them as a word.
 var (
 	brief     = regexp.MustCompile(`(?i)pwd|jwt`)
@@ -29,30 +33,53 @@ var (
 )
 
 // masker finds secrets in arguments. Make one with newMasker.
+//
+// The arguments are written by whoever wants them approved. So a mask covers the value of a
+// secret and nothing beside it, says why and how long it is, and no text of theirs looks like one.
 type masker struct {
 	words, names []string
-	whole        []*regexp.Regexp // what looks like a secret wherever it is
-	assigned     *regexp.Regexp   // what is a secret by the name before it, the first group
+	pairNames    map[string]bool
+	pairValues   map[string]bool
+	found        []finder
+}
+
+// finder finds values inside a text.
+type finder struct {
+	*regexp.Regexp
+	value  int                     // which group is the value
+	secret func(value string) bool // whether it is one; nil: it is
 }
 
 func newMasker() *masker {
-	m := &masker{words: strings.Fields(secretWords), names: strings.Fields(secretNames)}
-	for _, p := range []string{
-		`-----BEGIN [^-]*-----(?s:.*?)(-----END [^-]*-----|\z)`,
-		`\beyJ[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)+`, // JWT
-		`(?i)\b(proxy-authorization|authorization|set-cookie|cookie)["']?[ \t]*[:=][^\r\n]*`,
-		`(?i)\b(bearer|basic|digest|negotiate)[ \t:=]+[^\s"',]{6,}`,
-		`\b(sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`, // keys that say what they are
-		`\b(AKIA|ASIA)[A-Z0-9]{12,}`,
-		`\bAIza[\w-]{20,}`,
-		`://[^/\s:@]*:[^/\s@]*@`, // a URL's password
-	} {
-		m.whole = append(m.whole, regexp.MustCompile(p))
+	m := &masker{words: strings.Fields(secretWords), names: strings.Fields(secretNames), pairNames: setOf(pairNames), pairValues: setOf(pairValues)}
+	find := func(value int, secret func(string) bool, pattern string) {
+		m.found = append(m.found, finder{regexp.MustCompile(pattern), value, secret})
 	}
+	const bare = "[^\\s\"',;&|<>(){}$`\\\\]" // what ends no word, in no shell
+	find(1, random, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
+	find(0, nil, `\beyJ[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)+`) // JWT
+	find(1, plausible, `(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+bare+`{4,})`)
+	find(1, nil, `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
+	find(1, random, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
+	find(0, random, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`) // keys that say what they are
+	find(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
+	find(0, nil, `\bAIza[\w-]{20,}`)
+	find(1, nil, `://[^/\s:@]*:([^/\s@]+)@`) // a URL's password
 	spelled := strings.ReplaceAll(strings.Join(m.words, "|"), "key", "[-_. ]?key")
-	m.assigned = regexp.MustCompile(`(?i)((?:` + spelled + `)[\w.-]*(?:\\*["']?\s*[:=]\s*|\s+(?:is|-)\s+)|--?[\w-]*(?:` + spelled + `)[\w-]*[\s=]+)` +
-		`(\\*"(?:[^"\\]|\\[^"])*(?:\\*"|\\?\z)|'[^']*(?:'|\z)|[^\s"',;&]+)`)
+	// By the name before it: what is set to it, and what only follows it.
+	find(1, plausible, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
+	find(1, phrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
+	find(1, phrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
+	find(1, random, `(?i)(?:(?:`+spelled+`)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:`+spelled+`)[\w-]*)[\s=]+["']?(`+bare+`+)`)
 	return m
+}
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		set[w] = true
+	}
+	return set
 }
 
 // plain is a name without what differs between spellings: case, separators, widths, accents.
@@ -81,8 +108,8 @@ func (m *masker) secret(name string) bool {
 	return false
 }
 
-// announces says whether a value is the name of a secret, which is then beside it, as in
-// ["--password", "x"] and {"name": "Authorization", "value": "x"}.
+// announces says whether a value is the name of a secret, which may be beside it, as in
+// ["--password", "x"].
 func (m *masker) announces(value any) bool {
 	text, ok := value.(string)
 	if !ok || len(text) > 64 || len(strings.Fields(text)) != 1 || !m.secret(text) {
@@ -91,12 +118,46 @@ func (m *masker) announces(value any) bool {
 	return briefName.MatchString(text) || m.secret(brief.ReplaceAllString(text, "0"))
 }
 
+// pair says under which name of an object there is the value of a secret that another member
+// names; "" if the object is no such pair.
+func (m *masker) pair(object map[string]any) (value string) {
+	if len(object) > 8 {
+		return "" // more than a pair with some attributes
+	}
+	announced := false
+	for name, v := range object {
+		switch {
+		case m.pairNames[plain(name)]:
+			announced = announced || m.announces(v)
+		case m.pairValues[plain(name)]:
+			value = name
+		}
+	}
+	if !announced {
+		return ""
+	}
+	return value
+}
+
 // scrub masks what looks secret inside a text.
 func (m *masker) scrub(text string) string {
-	for _, p := range m.whole {
-		text = p.ReplaceAllLiteralString(text, masked)
+	for _, f := range m.found {
+		var out strings.Builder
+		from := 0
+		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {
+			begin, end := at[2*f.value], at[2*f.value+1]
+			if begin < from || begin == end || strings.Contains(text[begin:end], maskBegins) || f.secret != nil && !f.secret(text[begin:end]) {
+				continue
+			}
+			out.WriteString(text[from:begin])
+			out.WriteString(maskOf(text[begin:end], "by what it looks like"))
+			from = end
+		}
+		if from > 0 {
+			text = out.String() + text[from:]
+		}
 	}
-	return m.assigned.ReplaceAllString(text, "${1}"+masked)
+	return text
 }
 
 // within is the JSON that a text is, if it is an object or an array.

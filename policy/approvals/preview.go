@@ -22,7 +22,7 @@ const (
 // can be seen in it: it escapes what does not print, or would change how the rest reads.
 func (m *masker) preview(value any) string {
 	p := &printer{masker: m}
-	p.value(value, "", false)
+	p.value(value, "", all)
 	p.end()
 	return strings.Join(p.lines, "\n")
 }
@@ -52,33 +52,40 @@ func (p *printer) end() {
 	p.line.Reset()
 }
 
-func (p *printer) value(value any, indent string, hide bool) {
+// shows is how much of a value is shown.
+type shows uint8
+
+const (
+	all      shows = iota
+	unlikely       // it follows the name of a secret: only what looks like one is not shown
+	likely         // it is paired with such a name: only what can be none is shown
+	none           // it has the name of a secret
+)
+
+func (p *printer) value(value any, indent string, show shows) {
 	switch v := value.(type) {
 	case map[string]any:
-		if !hide {
-			p.object(v, indent)
-			return
-		}
+		p.object(v, indent, show)
 	case []any:
-		if !hide {
-			p.array(v, indent)
-			return
-		}
+		p.array(v, indent, show)
 	case string:
-		if !hide {
+		switch {
+		case show == none && v != "":
+			p.line.WriteString(maskOf(v, "by its name"))
+		case show == likely && phrase(v), show == unlikely && random(v):
+			p.line.WriteString(maskOf(v, "by the name beside it"))
+		default:
 			p.string(v)
-			return
 		}
 	case json.Number:
-		if !hide {
-			p.line.WriteString(clip(string(v), longestString))
+		if show != all {
+			p.line.WriteString(maskOf(string(v), "by a name, a number"))
 			return
 		}
+		p.line.WriteString(clip(string(v), longestString))
 	default: // a boolean or null says nothing of a secret but that there is one
 		fmt.Fprint(&p.line, literal(v))
-		return
 	}
-	p.line.WriteString(`"` + masked + `"`)
 }
 
 func literal(v any) string {
@@ -88,17 +95,12 @@ func literal(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (p *printer) object(o map[string]any, indent string) {
+func (p *printer) object(o map[string]any, indent string, show shows) {
 	if len(o) == 0 {
 		p.line.WriteString("{}")
 		return
 	}
-	announced := ""
-	for name, v := range o {
-		if p.announces(v) && !p.secret(name) {
-			announced = name
-		}
-	}
+	pair := p.pair(o)
 	p.line.WriteString("{")
 	p.end()
 	for i, name := range sortedNames(o) {
@@ -108,7 +110,14 @@ func (p *printer) object(o map[string]any, indent string) {
 		p.line.WriteString(indent + "  ")
 		p.string(name)
 		p.line.WriteString(": ")
-		p.value(o[name], indent+"  ", p.secret(name) || announced != "" && !p.announces(o[name]))
+		of := show
+		switch {
+		case p.secret(name):
+			of = none
+		case pair != "" && name == pair:
+			of = max(show, likely)
+		}
+		p.value(o[name], indent+"  ", of)
 		if i < len(o)-1 {
 			p.line.WriteString(",")
 		}
@@ -117,7 +126,7 @@ func (p *printer) object(o map[string]any, indent string) {
 	p.line.WriteString(indent + "}")
 }
 
-func (p *printer) array(a []any, indent string) {
+func (p *printer) array(a []any, indent string, show shows) {
 	if len(a) == 0 {
 		p.line.WriteString("[]")
 		return
@@ -129,7 +138,11 @@ func (p *printer) array(a []any, indent string) {
 			return
 		}
 		p.line.WriteString(indent + "  ")
-		p.value(v, indent+"  ", i > 0 && p.announces(a[i-1]))
+		of := show
+		if i > 0 && p.announces(a[i-1]) {
+			of = max(show, unlikely)
+		}
+		p.value(v, indent+"  ", of)
 		if i < len(a)-1 {
 			p.line.WriteString(",")
 		}
@@ -144,12 +157,12 @@ func (p *printer) string(s string) {
 	var whole bool
 	if inner, ok := within(s); ok && p.depth < deepest {
 		deeper := &printer{masker: p.masker, depth: p.depth + 1}
-		deeper.value(inner, "", false)
+		deeper.value(inner, "", all)
 		deeper.end()
 		text, whole = strings.Join(deeper.lines, "\n"), !deeper.full
 	} else {
 		seen := window(s)
-		text, whole = p.scrub(seen), len(seen) == len(s)
+		text, whole = p.scrub(expose(seen)), len(seen) == len(s)
 	}
 	shown := clip(text, longestString)
 	p.line.WriteByte('"')
@@ -178,6 +191,8 @@ func window(s string) string {
 
 func writeRune(b *strings.Builder, r rune) {
 	switch {
+	case r == posed:
+		b.WriteString(`\u005b`)
 	case r == '"' || r == '\\':
 		b.WriteByte('\\')
 		b.WriteRune(r)

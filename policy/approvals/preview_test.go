@@ -51,7 +51,7 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 		`"{\"password\":\"%s\"}"`, `"{\"credentials\":{\"a\":\"%s\"}}"`, `"[\"{\\\"secret\\\":[\\\"%s\\\"]}\"]"`, `{"sk-%s":1}`, `"x {\"password\": \"a %s\""`,
 	} {
 		args = strings.ReplaceAll(args, "%s", hidden)
-		if got := preview(t, args); strings.Contains(got, hidden) || !strings.Contains(got, "[masked]") {
+		if got := preview(t, args); strings.Contains(got, hidden) || !strings.Contains(got, "[masked: ") {
 			t.Errorf("%s:\n%s", args, got)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 func TestAPreviewShowsWhatIsBesideAnID(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"ZXAPWDTJ4U76AAIVO65BYPVV62", "zxapwdtj4u76", "4JWT7AB2", "PWDAB2X"} {
-		if got := preview(t, `{"action":"ls","id":"`+id+`"}`); strings.Contains(got, "[masked]") {
+		if got := preview(t, `{"action":"ls","id":"`+id+`"}`); strings.Contains(got, "[masked: ") {
 			t.Errorf("%s:\n%s", id, got)
 		}
 	}

@@ -1,10 +1,12 @@
 package approvals
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/strictjson"
 )
 
 // The refusals that are the same for every call.
@@ -18,7 +20,19 @@ var (
 )
 
 func refusedArguments(err error) *call.Refusal {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: "the arguments: " + err.Error()}
+	return unreadable("ARGUMENTS_INVALID", "the arguments: ", err)
+}
+
+func refusedConfig(err error) *call.Refusal { return unreadable("CONFIG_INVALID", "config_json ", err) }
+
+// unreadable is the end of a call whose arguments or configuration not every reader
+// understands alike, so that a person would approve one thing, and another would run.
+func unreadable(reason, what string, err error) *call.Refusal {
+	var text *strictjson.Error
+	if errors.As(err, &text) && text.Ambiguous {
+		reason = "AMBIGUOUS_ARGUMENTS"
+	}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: reason, Message: what + err.Error()}
 }
 
 // longestReason is how much of what an approver wrote the caller of a denied call is told, in bytes: it goes into

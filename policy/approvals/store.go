@@ -42,6 +42,9 @@ type Calls interface {
 	// Use makes an approved one used if all words are the same. It answers with what it
 	// was, Approved, when this token has it now, and its Trace, and with a *MismatchError or ErrUnknown.
 	Use(ctx context.Context, w *Words, id, token string) (was State, trace string, err error)
+	// SettingsKey is the key that replicas share to know configurations by: the proposal of whoever
+	// asks first.
+	SettingsKey(ctx context.Context, proposal []byte) ([]byte, error)
 	// Release undoes a use by this token, and says whether it could.
 	Release(ctx context.Context, tenant, id, token string) (bool, error)
 }

@@ -68,6 +68,12 @@ func (m *memory) Use(context.Context, *approvals.Words, string, string) (approva
 	return approvals.Approved, "", err
 }
 
+func (m *memory) SettingsKey(_ context.Context, proposal []byte) ([]byte, error) {
+	leave, err := m.enter()
+	defer leave()
+	return proposal, err
+}
+
 func (m *memory) Release(context.Context, string, string, string) (bool, error) {
 	leave, err := m.enter()
 	defer leave()

@@ -21,13 +21,12 @@ func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Ref
 		return Use{}, k.refused(refusedState(0, id))
 	}
 	id = strings.Clone(id)
-	args, refusal := k.read(r)
+	w, refusal := k.wordsOf(ctx, r)
 	if refusal != nil {
 		return Use{}, refusal
 	}
-	w := words(r, &args)
 	u := Use{Tenant: w.Tenant, ID: id, token: rand.Text()}
-	was, trace, err := k.store.Use(ctx, &w, id, u.token)
+	was, trace, err := k.useUnder(ctx, w, r.Settings, id, u.token)
 	var mismatch *MismatchError
 	switch {
 	case errors.As(err, &mismatch):
@@ -44,6 +43,34 @@ func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Ref
 	k.counted.used.Add(1)
 	u.Trace = trace
 	return u, nil
+}
+
+// wordsOf are those that an approval of the call has.
+func (k *Keeper) wordsOf(ctx context.Context, r *Request) (*Words, *call.Refusal) {
+	done, refusal := k.turn(ctx, r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	defer done()
+	args, refusal := k.read(ctx, r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	w := words(r, &args)
+	return &w, nil
+}
+
+// useUnder tries the keys that there are: another replica, or this one before, may have asked
+// under another.
+func (k *Keeper) useUnder(ctx context.Context, w *Words, settings []Sum, id, token string) (was State, trace string, err error) {
+	for i := 0; ; i++ {
+		was, trace, err = k.store.Use(ctx, w, id, token)
+		var mismatch *MismatchError
+		if i+1 >= len(settings) || !errors.As(err, &mismatch) || len(mismatch.Words) != 1 || mismatch.Words[0] != SettingsWord {
+			return was, trace, err
+		}
+		w.Settings = settings[i+1]
+	}
 }
 
 // ErrNotUsed is what Release says of an approval that this use does not have.

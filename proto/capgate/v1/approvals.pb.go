@@ -38,7 +38,7 @@ type Approval struct {
 	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
 	// What the tool does, as its author wrote it; empty where it is not known.
 	Description string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// The arguments, as JSON on several lines, cut where it is long. "[masked]" stands for what looks like a secret.
+	// The arguments, as JSON on several lines, cut where it is long. "[masked: why]" stands for what looks like a secret.
 	// Empty where they cannot be shown: they are encrypted with a key that is not configured any more.
 	Arguments string `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call's session; empty: none.
