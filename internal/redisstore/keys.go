@@ -43,6 +43,7 @@ import "strings"
 //	{TENANT:approvals}:pending      sorted the same            ids of those that are pending, by when they were asked for, ms
 //	{TENANT:approvals}:index        sorted the same            "TIME:ID" of all, the newest first, with score 0, to be read in pages
 //	{TENANT:approvals}:events       stream 24h                 kind and id of what happened to them; about the last 10,000
+//	{approvals}:key           string   none       what configurations of calls are hashed under, where there is no approvals.key_file: 32 bytes
 //	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string until full  tokens of calls per second, and when they were so many, ms
 //	{TENANT:limits}:day:PER:CAP:TOOL           hash   to midnight UTC  period: which day; value → calls of it; 10,000 values at most, the others share one
 //	{TENANT:limits}:month:PER:CAP:TOOL         hash   to the month's end  the same of the month

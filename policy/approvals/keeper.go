@@ -106,7 +106,8 @@ func (k *Keeper) Run(ctx context.Context) {
 // its id and words are known then.
 //
 // It refuses what was denied, for as long as that holds (APPROVAL_DENIED), arguments that
-// are no JSON (ARGUMENTS_INVALID), one open approval too many (APPROVALS_FULL), and
+// are no JSON (ARGUMENTS_INVALID) or that readers understand differently (AMBIGUOUS_ARGUMENTS),
+// a configuration that is so (CONFIG_INVALID, AMBIGUOUS_ARGUMENTS), one open approval too many (APPROVALS_FULL), and
 // everything while the store is away (APPROVALS_UNAVAILABLE).
 func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool, refusal *call.Refusal) {
 	session := sessionSum(r)
