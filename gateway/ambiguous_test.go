@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,4 +167,52 @@ func TestAmbiguousMessagesOfEngines(t *testing.T) {
 	if b.path != "" {
 		t.Errorf("%s reached the engine: %q", b.path, b.got)
 	}
+}
+
+// TestOneGzipMember: a compressed message of which tonic reads a part alone is not read, in any call that is decided on
+// by its message; nor is one whose message is ambiguous.
+func TestOneGzipMember(t *testing.T) {
+	t.Parallel()
+	f := startFront(t, call.Live, call.Live)
+	peer := dialRaw(t, f.gateway)
+	good := field(1, gatewaytest.Echo) + field(5, "caps")
+	for name, test := range map[string]struct {
+		packed []byte
+		code   codes.Code
+		reason string
+	}{
+		"one member":                 {packed(t, good), codes.OK, ""},
+		"two":                        {slices.Concat(packed(t, field(1, "hidden")), packed(t, field(5, "caps"))), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"an empty one after it":      {slices.Concat(packed(t, good), packed(t, "")), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"one after an empty one":     {slices.Concat(packed(t, ""), packed(t, good)), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"zeroes after it":            {append(packed(t, good), make([]byte, 16)...), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"no gzip after it":           {append(packed(t, good), "x"...), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"an ambiguous message in it": {packed(t, good+field(5, "caps")), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"cut off":                    {packed(t, good)[:15], codes.InvalidArgument, "REQUEST_MALFORMED"},
+		"nothing":                    {nil, codes.InvalidArgument, "REQUEST_MALFORMED"},
+	} {
+		for _, m := range []call.Method{call.Invoke, call.StreamInvoke} {
+			before := len(f.capability.Seen())
+			path, _ := dialect.Path(m, call.Live)
+			message := rawhttp2.Message(test.packed)
+			message[0] = 1
+			a := peer.call(without("x-capability-id", plainFields(path, "grpc-encoding", "gzip")), message)
+			if a.code != test.code || a.reason != test.reason || a.code != codes.OK && len(f.capability.Seen()) != before {
+				t.Errorf("%s, %s: %v %s %q", m, name, a.code, a.reason, a.fields["grpc-message"])
+			}
+		}
+	}
+}
+
+func packed(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }

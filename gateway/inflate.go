@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"io"
 	"sync"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/strictgzip"
 )
 
 const (
@@ -72,13 +73,13 @@ func (in *inflater) start(s *relay.Stream, t *transit, msg []byte, next func(*re
 // size is how long a message will be, as the end of its one gzip member says (RFC 1952 §2.3.1, ISIZE). The message is
 // not longer: inflate takes no more.
 func (in *inflater) size(msg []byte) (int, *call.Refusal) {
-	if len(msg) < leastGzip {
+	if len(msg) < leastGzip || msg[0] != 0x1f || msg[1] != 0x8b {
 		return 0, refusedMalformed
 	}
 	size := int64(binary.LittleEndian.Uint32(msg[len(msg)-4:]))
 	switch {
 	case size > int64(len(msg))*mostInflated:
-		return 0, refusedMalformed
+		return 0, refusedMembers
 	case size > int64(in.limit):
 		return 0, refusedTooLong
 	}
@@ -88,22 +89,25 @@ func (in *inflater) size(msg []byte) (int, *call.Refusal) {
 // inflate unpacks a message of exactly one gzip member, which is size bytes long then. Decoders differ in what they make
 // of what comes after a first member, so that nothing may.
 func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
-	packed := bytes.NewReader(msg)
-	r, err := gzip.NewReader(packed)
+	r, err := strictgzip.NewReader(bytes.NewReader(msg))
 	if err != nil {
 		return nil, refusedMalformed
 	}
-	r.Multistream(false)
 	plain := make([]byte, size)
-	if _, err = io.ReadFull(r, plain); err != nil {
-		return nil, refusedMalformed
+	if _, err = io.ReadFull(r, plain); err == nil {
+		var more [1]byte
+		if _, err = io.ReadFull(r, more[:]); errors.Is(err, io.EOF) {
+			return plain, nil
+		}
 	}
-	var more [1]byte
-	if n, err := r.Read(more[:]); n > 0 || err != io.EOF || packed.Len() > 0 {
-		return nil, refusedMalformed
+	if err == nil || errors.Is(err, strictgzip.ErrFollowed) {
+		return nil, refusedMembers // what its last bytes say is not of its first member
 	}
-	return plain, nil
+	return nil, refusedMalformed
 }
+
+var refusedMembers = &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_MESSAGE",
+	Message: "the compressed request message is not exactly one gzip member, and decoders may read the first alone"}
 
 // close waits for what is at work.
 func (in *inflater) close() { in.running.Wait() }

@@ -31,10 +31,10 @@ func TestInflate(t *testing.T) {
 		"not gzip":      {[]byte("plain"), 0, refusedMalformed},
 		"cut off":       {packed(1000)[:15], 0, refusedMalformed},
 		"nothing there": {nil, 0, refusedMalformed},
-		"two members":   {append(packed(1000), packed(1000)...), 0, refusedMalformed},
-		"an empty one":  {append(packed(0), packed(0)...), 0, refusedMalformed},
-		"bytes after":   {append(packed(1000), 0, 0, 0, 0), 0, refusedMalformed},
-		"a longer one":  {append(packed(1000)[:len(packed(1000))-4], 0, 0, 0, 0), 0, refusedMalformed},
+		"two members":   {append(packed(1000), packed(1000)...), 0, refusedMembers},
+		"an empty one":  {append(packed(0), packed(0)...), 0, refusedMembers},
+		"bytes after":   {append(packed(1000), 0, 0, 0, 0), 0, refusedMembers},
+		"a longer one":  {append(packed(1000)[:len(packed(1000))-4], 0, 0, 0, 0), 0, refusedMembers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

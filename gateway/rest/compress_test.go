@@ -120,6 +120,7 @@ func TestCompressedRequests(t *testing.T) {
 		{"cut off", "gzip", packed(t, "gzip", text)[:12], 400, "INVALID_BODY"},
 		{"much in little, gzip", "gzip", packed(t, "gzip", bomb), 413, "BODY_TOO_LARGE"},
 		{"much in little, zstd", "zstd", packed(t, "zstd", bomb), 413, "BODY_TOO_LARGE"},
+		{"two members", "gzip", packed(t, "gzip", text) + packed(t, "gzip", ""), 400, "INVALID_BODY"},
 		{"not JSON", "gzip", packed(t, "gzip", "{"), 400, "INVALID_BODY"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/strictgzip"
 )
 
 // inflated is a compressed body as it was before. Its reader is made with the first Read: that takes memory.
@@ -30,7 +31,7 @@ func inflate(r *http.Request) *refusal {
 	case "", "identity":
 		return nil
 	case "gzip", "x-gzip":
-		in.open = func(from io.Reader) (io.Reader, error) { return gzip.NewReader(from) }
+		in.open = func(from io.Reader) (io.Reader, error) { return strictgzip.NewReader(from) }
 	case "zstd":
 		in.open = func(from io.Reader) (io.Reader, error) {
 			z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
