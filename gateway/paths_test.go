@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -42,7 +43,9 @@ func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 		if err := outer.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 	return ln.Addr().String()
 }
