@@ -38,6 +38,40 @@ func (d *deliberations) turn(ctx context.Context, tenant string) (done func(), r
 	return done, nil
 }
 
+// maxNamed is how many tools a refusal names.
+const maxNamed = 20
+
+// maxLooked is how many tools are looked at for them.
+const maxLooked = 50
+
+// ToolNames are those of the tools that a capability is known to have, from memory.
+type ToolNames func(capability string) []string
+
+// toolsFor are the tools that a caller may call, or may after it has asked, of the capability that it called.
+func (d *deliberations) toolsFor(ctx context.Context, c *call.Call) (names []string) {
+	if d.tools == nil {
+		return nil
+	}
+	all := d.tools(c.Capability)
+	for _, name := range all[:min(len(all), maxLooked)] {
+		other := *c
+		other.Tool = name
+		decision, known := d.decider.Decide(&other)
+		if !known {
+			var refusal *call.Refusal
+			if decision, refusal = d.decider.Ask(ctx, &other); refusal != nil {
+				continue
+			}
+		}
+		if decision.Verdict != call.Block {
+			if names = append(names, name); len(names) > maxNamed {
+				break
+			}
+		}
+	}
+	return names
+}
+
 // check says what is wrong with what a call brings.
 func (d *deliberations) check(ctx context.Context, m *matter) *call.Refusal {
 	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
@@ -47,7 +81,7 @@ func (d *deliberations) check(ctx context.Context, m *matter) *call.Refusal {
 	case !m.read:
 		return refusedUnread
 	case m.checked && m.schema == nil:
-		return schemaUnknown(&m.call)
+		return schemaUnknown(&m.call, d.toolsFor(ctx, &m.call))
 	}
 	done, refusal := d.turn(ctx, m.call.Tenant)
 	if refusal != nil {

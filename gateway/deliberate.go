@@ -102,6 +102,7 @@ type deliberations struct {
 	shield   Shield               // nil: there is none
 	approver Approver             // nil: nobody can be asked
 	describe Describe             // nil: of no tool anything is known
+	tools    ToolNames            // nil: nobody knows
 	slots    *fairshare.Pool      // calls, by tenant
 	memory   *fairshare.Pool      // bytes of what they bring, by tenant
 	checks   *semaphore.Semaphore // of what takes a processor's time
@@ -113,7 +114,7 @@ type deliberations struct {
 
 func newDeliberations(cfg *Config, memory *fairshare.Pool) *deliberations {
 	all := &deliberations{
-		decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, memory: memory, checks: newChecks(),
+		decider: cfg.Decider, shield: cfg.Shield, approver: cfg.Approver, describe: cfg.Describe, tools: cfg.Tools, memory: memory, checks: newChecks(),
 		slots: fairshare.New("deciding", maxDeliberations), waiting: fairshare.New("waiting_for_people", maxWaiting),
 	}
 	all.leaving, all.leave = context.WithCancel(context.Background())

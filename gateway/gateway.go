@@ -80,6 +80,7 @@ type Config struct {
 	Shield     Shield               // judges calls, besides Decider; nil: none does
 	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
 	Describe   Describe             // for people who are asked; nil: nothing is known
+	Tools      ToolNames            // for callers that call another; nil: nobody knows them
 	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
 	Limits     *limits.Limiter      // of tenants; whoever made it runs it; nil: there are none
 	Leaving    func()               // told when calls are to finish, for what would else go on; nil: nobody

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/nearest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
@@ -93,12 +94,16 @@ func invalidArguments(c *call.Call, err error) *call.Refusal {
 
 // schemaUnknown is the end of a call whose arguments are to be checked against what nobody
 // has said, or not yet.
-func schemaUnknown(c *call.Call) *call.Refusal {
-	return &call.Refusal{
+func schemaUnknown(c *call.Call, tools []string) *call.Refusal {
+	r := &call.Refusal{
 		Kind: call.FailedPrecondition, Reason: "SCHEMA_UNKNOWN",
 		Message:  "the arguments cannot be checked: it is not known that the capability has this tool, nor what it takes",
 		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
 	}
+	if len(tools) > 0 {
+		r.Message += nearest.Hint(c.Tool, tools) + "; it has " + nearest.List(tools, maxNamed)
+	}
+	return r
 }
 
 // invalidConfig is the end of a call whose config_json names what it may not. err repeats

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -11,10 +12,13 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/internal/container"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -25,8 +29,9 @@ type caller struct {
 	useTLS          bool
 	caFile, keyFile string
 
-	creds credentials.TransportCredentials
-	key   string // API key or token; "": none is shown
+	creds  credentials.TransportCredentials
+	secure *tls.Config // nil: cleartext
+	key    string      // API key or token; "": none is shown
 }
 
 func addCaller(fs *flag.FlagSet) *caller {
@@ -41,7 +46,7 @@ func addCaller(fs *flag.FlagSet) *caller {
 // read reads the files that the line names.
 func (c *caller) read() (err error) {
 	if c.key, err = readKey(c.keyFile); err == nil {
-		c.creds, err = transportCredentials(c.useTLS, c.caFile)
+		c.creds, c.secure, err = transportCredentials(c.useTLS, c.caFile)
 	}
 	return err
 }
@@ -56,6 +61,27 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
 	return conn, nil
+}
+
+// explain says what a call ended with. Where one side speaks TLS and the other does not, it says so as probe does.
+func (c *caller) explain(ctx context.Context, err error) string {
+	if status.Code(err) != codes.Unavailable || infoOf(err) != nil {
+		return describeStatus(err)
+	}
+	target := container.Target{Addr: c.addr}
+	if c.secure != nil {
+		target.TLS = c.secure.Clone()
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var problem *container.Problem
+	if errors.As(target.Reach(ctx), &problem) {
+		switch problem.Kind {
+		case container.TLSNeeded, container.NotTLS, container.BadConnection:
+			return problem.Words
+		}
+	}
+	return describeStatus(err)
 }
 
 // shown is ctx for calls that show the credential.
@@ -85,20 +111,20 @@ func readKey(file string) (string, error) {
 	return key, nil
 }
 
-func transportCredentials(useTLS bool, caFile string) (credentials.TransportCredentials, error) {
+func transportCredentials(useTLS bool, caFile string) (credentials.TransportCredentials, *tls.Config, error) {
 	if !useTLS && caFile == "" {
-		return insecure.NewCredentials(), nil
+		return insecure.NewCredentials(), nil, nil
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile) //nolint:gosec // the user's own file, named by the user
 		if err != nil {
-			return nil, fmt.Errorf("--tls-ca: %w", err)
+			return nil, nil, fmt.Errorf("--tls-ca: %w", err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", caFile)
+			return nil, nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", caFile)
 		}
 	}
-	return credentials.NewTLS(cfg), nil
+	return credentials.NewTLS(cfg), cfg, nil
 }

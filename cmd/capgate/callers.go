@@ -23,6 +23,16 @@ func (p *process) describe(capability, tool string) (string, toolschema.Hash) {
 	return t.Description, t.Hash
 }
 
+// toolNames are those of the tools that a capability is known to have.
+func (p *process) toolNames(capability string) []string {
+	tools, _ := p.tools.Tools(capability)
+	names := make([]string, len(tools))
+	for i := range tools {
+		names[i] = tools[i].Name
+	}
+	return names
+}
+
 // current is what a tool is known by.
 func (p *process) current(capability, tool string) toolschema.Hash {
 	_, hash := p.describe(capability, tool)

@@ -10,19 +10,22 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 const checkUsage = `Usage: capgate check [--config FILE]
-       capgate check MANIFEST...
+       capgate check FILE...
 
 Says whether a configuration file can be served, or whether manifests of
 capabilities keep to their rules, and if not, every problem as
 FILE:LINE: FIELD: what is wrong. It connects to nothing. It warns of tenants whose Redis is
-embedded, which forgets them.
+embedded, which forgets them, and of fleets none of whose tools can be allowed.
 
-MANIFEST is a file, a directory with a manifest.yaml, or a directory of such
+FILE is a configuration, a manifest, a directory with a manifest.yaml, or a directory of such
 directories and of files *.yaml.
 
 Exit status: 0, or 1 if something is wrong, 2 for a wrong command line.
@@ -50,9 +53,12 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	var ok string
-	if len(rest) > 0 {
+	switch {
+	case len(rest) == 1 && isConfig(rest[0]):
+		ok, err = checkConfig(rest[0], stderr)
+	case len(rest) > 0:
 		ok, err = checkManifests(rest)
-	} else {
+	default:
 		ok, err = checkConfig(*file, stderr)
 	}
 	if err != nil {
@@ -70,7 +76,7 @@ func checkConfig(file string, warnings io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = withFiles(c, files, nil)
+	s, err := withFiles(c, files, nil)
 	if err == nil {
 		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
 	}
@@ -80,11 +86,61 @@ func checkConfig(file string, warnings io.Writer) (string, error) {
 	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
 		fmt.Fprintf(warnings, "%s: warning: %s\n", file, forgets(c))
 	}
+	for i := range c.Fleets {
+		if text := s.allowsNothing(&c.Fleets[i]); text != "" {
+			fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+		}
+	}
 	backends := 0
 	for i := range c.Fleets {
 		backends += len(c.Fleets[i].Backends)
 	}
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
+}
+
+// isConfig says whether a file is a configuration and not a manifest: it has fields that only that has. What cannot be
+// read is neither.
+func isConfig(file string) bool {
+	if info, err := os.Stat(file); err != nil || info.IsDir() {
+		return false
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
+	var fields map[string]any
+	if err != nil || yaml.Unmarshal(data, &fields) != nil {
+		return false
+	}
+	for _, of := range []string{"id", "tools", "tool_source"} {
+		if _, manifest := fields[of]; manifest {
+			return false
+		}
+	}
+	for _, of := range []string{"fleets", "listen", "admin", "redis", "tenants", "registration", "tls", "policies"} {
+		if _, config := fields[of]; config {
+			return true
+		}
+	}
+	return false
+}
+
+// allowsNothing says why no call of a fleet's tools can run, "" if one can: there are no rules, nobody is asked, and
+// neither its policy nor its manifest allows a tool.
+func (s *settings) allowsNothing(f *config.Fleet) string {
+	m := s.manifestOf(f)
+	if s.cfg.Policies.Enabled || f.Engine != nil || f.Policy != call.Block || m != nil && m.Dynamic {
+		return ""
+	}
+	why := "it has no manifest"
+	if m != nil {
+		for i := range m.Tools {
+			if m.Tools[i].Recommended != call.Block {
+				return ""
+			}
+		}
+		why = "no tool of " + s.manifestFile(f) + " has recommended_policy: allow or ask"
+	} else if s.cfg.Registration.Manifests {
+		return "" // its backends may bring one
+	}
+	return fmt.Sprintf("fleet %s: nothing can be allowed: its policy is block, %s, and there are no rules; set policy: allow or ask, or policies: {} for rules", f.Capability, why)
 }
 
 // forgets says what a gateway with tenants does not know any more when it starts again, as its Redis is

@@ -84,7 +84,7 @@ func runInvoke(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		fmt.Fprintf(stderr, "%s: %s\n", inv.req.GetToolName(), failed)
 		return exitToolError
 	default:
-		fmt.Fprintf(stderr, "capgate invoke: %s\n", describeStatus(err))
+		fmt.Fprintf(stderr, "capgate invoke: %s\n", inv.from.explain(ctx, err))
 		return exitTransport
 	}
 }

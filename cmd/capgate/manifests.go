@@ -156,8 +156,8 @@ func (s *settings) manifestFile(f *config.Fleet) string {
 
 // misfits are what a fleet's manifest and its settings say against each other.
 func misfits(f *config.Fleet, file string, m *manifest.Manifest) (problems []error) {
-	wrong := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("fleet "+f.Capability+": "+format, args...))
+	wrong := func(format string, args ...any) { // where the configuration names the manifest, if it does
+		problems = append(problems, wrongFile(file, "fleet "+f.Capability+": "+format, args...))
 	}
 	if m.ID != f.Capability {
 		wrong("manifest: %s is of the capability %s", file, m.ID)

@@ -56,7 +56,11 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 	defer func() { _ = conn.Close() }()
 	v.dial(conn)
 	if err := run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate %s: %s\n", v.flags.Name(), describeStatus(err))
+		text := describeStatus(err)
+		if v.from != nil {
+			text = v.from.explain(ctx, err)
+		}
+		fmt.Fprintf(std.err, "capgate %s: %s\n", v.flags.Name(), text)
 		if away(err) {
 			return exitTransport
 		}

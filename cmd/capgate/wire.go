@@ -183,6 +183,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Engines:    p.engines(),
 		Limits:     p.quotas,
 		Describe:   p.describe,
+		Tools:      p.toolNames,
 		Services:   p.forCallers,
 		Leaving:    p.approving.Leave,
 		Log:        p.log,

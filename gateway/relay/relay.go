@@ -30,6 +30,8 @@ type Relay struct {
 	slots  chan struct{}  // one per client connection
 	gone   chan struct{}  // signals that a client connection has ended
 
+	mistakes mistakes
+
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	stopping  bool
@@ -189,9 +191,11 @@ func (r *Relay) greet(nc net.Conn) {
 				return
 			}
 		}
+		r.cleartextToTLS(err)
 	} else if first, err = r.sniff(nc); err == nil {
 		if r.meet(p); string(first) != preface {
 			given = true
+			r.tlsToCleartext(nc, first)
 			r.webLn.give(&carrier{Conn: nc, peer: p, first: first, ctx: r.ctx})
 			return
 		}
