@@ -26,6 +26,12 @@ func storeConfig(c config.Redis, files prints) (redisstore.Config, error) {
 			return options, fmt.Errorf("redis.password_file: %w", err)
 		}
 	}
+	if c.StoreKeyFile != "" {
+		options.AcceptUnsigned = c.Unsigned
+		if options.StoreKeys, err = readKeys(c.StoreKeyFile, files); err != nil {
+			return options, fmt.Errorf("redis.store_key_file: %w", err)
+		}
+	}
 	options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if c.CAFile != "" {
 		if options.TLS.RootCAs, err = certPool(c.CAFile, files); err != nil {
@@ -60,6 +66,10 @@ func redisStats(s *redisstore.Store) func() observe.Redis {
 	return func() observe.Redis {
 		stats := s.Stats()
 		r := observe.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Unreplicated: stats.Unreplicated, Up: !stats.Away}
+		r.Rejected = map[string]int64{}
+		for kind, n := range stats.Rejected {
+			r.Rejected[kind.String()] = n
+		}
 		for purpose, n := range stats.Commands {
 			r.Commands[purpose.String()] = n
 		}
@@ -72,6 +82,9 @@ func redisWarnings(s *redisstore.Store) func() []string {
 	return func() (all []string) {
 		if !s.Replicated() {
 			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an approval may be used twice")
+		}
+		if s.TakesUnsigned() {
+			all = append(all, "redis.store_key_accept_unsigned is on: records that nobody has signed are taken")
 		}
 		return all
 	}

@@ -41,6 +41,7 @@ type reloader struct {
 	started *config.Config    // what needs a restart is as here
 	keys    [][]byte          // of approvals, too
 	answers [][]byte          // keys of idempotency
+	signs   [][]byte          // keys of redis.store_key_file
 	headers map[string]string // of traces, too
 	current *settings         // in force
 	tried   prints            // of the newest files that were loaded, or were not as they are bad
@@ -53,7 +54,7 @@ func newReloader(p *process, s *settings) *reloader {
 	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
-		started: s.cfg, keys: s.approvalKeys, answers: s.answerKeys, headers: s.traceHeaders, current: s, tried: s.files,
+		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.answerKeys, headers: s.traceHeaders, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -139,6 +140,9 @@ func (r *reloader) load(because string) {
 		return
 	}
 	restart := needsRestart(r.started, cfg)
+	if cfg.Redis == r.started.Redis && !sameKeys(s.store.StoreKeys, r.signs) {
+		restart = append(restart, "redis.store_key_file")
+	}
 	if cfg.Approvals == r.started.Approvals && !sameKeys(s.approvalKeys, r.keys) {
 		restart = append(restart, "approvals.key_file")
 	}

@@ -39,10 +39,11 @@ func gateway() dashboard {
 			{"Redis", []panel{
 				chart("Redis answers", "short", "0: it is away.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
 				stacks("Commands", "cps", "By what they are for.", per("for", "capgate_redis_commands_total"+ofReplica)),
-				chart("Errors", "cps", "Failed or not sent; malformed: values that nobody understands; unreplicated: refused, as too few replicas had a write.",
+				chart("Errors", "cps", "Failed or not sent; malformed: values that nobody understands; unreplicated: refused, as too few replicas had a write; not signed: somebody else wrote it.",
 					query{"sum by (instance) (rate(capgate_redis_errors_total" + ofReplica + "[$__rate_interval]))", "{{instance}} errors"},
 					query{"sum by (instance) (rate(capgate_redis_malformed_total" + ofReplica + "[$__rate_interval]))", "{{instance}} malformed"},
-					query{"sum by (instance) (rate(capgate_redis_unreplicated_total" + ofReplica + "[$__rate_interval]))", "{{instance}} unreplicated"}),
+					query{"sum by (instance) (rate(capgate_redis_unreplicated_total" + ofReplica + "[$__rate_interval]))", "{{instance}} unreplicated"},
+					query{"sum by (kind) (rate(capgate_redis_rejected_total" + ofReplica + "[$__rate_interval]))", "{{kind}} not signed"}),
 			}},
 			{"Configuration", []panel{
 				chart("In force", "short", "0: the newest is bad, and what was before it is in force.", query{"capgate_config_last_reload_successful" + ofReplica, "{{instance}}"}),

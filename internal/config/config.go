@@ -112,6 +112,8 @@ type Redis struct {
 	ServerName   string        // server_name: name that its certificate must be for; default the host that is connected to
 	Timeout      time.Duration // timeout: how long a command may take before Redis counts as away, 1ms to 10s; default 250ms
 	WaitReplicas int           // wait_replicas: how many replicas must have the use of an approval, or the claim of an idempotency key, before the call runs, 1 to 10; default 0, none
+	StoreKeyFile string        // store_key_file: keys that sign what allows something in Redis, one a line of 32 bytes in base64 or hex: the first signs, all verify; default none, and nothing is signed
+	Unsigned     bool          // store_key_accept_unsigned: records that are not signed are taken yet; for the days in which a store_key_file is new; default false
 	WaitTimeout  time.Duration // wait_timeout: how long that may take before the call is refused, 10ms to 10s; default 1s
 }
 

@@ -19,7 +19,7 @@ func TestParseFull(t *testing.T) {
 	got, err := config.Parse("capgate.yaml", []byte(`
 listen: "0.0.0.0:80"
 admin: "[::1]:81"
-redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem, key_file: /rk.pem, server_name: r.example, timeout: 1s}
+redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem, key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2, wait_timeout: 300ms, store_key_file: /s.key, store_key_accept_unsigned: true}
 replicas: {id: gw-1, heartbeat: 1s, reconcile: 5s, stale: 1m}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
@@ -78,6 +78,7 @@ fleets:
 		Redis: config.Redis{
 			URL: "rediss+sentinel://u@s1,s2:1/m", PasswordFile: "/p",
 			CAFile: "/r.pem", CertFile: "/rc.pem", KeyFile: "/rk.pem", ServerName: "r.example", Timeout: time.Second,
+			WaitReplicas: 2, WaitTimeout: 300 * time.Millisecond, StoreKeyFile: "/s.key", Unsigned: true,
 		},
 		Replicas: config.Replicas{ID: "gw-1", Heartbeat: time.Second, Reconcile: 5 * time.Second, Stale: time.Minute},
 		Domains:  []string{"caps.example.com", "internal"},
@@ -134,7 +135,7 @@ fleets:
 	}
 	want.Named = map[string]config.Named{}
 	for line, files := range map[int]string{
-		4: "/p /r.pem /rc.pem /rk.pem", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 23: "/u.key", 42: "/m.yaml", 47: "/b.pem /bc.pem /bk.pem",
+		4: "/p /r.pem /rc.pem /rk.pem /s.key", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key", 17: "/i.key", 23: "/u.key", 42: "/m.yaml", 47: "/b.pem /bc.pem /bk.pem",
 	} {
 		for file := range strings.FieldsSeq(files) {
 			want.Named[file] = config.Named{File: "capgate.yaml", Line: line}

@@ -18,16 +18,21 @@ func (p *parser) redis(at strictyaml.Place) {
 		return
 	}
 	p.Mapping(at, map[string]strictyaml.Field{
-		"url":           p.Text(&r.URL, CheckRedis),
-		"password_file": p.names(&r.PasswordFile),
-		"ca_file":       p.names(&r.CAFile),
-		"cert_file":     p.names(&r.CertFile),
-		"key_file":      p.names(&r.KeyFile),
-		"server_name":   p.Text(&r.ServerName, checkServerName),
-		"timeout":       p.Duration(&r.Timeout, time.Millisecond),
-		"wait_replicas": p.Integer(&r.WaitReplicas, 1, 10),
-		"wait_timeout":  p.Duration(&r.WaitTimeout, 10*time.Millisecond),
+		"url":                       p.Text(&r.URL, CheckRedis),
+		"password_file":             p.names(&r.PasswordFile),
+		"ca_file":                   p.names(&r.CAFile),
+		"cert_file":                 p.names(&r.CertFile),
+		"key_file":                  p.names(&r.KeyFile),
+		"server_name":               p.Text(&r.ServerName, checkServerName),
+		"timeout":                   p.Duration(&r.Timeout, time.Millisecond),
+		"wait_replicas":             p.Integer(&r.WaitReplicas, 1, 10),
+		"store_key_file":            p.names(&r.StoreKeyFile),
+		"store_key_accept_unsigned": p.Boolean(&r.Unsigned),
+		"wait_timeout":              p.Duration(&r.WaitTimeout, 10*time.Millisecond),
 	})
+	if r.Unsigned && r.StoreKeyFile == "" {
+		p.Fail(at.Child("store_key_accept_unsigned"), "says nothing without a store_key_file; leave it out")
+	}
 	if r.WaitTimeout > 10*time.Second {
 		p.Fail(at.Child("wait_timeout"), "%s is too long; it must be at most 10s", r.WaitTimeout)
 	}

@@ -8,6 +8,7 @@ type Redis struct {
 	Malformed int64            // values that could not be understood
 	// Unreplicated are writes that too few replicas had in time.
 	Unreplicated int64
+	Rejected     map[string]int64 // records that no store key has signed, by kind: a fixed set of words
 	Up           bool
 }
 
@@ -20,6 +21,7 @@ func newRedis() *watched[Redis] {
 	errors := m.add("errors_total", "Commands to Redis that failed, or were not sent as Redis is away.")
 	malformed := m.add("malformed_total", "Values in Redis that could not be understood and were passed over.")
 	unreplicated := m.add("unreplicated_total", "Uses of approvals and claims of idempotency keys that were refused as too few replicas of Redis had them in time.")
+	rejected := m.add("rejected_total", "Records in Redis that no key of store_key_file has signed, and that count as absent.", "kind")
 	up := m.add("up", "1 if Redis answers, 0 while it is away. An embedded one always answers.")
 	return &watched[Redis]{metrics: m, tell: func(t told, r Redis) {
 		for purpose, n := range r.Commands {
@@ -28,6 +30,9 @@ func newRedis() *watched[Redis] {
 		t.count(errors, r.Errors)
 		t.count(malformed, r.Malformed)
 		t.count(unreplicated, r.Unreplicated)
+		for kind, n := range r.Rejected {
+			t.count(rejected, n, kind)
+		}
 		t.flag(up, r.Up)
 	}}
 }

@@ -23,6 +23,9 @@ func (t *Tenants) FindKey(ctx context.Context, id string) (*tenant.Key, error) {
 	if err != nil || len(fields) == 0 {
 		return nil, err
 	}
+	if !t.verify(KeyRecord, key, fields["seal"], sortedFields(fields, laterOfKeys)...) {
+		return nil, nil
+	}
 	k, ok := parseKey(id, fields)
 	if !ok {
 		t.malformed(key)
@@ -47,7 +50,7 @@ func (t *Tenants) addKey(ctx context.Context, k *tenant.Key) error {
 	if !k.Expires.IsZero() {
 		forgotten = strconv.FormatInt(k.Expires.Add(keptKeys).UnixMilli(), 10)
 	}
-	at, err := t.run(ctx, writeKeyScript, []string{t.apiKey(k.ID)}, append([]any{forgotten}, keyFields(k)...)...).Int64()
+	at, err := t.run(ctx, writeKeyScript, []string{t.apiKey(k.ID)}, append([]any{forgotten}, t.sealKey(k.ID, keyFields(k))...)...).Int64()
 	if err != nil {
 		return err
 	}

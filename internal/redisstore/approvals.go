@@ -69,25 +69,53 @@ func (a *ApprovalStore) Ask(ctx context.Context, d *approvals.Draft) (approvals.
 	if d.SessionSum != nil {
 		session = hex.EncodeToString(d.SessionSum[:])
 	}
-	args := []any{d.ID, hex.EncodeToString(d.CallSum[:]), session, d.TTL.Milliseconds(), d.Most}
-	said, err := a.ask(ctx, askScript, d.Tenant, append(args, approvalFields(&d.Record)...)...)
+	call := hex.EncodeToString(d.CallSum[:])
+	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.Most}
+	args = append(args, a.sealRecord(d.Tenant, d.ID, call, session, approvalFields(&d.Record))...)
+	for attempt := 1; ; attempt++ {
+		asked, bad, err := a.askOnce(ctx, d.Tenant, call, session, args)
+		if bad == "" || err != nil {
+			return asked, err
+		}
+		if attempt == maxUnsigned {
+			return approvals.Asked{}, errApprovals
+		}
+		if err := a.drop(ctx, bad); err != nil {
+			return approvals.Asked{}, err
+		}
+	}
+}
+
+// maxUnsigned is how many answers that are not signed are dropped for one call.
+const maxUnsigned = 3
+
+// askOnce is one question of Ask. bad is the key that led to what is not signed, which is as if it were not there.
+func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session string, args []any) (asked approvals.Asked, bad string, err error) {
+	said, err := a.ask(ctx, askScript, tenant, args...)
 	if err != nil {
-		return approvals.Asked{}, err
+		return approvals.Asked{}, "", err
 	}
 	switch what := textAt(said, 0); {
 	case what == "full":
-		return approvals.Asked{Full: true}, nil
-	case what == "remembered" && len(said) == 4:
+		return approvals.Asked{Full: true}, "", nil
+	case what == "remembered" && len(said) == 5:
+		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(said, 4), textAt(said, 1), textAt(said, 2)) {
+			return approvals.Asked{}, key, nil
+		}
 		left, _ := said[3].(int64)
 		state, _ := approvals.ParseState(textAt(said, 1))
 		asked := approvals.Asked{Remembered: state, Left: time.Duration(left) * time.Millisecond}
 		asked.ID = textAt(said, 2)
-		return asked, nil
+		return asked, "", nil
 	case len(said) == 2:
-		r, err := a.record(d.Tenant, said[1])
-		return approvals.Asked{Record: r, New: what == "new"}, err
+		f := pairs(said[1])
+		if !a.signed(tenant, f["id"], f) || f["call"] != call && a.store.seals.on() {
+			return approvals.Asked{}, a.key(approvalTag(tenant), "call", call), nil
+		}
+		r, err := a.recordOf(tenant, f)
+		return approvals.Asked{Record: r, New: what == "new"}, "", err
 	}
-	return approvals.Asked{}, errApprovals
+	return approvals.Asked{}, "", errApprovals
 }
 
 // Use implements approvals.Calls. A use that too few replicas have is given back: the call that asked for it does not
@@ -120,6 +148,11 @@ func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token s
 		if !ok {
 			return 0, "", errApprovals
 		}
+		if len(said) == 3 {
+			if f := pairs(said[2]); !a.signed(w.Tenant, id, f) {
+				return 0, "", approvals.ErrUnknown
+			}
+		}
 		return state, textAt(said, 1), nil
 	}
 }
@@ -149,8 +182,12 @@ func (a *ApprovalStore) Answer(ctx context.Context, tenant, id string, r *approv
 	if r.Remember == approvals.ThisSession {
 		lasting = r.SessionTTL.Milliseconds()
 	}
-	said, err := a.ask(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting,
-		"by", r.By, "comment", r.Comment, "remember", r.Remember.String())
+	with, err := a.sealAnswer(ctx, tenant, id, r)
+	if err != nil {
+		return approvals.Record{}, false, err
+	}
+	said, err := a.ask(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected, with.expires,
+		"by", r.By, "comment", r.Comment, "remember", r.Remember.String(), "answer_seal", with.seal)
 	if err != nil {
 		return approvals.Record{}, false, err
 	}
@@ -177,7 +214,11 @@ func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.R
 	if len(said) == 0 {
 		return approvals.Record{}, approvals.ErrUnknown
 	}
-	return a.record(tenant, said[0])
+	f := pairs(said[0])
+	if !a.signed(tenant, id, f) {
+		return approvals.Record{}, approvals.ErrUnknown
+	}
+	return a.recordOf(tenant, f)
 }
 
 // State implements approvals.Desk.

@@ -74,9 +74,9 @@ end
 if session ~= '' then
   local held = redis.pcall('GET', named('session', session))
   if type(held) == 'string' then
-    local said, by = string.match(held, '^(%a+) (%S+)$')
+    local said, by, seal = string.match(held, '^(%a+) (%S+) ?(%S*)$')
     if said == 'approved' or said == 'denied' then
-      return answer('remembered', said, by, redis.call('PTTL', named('session', session)))
+      return answer('remembered', said, by, redis.call('PTTL', named('session', session)), seal)
     end
   end
   if held then bad = bad + 1 end
@@ -128,14 +128,14 @@ if #differ > 0 then return answer('mismatch', differ) end
 local trace = redis.call('HGET', record, 'trace') or ''
 if r.state == 'used' and redis.call('HGET', record, 'token') == token then
   redis.call('HSET', record, 'token', token) -- a write, for replicas to be waited for
-  return answer('approved', trace)
+  return answer('approved', trace, whole(r))
 end
 age(r)
 if r.state ~= 'approved' then return answer(r.state) end
 redis.call('HSET', record, 'state', 'used', 'token', token, 'changed', text(now))
 close(r)
 tell('used', id)
-return answer('approved', trace)
+return answer('approved', trace, whole(r))
 `)
 
 // releaseScript undoes a use. The same token may come again.
@@ -167,22 +167,25 @@ return answer('released')
 
 // answerScript answers one that is pending. The same token may come again.
 //
-// ARGV: id, token, state, TTL, TTL of a session's answer or "", fields and values.
+// ARGV: id, token, state, TTL, TTL of a session's answer or "", its seal or "", the seal that the record must have or "", until
+// when the answer holds or "", fields and values.
 var answerScript = newScript(approvalsLua + `
 local id, token, state, ttl, lasting = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
 local r = find(id)
 if not r then return answer('unknown') end
+local seal, expected, expires = ARGV[10], ARGV[11], ARGV[12]
 local record = named('record', id)
-local was = redis.call('HMGET', record, 'answer', 'grant')
+local was = redis.call('HMGET', record, 'answer', 'grant', 'seal')
+if expected ~= '' and was[3] ~= expected then return answer('unknown') end
 if r.state ~= 'pending' then return answer(was[1] == token and 'answered' or 'late', whole(r)) end
 local session = was[2] or ''
 if lasting ~= '' and session == '' then return answer('sessionless', whole(r)) end
-redis.call('HSET', record, 'state', state, 'expires', text(now + ttl), 'answered', text(now), 'answer', token, unpack(ARGV, 10))
+redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or text(now + ttl), 'answered', text(now), 'answer', token, unpack(ARGV, 13))
 redis.call('PEXPIRE', record, ttl + keep)
 redis.pcall('ZREM', base .. 'pending', id)
 redis.call('SET', named('call', r.call), id, 'PX', ttl)
 if state == 'approved' then redis.call('ZADD', open, now + ttl, id) else redis.call('ZREM', open, id) end
-if lasting ~= '' then redis.call('SET', named('session', session), state .. ' ' .. id, 'PX', lasting) end
+if lasting ~= '' then redis.call('SET', named('session', session), state .. ' ' .. id .. (seal ~= '' and ' ' .. seal or ''), 'PX', lasting) end
 tell(state, id, lasting ~= '' and session)
 return answer('answered', whole(load(id)))
 `)

@@ -27,6 +27,14 @@ func approvalFields(r *approvals.Record) []any {
 // record reads the fields and values of an approval. One that cannot be understood is none.
 func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, error) {
 	f := pairs(fields)
+	if !a.signed(tenant, f["id"], f) {
+		return approvals.Record{}, approvals.ErrUnknown
+	}
+	return a.recordOf(tenant, f)
+}
+
+// recordOf is record for one that is known to be signed.
+func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.Record, error) {
 	r := approvals.Record{Sealed: []byte(f["sealed"])}
 	r.ID, r.Session, r.Thread, r.Description, r.RequestID, r.Trace = f["id"], f["session"], f["thread"], f["description"], f["request"], f["trace"]
 	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]

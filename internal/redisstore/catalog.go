@@ -101,8 +101,9 @@ func (c *Catalog) shared(capability string, about, accepted map[string]string) c
 		if absent {
 			s.Absent[tool] = true
 		}
+		text, seal, _ := strings.Cut(text, " ")
 		hash, ok := toolschema.ParseHash(text)
-		if !ok {
+		if ok = ok && c.verify(ToolRecord, c.in("accepted", capability), seal, tool, text); !ok {
 			c.malformed(c.in("accepted", capability))
 			hash = toolschema.Hash{}
 		}
@@ -206,7 +207,7 @@ func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 		args = append(args, tool)
 	}
 	for tool, hash := range change.Tools {
-		args = append(args, tool, hash.String())
+		args = append(args, tool, c.accepted(id, tool, hash))
 	}
 	done, err := c.run(ctx, changeScript, keys, args...).Int()
 	if err == nil && done < 0 {
@@ -226,7 +227,17 @@ var acceptScript = newScript(noteChange + `
 // Accept implements catalog.Store.
 func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
 	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", capability)}
-	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool, hash.String()).Err()
+	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool, c.accepted(capability, tool, hash)).Err()
+}
+
+// accepted is an accepted hash as it is kept, with its seal. One that is not signed is none that any tool has: were it absent,
+// the next tool of that name would be accepted.
+func (c *Catalog) accepted(capability, tool string, hash toolschema.Hash) string {
+	text := hash.String()
+	if seal := c.sign(ToolRecord, c.in("accepted", capability), tool, text); seal != "" {
+		text += " " + seal
+	}
+	return text
 }
 
 // beginScript gives out a turn: it answers 0; or how long somebody has it yet, and 1; or

@@ -19,6 +19,10 @@ type Config struct {
 	WaitReplicas int
 	WaitTimeout  time.Duration // how long that may take; default 1s
 
+	// StoreKeys sign what allows something: the first signs, all verify. None: nothing is signed.
+	StoreKeys      [][]byte
+	AcceptUnsigned bool // a record without a signature is taken, while those of before the keys are written anew
+
 	Dial   time.Duration // how long connecting may take, in the background if a command has no time left; default 1s
 	Prefix string        // of every key and channel; default "cg:"
 	Log    *slog.Logger  // told when Redis goes away and comes back; nil: discard

@@ -46,8 +46,18 @@ func TestMain(m *testing.M) {
 //
 // Timeouts are long, so that no busy machine makes Redis look away. Faults have tests of
 // their own, with servers of their own.
+//
+// One of them has keys that sign records: nothing but what comes into Redis otherwise may depend on that.
 func onEveryRedis(t *testing.T, test func(t *testing.T, open func() *redisstore.Store)) {
 	t.Parallel()
+	onEveryRedisWith(t, map[string][][]byte{"server": {storeKey}}, test)
+}
+
+// storeKey signs records.
+var storeKey = []byte("a key that signs 32 bytes or more")
+
+// onEveryRedisWith is onEveryRedis with store keys by the kind of Redis.
+func onEveryRedisWith(t *testing.T, keys map[string][][]byte, test func(t *testing.T, open func() *redisstore.Store)) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		first := open(t, redisstore.Config{})
@@ -65,7 +75,9 @@ func onEveryRedis(t *testing.T, test func(t *testing.T, open func() *redisstore.
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := fmt.Sprintf("cg-test-%d:", servers.tests.Add(1))
-			test(t, func() *redisstore.Store { return open(t, redisstore.Config{URL: url(), Prefix: prefix}) })
+			test(t, func() *redisstore.Store {
+				return open(t, redisstore.Config{URL: url(), Prefix: prefix, StoreKeys: keys[name]})
+			})
 		})
 	}
 }

@@ -56,6 +56,7 @@ func parseRuleField(field string) (n policy.Name, ok bool) {
 type ruleText struct {
 	Verdict string `json:"verdict"`
 	By      string `json:"by,omitempty"`
+	Seal    string `json:"seal,omitempty"`  // of verdict and by
 	At      int64  `json:"at"`              // ms since 1970, by Redis' clock
 	Since   int64  `json:"since,omitempty"` // when the first of its name was set; 0: at
 }
@@ -81,7 +82,10 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 		if !present {
 			continue
 		}
-		rule, ok := parseRule(text)
+		rule, signed, ok := p.parse(key, fields[i], text)
+		if !signed {
+			continue
+		}
 		if !ok {
 			p.malformed(key)
 		}
@@ -90,12 +94,22 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 	return found, nil
 }
 
-// parseRule reads a rule's value. What is not understood blocks.
-func parseRule(text string) (policy.Rule, bool) {
+// parse reads the rule in a field of a key. What is signed, and not understood, blocks; what is not signed is absent.
+func (p *Policies) parse(key, field, text string) (rule policy.Rule, signed, ok bool) {
 	var t ruleText
-	if json.Unmarshal([]byte(text), &t) != nil {
-		return policy.Rule{}, false
+	bad := json.Unmarshal([]byte(text), &t) != nil
+	if !p.verify(RuleRecord, key, t.Seal, field, t.Verdict, t.By) {
+		return policy.Rule{}, false, false
 	}
+	if bad {
+		return policy.Rule{}, true, false
+	}
+	rule, ok = t.rule()
+	return rule, true, ok
+}
+
+// rule is what the text says. What is not understood blocks.
+func (t *ruleText) rule() (policy.Rule, bool) {
 	verdict, ok := call.ParseVerdict(t.Verdict)
 	if t.Since == 0 {
 		t.Since = t.At
@@ -105,7 +119,7 @@ func parseRule(text string) (policy.Rule, bool) {
 
 // setRuleScript sets or, without a verdict, deletes a rule, and says whether one was there.
 //
-// KEYS: rules, names, about. ARGV: field, verdict, by, most rules.
+// KEYS: rules, names, about. ARGV: field, verdict, by, most rules, seal or nothing.
 var setRuleScript = newScript(`
 	local rules, names, about, field = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 	local old = redis.call('HGET', rules, field)
@@ -121,6 +135,7 @@ var setRuleScript = newScript(`
 	local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
 	local by = ''
 	if ARGV[3] ~= '' then by = ',"by":' .. cjson.encode(ARGV[3]) end
+	if ARGV[5] ~= '' then by = by .. ',"seal":"' .. ARGV[5] .. '"' end
 	local since = old and (string.match(old, ',"since":(%d+)}$') or string.match(old, ',"at":(%d+)}$'))
 	since = since and ',"since":' .. since or ''
 	redis.call('SADD', about, field)
@@ -147,7 +162,8 @@ func (p *Policies) Delete(ctx context.Context, tenant string, n policy.Name) (wa
 }
 
 func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string) (int, error) {
-	was, err := p.run(ctx, setRuleScript, p.ruleKeys(tenant, n), ruleField(n), verdict, by, policy.MostRules).Int()
+	keys, field := p.ruleKeys(tenant, n), ruleField(n)
+	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MostRules, p.sign(RuleRecord, keys[0], field, verdict, by)).Int()
 	if err != nil || was < 0 {
 		return was, err
 	}
@@ -206,7 +222,10 @@ func (p *Policies) List(ctx context.Context, tenant, after string, most int) (ru
 		if !present || !ok {
 			continue // deleted meanwhile
 		}
-		rule, ok := parseRule(text)
+		rule, signed, ok := p.parse(key, fields[i], text)
+		if !signed {
+			continue
+		}
 		if !ok {
 			p.malformed(key)
 		}

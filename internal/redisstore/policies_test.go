@@ -115,7 +115,8 @@ func TestRulesAreListed(t *testing.T) {
 // TestRulesSaySinceWhenTheyAre: as long as there is one about the same, whatever it says, also where its value is of before
 // that was kept.
 func TestRulesSaySinceWhenTheyAre(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+	t.Parallel()
+	onEveryRedisWith(t, nil, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		p := s.Policies()
 		n := policy.Name{Capability: "weather", Tool: "forecast"}
@@ -166,7 +167,8 @@ func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 
 // TestAMalformedRuleBlocks: nobody knows what it said.
 func TestAMalformedRuleBlocks(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+	t.Parallel()
+	onEveryRedisWith(t, nil, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		p := s.Policies()
 		n := policy.Name{Capability: "weather", Tool: "forecast"}

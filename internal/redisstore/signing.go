@@ -2,8 +2,7 @@ package redisstore
 
 import (
 	"context"
-
-	"github.com/redis/go-redis/v9"
+	"errors"
 
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -17,14 +16,33 @@ func (s *Store) Signing() *Signing { return &Signing{s.client(Identity)} }
 // SigningKey implements tenant.SharedKeys.
 func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, err error) {
 	name := s.key(tag{"signing"}, "key")
-	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
-		if err := r.SetNX(ctx, name, proposal, 0).Err(); err != nil {
-			return err
+	signed := string(proposal)
+	if seal := s.sign(SigningRecord, name, signed); seal != "" {
+		signed += "." + seal
+	}
+	bad := "" // what was found, and is as if it were not there
+	for range 2 {
+		held, err := s.run(ctx, signingScript, []string{name}, signed, bad).Text()
+		if err != nil {
+			return nil, err
 		}
-		key, err = r.Get(ctx, name).Bytes()
-		return err
-	})
-	return key, err
+		key, seal := held, ""
+		if len(held) > len(proposal) && held[len(proposal)] == '.' {
+			key, seal = held[:len(proposal)], held[len(proposal)+1:]
+		}
+		if s.verify(SigningRecord, name, seal, key) {
+			return []byte(key), nil
+		}
+		bad = held
+	}
+	return nil, errors.New("the key in redis is signed by none of store_key_file, and another replica keeps it")
 }
+
+// signingScript keeps a key if there is none, or only one that is to be replaced. ARGV: key, the other or "".
+var signingScript = newScript(`
+	local held = redis.call('GET', KEYS[1])
+	if held and (ARGV[2] == '' or held ~= ARGV[2]) then return held end
+	redis.call('SET', KEYS[1], ARGV[1])
+	return ARGV[1]`)
 
 var _ tenant.SharedKeys = (*Signing)(nil)

@@ -41,6 +41,7 @@ type Stats struct {
 	Malformed int64             // values found in Redis that could not be understood
 	// Unreplicated are writes that too few replicas had in time.
 	Unreplicated int64
+	Rejected     map[Kind]int64 // records that no store key has signed
 
 	Away      bool
 	AwaySince time.Time // zero unless Away
@@ -54,6 +55,10 @@ func (s *Store) Stats() Stats {
 		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(), Malformed: s.counts.malformed.Load(),
 		Unreplicated: s.counts.unreplicated.Load(),
 		Away:         away, AwaySince: since, Embedded: s.server != nil,
+	}
+	stats.Rejected = make(map[Kind]int64, kinds)
+	for _, k := range Kinds() {
+		stats.Rejected[k] = s.seals.rejected[k].Load()
 	}
 	for _, p := range Purposes() {
 		stats.Commands[p] = s.counts.commands[p].Load()

@@ -21,6 +21,7 @@ type Store struct {
 	breaker *breaker
 
 	replication replication
+	seals       seals
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -41,7 +42,7 @@ func open(cfg Config, server *embedded) (*Store, error) {
 		target.Password = cfg.Password
 	}
 	logging.Disable() // what matters of it is in the errors, and told once
-	s := &Store{cfg: cfg, server: server}
+	s := &Store{cfg: cfg, server: server, seals: seals{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
 	options := universal(&cfg, &target)
 	if target.Kind == redisurl.Embedded {
 		if s.owner = server == nil; s.owner {

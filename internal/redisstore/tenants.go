@@ -36,6 +36,9 @@ func (t *Tenants) FindTenant(ctx context.Context, id string) (*tenant.Record, er
 	if err != nil || len(fields) == 0 {
 		return nil, err
 	}
+	if !t.signedTenant(key, fields) {
+		return nil, nil
+	}
 	r, ok := parseTenant(id, fields)
 	if !ok {
 		t.malformed(key)
@@ -68,6 +71,7 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	if err := t.list(ctx, r.ID); err != nil {
 		return err
 	}
+	fields = t.sealTenant(r.ID, r.UID, fields)
 	at, err := t.run(ctx, createTenantScript, t.recordKeys(r.ID)[:1], append([]any{"uid", r.UID}, fields...)...).Int64()
 	switch {
 	case err != nil:
@@ -87,6 +91,16 @@ func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
 	fields, err := tenantFields(r)
 	if err != nil {
 		return err
+	}
+	if t.store.seals.on() { // what is signed holds for this very tenant
+		held, err := t.FindTenant(ctx, r.ID)
+		if err != nil {
+			return err
+		}
+		if held == nil {
+			return tenant.ErrUnknown
+		}
+		fields = t.sealTenant(r.ID, held.UID, fields)
 	}
 	said, err := t.run(ctx, updateTenantScript, t.recordKeys(r.ID)[:1], append([]any{r.Version}, fields...)...).Int64()
 	if err == nil {

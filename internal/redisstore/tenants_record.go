@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"crypto/hmac"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,3 +95,40 @@ func listed(text string) []string {
 	}
 	return strings.Split(text, ",")
 }
+
+// sealTenant adds the seal of a tenant's fields to them.
+func (t *Tenants) sealTenant(id, uid string, fields []any) []any {
+	all := fieldsOf(fields)
+	all["uid"] = uid
+	if seal := t.sign(TenantRecord, t.recordKeys(id)[0], sealedTenant(all)...); seal != "" {
+		fields = append(fields, "seal", seal)
+	}
+	return fields
+}
+
+// sealedTenant is what a tenant's seal is about.
+func sealedTenant(f map[string]string) []string {
+	return []string{f["uid"], f["name"], f["disabled"], f["limits"], f["capabilities"]}
+}
+
+// signedTenant says whether a tenant's fields are signed. One that is being deleted was switched off without that.
+func (t *Tenants) signedTenant(key string, f map[string]string) bool {
+	parts := sealedTenant(f)
+	if f["disabled"] == "true" && hmac.Equal([]byte(f["seal"]), []byte(t.sign(TenantRecord, key, parts...))) {
+		return true
+	}
+	parts[2] = "false"
+	return t.verify(TenantRecord, key, f["seal"], parts...)
+}
+
+// sealKey adds the seal of an API key's fields to them. What is added to a key later only ends it.
+func (t *Tenants) sealKey(id string, fields []any) []any {
+	key := t.apiKey(id)
+	if seal := t.sign(KeyRecord, key, sortedFields(fieldsOf(fields), laterOfKeys)...); seal != "" {
+		fields = append(fields, "seal", seal)
+	}
+	return fields
+}
+
+// laterOfKeys are the fields of an API key that its seal is not about.
+var laterOfKeys = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true, "revoked": true}
