@@ -73,6 +73,10 @@ import "strings"
 //	{signing}:key             string   none       what replicas sign URLs with, where no file has a key: 32 bytes
 //	{tenants}:version         string   none       how often a tenant or a key has changed
 //
+// Where there are store keys, what allows something carries an HMAC (seals.go): the field seal of approvals, tenants and API
+// keys, answer_seal of answered approvals, "seal" in a rule's JSON, a word behind an accepted hash and a session's answer, and
+// what follows a dot behind the signing key.
+//
 // What of this goes with a tenant that is deleted: erase.go. What is kept of a tenant's own has the tenant as the first word between the braces. What has
 // not is the installation's, and no caller sees any of it as it is: who serves (registry,
 // health, drains, slots, engines), what there is to call (catalog: each tenant sees what it is granted of
