@@ -24,9 +24,14 @@ type bare struct {
 type bareHandler struct {
 	up    *Upstream
 	group *Group
+
+	charge bool // to the group
 }
 
 func (h *bareHandler) Headers(s *Stream) {
+	if h.charge {
+		s.Charge(h.group)
+	}
 	if h.group != nil {
 		s.Join(h.group)
 		s.Limit(Limits{Bytes: 1 << 40, Messages: 1 << 40})

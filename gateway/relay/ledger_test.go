@@ -1,0 +1,78 @@
+package relay
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// sharedAccount is an Account of many.
+type sharedAccount struct{ held, limit atomic.Int64 }
+
+func (a *sharedAccount) Reserve(n int64) bool {
+	if a.held.Add(n) > a.limit.Load() {
+		a.held.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (a *sharedAccount) Force(n int64)   { a.held.Add(n) }
+func (a *sharedAccount) Release(n int64) { a.held.Add(-n) }
+
+// A call whose group has an account makes no garbage, and reserves and releases nothing in the steady state.
+func TestChargedCallAllocatesNothing(t *testing.T) {
+	b := newBare(t)
+	account := &sharedAccount{}
+	account.limit.Store(1 << 40)
+	h := b.sh.relay.handler.(*bareHandler)
+	h.group = b.sh.relay.NewGroup(nil, account)
+	h.charge = true
+	testAllocatesNothing(t, b)
+	if held := account.held.Load(); held != groupStep {
+		t.Errorf("%d bytes are reserved when there is no call", held)
+	}
+}
+
+// A ledger has no more than its account lets it, and gives back what it does not hold.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	account := &sharedAccount{}
+	account.limit.Store(100_000)
+	l := ledger{account: account, step: groupStep}
+	for _, step := range []struct {
+		n    int64
+		ok   bool
+		held int64
+	}{
+		{1, true, 1}, {90_000, true, 90_001}, {9_999, true, 100_000}, {1, false, 100_000}, {-50_000, true, 50_000}, {50_000, true, 100_000}, {-100_000, true, 0},
+	} {
+		if ok := l.add(step.n); ok != step.ok || l.held != step.held || account.held.Load() < l.held || account.held.Load() > 100_000 {
+			t.Errorf("%d more: %v, %d held, %d reserved", step.n, ok, l.held, account.held.Load())
+		}
+	}
+	if held := account.held.Load(); held != 0 {
+		t.Errorf("%d bytes are still reserved", held)
+	}
+	l.force(200_000)
+	if l.add(1) || account.held.Load() != 200_000 {
+		t.Errorf("%d bytes are reserved", account.held.Load())
+	}
+	l.add(-200_000)
+	if held := account.held.Load(); held != 0 {
+		t.Errorf("%d bytes are still reserved", held)
+	}
+}
+
+// BenchmarkLedger measures what a call costs that is its group's only one.
+func BenchmarkLedger(b *testing.B) {
+	account, sh := &sharedAccount{}, &shard{}
+	account.limit.Store(1 << 40)
+	l := ledger{account: account, step: groupStep, keeps: true}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.add(3000)
+		l.add(2000)
+		l.add(-5000)
+		sh.cool(&l)
+	}
+}
