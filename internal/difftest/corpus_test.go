@@ -52,9 +52,6 @@ func withArguments(tool, json string) func(*attempt) {
 
 const naming = `{"attachments":[{"capability_artifact_id":"theirs"}]}`
 
-// oneMember says that the gateway takes one gzip member alone. Until it does others are left out.
-const oneMember = false
-
 // corpus is what was once read in two ways, and beside it what must go on to run.
 var corpus = slices.Concat([]known{
 	{name: "plain", change: func(*attempt) {}},
@@ -87,23 +84,16 @@ var corpus = slices.Concat([]known{
 	{name: "an entry with an unknown field", only: legacy, refused: true, change: parts(text(1, "free"), text(3, string(slices.Concat(text(1, "session_id"), text(2, "mine"), text(3, "new")))))},
 	{name: "an entry with two values", only: legacy, refused: true, change: parts(text(1, "free"), text(3, string(slices.Concat(text(1, "session_id"), text(2, "other"), text(2, "mine")))))},
 	{name: "an entry twice", only: legacy, refused: true, change: parts(text(1, "free"), entry("session_id", "other"), entry("session_id", "mine"))},
-}, corpusOfGzip(), corpusOfRequests(), corpusOfPaths(), corpusOfDownloads())
+}, corpusOfRequests(), corpusOfPaths(), corpusOfDownloads())
 
-func corpusOfGzip() []known {
-	if !oneMember {
-		return nil
-	}
+// corpusOfRequests is about what is not the message's form: compression, headers, JSON.
+func corpusOfRequests() []known {
 	return []known{
 		{name: "two gzip members", refused: true, change: compressed(twice)},
 		{name: "another message in a second gzip member", refused: true, change: compressed(overlaid)},
 		{name: "an empty gzip member before", refused: true, change: compressed(emptyFirst)},
 		{name: "bytes behind the gzip member", refused: true, change: compressed(trailed)},
-	}
-}
 
-// corpusOfRequests is about what is not the message's form: compression, headers, JSON.
-func corpusOfRequests() []known {
-	return []known{
 		{name: "another content type", refused: true, change: func(a *attempt) { a.header[0].value = "application/grpc+json" }},
 		{name: "the content type twice", refused: true, change: header("content-type", "application/grpc+json")},
 		{name: "the encoding twice", refused: true, change: func(a *attempt) {

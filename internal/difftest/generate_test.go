@@ -62,7 +62,7 @@ func (g *generator) download(a *attempt, d string) {
 	case 1:
 		a.path = g.odd(a.path)
 	case 2:
-		a.pack = g.packing()
+		a.pack = pack(g.IntN(int(packings)))
 	}
 }
 
@@ -76,7 +76,7 @@ func (g *generator) spoil(a *attempt, m *message) {
 	case n < 75:
 		g.spoilHeader(a)
 	case n < 90:
-		a.pack = g.packing()
+		a.pack = pack(g.IntN(int(packings)))
 	default:
 		a.more = append(a.more, pick(g, overlay, nil, []byte{0xff}))
 	}
@@ -133,11 +133,4 @@ func (g *generator) spoilHeader(a *attempt) {
 	default: // one less
 		a.header = slices.Delete(a.header, 0, 1+g.IntN(2))
 	}
-}
-
-func (g *generator) packing() pack {
-	if !oneMember {
-		return pick(g, packed, trailed, lying)
-	}
-	return pack(g.IntN(int(packings)))
 }
