@@ -73,8 +73,26 @@ func TestCompose(t *testing.T) {
 	if grace := field(services["gateway"], "stop_grace_period"); grace != "30s" { // the defaults of drain: 5s and 20s
 		t.Errorf("stop_grace_period: %v", grace)
 	}
-	command(t, capgate, "check", "--config", "compose/config/capgate.yaml")
+	checkComposed(t, services)
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
+}
+
+// checkComposed checks the gateways' configuration, and that capabilities share no network with Redis.
+func checkComposed(t *testing.T, services map[string]any) {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "password")
+	must(t, os.WriteFile(secret, []byte("hunter2\n"), 0o600))
+	text, err := os.ReadFile("compose/config/capgate.yaml")
+	must(t, err)
+	config := filepath.Join(t.TempDir(), "capgate.yaml")
+	must(t, os.WriteFile(config, []byte(replace(t, string(text), "/run/secrets/redis_password", secret)), 0o600))
+	command(t, capgate, "check", "--config", config)
+	if got := list(field(services["weather"], "networks")); len(got) != 1 || got[0] != "capabilities" {
+		t.Errorf("the capability is in the networks %v", got)
+	}
+	if got := list(field(services["redis"], "networks")); len(got) != 1 || got[0] != "store" {
+		t.Errorf("Redis is in the networks %v", got)
+	}
 }
 
 func list(v any) (all []string) {
@@ -155,7 +173,7 @@ func (f *fleet) startGateways(t *testing.T) {
 	text, err := os.ReadFile("compose/config/capgate.yaml")
 	must(t, err)
 	backend := gatewaytest.NewCapability("weather").Serve(t, call.Doc).Addr
-	config := replace(t, string(text), "redis://redis:6379", redistest.Start(t).URL(), "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
+	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`, `"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
 	must(t, os.WriteFile(f.file, []byte(config), 0o600))
 	for i := range 3 {

@@ -1,0 +1,84 @@
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// TestRedisACL: with the users of redis/compose.acl the gateway's store works, and what it does not need is refused.
+func TestRedisACL(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	text, err := os.ReadFile("redis/compose.acl")
+	must(t, err)
+	password, dir := rand.Text(), t.TempDir()
+	file := filepath.Join(dir, "users.acl")
+	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "@PASSWORD@", password)), 0o600))
+	addr := startRedis(t, file)
+	open := func(user, password string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: addr, Username: user, Password: password, MaxRetries: -1})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	mine := open("capgate", password)
+	eventually(t, "redis", func() error { return mine.Ping(ctx).Err() })
+	if err := open("", "").Ping(ctx).Err(); err == nil {
+		t.Error("without a password it answers")
+	}
+	if err := open("default", password).Ping(ctx).Err(); err == nil {
+		t.Error("the default user is on")
+	}
+	for _, words := range [][]any{
+		{"FLUSHALL"}, {"FLUSHDB"}, {"CONFIG", "GET", "*"}, {"KEYS", "*"}, {"ACL", "LIST"}, {"SHUTDOWN"}, {"REPLICAOF", "NO", "ONE"},
+		{"MONITOR"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "LIST"}, {"CLIENT", "LIST"}, {"MODULE", "LIST"}, {"SAVE"}, {"GET", "other"}, {"PUBLISH", "other", "x"},
+		{"EVAL", "return redis.call('GET', 'other')", 0}, {"RENAME", "cg:a", "cg:b"}, {"MIGRATE", "h", 1, "cg:a", 0, 1},
+	} {
+		if err := mine.Do(ctx, words...).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
+			t.Errorf("%v: %v", words, err)
+		}
+	}
+
+	store, err := redisstore.Open(redisstore.Config{URL: "redis://capgate@" + addr, Password: password, Timeout: 10 * time.Second})
+	must(t, err)
+	defer store.Close()
+	must(t, store.Tenants().CreateTenant(ctx, &tenant.Record{ID: "acme", UID: "u"}))
+	must(t, store.Policies().Set(ctx, policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "c", Tool: "t"}}))
+	draft := &approvals.Draft{TTL: time.Minute, Most: 10}
+	draft.ID, draft.Tenant = "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA", "acme"
+	if _, err := store.Approvals().Ask(ctx, draft); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := store.Approvals().Answer(ctx, "acme", draft.ID, &approvals.Reply{State: approvals.Approved, TTL: time.Minute}); err != nil {
+		t.Error(err)
+	}
+	must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // which looks through all keys
+}
+
+// startRedis starts a server with users.
+func startRedis(t *testing.T, acl string) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	addr = ln.Addr().String()
+	_ = ln.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir())
+	must(t, cmd.Start())
+	t.Cleanup(func() { stop(); _ = cmd.Wait() })
+	return addr
+}
