@@ -42,12 +42,13 @@ const bodyCopies = 3
 func newShares(cfg *Config) *shares {
 	all := fairshare.New("memory", cmp.Or(cfg.MaxMemory, heldMemory))
 	m := all.Limit()
+	copies := min(max(m/(4*leastPool), 1), bodyCopies)
 	return &shares{
 		memory:    all,
 		calls:     all.Sub("calls", m),
 		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.As(strangers)),
 		process:   all.Sub("process", m),
-		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(min(max(m/(4*leastPool), 1), bodyCopies))),
+		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
 		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
 		deciding:  all.Sub("deciding", min(max(m/inflatingPart, leastPool), maxHeld)),
 	}

@@ -2,8 +2,8 @@ package fairshare
 
 import "container/list"
 
-// LRU is a cache whose entries have owners. Where there is no room the entry goes that was not used longest of the owner
-// who has most: nobody's entries are pushed out by one who has more. It is not safe for concurrent use.
+// LRU is a cache whose entries have owners. Where there is no room, the least recently used entry of the owner
+// with most entries goes. It is not safe for concurrent use.
 type LRU[O, K comparable, V any] struct {
 	size    int
 	evicted func(K, V) // may be nil
@@ -18,7 +18,7 @@ type kept[O, K comparable, V any] struct {
 	value V
 }
 
-// looks is how many owners are looked at for the one who has most, besides the last one: all of them would take too long.
+// looks is how many owners are looked at for the one with most entries: all of them would take too long.
 const looks = 8
 
 // NewLRU makes a cache of so many entries, at least one. evicted is told of each that goes; it may be nil.
