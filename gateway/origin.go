@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/artifact"
 	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/observe"
@@ -114,6 +115,7 @@ func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
 	o.drawn = h.draw(s)
 	s.SetHeader(originHeader, o.of(client).text())
+	s.SetHeader("trailer", artifact.Trailers) // of which it learns then, whether the client has announced them or not
 	recovery.Round("identity", func() { h.chargeWeb(s, o.peer) })
 }
 

@@ -92,6 +92,9 @@ func (c *carrier) Close() error {
 // heard has connections know which requests were answered before their clients had sent them.
 func heard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Trailer == nil { // else those that the client has not announced are told to nobody who has a copy of req
+			req.Trailer = http.Header{}
+		}
 		c, ok := req.Context().Value(carrierKey{}).(*carrier)
 		if !ok || req.Body == nil || req.Body == http.NoBody {
 			next.ServeHTTP(w, req)

@@ -35,6 +35,7 @@ type Stream struct {
 	upstream  *Upstream
 	next      *Stream     // in its pool's queue
 	trailers  *hpack.List // to follow down.queue
+	follow    *hpack.List // the request's trailers, to follow up.queue
 	tap       Tap
 	group     *Group
 	ledger    *ledger  // of what is held for it; nil: of nobody yet
@@ -368,6 +369,9 @@ func (s *Stream) reset() {
 	}
 	if s.trailers != nil {
 		sh.freeList(s.trailers)
+	}
+	if s.follow != nil {
+		sh.freeList(s.follow)
 	}
 	clear(s.edits)
 	*s = Stream{

@@ -206,6 +206,8 @@ func (s *Stream) pump(h *half) {
 		c.copyData(h, nil, true)
 	case h == &s.down && s.trailers != nil:
 		s.writeBlock(s.trailers, true)
+	case h == &s.up && s.follow != nil:
+		s.writeFollow()
 	}
 	s.checkDone()
 }

@@ -10,7 +10,7 @@ import (
 // either side.
 func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 	if h == &s.down {
-		s.requestTrailers(list, end)
+		s.requestTrailers(list, end, tooLong)
 		return
 	}
 	status, code, ok := checkResponse(list)
@@ -65,8 +65,9 @@ func (s *Stream) again(a Answer) bool {
 	return s.announced && s.phase == forwarded && !s.started && s.replay && s.callAgain(a)
 }
 
-// requestTrailers ends the request. gRPC has no request trailers: they are dropped.
-func (s *Stream) requestTrailers(list *hpack.List, end bool) {
+// requestTrailers ends the request. gRPC has no request trailers: they are dropped. The http.Handler gets those of
+// other requests.
+func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 	h := &s.down
 	for i := range list.Fields {
 		if list.Fields[i].Tag&(tagBad|tagPseudo) != 0 {
@@ -77,11 +78,34 @@ func (s *Stream) requestTrailers(list *hpack.List, end bool) {
 		s.broken(h, errStreamClosed)
 		return
 	}
-	if !end {
+	if !end || tooLong {
 		s.broken(h, errProtocol)
 		return
 	}
-	s.receive(h, nil, 0, 0, true)
+	if s.grpc || s.phase == answered {
+		s.receive(h, nil, 0, 0, true)
+		return
+	}
+	if h.gotEnd = true; !h.lengthFits() {
+		s.broken(h, errProtocol)
+		return
+	}
+	s.follow = s.sh.keepScratch()
+	s.headSize += s.follow.Size()
+	s.down.conn.heads += s.follow.Size()
+	s.sh.buffered += int64(s.follow.Size())
+	s.pump(&s.up)
+}
+
+// writeFollow ends the request with its trailers.
+func (s *Stream) writeFollow() {
+	w := s.up.conn.beginBlock()
+	for i := range s.follow.Fields {
+		if f := &s.follow.Fields[i]; f.Tag&tagHidden == 0 {
+			w.field(f)
+		}
+	}
+	w.end(&s.up, true)
 }
 
 // responseStarts lets go of what was kept in case the request had to start again.
