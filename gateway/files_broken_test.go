@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"net/http"
 	"strings"
 	"sync"
@@ -302,6 +304,30 @@ func TestRefusedUploads(t *testing.T) {
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") || !strings.Contains(string(answer), "BODY_TOO_LARGE") {
 			t.Errorf("%s: %v, %.500q", name, err, answer)
+		}
+	}
+}
+
+// TestRefusedUploadsByCurl: so does a client that everybody has, over every version of HTTP.
+func TestRefusedUploadsByCurl(t *testing.T) {
+	t.Parallel()
+	g, _ := startOddFiles(t, 1<<20, &oddFiles{upload: func(s uploads) error {
+		for {
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+		}
+	}})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, make([]byte, 20<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for version, speak := range curlSpeaks(t) {
+		for _, length := range []string{"Expect:", "Transfer-Encoding: chunked"} {
+			got := curl(t, speak, "-H", length, "-H", "Expect:", "-H", "Content-Type: text/plain", "--data-binary", "@"+file, g.URL(filesPath))
+			if p := got.problem(t); p.Status != 413 || p.Reason != "BODY_TOO_LARGE" {
+				t.Errorf("%s, %s: %+v", version, length, p)
+			}
 		}
 	}
 }

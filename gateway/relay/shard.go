@@ -220,9 +220,13 @@ func (sh *shard) newStream() *Stream {
 
 // recycle reports a stream that has ended and makes it ready for another call.
 func (sh *shard) recycle(s *Stream) {
+	s.reporting = false
 	if s.announced {
 		s.result.Ended = time.Duration(sh.now) - s.began
 		s.callDone()
+	}
+	if s.lingers && s.phase != over {
+		return
 	}
 	s.reset()
 	if len(sh.streams) < keepStreams {

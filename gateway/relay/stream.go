@@ -28,6 +28,8 @@ type Stream struct {
 	grpc      bool // content-type is application/grpc
 	proto     bool // of protobuf
 	announced bool // the Handler knows of it: Done is due
+	lingers   bool // it is answered whole, and the client still sends
+	reporting bool // it is in shard.ended
 	started   bool // response headers came from the upstream
 	replay    bool // the request is still whole: up.queue has all of it
 	alone     bool // the first message is to be the only one
@@ -46,6 +48,7 @@ type Stream struct {
 	early     int      // bytes in up.queue for which the client already got its window back
 	deadline  int64
 	messageBy int64 // when the first message has to be there
+	heard     int64 // of down.got, when a stream that lingers has had enough
 	timer     timer
 	began     time.Duration // since relay.epoch
 	result    Result
@@ -271,6 +274,8 @@ func (s *Stream) setTimer() {
 
 func (s *Stream) expire() {
 	switch {
+	case s.lingers:
+		s.release()
 	case s.phase == answered:
 		// The response is whole, but the client has not taken it in its time.
 		s.down.conn.writeReset(s.down.id, errCancel)

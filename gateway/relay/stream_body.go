@@ -43,6 +43,10 @@ func (h *half) grant(n int) {
 
 // receive takes n bytes of body at buf[pos:] that came on half h.
 func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
+	if s.lingers {
+		s.hear(h, n, end)
+		return
+	}
 	if end {
 		h.gotEnd = true
 		if !h.lengthFits() {

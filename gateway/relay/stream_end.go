@@ -146,17 +146,17 @@ func (s *Stream) writeBlock(list *hpack.List, end bool) {
 
 // checkDone ends the stream when its response has been sent whole.
 func (s *Stream) checkDone() {
-	if s.phase == over || !s.down.sentEnd {
+	if s.phase == over || s.lingers || !s.down.sentEnd {
 		return
 	}
 	if s.down.conn != nil {
 		s.down.conn.guard.pay(answerPays)
 	}
-	if !s.down.gotEnd && s.down.conn != nil {
-		// The client may stop sending (RFC 9113 §8.1).
-		s.down.conn.writeReset(s.down.id, errNone)
-	}
 	s.dropUpstream(errCancel)
+	if !s.down.gotEnd && s.down.conn != nil {
+		s.linger()
+		return
+	}
 	s.finish()
 }
 
@@ -182,7 +182,7 @@ func (s *Stream) finish() {
 		return
 	}
 	s.phase = over
-	s.sh.ended = append(s.sh.ended, s) // first of all: whatever goes wrong, it is reported
+	s.report() // first of all: whatever goes wrong
 	s.forgetHead()
 	s.down.conn.held -= s.held
 	s.down.detach()
@@ -192,6 +192,10 @@ func (s *Stream) finish() {
 
 // canceled is the client's RST_STREAM.
 func (s *Stream) canceled(code errCode) {
+	if s.lingers {
+		s.finish()
+		return
+	}
 	s.dropUpstream(code)
 	s.result.Code, s.result.Failure, s.result.Upstream = codeCanceled, ClientGone, false
 	s.finish()
@@ -221,6 +225,10 @@ func (s *Stream) refused(code errCode) {
 func (s *Stream) broken(h *half, code errCode) {
 	c := h.conn
 	c.writeReset(h.id, code)
+	if s.lingers {
+		s.finish()
+		return
+	}
 	if h == &s.up {
 		h.detach()
 		s.failWith(UpstreamProtocol)
@@ -234,6 +242,10 @@ func (s *Stream) broken(h *half, code errCode) {
 
 // lost is the end of one of the stream's connections.
 func (s *Stream) lost(h *half, f Failure) {
+	if s.lingers {
+		s.finish()
+		return
+	}
 	if h == &s.up {
 		h.detach()
 		if s.again(Answer{}) {

@@ -1,0 +1,66 @@
+package relay_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// early begins an upload that is refused before its end, and reads the answer.
+func early(t *testing.T, addr string) *rawhttp2.Conn {
+	t.Helper()
+	c, err := rawhttp2.Dial(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/refused")
+	must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block), rawhttp2.Data(1, false, make([]byte, 1000)))))
+	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "413" || string(r.Body) != "too much" {
+		t.Fatalf("%v, %v", r, err)
+	}
+	return c
+}
+
+// TestLinger: a client that still sends when it has its whole answer is not reset at once: many lose the answer then.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = w.Write([]byte("too much"))
+	}))
+	reset := func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypePing && f.Has(rawhttp2.Ack) }
+	t.Run("it ends", func(t *testing.T) {
+		t.Parallel()
+		c := early(t, addr)
+		must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)), rawhttp2.Data(1, true, make([]byte, 16<<10)), rawhttp2.Ping(7)))
+		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
+			t.Errorf("%v, %v", f, err)
+		}
+	})
+	t.Run("it goes on", func(t *testing.T) {
+		t.Parallel()
+		c := early(t, addr)
+		for range 3 {
+			must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10))))
+		}
+		must(t, c.Write(rawhttp2.Ping(7)))
+		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
+			t.Errorf("after 48 KiB: %v, %v", f, err)
+		}
+		must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 14<<10)), rawhttp2.Data(1, false, make([]byte, 4<<10))))
+		if code, err := c.WaitReset(1); err != nil || code != rawhttp2.NoError {
+			t.Errorf("after 66 KiB: %d, %v", code, err)
+		}
+	})
+	t.Run("it is silent", func(t *testing.T) {
+		t.Parallel()
+		c := early(t, addr)
+		if code, err := c.WaitReset(1); err != nil || code != rawhttp2.NoError {
+			t.Errorf("%d, %v", code, err)
+		}
+	})
+}

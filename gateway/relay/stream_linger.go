@@ -1,0 +1,51 @@
+package relay
+
+import "time"
+
+// A client that still sends when it has its answer would often lose the answer with a reset: many take one for a
+// failure, also the reset with NO_ERROR that asks them to stop (RFC 9113 §8.1). It is heard out first, for a while.
+
+const (
+	lingerBytes = 64 << 10           // of its body that are read and dropped
+	lingerReset = int64(time.Second) // after which it is asked to stop
+)
+
+// linger reports a stream that is answered whole, and waits for the end of its request.
+func (s *Stream) linger() {
+	s.report()
+	s.forgetHead()
+	s.phase, s.lingers, s.heard, s.deadline = answered, true, s.down.got+lingerBytes, 0
+	s.sh.wheel.set(&s.timer, s.sh.now+lingerReset)
+	s.noReplay()
+	unsent := s.up.queue.len()
+	s.account(-unsent)
+	s.up.queue.drop(&s.sh.buffers)
+	s.down.credit(max(unsent-s.early, 0)) // nobody wants it: the client may go on
+}
+
+// hear drops n bytes of a stream that lingers.
+func (s *Stream) hear(h *half, n int, end bool) {
+	switch {
+	case end:
+		h.gotEnd = true
+		s.finish()
+	case h.got > s.heard:
+		s.release()
+	default:
+		h.credit(n)
+	}
+}
+
+// release asks the client to stop, and forgets the stream.
+func (s *Stream) release() {
+	s.down.conn.writeReset(s.down.id, errNone)
+	s.finish()
+}
+
+// report has the stream reported when the turn ends.
+func (s *Stream) report() {
+	if !s.reporting {
+		s.reporting = true
+		s.sh.ended = append(s.sh.ended, s)
+	}
+}
