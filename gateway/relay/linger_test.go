@@ -32,7 +32,9 @@ func TestLinger(t *testing.T) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		_, _ = w.Write([]byte("too much"))
 	}))
-	reset := func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypePing && f.Has(rawhttp2.Ack) }
+	reset := func(f rawhttp2.Frame) bool {
+		return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypePing && f.Has(rawhttp2.Ack)
+	}
 	t.Run("it ends", func(t *testing.T) {
 		t.Parallel()
 		c := early(t, addr)
