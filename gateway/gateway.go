@@ -166,6 +166,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Relay.Panicked = recovery.Report
 	cfg.Relay.Account, cfg.Relay.MaxKept = own.account, own.kept(cmp.Or(cfg.Relay.Shards, runtime.GOMAXPROCS(0)))
 	cfg.Relay.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
+	cfg.Relay.Network = networks(cfg.Edge)
 	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
 	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))

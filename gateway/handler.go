@@ -52,6 +52,7 @@ type handler struct {
 	shares        *shares
 	flows         flows
 	answers       answers
+	openings      openings
 }
 
 // Headers begins a call. The way goes on in identified, at once for a caller who is known.
@@ -343,6 +344,7 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	if t.share != nil {
 		t.share.Done()
 	}
+	h.openings.end(t.opening)
 	had := h.had(t)
 	if h.limits != nil {
 		h.limits.Release(uint32(s.Shard()), &t.permit)

@@ -28,6 +28,10 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 	switch {
 	case t.own && isOpen(t.call.Path):
 		who, refusal = tenant.Identity{Tenant: tenant.Default, Scopes: tenant.Read}, nil
+		var fits bool
+		if t.opening, fits = h.openings.begin(s.Peer(), t.origin.client); !fits {
+			refusal = refusedOpen
+		}
 	case refusal == nil:
 		var known bool
 		if who, known, refusal = h.callers.Identify(claim); known {

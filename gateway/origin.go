@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/hex"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -38,6 +39,18 @@ func meet(p *relay.Peer) any {
 		v.peer = tenant.PeerOf(p.TLS.VerifiedChains[0][0])
 	}
 	return v
+}
+
+// networks is relay.Config.Network. A trusted proxy brings the connections of many, and what is on the same machine
+// may be one.
+func networks(e *edge.Edge) func(net.Addr) (netip.Prefix, bool) {
+	return func(addr net.Addr) (netip.Prefix, bool) {
+		a := edge.AddrOf(addr)
+		if !a.IsValid() || a.IsLoopback() || e.Trusts(a) {
+			return netip.Prefix{}, false
+		}
+		return networkOf(a), true
+	}
 }
 
 // origin is where a call comes from.

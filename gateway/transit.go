@@ -73,6 +73,7 @@ type transit struct {
 	suited   *router.Backend            // where it goes, as it was sent to one that speaks what it cannot be translated to
 	moved    bool                       // it was sent elsewhere for that
 	tried    *router.Backend            // where it did not start
+	opening  opening                    // of a call that needs no credential
 	errand   *errand                    // what is done for its idempotency key; nil: it has none
 	reason   string                     // why the gateway refused
 	request  string                     // x-request-id

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime"
 	"time"
 )
@@ -17,6 +18,9 @@ type Config struct {
 	// goroutine, may read what comes before anything else, and has SetupTimeout; an error ends
 	// the connection. nil: it is the socket's other end.
 	Origin func(net.Conn) (net.Addr, error)
+	// Network is whose a connection's address is taken to be, of whom there may be MaxNetworkConns; false: any number.
+	// nil: there may be any number of all.
+	Network func(net.Addr) (netip.Prefix, bool)
 	// Meet is what Peer.Value is to be, asked once for each client connection when it is set up.
 	Meet func(*Peer) any
 	// Account is what a client connection may hold for itself, and for its streams that are of no Group: asked once for
@@ -40,6 +44,7 @@ type Config struct {
 
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
+	MaxNetworkConns int           // of these, from one network; default a quarter; more are closed at once
 	MaxStreams      uint32        // open streams per client connection; default 1024
 	MaxHeaderList   int           // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
 	MaxFirstMessage int           // bytes of a first message that ReadMessage waits for; default 16 MiB
@@ -65,6 +70,7 @@ type Page struct {
 func (c Config) withDefaults() Config {
 	setDefault(&c.Shards, runtime.GOMAXPROCS(0))
 	setDefault(&c.MaxConns, 16<<10)
+	setDefault(&c.MaxNetworkConns, max(c.MaxConns/4, 1))
 	setDefault(&c.MaxStreams, 1024)
 	setDefault(&c.MaxHeaderList, 64<<10)
 	setDefault(&c.MaxFirstMessage, 16<<20)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -16,6 +17,8 @@ type Peer struct {
 	TLS      *tls.ConnectionState // nil: cleartext
 	Internal bool                 // made by Relay.Dial
 	Value    any                  // what Config.Meet made of it
+
+	network netip.Prefix // that it counts to; not valid: none
 }
 
 // meet completes what is known of a client whose connection is set up.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,9 @@ type Relay struct {
 	next   atomic.Uint32  // shard of the next connection
 	turns  atomic.Uint32  // shard of the next Turn
 	slots  chan struct{}  // one per client connection
-	gone   chan struct{}  // signals that a client connection has ended
+	crowds crowds
+	gate   gate          // of TLS handshakes
+	gone   chan struct{} // signals that a client connection has ended
 
 	mistakes mistakes
 
@@ -47,6 +50,7 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 		epoch:     time.Now().Add(-time.Second), // 0 on the shards' clock means: never
 		slots:     make(chan struct{}, cfg.MaxConns),
 		gone:      make(chan struct{}, 1),
+		gate:      gate{free: max(runtime.GOMAXPROCS(0)-1, 1)},
 		listeners: map[net.Listener]struct{}{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -165,23 +169,26 @@ func (r *Relay) shard() *shard {
 // greet finds out what a new connection speaks and serves it. Its slot is given back
 // when an HTTP/2 connection has ended, or by the web server for its own (web.go).
 func (r *Relay) greet(nc net.Conn) {
-	given := false
+	p, given := &Peer{}, false
 	defer func() {
 		if !given {
-			<-r.slots
+			r.part(p)
 		}
 	}()
 	defer r.guardConn(nc)
-	p := &Peer{}
 	var first []byte
 	var err error
 	if p.Addr, err = r.origin(nc); err != nil {
 		r.unset(nc, err)
 		return
 	}
+	if !r.join(p) {
+		r.unset(nc, errCrowded)
+		return
+	}
 	if secure := r.tls.Load(); secure != nil {
-		tc := tls.Server(nc, secure)
-		if err = r.handshake(tc); err == nil {
+		var tc *tls.Conn
+		if tc, err = r.handshake(nc, secure); err == nil {
 			state := tc.ConnectionState()
 			p.TLS = &state
 			r.meet(p)
@@ -213,10 +220,18 @@ func (r *Relay) unset(nc net.Conn, err error) {
 	_ = nc.Close()
 }
 
-func (r *Relay) handshake(tc *tls.Conn) error {
+func (r *Relay) handshake(nc net.Conn, secure *tls.Config) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.SetupTimeout)
 	defer cancel()
-	return tc.HandshakeContext(ctx)
+	g := &gated{Conn: nc, gate: &r.gate, ctx: ctx}
+	if err := g.enter(); err != nil {
+		return nil, err
+	}
+	defer g.leave()
+	tc := tls.Server(g, secure)
+	err := tc.HandshakeContext(ctx)
+	g.open = true
+	return tc, err
 }
 
 // sniff reads until the bytes are HTTP/2's preface, or cannot become it.
@@ -257,15 +272,15 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 		cl := newConnLink(nc)
 		l, run, own = cl, cl.run, &cl.c
 	}
-	if !sh.join(l, own, p, first, who) {
+	if !sh.attach(l, own, p, first, who) {
 		_ = nc.Close()
 		return
 	}
 	run()
 }
 
-// join makes a connection one of the shard's. It returns false where that failed.
-func (sh *shard) join(l link, own **conn, p *pool, first []byte, who *Peer) (joined bool) {
+// attach makes a connection one of the shard's. It returns false where that failed.
+func (sh *shard) attach(l link, own **conn, p *pool, first []byte, who *Peer) (joined bool) {
 	sh.enter()
 	defer sh.leave()
 	if p != nil && p.dead {

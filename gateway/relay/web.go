@@ -87,8 +87,8 @@ func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}
-	if _, ok := nc.(*carrier); ok {
-		<-r.slots
+	if c, ok := nc.(*carrier); ok {
+		r.part(c.peer)
 	}
 }
 

@@ -1,0 +1,113 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/rawhttp2"
+)
+
+// watch opens a Health/Watch, which lasts, and returns its gRPC status; "" when it has begun.
+func watch(t *testing.T, c *rawhttp2.Conn, stream uint32) string {
+	t.Helper()
+	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/grpc.health.v1.Health/Watch", "content-type", "application/grpc", "te", "trailers")
+	if err := c.Write(rawhttp2.Headers(stream, false, block), rawhttp2.Data(stream, true, rawhttp2.Message(nil))); err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Stream == stream && f.Type == rawhttp2.TypeHeaders })
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := c.Fields(f.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fields["grpc-status"]
+}
+
+// TestWatchesAreBounded: one without a credential has no more than a part of the calls that need none: by connection,
+// and by address. What it ends makes room.
+func TestWatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}}})
+	var conns []*rawhttp2.Conn
+	began := 0
+	for range 6 {
+		c, err := rawhttp2.Dial(g.Addr)
+		if err = errors.Join(err, c.Greet()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		conns = append(conns, c)
+		for i := range uint32(101) {
+			if status := watch(t, c, 2*i+1); status == "" {
+				began++
+			} else if status != "8" {
+				t.Fatalf("status %s", status)
+			}
+		}
+	}
+	if began != 512 {
+		t.Errorf("%d began, not 5 times 100 and 12", began)
+	}
+	if err := errors.Join(conns[0].Write(rawhttp2.Reset(1, 8)), conns[0].Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if status := watch(t, conns[0], 1001); status != "" {
+		t.Errorf("when one has ended: status %s", status)
+	}
+}
+
+// TestConnectionsOfANetwork: one address has no more than its part of the connections. Others are not held up, nor is a
+// proxy that is trusted.
+func TestConnectionsOfANetwork(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Edge:   edge.New(edge.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: edge.V1}),
+		Relay:  relay.Config{MaxNetworkConns: 2},
+	})
+	come := func(header string) (*rawhttp2.Conn, error) {
+		c, err := rawhttp2.Dial(g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c, errors.Join(c.WriteBytes([]byte(header+"\r\n")), c.Greet(), c.Sync())
+	}
+	from := func(addr string) string { return fmt.Sprintf("PROXY TCP4 %s 192.0.2.200 1000 80", addr) }
+	from6 := func(addr string) string { return fmt.Sprintf("PROXY TCP6 %s 2001:db8::1 1000 80", addr) }
+	for _, headers := range [][3]string{
+		{from("192.0.2.1"), from("192.0.2.1"), from("192.0.2.1")},
+		{from6("2001:db8:1::1"), from6("2001:db8:1::2"), from6("2001:db8:1::3")}, // a /64
+	} {
+		first, err := come(headers[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := come(headers[1]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := come(headers[2]); err == nil {
+			t.Errorf("%s has a third connection", headers[2])
+		}
+		if _, err := come(from("192.0.2.2")); err != nil {
+			t.Errorf("another address: %v", err)
+		}
+		_ = first.Close()
+		for err = errors.New(""); err != nil; { // as soon as the gateway has noticed
+			_, err = come(headers[2])
+		}
+	}
+	for range 4 {
+		if _, err := come("PROXY UNKNOWN"); err != nil {
+			t.Errorf("the proxy itself: %v", err)
+		}
+	}
+}
