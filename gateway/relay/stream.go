@@ -275,7 +275,7 @@ func (s *Stream) setTimer() {
 func (s *Stream) expire() {
 	switch {
 	case s.lingers:
-		s.release()
+		s.hush()
 	case s.phase == answered:
 		// The response is whole, but the client has not taken it in its time.
 		s.down.conn.writeReset(s.down.id, errCancel)

@@ -94,6 +94,10 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 	s.headSize += s.follow.Size()
 	s.down.conn.heads += s.follow.Size()
 	s.sh.buffered += int64(s.follow.Size())
+	if !s.recount() {
+		s.fail(AccountExceeded)
+		return
+	}
 	s.pump(&s.up)
 }
 

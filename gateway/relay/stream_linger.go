@@ -20,6 +20,7 @@ func (s *Stream) linger() {
 	unsent := s.up.queue.len()
 	s.account(-unsent)
 	s.up.queue.drop(&s.sh.buffers)
+	s.recount()
 	s.down.credit(max(unsent-s.early, 0)) // nobody wants it: the client may go on
 }
 
@@ -30,14 +31,14 @@ func (s *Stream) hear(h *half, n int, end bool) {
 		h.gotEnd = true
 		s.finish()
 	case h.got > s.heard:
-		s.release()
+		s.hush()
 	default:
 		h.credit(n)
 	}
 }
 
-// release asks the client to stop, and forgets the stream.
-func (s *Stream) release() {
+// hush asks the client to stop, and forgets the stream.
+func (s *Stream) hush() {
 	s.down.conn.writeReset(s.down.id, errNone)
 	s.finish()
 }
