@@ -162,12 +162,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
-	cfg.Relay.Origin, cfg.Relay.Meet, cfg.Relay.Hidden, cfg.Relay.Web = cfg.Edge.Origin, meet, edge.Hidden, h.web
-	cfg.Relay.Panicked = recovery.Report
-	cfg.Relay.Account, cfg.Relay.MaxKept = own.account, own.kept(cmp.Or(cfg.Relay.Shards, runtime.GOMAXPROCS(0)))
-	cfg.Relay.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
-	cfg.Relay.Network = networks(cfg.Edge)
-	cfg.Relay.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
+	h.configure(&cfg.Relay, cfg.Edge)
 	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.flows.relay, h.flows.shares = g.relay, own
@@ -189,6 +184,16 @@ func New(cfg Config) (*Gateway, error) {
 	g.services = g.startServices()
 	h.guard, h.keeping, h.services = g.guard, g.keeping, g.services.upstream
 	return g, nil
+}
+
+// configure adds what the Gateway itself answers of what its relay asks.
+func (h *handler) configure(r *relay.Config, from *edge.Edge) {
+	r.Origin, r.Meet, r.Hidden, r.Web = from.Origin, meet, edge.Hidden, h.web
+	r.Panicked = recovery.Report
+	r.Account, r.MaxKept = h.shares.account, h.shares.kept(cmp.Or(r.Shards, runtime.GOMAXPROCS(0)))
+	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
+	r.Network = networks(from)
+	r.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
 }
 
 // dialInside makes a client of our own relay.
