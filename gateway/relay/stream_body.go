@@ -49,6 +49,9 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 	}
 	if end {
 		h.gotEnd = true
+		if !h.lengthFits() && h == &s.down && s.started && !s.grpc && h.got < h.length {
+			return // curl ends what it sends early when it sees an error; the upstream is not told that it was all
+		}
 		if !h.lengthFits() {
 			s.broken(h, errProtocol)
 			return
