@@ -16,6 +16,9 @@
 // admit more than it is, but for calls leased before midnight and made just after, and for what
 // follows.
 //
+// Of places a replica asks for no more than an even part at first, and for more a twentieth of a second
+// later: what long calls have cannot be divided any more when others come.
+//
 // While the store does not answer within a tenth of a second each replica goes by its share: the limit
 // divided by the replicas that there were last, and of a budget what was left of it then, divided
 // likewise; of one that the store never told it of, a tenth of its share. The store is told of it

@@ -214,6 +214,8 @@ func (l *Limiter) leave(ctx context.Context) {
 
 // leave gives back what no call has. The caller holds the account's lock.
 func (s *scope) leave() {
+	s.of.waiting = append(s.of.waiting, s.patient...)
+	s.patient = nil
 	n := s.calls.drain(s.calls.left())
 	s.in -= n
 	if n > 0 {

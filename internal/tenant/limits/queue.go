@@ -46,11 +46,15 @@ func (q *queue) overdue(now time.Duration) (late []turn, next time.Duration) {
 func (l *Limiter) Wait(p *Permit, resume func()) {
 	s := p.missing
 	p.missing = nil
-	p.rounds++
 	l.waiting.Add(1)
 	a := s.of
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if p.place && l.now() < s.greedy && !a.late {
+		s.patient = append(s.patient, resume)
+		return
+	}
+	p.rounds++
 	s.want(p.place)
 	if a.late {
 		l.stand(s)

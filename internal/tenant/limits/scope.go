@@ -40,6 +40,10 @@ type scope struct {
 	peak    int64 // places used at most since the last tick
 	before  int64 // and in the time before
 	yield   bool  // another replica wants places
+	fresh   int64 // places for calls that waited, which may not have taken them yet
+
+	greedy  time.Duration // from when on it asks for more than its even part; 0: it needs no more
+	patient []func()      // calls that wait until then
 
 	excess  atomic.Int64 // places that go to it when calls end
 	yielded atomic.Int64 // those that did, and are not taken off held yet
@@ -104,7 +108,7 @@ func (s *scope) ask(now time.Duration) Ask {
 	if counts(b) && (s.quiet == 0 || s.need > 0) {
 		a.Want = max(s.need+s.aim(b)-s.calls.left(), 0)
 	}
-	s.askPlaces(&a)
+	s.askPlaces(&a, now)
 	s.need, s.wanting, s.back, s.owed = 0, 0, 0, 0
 	return a
 }
@@ -116,7 +120,7 @@ func (a *Ask) says() bool {
 
 // askPlaces asks for places: as many as were used of late and some more, so that calls find one, unless
 // another replica wants some.
-func (s *scope) askPlaces(a *Ask) {
+func (s *scope) askPlaces(a *Ask, now time.Duration) {
 	limit := int64(a.Bounds.Concurrent)
 	yielded := s.yielded.Swap(0)
 	s.held -= yielded
@@ -130,6 +134,8 @@ func (s *scope) askPlaces(a *Ask) {
 		aim = min(busy+max(limit/16, 1), limit)
 	}
 	aim = max(min(aim, limit), used)
+	aim = max(aim, min(used+s.fresh, s.held))
+	s.fresh = 0
 	gave := s.places.drain(s.held - aim)
 	s.held -= gave
 	a.gaveUp = gave+yielded > 0
@@ -138,7 +144,53 @@ func (s *scope) askPlaces(a *Ask) {
 		a.Need = min(s.wanting, max(limit-a.Keep, 0))
 		a.unmet = s.wanting > a.Need // of which the store is not asked: nobody else has any
 		a.Spare = max(aim-a.Keep-a.Need, 0)
+		s.beModest(a, limit, now)
 	}
+}
+
+// beModest has the replica ask for no more than an even part at first. Others whose calls came at the same moment ask
+// for theirs meanwhile: what calls have that run long cannot be divided later.
+func (s *scope) beModest(a *Ask, limit int64, now time.Duration) {
+	even := max(limit/s.of.limiter.replicas.Load(), 1)
+	if s.own.silent > 0 { // it goes by its share
+		return
+	}
+	if a.Keep+a.Need+a.Spare <= even {
+		if now >= s.greedy {
+			s.greedy = 0
+		}
+		return
+	}
+	if s.greedy == 0 {
+		s.greedy = now + courtesy
+		time.AfterFunc(courtesy, s.askGreedily)
+	}
+	if room := max(even-a.Keep, 0); now < s.greedy {
+		a.unmet = false // that is to be seen
+		a.Need = min(a.Need, room)
+		a.Spare = min(a.Spare, room-a.Need)
+	}
+}
+
+// askGreedily asks for the calls that were patient.
+func (s *scope) askGreedily() {
+	a := s.of
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	calls := s.patient
+	if s.patient = nil; len(calls) == 0 {
+		return
+	}
+	s.wanting += int64(len(calls))
+	if a.late {
+		a.limiter.stand(s)
+		for _, resume := range calls {
+			a.limiter.resume(resume)
+		}
+		return
+	}
+	a.waiting = append(a.waiting, calls...)
+	a.touch(s)
 }
 
 // take is what the store, or this replica's own share, gives.
@@ -156,6 +208,7 @@ func (s *scope) take(asked *Ask, got *Answer, now time.Duration) {
 	if more := got.Places - asked.Keep; more > 0 {
 		s.places.add(more)
 		s.held += more
+		s.fresh = min(more, asked.Need)
 	} else if more < 0 { // it was silent for so long that others got them; what calls have ends with them
 		s.held -= s.places.drain(-more)
 	}
