@@ -119,18 +119,7 @@ type Gateway struct {
 
 // New makes a Gateway. Run serves and ends it.
 func New(cfg Config) (*Gateway, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.BackendTLS == nil {
-		cfg.BackendTLS = func(string) *tls.Config { return nil }
-	}
-	if cfg.Edge == nil {
-		cfg.Edge = edge.New(edge.Config{})
-	}
-	if cfg.Affinity == nil {
-		cfg.Affinity = affinity.New(affinity.Config{}, nil)
-	}
+	cfg.fill()
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, shares: own, bodies: bodies.NewPool(own.bodies)}
 	g.SetDrain(cfg.Drain)
@@ -194,6 +183,22 @@ func (h *handler) configure(r *relay.Config, from *edge.Edge) {
 	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
 	r.Network = networks(from)
 	r.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
+}
+
+// fill sets what a Config may lack.
+func (c *Config) fill() {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.BackendTLS == nil {
+		c.BackendTLS = func(string) *tls.Config { return nil }
+	}
+	if c.Edge == nil {
+		c.Edge = edge.New(edge.Config{})
+	}
+	if c.Affinity == nil {
+		c.Affinity = affinity.New(affinity.Config{}, nil)
+	}
 }
 
 // dialInside makes a client of our own relay.

@@ -172,9 +172,8 @@ func (g *Gateway) build(o Options) error {
 	if err != nil {
 		return err
 	}
-	drain := gateway.Drain{Timeout: Patience}
-	if o.Drain != nil {
-		drain = *o.Drain
+	if o.Drain == nil {
+		o.Drain = &gateway.Drain{Timeout: Patience}
 	}
 	o.Relay.Log = logger
 	g.tenants = o.Limits
@@ -205,7 +204,7 @@ func (g *Gateway) build(o Options) error {
 		Metrics:    metrics,
 		Recorder:   observe.NewRecorder(metrics, g.accessLog),
 		Tracer:     o.Tracer,
-		Drain:      drain,
+		Drain:      *o.Drain,
 		REST:       o.REST,
 		CORS:       o.CORS,
 		Hosts:      o.Hosts,
