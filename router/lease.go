@@ -104,12 +104,12 @@ func (l *limiter) needs() map[string]int {
 func (l *limiter) granted(wants []Want, grants []Grant) {
 	l.shared = false
 	for i, g := range grants {
-		if need := wants[i].Need; need > 0 && g.Held-wants[i].Keep >= need {
+		p := l.pools[wants[i].Addr]
+		if need := wants[i].Need; need > 0 && g.Held-wants[i].Keep >= need && (p == nil || !p.modest) {
 			l.short = false
 		}
 		known := g.Held > 0 || wants[i].Need > 0
 		l.shared = l.shared || known
-		p := l.pools[wants[i].Addr]
 		if p == nil {
 			continue
 		}

@@ -27,7 +27,13 @@ type limited struct {
 // newLimited starts a replica inside a synctest bubble. slots may be nil.
 func newLimited(t *testing.T, slots router.Slots, c *crowd, limit router.Limit, backends ...router.BackendConfig) *limited {
 	t.Helper()
-	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Slots: slots, Replicas: func() int { return 3 }}), crowd: c}
+	return newLimitedOf(t, func() int { return 3 }, slots, c, limit, backends...)
+}
+
+// newLimitedOf starts one of so many replicas.
+func newLimitedOf(t *testing.T, replicas func() int, slots router.Slots, c *crowd, limit router.Limit, backends ...router.BackendConfig) *limited {
+	t.Helper()
+	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Slots: slots, Replicas: replicas}), crowd: c}
 	r.router = router.New(newTable(t, r.config(limit, backends...), nil))
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
