@@ -154,6 +154,58 @@ func TestBodiesOfATenant(t *testing.T) {
 	}
 }
 
+// TestBodiesThatDoNotCome: a client without a credential that begins requests, and sends nothing of them, leaves room for
+// those of another address, and for tenants.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	options := gatewaytest.Options{MaxBodies: mib, Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}}
+	open := &front{gateway: gatewaytest.Start(t, options)}
+	closed, acme, _ := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
+	for _, test := range []struct {
+		f      *front
+		header string // of the others
+		full   string // what the first is told in the end
+	}{
+		{open, "", "503"},
+		{closed, "Authorization: " + credential(acme) + "\r\n", "401"},
+	} {
+		from := func(addr, head string) *sender {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+			conn, err := d.DialContext(t.Context(), "tcp4", test.f.gateway.Addr)
+			if err != nil {
+				t.Skipf("no client at %s: %v", addr, err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
+			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head
+			if _, err := io.WriteString(conn, head); err != nil {
+				t.Fatal(err)
+			}
+			return &sender{conn, bufio.NewReader(conn)}
+		}
+		line := "100 Continue"
+		for n := 0; strings.Contains(line, "100 Continue"); n++ {
+			if n == 64 {
+				t.Fatal("one address has all")
+			}
+			var err error
+			s := from("127.0.0.1", "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+			if line, err = s.in.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(line, test.full) {
+			t.Errorf("the first address is told %s", line)
+		}
+		for _, addr := range []string{"127.0.0.2", "127.0.0.3"} {
+			if got := from(addr, test.header+"Content-Length: 2\r\n\r\n{}").answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") {
+				t.Errorf("%s, with %q: %.300s", addr, test.header, got)
+			}
+		}
+	}
+}
+
 // What is compressed is counted as it is read.
 func TestCompressedBodies(t *testing.T) {
 	t.Parallel()

@@ -7,11 +7,12 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// maxStrangers is how many calls wait at once until it is known who makes them.
+// maxStrangers is how many calls wait at once until it is known who makes them. An address leaves room for others.
 const maxStrangers = 10_000
 
 // Identifier says who calls.
@@ -27,16 +28,16 @@ type Identifier interface {
 // callers finds out who calls: at once where memory knows, else beside the relay.
 type callers struct {
 	by          Identifier
-	signed      Identifier // of those who show the signature of a URL; nil: nobody may
-	credentials bool       // callers need them
-	slots       chan struct{}
+	signed      Identifier      // of those who show the signature of a URL; nil: nobody may
+	credentials bool            // callers need them
+	waiting     *fairshare.Pool // calls, by the address of their client
 	running     sync.WaitGroup
 	closing     context.Context
 	stop        context.CancelFunc
 }
 
 func newCallers(by, signed Identifier) *callers {
-	c := &callers{by: by, signed: signed, credentials: by != nil, slots: make(chan struct{}, maxStrangers)}
+	c := &callers{by: by, signed: signed, credentials: by != nil, waiting: fairshare.New("identities", maxStrangers)}
 	if by == nil {
 		c.by = tenant.Single{}
 	}
@@ -65,9 +66,8 @@ func (c *callers) Ask(ctx context.Context, claim tenant.Claim) (tenant.Identity,
 
 // ask finds out who makes a claim, until ctx ends, and then calls next with the stream, unless that has ended.
 func (c *callers) ask(ctx context.Context, s *relay.Stream, claim tenant.Claim, next func(*relay.Stream, tenant.Identity, *call.Refusal)) *call.Refusal {
-	select {
-	case c.slots <- struct{}{}:
-	default:
+	place := c.waiting.Of(addressOf(transitOf(s).origin.client))
+	if !place.Reserve(1) {
 		return refusedStrangers
 	}
 	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
@@ -77,23 +77,22 @@ func (c *callers) ask(ctx context.Context, s *relay.Stream, claim tenant.Claim, 
 		defer cancel()
 		who, refusal := tenant.Identity{}, refusedPanic
 		recovery.Round("identity", func() { who, refusal = c.Ask(ctx, own) })
-		<-c.slots
+		place.Release(1)
 		parked.Resume(func(s *relay.Stream) { next(s, who, refusal) })
 	})
 	return nil
 }
 
-// wait finds out who makes a claim that memory may not know. It blocks, until ctx ends.
-func (c *callers) wait(ctx context.Context, claim tenant.Claim) (tenant.Identity, *call.Refusal) {
+// wait finds out who at an address makes a claim that memory may not know. It blocks, until ctx ends.
+func (c *callers) wait(ctx context.Context, from string, claim tenant.Claim) (tenant.Identity, *call.Refusal) {
 	if who, known, refusal := c.Identify(claim); known {
 		return who, refusal
 	}
-	select {
-	case c.slots <- struct{}{}:
-	default:
+	place := c.waiting.Of(from)
+	if !place.Reserve(1) {
 		return tenant.Identity{}, refusedStrangers
 	}
-	defer func() { <-c.slots }()
+	defer place.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return c.Ask(ctx, claim)

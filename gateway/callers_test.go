@@ -2,13 +2,17 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
+	"net/netip"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/rawhttp2"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -29,6 +33,56 @@ func (s slowly) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call
 		return who, nil
 	case <-ctx.Done():
 		return tenant.Identity{}, &call.Refusal{Kind: call.Unavailable, Reason: "LATE"}
+	}
+}
+
+// unsure finds out who only some are.
+type unsure struct{ slowly }
+
+func (u unsure) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call.Refusal) {
+	if c.Credential != "other" {
+		<-ctx.Done()
+	}
+	return tenant.Identity{}, &call.Refusal{Kind: call.Unauthenticated, Reason: "UNKNOWN"}
+}
+
+// TestStrangersLeaveRoom: calls with credentials that nobody knows, of one address, do not keep those of another from
+// being looked at.
+func TestStrangersLeaveRoom(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Edge:       edge.New(edge.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: edge.V1}),
+		Identifier: unsure{},
+	})
+	come := func(addr, credential string, streams int) *rawhttp2.Conn {
+		c, err := rawhttp2.Dial(g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		err = errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet())
+		for i := range streams {
+			block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", invokePath,
+				"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization", "Bearer "+credential)
+			err = errors.Join(err, c.Write(rawhttp2.Headers(uint32(2*i+1), false, block)))
+		}
+		if err = errors.Join(err, c.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for range 11 { // more than may wait at all
+		come("192.0.2.1", "nobody's", 1000)
+	}
+	other := come("192.0.2.2", "other", 1)
+	f, err := other.Wait(func(f rawhttp2.Frame) bool { return f.Stream == 1 && f.Type == rawhttp2.TypeHeaders })
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := other.Fields(f.Payload)
+	if err != nil || fields["grpc-status"] != "16" {
+		t.Errorf("another address: %v, %v", fields, err)
 	}
 }
 

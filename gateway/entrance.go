@@ -27,7 +27,7 @@ func (h *handler) entrance(t *turnstile.Turnstile, pool *bodies.Pool, doors http
 		problems.Write(w, r, problems.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodies.Owner { return visitOf(r) }, doors)
-	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).place() }, full, doors))))
+	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Place() }, full, doors))))
 }
 
 // charging has requests by HTTP/1.1 hold what they take besides their bodies; the relay does so for others.

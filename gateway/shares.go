@@ -100,6 +100,15 @@ func prefixOf(addr netip.Addr) string {
 	return network.String()
 }
 
+// addressOf is prefixOf of an address in text.
+func addressOf(client string) string {
+	addr, err := netip.ParseAddr(client)
+	if err != nil {
+		return ""
+	}
+	return prefixOf(addr)
+}
+
 // owner is whose a call's bytes are: a tenant's, or the only one's.
 func (t *transit) owner() string {
 	if t.settings == nil {

@@ -3,9 +3,9 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"time"
 
+	"github.com/capgate/capgate/gateway/bodies"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/tenant"
@@ -19,10 +19,11 @@ type visit struct {
 	came  time.Time
 	who   tenant.Identity // as far as it is known
 	share string          // the tenant with whom it shares; "" where there is one only
+	from  string          // its address, by which those are told apart that are no tenant's
 }
 
 // strangers is the share of all whom memory does not know; no tenant's id is like it.
-const strangers = "?"
+const strangers = bodies.Unknown
 
 type visitKey struct{}
 
@@ -30,6 +31,7 @@ type visitKey struct{}
 func (h *handler) visiting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
+		v.from = addressOf(parseOrigin(r.Header.Get(originHeader)).client)
 		if claim, refusal := v.claim(); refusal == nil {
 			if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
 				v.is(who)
@@ -48,20 +50,14 @@ func (v *visit) is(who tenant.Identity) {
 	}
 }
 
-// place is where the request waits: with its tenant's, or, while that is not known, with those of its address.
-func (v *visit) place() (share, from string) {
-	if v.share != strangers {
-		return v.share, ""
+// Place implements bodies.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or
+// that is not known, with those of its address.
+func (v *visit) Place() (share, from string) {
+	if v.share == strangers || v.share == "" {
+		return v.share, v.from
 	}
-	addr, err := netip.ParseAddr(parseOrigin(v.r.Header.Get(originHeader)).client)
-	if err != nil {
-		return v.share, ""
-	}
-	return v.share, prefixOf(addr)
+	return v.share, ""
 }
-
-// Tenant implements bodies.Owner.
-func (v *visit) Tenant() string { return v.share }
 
 // Ask implements bodies.Owner.
 func (v *visit) Ask(ctx context.Context) error {
@@ -71,7 +67,7 @@ func (v *visit) Ask(ctx context.Context) error {
 	claim, refusal := v.claim()
 	if refusal == nil {
 		var who tenant.Identity
-		if who, refusal = v.h.callers.wait(ctx, claim); refusal == nil {
+		if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal == nil {
 			v.is(who)
 			return nil
 		}

@@ -16,6 +16,7 @@ import (
 // owner is whose a body is; nobody knows before asking.
 type owner struct {
 	tenant, is string // at first, and when asked
+	from       string
 	asked      int
 	nobody     bool
 }
@@ -25,7 +26,7 @@ var (
 	errTooMuch = errors.New("too much")
 )
 
-func (o *owner) Tenant() string { return o.tenant }
+func (o *owner) Place() (tenant, from string) { return o.tenant, o.from }
 
 func (o *owner) Ask(context.Context) error {
 	o.asked++
@@ -121,6 +122,33 @@ func TestStrangersAreAsked(t *testing.T) {
 	}
 	if pool.Used() != 0 {
 		t.Errorf("%v is held in the end", pool.Used())
+	}
+}
+
+// TestAddressesLeaveRoom: where clients are told apart by their addresses, one of them does not have all.
+func TestAddressesLeaveRoom(t *testing.T) {
+	t.Parallel()
+	for _, tenant := range []string{"", bodies.Unknown} {
+		pool := newPool(1000 * kib)
+		at := func(from string) *owner { return &owner{tenant: tenant, is: tenant, from: from, nobody: tenant != ""} }
+		var more func(*bodies.Hold)
+		used, most := -1.0, 0.0
+		more = func(*bodies.Hold) {
+			if most = pool.Used(); most > used {
+				used = most
+				_ = send(pool, at("a"), 10*kib, 10*kib, more)
+				return
+			}
+			if err := send(pool, at("b"), 10*kib, 10*kib, nil); err != nil {
+				t.Errorf("%q: another address: %v", tenant, err)
+			}
+			if err := send(pool, &owner{tenant: "known", is: "known"}, 64*kib, 64*kib, nil); err != nil {
+				t.Errorf("%q: a tenant: %v", tenant, err)
+			}
+		}
+		if more(nil); most == 0 || most > 0.64 || pool.Used() != 0 {
+			t.Errorf("%q: one address held %v, and in the end %v is held", tenant, most, pool.Used())
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/capgate/capgate/internal/fairshare"
 )
 
 const (
@@ -16,8 +18,9 @@ const (
 
 // Owner is whose a body is.
 type Owner interface {
-	// Tenant is whom the body counts for, as far as that is known.
-	Tenant() string
+	// Place is the tenant for which the body counts, Unknown while that is not known, and the address it comes from.
+	// Requests of no tenant, or of Unknown, count for their address.
+	Place() (tenant, from string)
 	// Ask finds out who it is where that is not known. The error says why nothing more is read of them.
 	Ask(context.Context) error
 	// TooMuch is the error for whom there is no room after so many bytes.
@@ -26,15 +29,16 @@ type Owner interface {
 
 // Hold is what one request holds. It is for one goroutine. nil holds nothing, and bounds nothing.
 type Hold struct {
-	pool   *Pool
-	owner  Owner
-	answer http.ResponseWriter
-	r      *http.Request
-	asked  bool
-	tenant string
-	read   int64 // bytes of what is held
-	least  int64 // that are held to the end
-	held   int64
+	pool    *Pool
+	owner   Owner
+	answer  http.ResponseWriter
+	r       *http.Request
+	asked   bool
+	tenant  string
+	charged *fairshare.Account // holds held
+	read    int64              // bytes of what is held
+	least   int64              // that are held to the end
+	held    int64
 }
 
 type holdKey struct{}
@@ -47,8 +51,8 @@ func (p *Pool) Handler(ownerOf func(*http.Request) Owner, next http.Handler) htt
 			return
 		}
 		h := &Hold{pool: p, owner: ownerOf(r), answer: w, r: r}
-		h.tenant = h.owner.Tenant()
-		defer func() { p.give(h.tenant, h.held) }()
+		h.place()
+		defer func() { h.charged.Release(h.held) }()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), holdKey{}, h)))
 	})
 }
@@ -81,7 +85,7 @@ func (h *Hold) Kept(n int) {
 // shrink gives back what is held and was not read.
 func (h *Hold) shrink() {
 	if held := max(h.read, h.least); held < h.held {
-		h.pool.give(h.tenant, h.held-held)
+		h.charged.Release(h.held - held)
 		h.held = held
 	}
 }
@@ -132,7 +136,7 @@ func (h *Hold) grow(to int64) error {
 }
 
 func (h *Hold) take(to int64) bool {
-	if !h.pool.take(h.tenant, to-h.held) {
+	if !h.charged.Reserve(to - h.held) {
 		return false
 	}
 	h.held = to
@@ -145,11 +149,19 @@ func (h *Hold) ask() error {
 	if err := h.owner.Ask(h.r.Context()); err != nil {
 		return h.leave(err)
 	}
-	if tenant := h.owner.Tenant(); tenant != h.tenant {
-		h.pool.give(h.tenant, h.held)
-		h.tenant, h.held = tenant, 0
+	if tenant, _ := h.owner.Place(); tenant != h.tenant {
+		h.charged.Release(h.held)
+		h.held = 0
+		h.place()
 	}
 	return nil
+}
+
+// place has the body count for its owner, as far as that is known.
+func (h *Hold) place() {
+	var from string
+	h.tenant, from = h.owner.Place()
+	h.charged = h.pool.account(h.tenant, from)
 }
 
 // leave ends with an error. HTTP/1.1 would read on before it answers, if it were not told that the connection ends.
