@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -320,18 +319,6 @@ func (p *process) close() {
 	if p.accessLog != nil {
 		_ = p.accessLog.Close()
 	}
-}
-
-// listen opens one of the two ports, and says what to do when it is taken.
-func listen(field, addr string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken by another program: choose another with --%s HOST:PORT", addr, field)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w (choose another with --%s HOST:PORT)", field, addr, err, field)
-	}
-	return ln, nil
 }
 
 func newLogger(format string, level slog.Leveler, w io.Writer) *slog.Logger {

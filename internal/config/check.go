@@ -14,7 +14,7 @@ import (
 // The functions below say what is wrong with a value, or "".
 
 // checkListen takes what net.Listen takes: host:port, where either may be left
-// to the system.
+// to the system. A network in place of the host is this machine's address in it.
 func checkListen(v string) string {
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {
@@ -23,8 +23,8 @@ func checkListen(v string) string {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Sprintf("port %q must be a number from 0 to 65535 (0: any free port)", port)
 	}
-	if host != "" && !isHost(host) {
-		return fmt.Sprintf("host %q is neither an IP address nor a host name", host)
+	if _, err := netip.ParsePrefix(host); err != nil && host != "" && !isHost(host) {
+		return fmt.Sprintf("host %q is neither an IP address, nor a host name, nor a network as in \"10.0.7.0/24:8081\"", host)
 	}
 	return ""
 }

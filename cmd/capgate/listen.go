@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+)
+
+// listen opens one of the two ports, and says what to do when it is taken.
+func listen(field, addr string) (net.Listener, error) {
+	at, err := ownAddress(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	ln, err := net.Listen("tcp", at)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is taken by another program: choose another with --%s HOST:PORT", addr, field)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w (choose another with --%s HOST:PORT)", field, addr, err, field)
+	}
+	return ln, nil
+}
+
+// ownAddress returns the address to listen on for host:port. A host that is a network, as in 10.0.7.0/24:8081, stands
+// for this machine's own address in it: a container that several networks share listens in one of them alone.
+func ownAddress(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, nil //nolint:nilerr // net.Listen says what is wrong
+	}
+	network, err := netip.ParsePrefix(host)
+	if err != nil {
+		return addr, nil //nolint:nilerr // a host, or none
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for _, a := range own {
+		at, err := netip.ParsePrefix(a.String())
+		if err == nil && network.Contains(at.Addr().Unmap()) {
+			return net.JoinHostPort(at.Addr().Unmap().String(), port), nil
+		}
+	}
+	return "", fmt.Errorf("this machine has no address in the network %s", network)
+}
