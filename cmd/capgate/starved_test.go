@@ -8,17 +8,16 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/gatewaytest"
 )
 
-// TestStarvedByOthers: a gateway of low priority shares one processor with four programs that never rest. Its calls take
+// TestStarvedByOthers: a gateway of lower priority shares one processor with four programs that never rest. Its calls take
 // long, but none is turned away: the gateway has little to do.
 func TestStarvedByOthers(t *testing.T) {
 	t.Parallel()
-	const calls = 300
+	const calls, callers = 400, 8
 	key, entry := makeKey(t)
 	backend := gatewaytest.NewCapability("quick").Serve(t, call.Doc).Addr
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants:\n  - {id: acme, capabilities: ['*'], keys: ["+entry+"]}\n"+
@@ -35,14 +34,15 @@ func TestStarvedByOthers(t *testing.T) {
 	}
 	var running sync.WaitGroup
 	var refused atomic.Int64
-	for pace, n := time.NewTicker(time.Second/100), 0; n < calls; n++ {
-		<-pace.C
+	for range callers { // each makes one call after the other, so that what it brings is what the gateway can take
 		running.Go(func() {
-			switch got := invoke(t.Context(), key, "quick", "{}"); {
-			case isTooMuch(got):
-				refused.Add(1)
-			case got != "OK":
-				t.Error(got)
+			for range calls / callers {
+				switch got := invoke(t.Context(), key, "quick", "{}"); {
+				case isTooMuch(got):
+					refused.Add(1)
+				case got != "OK":
+					t.Error(got)
+				}
 			}
 		})
 	}
