@@ -143,7 +143,11 @@ func TestNamesOfAnyWords(t *testing.T) {
 	t.Parallel()
 	p := serve(t, &book{})
 	rule := &capgatepb.Policy{Tenant: "a/b", User: "ann/é&tool=x", Agent: "*", Capability: "weather", Tool: "=% *", Policy: "ask"}
-	resp, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule})
+	_, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule})
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "has no tenants") {
+		t.Errorf("a tenant of a gateway without tenants: %v", err)
+	}
+	resp, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type IDs interface {
 }
 
 // Roster names the tenants of a gateway, for operators. A nil Roster is that of a gateway without
-// tenants: every call is Default's there, and no name is looked at.
+// tenants: every call is Default's there, and a rule can be about no other.
 type Roster struct {
 	Directory *Directory // required
 	Store     IDs        // nil: all tenants are in the configuration
@@ -89,7 +89,11 @@ func (r *Roster) Named(ctx context.Context, name string) (id string, err error) 
 // Check refuses the name of a tenant that there is not. The error is a *call.Refusal.
 func (r *Roster) Check(ctx context.Context, name string) error {
 	if r == nil {
-		return nil
+		if name == Default {
+			return nil
+		}
+		return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Metadata: map[string]string{"tenant": clip(name)},
+			Message: fmt.Sprintf("there is no such tenant, %q: this gateway has no tenants, and every call is the tenant %s's", clip(name), Default)}
 	}
 	of, refusal := r.Directory.Settings(ctx, name)
 	switch {
