@@ -1,23 +1,33 @@
 package relay
 
 import (
+	"container/list"
 	"context"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 )
 
 // gate lets so many TLS handshakes compute at once, fewer than there are processors: a flood of them must not take
-// all. The newest goes first: those that wait longest are the likeliest to have been given up. A handshake that waits
-// for its client is not in.
+// all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of the networks that
+// have had no turn and within a network: those that wait longest are the likeliest to have been given up. A handshake
+// that waits for its client is not in.
 type gate struct {
-	mu      sync.Mutex
-	free    int
-	waiting []chan struct{}
+	mu   sync.Mutex
+	free int
+	next list.List                      // of *handshakes, none of them empty; the front's turn is next
+	of   map[netip.Prefix]*list.Element // the same, by network
+}
+
+// handshakes are those that wait of one network; all whose network is not bounded count as one.
+type handshakes struct {
+	network netip.Prefix
+	waiting []chan struct{} // the newest last
 }
 
 // enter waits until there is room. Its error is that of ctx.
-func (g *gate) enter(ctx context.Context) error {
+func (g *gate) enter(ctx context.Context, network netip.Prefix) error {
 	g.mu.Lock()
 	if g.free > 0 {
 		g.free--
@@ -25,7 +35,7 @@ func (g *gate) enter(ctx context.Context) error {
 		return nil
 	}
 	mine := make(chan struct{})
-	g.waiting = append(g.waiting, mine)
+	g.add(network, mine)
 	g.mu.Unlock()
 	select {
 	case <-mine:
@@ -34,12 +44,47 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.waiting, mine); i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-	} else {
+	if !g.drop(network, mine) {
 		g.pass() // it was let in meanwhile
 	}
 	return ctx.Err()
+}
+
+func (g *gate) add(network netip.Prefix, one chan struct{}) {
+	e := g.of[network]
+	if e == nil {
+		if g.of == nil {
+			g.of = map[netip.Prefix]*list.Element{}
+		}
+		e = g.next.PushFront(&handshakes{network: network})
+		g.of[network] = e
+	}
+	h := e.Value.(*handshakes)
+	h.waiting = append(h.waiting, one)
+}
+
+// drop takes one out that waits. It returns false when that one does not wait any more.
+func (g *gate) drop(network netip.Prefix, one chan struct{}) bool {
+	e := g.of[network]
+	if e == nil {
+		return false
+	}
+	h := e.Value.(*handshakes)
+	i := slices.Index(h.waiting, one)
+	if i < 0 {
+		return false
+	}
+	h.waiting = slices.Delete(h.waiting, i, i+1)
+	g.tidy(e)
+	return true
+}
+
+// tidy forgets a network of which none waits.
+func (g *gate) tidy(e *list.Element) {
+	if h := e.Value.(*handshakes); len(h.waiting) == 0 {
+		g.next.Remove(e)
+		delete(g.of, h.network)
+	}
 }
 
 // leave makes room for another.
@@ -50,25 +95,32 @@ func (g *gate) leave() {
 }
 
 func (g *gate) pass() {
-	if n := len(g.waiting); n > 0 {
-		close(g.waiting[n-1])
-		g.waiting = g.waiting[:n-1]
+	e := g.next.Front()
+	if e == nil {
+		g.free++
 		return
 	}
-	g.free++
+	h := e.Value.(*handshakes)
+	last := len(h.waiting) - 1
+	close(h.waiting[last])
+	h.waiting[last] = nil
+	h.waiting = h.waiting[:last]
+	g.next.MoveToBack(e)
+	g.tidy(e)
 }
 
 // gated is a connection whose handshake passes a gate. It is used by one goroutine until open.
 type gated struct {
 	net.Conn
 	gate *gate
+	of   netip.Prefix    // its network
 	ctx  context.Context //nolint:containedctx // of the handshake, which reads and writes without
 	in   bool
 	open bool
 }
 
 func (c *gated) enter() error {
-	err := c.gate.enter(c.ctx)
+	err := c.gate.enter(c.ctx, c.of)
 	c.in = err == nil
 	return err
 }

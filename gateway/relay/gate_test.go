@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -11,7 +13,7 @@ func TestGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{free: 1}
-		if err := g.enter(t.Context()); err != nil {
+		if err := g.enter(t.Context(), netip.Prefix{}); err != nil {
 			t.Fatal(err)
 		}
 		var in []int
@@ -22,7 +24,7 @@ func TestGate(t *testing.T) {
 				ctx = leaves
 			}
 			go func() {
-				if g.enter(ctx) == nil {
+				if g.enter(ctx, netip.Prefix{}) == nil {
 					in = append(in, i)
 				}
 			}()
@@ -39,6 +41,55 @@ func TestGate(t *testing.T) {
 		}
 		g.leave()
 		if g.free != 1 {
+			t.Errorf("%d are free", g.free)
+		}
+	})
+}
+
+// TestGateTakesTurns: however many handshakes of one network wait, one of another waits for a single one of them.
+func TestGateTakesTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{free: 1}
+		flood, a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"), netip.MustParsePrefix("2001:db8::/64")
+		if err := g.enter(t.Context(), flood); err != nil {
+			t.Fatal(err)
+		}
+		var in []string
+		wait := func(name string, network netip.Prefix) {
+			go func() {
+				if g.enter(t.Context(), network) == nil {
+					in = append(in, name)
+				}
+			}()
+			synctest.Wait()
+		}
+		wait("a1", a)
+		wait("a2", a)
+		wait("b1", b)
+		for range 100 {
+			wait("flood", flood)
+		}
+		let := func(n int) {
+			for range n {
+				g.leave()
+				synctest.Wait()
+			}
+		}
+		let(4) // the network that came last is first, and then last
+		if got := strings.Join(in, " "); got != "flood b1 a2 flood" {
+			t.Errorf("%s", got)
+		}
+		wait("late", b)
+		let(2)
+		if got := strings.Join(in[4:], " "); got != "late a1" {
+			t.Errorf("%s", got)
+		}
+		let(98)
+		if len(in) != 104 || g.next.Len() != 0 || len(g.of) != 0 {
+			t.Errorf("%d were in, %d wait", len(in), g.next.Len())
+		}
+		if g.leave(); g.free != 1 {
 			t.Errorf("%d are free", g.free)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -188,7 +189,7 @@ func (r *Relay) greet(nc net.Conn) {
 	}
 	if secure := r.tls.Load(); secure != nil {
 		var tc *tls.Conn
-		if tc, err = r.handshake(nc, secure); err == nil {
+		if tc, err = r.handshake(nc, p.network, secure); err == nil {
 			state := tc.ConnectionState()
 			p.TLS = &state
 			r.meet(p)
@@ -220,10 +221,10 @@ func (r *Relay) unset(nc net.Conn, err error) {
 	_ = nc.Close()
 }
 
-func (r *Relay) handshake(nc net.Conn, secure *tls.Config) (*tls.Conn, error) {
+func (r *Relay) handshake(nc net.Conn, network netip.Prefix, secure *tls.Config) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.SetupTimeout)
 	defer cancel()
-	g := &gated{Conn: nc, gate: &r.gate, ctx: ctx}
+	g := &gated{Conn: nc, gate: &r.gate, of: network, ctx: ctx}
 	if err := g.enter(); err != nil {
 		return nil, err
 	}
