@@ -199,7 +199,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			t.Errorf("the first address is told %s", line)
 		}
 		for _, addr := range []string{"127.0.0.2", "127.0.0.3"} {
-			if got := from(addr, test.header+"Content-Length: 2\r\n\r\n{}").answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") {
+			if got := from(addr, test.header+"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n").answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") {
 				t.Errorf("%s, with %q: %.300s", addr, test.header, got)
 			}
 		}

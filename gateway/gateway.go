@@ -182,6 +182,9 @@ func (h *handler) configure(r *relay.Config, from *edge.Edge) {
 	r.Account, r.MaxKept = h.shares.account, h.shares.kept(cmp.Or(r.Shards, runtime.GOMAXPROCS(0)))
 	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
 	r.Network = networks(from)
+	if h.callers.credentials && r.ReservedConns == 0 {
+		r.ReservedConns = cmp.Or(r.MaxConns, relay.DefaultMaxConns) / reservedPart
+	}
 	r.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
 }
 
@@ -217,6 +220,7 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.shares.stats)
+	cfg.Metrics.WatchConnections(func() observe.RefusedConnections { return observe.RefusedConnections(g.relay.Refused()) })
 	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
 }
 

@@ -35,6 +35,9 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 	case refusal == nil:
 		var known bool
 		if who, known, refusal = h.callers.Identify(claim); known {
+			if refusal == nil {
+				h.authenticated(s.Peer())
+			}
 			break
 		}
 		var ctx context.Context
@@ -44,6 +47,9 @@ func (h *handler) identify(s *relay.Stream, t *transit) {
 			t.quit()
 			t.quit = nil
 			t.span.GoOn(tracing.ForIdentity)
+			if refusal == nil {
+				h.authenticated(s.Peer())
+			}
 			h.admit(s, t, who, refusal)
 		})
 		if refusal == nil {

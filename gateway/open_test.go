@@ -111,3 +111,70 @@ func TestConnectionsOfANetwork(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectionsOfKnownNetworks: what is left of the connections is for networks of which a client has shown a good
+// credential lately, whatever others hold.
+func TestConnectionsOfKnownNetworks(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Edge:       edge.New(edge.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: edge.V1}),
+		Identifier: ring.identifier(),
+		Relay:      relay.Config{MaxConns: 16, MaxNetworkConns: 16}, // two of them are reserved
+	})
+	come := func(addr string) (*rawhttp2.Conn, error) {
+		c, err := rawhttp2.Dial(g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c, errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet(), c.Sync())
+	}
+	invoke := func(c *rawhttp2.Conn, stream uint32, credential string) string {
+		block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", invokePath,
+			"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization", "Bearer "+credential)
+		if err := c.Write(rawhttp2.Headers(stream, true, block)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Stream == stream && f.Type == rawhttp2.TypeHeaders })
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields, err := c.Fields(f.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fields["grpc-status"]
+	}
+	for addr, credential := range map[string]string{"192.0.2.1": ring.credentials["acme"], "192.0.2.9": "nobody's"} {
+		c, err := come(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := invoke(c, 1, credential) == "16"; refused != (credential == "nobody's") {
+			t.Errorf("%s: refused %v", addr, refused)
+		}
+	}
+	held := 1 // of 192.0.2.9; that of 192.0.2.1 does not count
+	for {
+		if _, err := come("192.0.2.2"); err != nil {
+			break
+		}
+		if held++; held > 16 {
+			t.Fatal("a network of which nobody knows a client has all connections")
+		}
+	}
+	if held != 14 {
+		t.Errorf("networks of which nobody knows a client have %d connections, not 14", held)
+	}
+	if _, err := come("192.0.2.9"); err == nil {
+		t.Error("a network with a bad credential has more")
+	}
+	if _, err := come("192.0.2.1"); err != nil {
+		t.Errorf("a network with a good credential: %v", err)
+	}
+	if got := g.Metrics(t)[`capgate_connections_refused_total{reason="reserved"}`]; got != 2 {
+		t.Errorf("%v are counted", got)
+	}
+}

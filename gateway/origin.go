@@ -53,6 +53,17 @@ func networks(e *edge.Edge) func(net.Addr) (netip.Prefix, bool) {
 	}
 }
 
+// reservedPart is the part of the connections that only networks may have of which a client has shown a credential
+// lately: one for so many.
+const reservedPart = 8
+
+// authenticated has a connection's network be known by a credential that was found good.
+func (h *handler) authenticated(p *relay.Peer) {
+	if p != nil && h.callers.credentials {
+		h.flows.relay.Authenticated(p)
+	}
+}
+
 // origin is where a call comes from.
 type origin struct {
 	client string       // IP address; "" where it is not known
@@ -139,6 +150,7 @@ func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
 		return
 	}
 	if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
+		h.authenticated(s.Peer())
 		s.Charge(h.flows.groupOf(who.Settings)) // without room the relay refuses it
 	}
 }

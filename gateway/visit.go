@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/bodies"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/tenant"
@@ -35,6 +36,7 @@ func (h *handler) visiting(next http.Handler) http.Handler {
 		if claim, refusal := v.claim(); refusal == nil {
 			if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
 				v.is(who)
+				h.authenticated(relay.PeerOf(r.Context()))
 			}
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
@@ -69,6 +71,7 @@ func (v *visit) Ask(ctx context.Context) error {
 		var who tenant.Identity
 		if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal == nil {
 			v.is(who)
+			v.h.authenticated(relay.PeerOf(v.r.Context()))
 			return nil
 		}
 	}

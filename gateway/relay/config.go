@@ -45,6 +45,7 @@ type Config struct {
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
 	MaxNetworkConns int           // of these, from one network; default a quarter; more are closed at once
+	ReservedConns   int           // of MaxConns, for networks of which a client has authenticated (see Relay.Authenticated); default 0
 	MaxStreams      uint32        // open streams per client connection; default 1024
 	MaxHeaderList   int           // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
 	MaxFirstMessage int           // bytes of a first message that ReadMessage waits for; default 16 MiB
@@ -61,6 +62,9 @@ type Config struct {
 	DeadlineMargin  time.Duration // taken off the deadline told upstream, so that its answer can still travel; default 1 ms
 }
 
+// DefaultMaxConns is the default of Config.MaxConns.
+const DefaultMaxConns = 16 << 10
+
 // Page is the body of an answer.
 type Page struct {
 	Type string // of its content
@@ -69,7 +73,7 @@ type Page struct {
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.Shards, runtime.GOMAXPROCS(0))
-	setDefault(&c.MaxConns, 16<<10)
+	setDefault(&c.MaxConns, DefaultMaxConns)
 	setDefault(&c.MaxNetworkConns, max(c.MaxConns/4, 1))
 	setDefault(&c.MaxStreams, 1024)
 	setDefault(&c.MaxHeaderList, 64<<10)

@@ -4,36 +4,77 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// crowds counts the client connections of each network that Config.Network bounds.
+// crowds counts the client connections of each network that Config.Network bounds, and those of networks of which no
+// client has authenticated lately.
 type crowds struct {
-	mu sync.Mutex
-	of map[netip.Prefix]int
+	mu       sync.Mutex
+	of       map[netip.Prefix]int
+	unknown  int // connections that count as those of unknown networks
+	known    known
+	crowded  atomic.Int64 // connections that were closed, by reason
+	reserved atomic.Int64
 }
 
-var errCrowded = errors.New("its network has as many connections as it may have")
+var (
+	errCrowded  = errors.New("its network has as many connections as it may have")
+	errReserved = errors.New("what is left of the connections is for networks of which a client has authenticated")
+)
 
-// join counts a connection whose address is known. It returns false when its network has enough.
-func (r *Relay) join(p *Peer) bool {
+// Refused is how many client connections were closed because there were too many, since the start.
+type Refused struct {
+	Network  int64 // of the same network
+	Reserved int64 // of networks of which no client has authenticated
+}
+
+// Refused tells of the connections that were closed because there were too many.
+func (r *Relay) Refused() Refused {
+	return Refused{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load()}
+}
+
+// join counts a connection whose address is known, or says why there is no room for it.
+func (r *Relay) join(p *Peer) error {
 	if r.cfg.Network == nil {
-		return true
+		return nil
 	}
 	network, bounded := r.cfg.Network(p.Addr)
 	if !bounded {
-		return true
+		return nil
 	}
-	r.crowds.mu.Lock()
-	defer r.crowds.mu.Unlock()
-	if r.crowds.of[network] >= r.cfg.MaxNetworkConns {
-		return false
+	c := &r.crowds
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unknown := !c.known.has(network, time.Now())
+	switch {
+	case c.of[network] >= r.cfg.MaxNetworkConns:
+		c.crowded.Add(1)
+		return errCrowded
+	case unknown && c.unknown >= r.cfg.MaxConns-r.cfg.ReservedConns:
+		c.reserved.Add(1)
+		return errReserved
 	}
-	if r.crowds.of == nil {
-		r.crowds.of = map[netip.Prefix]int{}
+	if c.of == nil {
+		c.of = map[netip.Prefix]int{}
 	}
-	r.crowds.of[network]++
+	c.of[network]++
 	p.network = network
-	return true
+	c.count(p, unknown)
+	return nil
+}
+
+// count has a connection count as one of an unknown network, or not.
+func (c *crowds) count(p *Peer, unknown bool) {
+	if p.unknown != unknown {
+		p.unknown = unknown
+		if unknown {
+			c.unknown++
+		} else {
+			c.unknown--
+		}
+	}
 }
 
 // part takes a connection off the count, and gives its slot back.
@@ -42,9 +83,28 @@ func (r *Relay) part(p *Peer) {
 	if !p.network.IsValid() {
 		return
 	}
-	r.crowds.mu.Lock()
-	defer r.crowds.mu.Unlock()
-	if r.crowds.of[p.network]--; r.crowds.of[p.network] == 0 {
-		delete(r.crowds.of, p.network)
+	c := &r.crowds
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count(p, false)
+	if p.authenticated.Load() { // its client may come back
+		c.known.add(p.network, time.Now())
 	}
+	if c.of[p.network]--; c.of[p.network] == 0 {
+		delete(c.of, p.network)
+	}
+}
+
+// Authenticated says that a client has shown a credential that is good: for a while its network may have of
+// Config.ReservedConns. It may be called for each call, with a shard locked: but for the first of a connection it costs
+// next to nothing.
+func (r *Relay) Authenticated(p *Peer) {
+	if !p.network.IsValid() || p.authenticated.Load() || p.authenticated.Swap(true) {
+		return
+	}
+	c := &r.crowds
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known.add(p.network, time.Now())
+	c.count(p, false)
 }

@@ -18,7 +18,9 @@ type Peer struct {
 	Internal bool                 // made by Relay.Dial
 	Value    any                  // what Config.Meet made of it
 
-	network netip.Prefix // that it counts to; not valid: none
+	network       netip.Prefix // that it counts to; not valid: none
+	unknown       bool         // it counts as one of an unknown network, under crowds.mu
+	authenticated atomic.Bool  // see Relay.Authenticated
 }
 
 // meet completes what is known of a client whose connection is set up.

@@ -183,8 +183,8 @@ func (r *Relay) greet(nc net.Conn) {
 		r.unset(nc, err)
 		return
 	}
-	if !r.join(p) {
-		r.unset(nc, errCrowded)
+	if err = r.join(p); err != nil {
+		r.unset(nc, err)
 		return
 	}
 	if secure := r.tls.Load(); secure != nil {

@@ -53,6 +53,7 @@ type Metrics struct {
 	leases      *watched[Leases]
 	members     *watched[Registry]
 	memory      *watched[[]MemoryPool]
+	connections *watched[RefusedConnections]
 	overload    *watched[Overload]
 	proxies     *watched[uint64]
 	redis       *watched[Redis]
@@ -71,7 +72,7 @@ type Metrics struct {
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{
 		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics),
-		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(), config: newConfig(), fleets: newFleets(), health: newHealth(),
+		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(), config: newConfig(), connections: newConnections(), fleets: newFleets(), health: newHealth(),
 		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(), members: newRegistry(), memory: newMemory(), overload: newOverload(), proxies: newProxies(),
 		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(), upstreams: newUpstreams(), webhook: newWebhook(),
 	}
@@ -79,7 +80,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(m), newTenantMetrics(m.tenants), newEngineMetrics(m), m.decisions,
-		m.affinity, m.approvals, m.audit, m.cache, m.config, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
+		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
 		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook, newPanics(),
 	} {
 		if err := reg.Register(c); err != nil {
