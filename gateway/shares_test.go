@@ -38,6 +38,7 @@ func (b byName) Ask(_ context.Context, c tenant.Claim) (tenant.Identity, *call.R
 // bring. Another's find room beside them, and are decided on.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	t.Parallel()
+	const patient = time.Minute // the calls bring 75 MiB, which takes its time on a busy machine
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
 		gate:  make(chan struct{}), asked: make(chan struct{}, 1),
@@ -46,7 +47,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Identifier: byName{},
 		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
-		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: gatewaytest.Patience},
+		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
 	})
 	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
 	const calls = 75 // in all more than may be held
@@ -76,7 +77,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	case err := <-other:
 		t.Errorf("another tenant's call: %v", err)
 		other <- err
-	case <-time.After(gatewaytest.Patience):
+	case <-time.After(patient):
 		t.Error("another tenant's call is not decided on")
 	}
 	close(rules.gate)
