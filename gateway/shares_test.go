@@ -34,6 +34,9 @@ func (b byName) Ask(_ context.Context, c tenant.Claim) (tenant.Identity, *call.R
 	return who, refusal
 }
 
+// unknown says that a call of the busy tenant had no answer from the store, which is stopped: that is not what the test is about.
+func unknown(err error) bool { return errorInfo(err).GetReason() == "POLICY_UNKNOWN" }
+
 // TestOneTenantDoesNotFillTheDecisions: one tenant's calls wait until it is known whether they may run, with all that they
 // bring. Another's find room beside them, and are decided on.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
@@ -59,7 +62,11 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 			ended <- err
 		}()
 	}
+	answered := 1
 	refused := <-ended // there is no more room for it
+	for ; unknown(refused) && answered < calls; answered++ {
+		refused = <-ended
+	}
 	if status.Code(refused) != codes.ResourceExhausted || errorInfo(refused).GetReason() != "OVERLOADED" {
 		t.Errorf("what is too much: %v", refused)
 	}
@@ -85,11 +92,11 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 		t.Errorf("another tenant's call: %v", err)
 	}
 	served := 0
-	for range calls - 1 {
+	for range calls - answered {
 		switch err := <-ended; {
 		case err == nil:
 			served++
-		case errorInfo(err).GetReason() != "OVERLOADED":
+		case errorInfo(err).GetReason() != "OVERLOADED" && !unknown(err):
 			t.Errorf("a call of the first: %v", err)
 		}
 	}
