@@ -15,7 +15,7 @@ import (
 type Decider interface {
 	// Decide answers from memory, and must not block. Where it does not know, Ask does.
 	Decide(*call.Call) (policy.Decision, bool)
-	// Ask may wait, until ctx ends.
+	// Ask may wait until ctx ends, and no longer than a store may take for its answer.
 	Ask(context.Context, *call.Call) (policy.Decision, *call.Refusal)
 	// Heeds says whether the tool of a call matters to what becomes of it.
 	Heeds(capability string) bool

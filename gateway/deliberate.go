@@ -180,9 +180,7 @@ func (h *holding) letGo() { h.account.Release(h.bytes) }
 func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 	if !m.known {
 		m.span.Wait(tracing.ForPolicy)
-		asking, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		if m.decision, o.refusal = d.decider.Ask(asking, &m.call); o.refusal != nil {
+		if m.decision, o.refusal = d.decider.Ask(ctx, &m.call); o.refusal != nil {
 			return o
 		}
 	}

@@ -202,6 +202,27 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
+// deaf is a store that goes on when its question has ended.
+type deaf struct{ *memory }
+
+func (d deaf) Find(_ context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
+	return d.memory.Find(context.Background(), tenant, names)
+}
+
+// TestAStoreThatGoesOn is not waited for, even by a call without a deadline.
+func TestAStoreThatGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := deaf{&memory{gate: make(chan struct{})}}
+		d := newDecider(t, policy.Options{Store: store, Patience: time.Second})
+		began := time.Now()
+		if _, refusal := d.Ask(t.Context(), &aCall); refusal == nil || time.Since(began) != 2*time.Second {
+			t.Errorf("%v after %v", refusal, time.Since(began))
+		}
+		close(store.gate)
+	})
+}
+
 func TestTheCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	d := newDecider(t, policy.Options{Store: &memory{}, Entries: 160})

@@ -134,12 +134,14 @@ func (d *Decider) stands(until int64) bool {
 	return now <= until || silent > lag
 }
 
-// Ask decides as Decide does where memory knows. Else it waits for the store until ctx
-// ends, and refuses the call where the store does not answer.
+// Ask decides as Decide does where memory knows. Else it waits for the store until ctx ends, and refuses the call
+// where the store does not answer. The store has Patience; a store that goes on regardless is not waited for.
 func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusal) {
 	if decision, known := d.Decide(c); known {
 		return decision, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*d.opts.Patience)
+	defer cancel()
 	asked := keyOf(c)
 	text := string(asked.append(nil)) // the call's words lie in a connection's buffer
 	stamp := d.cache.stamp(&asked)
