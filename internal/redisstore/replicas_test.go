@@ -36,18 +36,27 @@ func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Words, id, to
 	return err == nil && was == approvals.Approved
 }
 
-// TestAnApprovalRunsOnceAcrossAFailover: the replica that is promoted has not heard of the last uses. With WaitReplicas none of
-// these ran.
+// The time that a store gives the replicas: soon where it is to elapse, so that the test does not take long, and never
+// where they keep up, so that a busy machine does not make it elapse.
+const (
+	soon  = 50 * time.Millisecond
+	never = time.Minute
+)
+
+// waiting is a store that has each use of an approval wait until one replica has it.
+func waiting(t *testing.T, url string, timeout time.Duration) *redisstore.Store {
+	t.Helper()
+	return open(t, redisstore.Config{URL: url, WaitReplicas: 1, WaitTimeout: timeout})
+}
+
+// TestAnApprovalRunsOnceAcrossAFailover: the replica that is promoted has not heard of the last uses. With WaitReplicas
+// none of these ran.
 func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartReplicated(t)
-	waits := redisstore.Config{WaitReplicas: 1, WaitTimeout: 50 * time.Millisecond}
-	cfg := waits
-	cfg.URL = redis.URL()
-	s := open(t, cfg)
-	before := s.Approvals()
+	before := waiting(t, redis.URL(), never).Approvals()
+	short := waiting(t, redis.URL(), soon)
 	first, second, third := approved(t, before, "apr_1"), approved(t, before, "apr_2"), approved(t, before, "apr_3")
-	claim := &idempotency.Claim{Tenant: "acme", ID: "k", Print: "p", Token: "a", Lease: time.Hour, TTL: time.Hour, Most: 9}
 	ran := map[string]int{}
 	count := func(id string, ok bool) {
 		if ok {
@@ -59,22 +68,9 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 		t.Fatal("it does not run while the replica keeps up")
 	}
 	redis.Lag()
-	count("apr_2", runs(t, before, second, "apr_2", "b"))
-	if state, _, err := before.State(t.Context(), "acme", "apr_2"); state != approvals.Approved || err != nil {
-		t.Errorf("the use that was refused is not given back: %v, %v", state, err)
-	}
-	if found, err := s.Idempotency().Begin(t.Context(), claim); !errors.Is(err, redisstore.ErrUnreplicated) {
-		t.Errorf("the claim of a key counts: %+v, %v", found, err)
-	}
-	if n := s.Stats().Unreplicated; n != 2 {
-		t.Errorf("%d are counted", n)
-	}
-	if s.Away() {
-		t.Error("a replica that is behind counts as a Redis that is away")
-	}
-	cfg.URL = redis.Promote()
-	cfg.WaitReplicas = 0 // there is no replica any more
-	again := open(t, cfg)
+	count("apr_2", runs(t, short.Approvals(), second, "apr_2", "b"))
+	refusedWhileItLags(t, short)
+	again := open(t, redisstore.Config{URL: redis.Promote()}) // it waits for no replica: there is none any more
 	after := again.Approvals()
 	count("apr_1", runs(t, after, first, "apr_1", "c"))
 	count("apr_2", runs(t, after, second, "apr_2", "d"))
@@ -84,9 +80,30 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 			t.Errorf("%s ran %d times", id, ran[id])
 		}
 	}
-	claim.Token = "f"
-	if found, err := again.Idempotency().Begin(t.Context(), claim); err != nil || found.State != idempotency.Mine {
+	if found, err := again.Idempotency().Begin(t.Context(), claimed("f")); err != nil || found.State != idempotency.Mine {
 		t.Errorf("a key whose call never ran: %+v, %v", found, err)
+	}
+}
+
+// claimed is a claim of a key.
+func claimed(token string) *idempotency.Claim {
+	return &idempotency.Claim{Tenant: "acme", ID: "k", Print: "p", Token: token, Lease: time.Hour, TTL: time.Hour, Most: 9}
+}
+
+// refusedWhileItLags checks what a store says that has refused the use of apr_2, because the replica lags.
+func refusedWhileItLags(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	if state, _, err := s.Approvals().State(t.Context(), "acme", "apr_2"); state != approvals.Approved || err != nil {
+		t.Errorf("the use that was refused is not given back: %v, %v", state, err)
+	}
+	if found, err := s.Idempotency().Begin(t.Context(), claimed("a")); !errors.Is(err, redisstore.ErrUnreplicated) {
+		t.Errorf("the claim of a key counts: %+v, %v", found, err)
+	}
+	if n := s.Stats().Unreplicated; n != 2 {
+		t.Errorf("%d are counted", n)
+	}
+	if s.Away() {
+		t.Error("a replica that is behind counts as a Redis that is away")
 	}
 }
 
@@ -116,7 +133,13 @@ func TestUsesWaitOnEveryRedis(t *testing.T) {
 			t.Parallel()
 			replicas := map[string]int{"sentinel": 1}[name]
 			for wait, want := range map[int]bool{max(replicas, 1): replicas > 0, replicas + 1: false} {
-				st := open(t, redisstore.Config{URL: url(), Prefix: "cg-wait-" + name + string(rune('0'+wait)) + ":", WaitReplicas: wait, WaitTimeout: time.Second}).Approvals()
+				timeout := soon
+				if want {
+					timeout = never
+				}
+				st := open(t, redisstore.Config{
+					URL: url(), Prefix: "cg-wait-" + name + string(rune('0'+wait)) + ":", WaitReplicas: wait, WaitTimeout: timeout,
+				}).Approvals()
 				w := approved(t, st, "apr_1")
 				if got := runs(t, st, w, "apr_1", "a"); got != want {
 					t.Errorf("%d replicas to wait for: runs %v", wait, got)
