@@ -44,7 +44,7 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 	}
 	as := func(user, password string) *redisstore.Store {
 		return open(t, redisstore.Config{
-			URL: strings.Replace(server.URL(), "redis://", "redis://"+user+":"+password+"@", 1), StoreKeys: [][]byte{storeKey}, WaitReplicas: 1,
+			URL: strings.Replace(server.URL(), "redis://", "redis://"+user+":"+password+"@", 1), StoreKeys: [][]byte{storeKey}, WaitReplicas: 1, WaitTimeout: never,
 		})
 	}
 	full, serving := as("capgate", "CHANGE_ME_1"), as("capgate-serving", "CHANGE_ME_2")
