@@ -45,14 +45,8 @@ type Key struct {
 // not act on a message that means something else to the backend. See strictproto.
 func ReadKey(msg []byte) (Key, error) {
 	var k Key
-	for r := strictproto.Read(msg, &invokeRequest); ; {
-		more, err := r.Next()
-		if err != nil {
-			return Key{}, err
-		}
-		if !more {
-			return k, nil
-		}
+	r := strictproto.Read(msg, &invokeRequest)
+	for r.Next() {
 		switch r.Number {
 		case fieldToolName:
 			k.Tool = r.Value
@@ -68,6 +62,10 @@ func ReadKey(msg []byte) (Key, error) {
 			k.Thread = r.Value
 		}
 	}
+	if err := r.Err(); err != nil {
+		return Key{}, err
+	}
+	return k, nil
 }
 
 const fieldArtifactID = 1
@@ -77,16 +75,14 @@ var downloadRequest = strictproto.Shape{fieldArtifactID: strictproto.String}
 // ReadArtifactID reads the id of the artifact that a DownloadOutputArtifactRequest asks
 // for, in either dialect, as ReadKey reads.
 func ReadArtifactID(msg []byte) (id []byte, err error) {
-	for r := strictproto.Read(msg, &downloadRequest); ; {
-		more, err := r.Next()
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			return id, nil
-		}
+	r := strictproto.Read(msg, &downloadRequest)
+	for r.Next() {
 		if r.Number == fieldArtifactID {
 			id = r.Value
 		}
 	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return id, nil
 }

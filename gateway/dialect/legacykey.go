@@ -29,14 +29,8 @@ const (
 func ReadLegacyKey(msg []byte) (Key, error) {
 	var k Key
 	var entries strictproto.Entries
-	for r := strictproto.Read(msg, &legacyInvokeRequest); ; {
-		more, err := r.Next()
-		if err != nil {
-			return Key{}, err
-		}
-		if !more {
-			return k, nil
-		}
+	r := strictproto.Read(msg, &legacyInvokeRequest)
+	for r.Next() {
 		switch r.Number {
 		case fieldToolName:
 			k.Tool = r.Value
@@ -50,6 +44,10 @@ func ReadLegacyKey(msg []byte) (Key, error) {
 			k.entry(name, value)
 		}
 	}
+	if err := r.Err(); err != nil {
+		return Key{}, err
+	}
+	return k, nil
 }
 
 // entry takes one of a context's.

@@ -22,15 +22,13 @@ var (
 
 // fields walks through the fields of a message that its shape knows.
 func fields(msg []byte, shape *strictproto.Shape, see func(*strictproto.Reader)) error {
-	for r := strictproto.Read(msg, shape); ; {
-		more, err := r.Next()
-		if !more {
-			return err
-		}
+	r := strictproto.Read(msg, shape)
+	for r.Next() {
 		if r.Kind != strictproto.Unknown {
 			see(&r)
 		}
 	}
+	return r.Err()
 }
 
 // text is what a message has in a field of text; "" where it has none.

@@ -239,19 +239,16 @@ func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]
 func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, error) {
 	var listed [][]byte
 	var rest []byte
-	for r := strictproto.Read(answer, &list); ; {
-		more, err := r.Next()
-		if err != nil {
-			return nil, refusedAnswer
-		}
-		if !more {
-			break
-		}
+	r := strictproto.Read(answer, &list)
+	for r.Next() {
 		if r.Number == 1 {
 			listed = append(listed, r.Value)
 		} else {
 			rest = append(rest, r.Field...)
 		}
+	}
+	if r.Err() != nil {
+		return nil, refusedAnswer
 	}
 	changed, err := change(listed)
 	if err != nil {

@@ -49,18 +49,15 @@ func modeOf(n uint64, by call.Numbering) (mode, bool) {
 func renumber(msg []byte, shape *strictproto.Shape, from, to call.Numbering) ([]byte, bool) {
 	var was uint64
 	var at, begins, ends int // in msg: the next field, and the mode
-	for r := strictproto.Read(msg, shape); ; {
-		more, err := r.Next()
-		if err != nil {
-			return nil, false
-		}
-		if !more {
-			break
-		}
+	r := strictproto.Read(msg, shape)
+	for r.Next() {
 		if r.Number == fieldMode {
 			was, begins, ends = r.Varint, at, at+len(r.Field)
 		}
 		at += len(r.Field)
+	}
+	if r.Err() != nil {
+		return nil, false
 	}
 	m, known := modeOf(was, from)
 	if !known {

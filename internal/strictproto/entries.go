@@ -18,13 +18,8 @@ type Entries struct {
 // encoders write it: protobuf.js 6 takes what comes first for the key.
 func (e *Entries) Read(msg []byte) (key, value []byte, err error) {
 	r := Read(msg, &entry)
-	for last := uint32(0); ; last = r.Number {
-		more, err := r.Next()
+	for last := uint32(0); r.Next(); last = r.Number {
 		switch {
-		case err != nil:
-			return nil, nil, err
-		case !more:
-			return key, value, e.add(key)
 		case r.Kind == Unknown || r.Number < last:
 			return nil, nil, ErrEntry
 		case r.Number == 1:
@@ -33,6 +28,10 @@ func (e *Entries) Read(msg []byte) (key, value []byte, err error) {
 			value = r.Value
 		}
 	}
+	if err := r.Err(); err != nil {
+		return nil, nil, err
+	}
+	return key, value, e.add(key)
 }
 
 func (e *Entries) add(key []byte) error {

@@ -47,13 +47,23 @@ type Reader struct {
 	shape *Shape
 	rest  []byte
 	seen  uint32 // fields, by number
+	err   error
 }
 
 // Read returns a Reader of a message.
 func Read(msg []byte, shape *Shape) Reader { return Reader{rest: msg, shape: shape} }
 
-// Next reads the next field. It is false at the end, and for what is not to be read, which is an error.
-func (r *Reader) Next() (bool, error) {
+// Next reads the next field. It is false at the end, and for a field that is refused: Err tells them apart.
+func (r *Reader) Next() bool {
+	more, err := r.next()
+	r.err = err
+	return more
+}
+
+// Err is why Next has read no field; nil at the end of the message.
+func (r *Reader) Err() error { return r.err }
+
+func (r *Reader) next() (bool, error) {
 	msg := r.rest
 	if len(msg) == 0 {
 		return false, nil
