@@ -151,9 +151,6 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, t *transit, 
 
 // tooMany is how a call is turned away when its tenant has as many that are decided on as it may.
 func (d *deliberations) tooMany(t *transit) *call.Refusal {
-	if t.settings == nil {
-		return refusedDeliberating
-	}
 	t.shed = true
 	return crowded(t)
 }

@@ -97,3 +97,37 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 		t.Error("no call of the first was served")
 	}
 }
+
+// TestDecisionsWithoutTenantsAreOverloaded: where there are no tenants, calls for which the decisions have no more room
+// are turned away as in any other pool that is full: their policy is not what is unknown.
+func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
+	t.Parallel()
+	const patient = time.Minute
+	rules := &ruled{
+		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
+		gate:  make(chan struct{}), asked: make(chan struct{}, 1),
+	}
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
+		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
+		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
+	})
+	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
+	const calls = 75 // in all more than may be held
+	ended := make(chan error, calls)
+	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	for range calls {
+		go func() {
+			_, err := client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, large))
+			ended <- err
+		}()
+	}
+	if err := <-ended; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "OVERLOADED" {
+		t.Errorf("what is too much: %v", err)
+	}
+	close(rules.gate)
+	for range calls - 1 {
+		<-ended
+	}
+}

@@ -15,6 +15,7 @@ type Pool struct {
 	above  *Pool
 	as     string // the owner above of all that is here; "": each owner is the same above
 	weight int64  // what one unit counts above
+	whole  bool   // an owner may have all of it
 
 	used    atomic.Int64
 	refused atomic.Int64
@@ -33,6 +34,9 @@ func As(owner string) Option { return func(p *Pool) { p.as = owner } }
 
 // Weight has each unit of a pool count so many times in the pool above: it is there that often.
 func Weight(n int64) Option { return func(p *Pool) { p.weight = n } }
+
+// Whole lets an owner have all of a pool: the process itself, which has nobody to leave room for.
+func Whole() Option { return func(p *Pool) { p.whole = true } }
 
 // leastSweep is how many accounts a pool has before it forgets any.
 const leastSweep = 1024
@@ -113,18 +117,38 @@ type Account struct {
 // Held is how much is reserved.
 func (a *Account) Held() int64 { return a.held.Load() }
 
-// Reserve takes n more, or nothing if that is more than the owner may hold, here or above. It takes no lock.
+// Reserve takes n more, or nothing if that is more than the owner may hold, here or above. It takes no lock. What is
+// reserved here is reserved above before, so that a pool never has less than the pools below it.
 func (a *Account) Reserve(n int64) bool {
 	p := a.pool
-	used, held := p.used.Add(n), a.held.Add(n)
-	free := p.limit - used
-	if free >= 0 && held <= Share*free && (a.above == nil || a.above.Reserve(n*p.weight)) {
+	if p.limit-p.used.Load() < n || a.above != nil && !a.above.Reserve(n*p.weight) {
+		p.refused.Add(1)
+		return false
+	}
+	if a.take(n) {
 		return true
 	}
-	p.used.Add(-n)
-	a.held.Add(-n)
+	if a.above != nil {
+		a.above.Release(n * p.weight)
+	}
 	p.refused.Add(1)
 	return false
+}
+
+// take is Reserve in one pool alone. The pool's limit holds at every moment, whatever others take meanwhile.
+func (a *Account) take(n int64) bool {
+	p, held := a.pool, a.held.Add(n)
+	for {
+		used := p.used.Load()
+		free := p.limit - used - n
+		if free < 0 || !p.whole && held > Share*free {
+			a.held.Add(-n)
+			return false
+		}
+		if p.used.CompareAndSwap(used, used+n) {
+			return true
+		}
+	}
 }
 
 // Force takes n more, whether there is room or not: of the process itself, which cannot do without.
@@ -139,8 +163,8 @@ func (a *Account) Force(n int64) {
 // Release gives n back.
 func (a *Account) Release(n int64) {
 	for ; a != nil; a = a.above {
-		a.pool.used.Add(-n)
 		a.held.Add(-n)
+		a.pool.used.Add(-n)
 		n *= a.pool.weight
 	}
 }

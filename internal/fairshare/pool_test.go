@@ -1,6 +1,8 @@
 package fairshare_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -77,7 +79,7 @@ func TestManyAtOnce(t *testing.T) {
 				if !a.Reserve(3) {
 					continue
 				}
-				if p.Used() > 100+8*3 { // of those that are refused in this moment
+				if p.Used() > 100 {
 					t.Error("more is used than there is")
 				}
 				a.Release(3)
@@ -87,6 +89,100 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 	if p.Used() != 0 {
 		t.Errorf("%d is used in the end", p.Used())
+	}
+}
+
+// tree is a root and pools below it of all kinds, which together may have more than there is.
+func tree() (root *fairshare.Pool, below []*fairshare.Pool, weights []int64) {
+	root = fairshare.New("all", 10_000)
+	below = []*fairshare.Pool{
+		root.Sub("calls", 10_000), root.Sub("bodies", 4_000, fairshare.Weight(3)),
+		root.Sub("strangers", 5_000, fairshare.As("?")), root.Sub("process", 3_000, fairshare.Whole()),
+	}
+	return root, below, []int64{1, 3, 1, 1}
+}
+
+// Whatever owners reserve and release, after each step the pools below hold exactly what the root does, which is never
+// more than its limit, and no owner more than its share was when it reserved.
+func TestSumNeverPassesTheRoot(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		root, below, weights := tree()
+		r := rand.New(rand.NewPCG(seed, 16))
+		type debt struct {
+			of *fairshare.Account
+			n  int64
+		}
+		var debts []debt
+		for step := range 5000 {
+			if i := r.IntN(2 * (len(debts) + 1)); i < len(debts) {
+				debts[i].of.Release(debts[i].n)
+				debts[i] = debts[len(debts)-1]
+				debts = debts[:len(debts)-1]
+			} else if d := (debt{below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))), 1 + r.Int64N(700)}); d.of.Reserve(d.n) {
+				debts = append(debts, d)
+			}
+			sum := int64(0)
+			for i, p := range below {
+				if sum += p.Used() * weights[i]; p.Used() > p.Limit() {
+					t.Fatalf("seed %d, step %d: %s holds %d of %d", seed, step, p.Name(), p.Used(), p.Limit())
+				}
+			}
+			if sum != root.Used() || sum > root.Limit() {
+				t.Fatalf("seed %d, step %d: %d below, %d in the root, of %d", seed, step, sum, root.Used(), root.Limit())
+			}
+		}
+		for _, d := range debts {
+			d.of.Release(d.n)
+		}
+		if root.Used() != 0 || root.Refused() == 0 {
+			t.Errorf("seed %d: %d is used in the end, %d refused", seed, root.Used(), root.Refused())
+		}
+	}
+}
+
+// The limits of the root and of each pool hold at every moment while many reserve and release at once.
+func TestLimitsHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	root, below, _ := tree()
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			for _, p := range slices.Concat(below, []*fairshare.Pool{root}) {
+				if used := p.Used(); used > p.Limit() || used < 0 {
+					t.Errorf("%s holds %d of %d", p.Name(), used, p.Limit())
+					return
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for worker := range uint64(8) {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(worker, 16))
+			for range 5000 {
+				n := 1 + r.Int64N(900)
+				if a := below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))); a.Reserve(n) {
+					if root.Used() < n {
+						t.Errorf("%d was reserved, and the root has %d", n, root.Used())
+					}
+					a.Release(n)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	<-watched
+	if root.Used() != 0 {
+		t.Errorf("%d is used in the end", root.Used())
 	}
 }
 
