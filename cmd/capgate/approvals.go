@@ -55,10 +55,15 @@ func runApprovals(ctx context.Context, args []string, std stdio) int {
 	c := approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, out: std.out, err: std.err}
 	fs := flag.NewFlagSet("approvals", flag.ContinueOnError)
 	c.addFlags(fs)
+	calls, answer := []string{"tenant", "user", "agent", "capability", "tool"}, []string{"tenant", "comment", "remember", "by"}
 	all := verbs{
 		flags: fs, usage: approvalsUsage,
 		all: []verb{
-			{"list", 0, soon(c.list)}, {"show", 1, soon(c.show)}, {"approve", 1, soon(c.approve)}, {"deny", 1, soon(c.deny)}, {"watch", 0, c.watch},
+			{name: "list", run: soon(c.list), takes: append(calls, "state")},
+			{name: "show", words: 1, run: soon(c.show), takes: []string{"tenant"}},
+			{name: "approve", words: 1, run: soon(c.approve), takes: answer},
+			{name: "deny", words: 1, run: soon(c.deny), takes: answer},
+			{name: "watch", run: c.watch, takes: append(calls, "old")},
 		},
 		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewApprovalsClient(conn) },
 	}

@@ -34,6 +34,9 @@ type caller struct {
 	key    string      // API key or token; "": none is shown
 }
 
+// callerFlags are those that addCaller adds.
+var callerFlags = []string{"addr", "tls", "tls-ca", "key-file"}
+
 func addCaller(fs *flag.FlagSet) *caller {
 	c := new(caller)
 	fs.StringVar(&c.addr, "addr", "localhost:8080", "`host:port` of the gateway")

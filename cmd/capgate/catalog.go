@@ -44,7 +44,12 @@ func runCatalog(ctx context.Context, args []string, std stdio) int {
 	c := catalogCommand{out: std.out}
 	all := verbs{
 		flags: flag.NewFlagSet("catalog", flag.ContinueOnError), usage: catalogUsage,
-		all: []verb{{"list", 0, soon(c.list)}, {"show", 1, soon(c.show)}, {"accept", 3, soon(c.accept)}, {"discover", 1, within(discoverTime, c.discover)}},
+		all: []verb{
+			{name: "list", run: soon(c.list)},
+			{name: "show", words: 1, run: soon(c.show)},
+			{name: "accept", words: 3, run: soon(c.accept)},
+			{name: "discover", words: 1, run: within(discoverTime, c.discover)},
+		},
 		take: func(_ string, words []string) error {
 			c.words = words
 			return nil

@@ -58,6 +58,8 @@ func runDrain(ctx context.Context, args []string, std stdio) int {
 	switch {
 	case d.backend == "":
 		err = errors.New("--backend says which one")
+	case d.undo && (given(fs, "force") || given(fs, "timeout")):
+		err = errors.New("--undo takes no --force and no --timeout: it waits for nothing")
 	case d.timeout < 0:
 		err = errors.New("--timeout must not be negative")
 	default:

@@ -51,7 +51,13 @@ func runEngines(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&c.mode, "mode", "NORMAL", "with send: NORMAL, OTR (off the record) or HEARTBEAT")
 	all := verbs{
 		flags: fs, usage: enginesUsage, from: c.from,
-		all: []verb{{"list", 0, soon(c.list)}, {"status", 1, soon(c.status)}, {"sessions", 1, soon(c.sessions)}, {"history", 2, soon(c.history)}, {"send", 2, c.send}},
+		all: []verb{
+			{name: "list", run: soon(c.list)},
+			{name: "status", words: 1, run: soon(c.status)},
+			{name: "sessions", words: 1, run: soon(c.sessions)},
+			{name: "history", words: 2, run: soon(c.history)},
+			{name: "send", words: 2, run: c.send, takes: []string{"session", "mode"}},
+		},
 		take: func(_ string, words []string) error {
 			if c.words = words; openparallaxv1.SessionMode_value[c.mode] == 0 {
 				return fmt.Errorf("--mode: want NORMAL, OTR or HEARTBEAT, and not %q", c.mode)

@@ -118,6 +118,8 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 		return nil, errors.New("CAPABILITY and TOOL must not be empty")
 	case inv.timeout < 0:
 		return nil, errors.New("--timeout must not be negative")
+	case given(fs, "wait-timeout") && !inv.wait:
+		return nil, errors.New("--wait-timeout goes with --wait")
 	case inv.waitTimeout <= 0:
 		return nil, errors.New("--wait-timeout must be more than 0s")
 	}

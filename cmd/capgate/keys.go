@@ -23,15 +23,16 @@ const keysUsage = `Usage: capgate keys create TENANT [flags]
        capgate keys list TENANT [flags]
        capgate keys rotate TENANT ID [flags]
        capgate keys revoke TENANT ID [flags]
-       capgate keys new [--pepper-file FILE]
+       capgate keys new [flags]
 
 API keys of tenants, for all replicas of a gateway, which follow a change within a second.
 create and rotate print a key on standard output, or write it to the file --out, and nobody
 tells it again. rotate makes one with another id, and lets the old one hold for --grace.
 TENANT may be - for list, rotate and revoke: the keys of all tenants, and the key ID whosever it is.
 
-new asks no gateway: it prints a key for the configuration, and on standard error what
-that needs to know of it, its id and a hash of its secret.
+new asks no gateway: it makes a key for the configuration, printed or written to --out, and
+prints on standard error what that needs to know of it: its id, a hash of its secret, and
+what the flags say of it.
 
 Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
 be reached.
@@ -54,22 +55,29 @@ type keysCommand struct {
 func runKeys(ctx context.Context, args []string, std stdio) int {
 	c := keysCommand{standardOut: std.out, standardErr: std.err}
 	fs := flag.NewFlagSet("keys", flag.ContinueOnError)
-	fs.StringVar(&c.key.Name, "name", "", "create: `name` for people")
-	fs.StringVar(&c.scopes, "scopes", "", "create: what it is good for, of "+tenant.AllScopes+", with commas between them; default invoke,read")
-	fs.StringVar(&c.asserts, "asserts", "", "create: what its holder may say of itself, user and agent; default nothing")
-	fs.StringVar(&c.expires, "expires", "", "create: from `when` on it is refused, as in 2027-01-31T00:00:00Z; default never")
+	fs.StringVar(&c.key.Name, "name", "", "create and new: `name` for people")
+	fs.StringVar(&c.scopes, "scopes", "", "create and new: what it is good for, of "+tenant.AllScopes+", with commas between them; default invoke,read")
+	fs.StringVar(&c.asserts, "asserts", "", "create and new: what its holder may say of itself, user and agent; default nothing")
+	fs.StringVar(&c.expires, "expires", "", "create and new: from `when` on it is refused, as in 2027-01-31T00:00:00Z; default never")
 	fs.DurationVar(&c.grace, "grace", 24*time.Hour, "rotate: how long the old one holds yet, 0s to 720h")
-	fs.StringVar(&c.out, "out", "", "create and rotate: `file` that is made for the key, for its owner alone to read; default standard output")
+	fs.StringVar(&c.out, "out", "", "create, rotate and new: `file` that is made for the key, for its owner alone to read; default standard output")
 	fs.StringVar(&c.pepper, "pepper-file", "", "new: the configuration's pepper_file, if it has one")
+	about := []string{"name", "scopes", "asserts", "expires"}
 	all := verbs{
 		flags: fs, usage: keysUsage,
-		all:  []verb{{"create", 1, soon(c.create)}, {"list", 1, soon(c.list)}, {"rotate", 2, soon(c.rotate)}, {"revoke", 2, soon(c.revoke)}, {"new", 0, c.newKey}},
+		all: []verb{
+			{name: "create", words: 1, run: soon(c.create), takes: append(about, "out")},
+			{name: "list", words: 1, run: soon(c.list)},
+			{name: "rotate", words: 2, run: soon(c.rotate), takes: []string{"grace", "out"}},
+			{name: "revoke", words: 2, run: soon(c.revoke)},
+			{name: "new", run: c.newKey, takes: append(about, "out", "pepper-file"), local: true},
+		},
 		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewTenantsClient(conn) },
 	}
 	return all.run(ctx, args, std)
 }
 
-func (c *keysCommand) take(_ string, words []string) error {
+func (c *keysCommand) take(verb string, words []string) error {
 	for i, to := range []*string{&c.tenant, &c.id} {
 		if i < len(words) {
 			*to = words[i]
@@ -79,6 +87,11 @@ func (c *keysCommand) take(_ string, words []string) error {
 		return fmt.Errorf("want the key's id, %s, and not the key itself", id)
 	}
 	c.key.Scopes, c.key.Asserts = commas(c.scopes), commas(c.asserts)
+	if verb == "new" { // of another key a gateway says it
+		if err := c.checkNew(); err != nil {
+			return err
+		}
+	}
 	if c.expires != "" {
 		at, err := time.Parse(time.RFC3339, c.expires)
 		if err != nil {
@@ -105,6 +118,19 @@ func (c *keysCommand) rotate(ctx context.Context) error {
 
 // keep writes down a key that is made once there is a place for it: it is told once.
 func (c *keysCommand) keep(make func() (*capgatepb.Key, string, error)) error {
+	var k *capgatepb.Key
+	err := c.write(func() (id, credential string, err error) {
+		k, credential, err = make()
+		return k.GetId(), credential, err
+	})
+	if err == nil {
+		fmt.Fprintf(c.standardErr, "key %s of %s: %s\n", k.GetId(), k.GetTenant(), strings.Join(k.GetScopes(), ", "))
+	}
+	return err
+}
+
+// write makes a key, and puts it where the line says.
+func (c *keysCommand) write(make func() (id, credential string, err error)) error {
 	to := c.standardOut
 	if c.out != "" {
 		f, err := os.OpenFile(c.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -114,7 +140,7 @@ func (c *keysCommand) keep(make func() (*capgatepb.Key, string, error)) error {
 		defer f.Close()
 		to = f
 	}
-	k, credential, err := make()
+	id, credential, err := make()
 	if err != nil {
 		if c.out != "" {
 			_ = os.Remove(c.out)
@@ -122,9 +148,8 @@ func (c *keysCommand) keep(make func() (*capgatepb.Key, string, error)) error {
 		return err
 	}
 	if _, err := fmt.Fprintln(to, credential); err != nil {
-		return fmt.Errorf("the key %s is made, but could not be written, so revoke it: %w", k.GetId(), err)
+		return fmt.Errorf("the key %s is made, but could not be written, so revoke it: %w", id, err)
 	}
-	fmt.Fprintf(c.standardErr, "key %s of %s: %s\n", k.GetId(), k.GetTenant(), strings.Join(k.GetScopes(), ", "))
 	return nil
 }
 
@@ -164,19 +189,4 @@ func endOf(k *capgatepb.Key) (end *timestamppb.Timestamp) {
 		}
 	}
 	return end
-}
-
-// newKey makes a key for the configuration.
-func (c *keysCommand) newKey(context.Context) error {
-	var pepper []byte
-	if c.pepper != "" {
-		var err error
-		if pepper, err = readPepper(c.pepper, prints{}); err != nil {
-			return err
-		}
-	}
-	id, secret := tenant.NewCredential()
-	fmt.Fprintln(c.standardOut, tenant.Credential(id, secret))
-	fmt.Fprintf(c.standardErr, "# of the tenant's keys in the configuration:\n- {id: %s, hash: \"%s\"}\n", id, tenant.HashOf(secret, pepper))
-	return nil
 }

@@ -56,9 +56,15 @@ func runPolicy(ctx context.Context, args []string, std stdio) int {
 	fs.BoolVar(&c.rule.Global, "global", false, "a rule for all tenants")
 	fs.BoolVar(&c.rule.Candidate, "candidate", false, "of the candidate rules, which decide on nothing")
 	fs.BoolVar(&c.force, "force", false, "set and explain: also where there is no such tenant, capability or tool")
+	rule := []string{"user", "agent", "tenant", "global", "candidate"}
 	all := verbs{
 		flags: fs, usage: policyUsage,
-		all:  []verb{{"list", 0, soon(c.list)}, {"set", 3, soon(c.set)}, {"rm", 2, soon(c.remove)}, {"explain", 2, soon(c.explain)}},
+		all: []verb{
+			{name: "list", run: soon(c.list), takes: rule},
+			{name: "set", words: 3, run: soon(c.set), takes: append(rule, "force")},
+			{name: "rm", words: 2, run: soon(c.remove), takes: rule},
+			{name: "explain", words: 2, run: soon(c.explain), takes: append(rule, "force")},
+		},
 		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewPoliciesClient(conn) },
 	}
 	return all.run(ctx, args, std)

@@ -49,9 +49,14 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 		return status
 	}
 	var err error
-	if *every <= 0 {
+	switch {
+	case *every <= 0:
 		err = errors.New("--every must be more than 0s")
-	} else {
+	case given(fs, "every") && !*watch:
+		err = errors.New("--every goes with --watch")
+	case s.tenants && len(words) > 0:
+		err = errors.New("--tenants shows tenants, so it takes no CAPABILITY")
+	default:
 		s.port, err = newOperatorsPort(*admin)
 	}
 	if err != nil {

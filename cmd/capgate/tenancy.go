@@ -68,9 +68,16 @@ func runTenants(ctx context.Context, args []string, std stdio) int {
 	c.flags.BoolVar(&c.tenant.Disabled, "disabled", false, "it may not call; --disabled=false: it may again")
 	c.flags.StringVar(&c.tenant.Etag, "etag", "", "set and rm: only if the tenant has this `etag`, as show has it")
 	c.flags.BoolVar(&c.force, "force", false, "rm: its keys, too")
+	settable := []string{"name", "capabilities", "limits", "disabled"}
 	all := verbs{
 		flags: c.flags, usage: tenantsUsage,
-		all:  []verb{{"list", 0, soon(c.list)}, {"show", 1, soon(c.show)}, {"create", 1, soon(c.create)}, {"set", 1, soon(c.change)}, {"rm", 1, soon(c.remove)}},
+		all: []verb{
+			{name: "list", run: soon(c.list)},
+			{name: "show", words: 1, run: soon(c.show)},
+			{name: "create", words: 1, run: soon(c.create), takes: settable},
+			{name: "set", words: 1, run: soon(c.change), takes: append(settable, "etag")},
+			{name: "rm", words: 1, run: soon(c.remove), takes: []string{"force", "etag"}},
+		},
 		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewTenantsClient(conn) },
 	}
 	return all.run(ctx, args, std)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,8 @@ type verb struct {
 	name  string
 	words int
 	run   func(context.Context) error
+	takes []string // its flags, besides those that say where the gateway is
+	local bool     // it asks no gateway, and takes no flag that says where one is
 }
 
 // verbs is a command whose verbs ask a gateway: its operators' port, unless it says otherwise.
@@ -26,6 +29,7 @@ type verbs struct {
 	flags *flag.FlagSet // its name is the command's
 	usage string
 	all   []verb
+	reach []string                                // the flags that say where the gateway is
 	take  func(verb string, words []string) error // the words of the line
 	dial  func(grpc.ClientConnInterface)          // the gateway
 	from  *caller                                 // the gateway is asked at its public port, by this one
@@ -42,20 +46,22 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 		v.flags.PrintDefaults()
 		return 0
 	}
-	run, wrong := v.find(words)
+	one, wrong := v.find(words)
 	if err == nil {
 		err = wrong
 	}
 	if err != nil {
 		return wrongLine(v.flags, err, std)
 	}
-	conn, err := connect("capgate-" + v.flags.Name())
-	if err != nil {
-		return wrongLine(v.flags, err, std)
+	if !one.local {
+		conn, err := connect("capgate-" + v.flags.Name())
+		if err != nil {
+			return wrongLine(v.flags, err, std)
+		}
+		defer func() { _ = conn.Close() }()
+		v.dial(conn)
 	}
-	defer func() { _ = conn.Close() }()
-	v.dial(conn)
-	if err := run(ctx); err != nil {
+	if err := one.run(ctx); err != nil {
 		text := describeStatus(err)
 		if v.from != nil {
 			text = v.from.explain(ctx, err)
@@ -72,9 +78,11 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 // connect adds the flags that say where the gateway is, and answers with what reads them.
 func (v *verbs) connect() func(agent string) (*grpc.ClientConn, error) {
 	if v.from == nil {
+		v.reach = []string{"admin"}
 		admin := addAdmin(v.flags)
 		return func(agent string) (*grpc.ClientConn, error) { return dialOperators(*admin, agent) }
 	}
+	v.reach = callerFlags
 	return func(agent string) (*grpc.ClientConn, error) {
 		if err := v.from.read(); err != nil {
 			return nil, err
@@ -84,25 +92,49 @@ func (v *verbs) connect() func(agent string) (*grpc.ClientConn, error) {
 }
 
 // find takes the words of the line.
-func (v *verbs) find(words []string) (run func(context.Context) error, err error) {
+func (v *verbs) find(words []string) (found verb, err error) {
 	names := make([]string, len(v.all))
 	for i := range v.all {
 		names[i] = v.all[i].name
 	}
 	known := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	if len(words) == 0 {
-		return nil, errors.New("want " + known)
+		return found, errors.New("want " + known)
 	}
 	for _, one := range v.all {
 		if one.name != words[0] {
 			continue
 		}
 		if words = words[1:]; len(words) != one.words {
-			return nil, fmt.Errorf("%s wants %s, not %d", one.name, count(one.words, "word"), len(words))
+			return found, fmt.Errorf("%s wants %s, not %d", one.name, count(one.words, "word"), len(words))
 		}
-		return one.run, v.take(one.name, words)
+		if err := v.checkFlags(one); err != nil {
+			return found, err
+		}
+		return one, v.take(one.name, words)
 	}
-	return nil, fmt.Errorf("%q is not known; want %s", words[0], known)
+	return found, fmt.Errorf("%q is not known; want %s", words[0], known)
+}
+
+// checkFlags refuses flags of other verbs: a flag that is ignored reads as if it were heeded.
+func (v *verbs) checkFlags(one verb) error {
+	takes := slices.Clone(one.takes)
+	if !one.local {
+		takes = append(takes, v.reach...)
+	}
+	var wrong []string
+	v.flags.Visit(func(f *flag.Flag) {
+		if !slices.Contains(takes, f.Name) {
+			wrong = append(wrong, "--"+f.Name)
+		}
+	})
+	switch {
+	case len(wrong) == 0:
+		return nil
+	case len(takes) == 0:
+		return fmt.Errorf("%s takes no flags, and so no %s", one.name, strings.Join(wrong, ", "))
+	}
+	return fmt.Errorf("%s takes no %s; its flags are --%s", one.name, strings.Join(wrong, ", "), strings.Join(takes, ", --"))
 }
 
 // soon bounds what a verb asks.

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// maxKeyName is how long the name of a key of the configuration may be, in bytes.
+const maxKeyName = 256
+
+// checkNew refuses what no configuration could say of a key.
+func (c *keysCommand) checkNew() error {
+	for _, name := range c.key.GetScopes() {
+		if _, known := tenant.ParseScope(name); !known {
+			return fmt.Errorf("--scopes: %q is no scope; want some of %s", name, tenant.AllScopes)
+		}
+	}
+	for _, name := range c.key.GetAsserts() {
+		if _, known := tenant.ParseAssert(name); !known {
+			return fmt.Errorf("--asserts: %q is not known; want user, agent or both", name)
+		}
+	}
+	if name := c.key.GetName(); len(name) > maxKeyName || !utf8.ValidString(name) {
+		return fmt.Errorf("--name: want at most %d bytes of UTF-8", maxKeyName)
+	}
+	return nil
+}
+
+// newKey makes a key for the configuration.
+func (c *keysCommand) newKey(context.Context) error {
+	var pepper []byte
+	if c.pepper != "" {
+		var err error
+		if pepper, err = readPepper(c.pepper, prints{}); err != nil {
+			return err
+		}
+	}
+	id, secret := tenant.NewCredential()
+	err := c.write(func() (string, string, error) { return id, tenant.Credential(id, secret), nil })
+	if err == nil {
+		fmt.Fprintf(c.standardErr, "# of the tenant's keys in the configuration:\n- %s\n", c.entry(id, tenant.HashOf(secret, pepper)))
+	}
+	return err
+}
+
+// entry is the key in the configuration, which is YAML and so takes strings as JSON has them.
+func (c *keysCommand) entry(id string, hash fmt.Stringer) string {
+	fields := []string{"id: " + id, fmt.Sprintf("hash: %q", hash)}
+	if name := c.key.GetName(); name != "" {
+		text, _ := json.Marshal(name) // a string always encodes
+		fields = append(fields, "name: "+string(text))
+	}
+	for _, list := range []struct {
+		field string
+		names []string
+	}{{"scopes", c.key.GetScopes()}, {"asserts", c.key.GetAsserts()}} {
+		if len(list.names) > 0 {
+			fields = append(fields, list.field+": ["+strings.Join(list.names, ", ")+"]")
+		}
+	}
+	if at := c.key.GetExpireTime(); at != nil {
+		fields = append(fields, "expires: "+at.AsTime().Format(time.RFC3339))
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
