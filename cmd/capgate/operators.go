@@ -49,6 +49,7 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	rules := ruling.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus, Audit: p.audit}
 	if p.rules != nil {
 		rules.Rules, rules.Candidates, rules.Having = p.rules, p.rules.Candidates(), p.havingRules
+		rules.Ruled = p.rules.Ruled
 	}
 	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
 		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules),

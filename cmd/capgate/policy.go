@@ -30,8 +30,9 @@ Candidate rules are a second set, which decides on nothing. explain says what th
 say, and where the configuration has policies.shadow it is counted what they would change.
 
 Where the gateway has tenants list shows the rules of all of them, or of the one that --tenant
-names, and set, rm and explain need --tenant or --global. Names of tenants, capabilities and
-tools that there are not are refused; --force sets a rule ahead of what it is about.
+names, and set, rm and explain need --tenant or --global. set and explain refuse the names of
+tenants, capabilities and tools that there are not; --force takes them, to set a rule ahead of
+what it is about. list marks rules of tenants that there are not; rm deletes any rule.
 
 Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
 be reached.
@@ -133,12 +134,20 @@ func (c *policyCommand) list(ctx context.Context) error {
 				continue
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
-				r.GetUpdateTime().AsTime().Format(time.RFC3339), orDash(r.GetSetBy()), orAny(r.GetTenant()))
+				r.GetUpdateTime().AsTime().Format(time.RFC3339), orDash(r.GetSetBy()), ruledTenant(r))
 		}
 		if token = page.GetNextPageToken(); token == "" {
 			return table.Flush()
 		}
 	}
+}
+
+// ruledTenant is whose rule it is, and whether there is such a tenant.
+func ruledTenant(r *capgatepb.Policy) string {
+	if r.GetTenantUnknown() {
+		return orAny(r.GetTenant()) + " (there is no such tenant)"
+	}
+	return orAny(r.GetTenant())
 }
 
 // explain prints what decides on a call, and every place that was looked at.

@@ -21,7 +21,7 @@ func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicy
 		}
 	}
 	if !req.GetForce() {
-		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}); err != nil {
+		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}, "; force (--force) explains it all the same"); err != nil {
 			return nil, s.refused(err)
 		}
 	}

@@ -16,15 +16,12 @@ type Catalog interface {
 	Look(id string) (catalog.Listing, bool)
 }
 
-// ahead is what a refusal of an unknown name adds.
-const ahead = "; force (--force) sets a rule ahead of what it is about"
-
 // shownNames is how many names a refusal lists.
 const shownNames = 20
 
 // known refuses a rule about a tenant, a capability or a tool that there is not. It would hold for nothing, and
-// is mistyped more often than meant. The error is a *call.Refusal.
-func (s *server) known(ctx context.Context, r *policy.Rule) error {
+// is mistyped more often than meant. The error is a *call.Refusal, which ends with what force would do.
+func (s *server) known(ctx context.Context, r *policy.Rule, force string) error {
 	if r.Tenant != "" {
 		if err := s.Tenants.Check(ctx, r.Tenant); err != nil {
 			return err
@@ -34,23 +31,23 @@ func (s *server) known(ctx context.Context, r *policy.Rule) error {
 		return nil
 	}
 	if r.Capability == policy.Any {
-		return s.knownToSome(r.Tool)
+		return s.knownToSome(r.Tool, force)
 	}
 	found, there := s.Catalog.Look(r.Capability)
 	if !there {
 		all := s.Catalog.Capabilities()
 		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Metadata: map[string]string{"capability": r.Capability},
 			Message: fmt.Sprintf("there is no capability %q whose tools rules decide on%s; there are: %s%s",
-				r.Capability, nearest.Hint(r.Capability, all), nearest.List(all, shownNames), ahead)}
+				r.Capability, nearest.Hint(r.Capability, all), nearest.List(all, shownNames), force)}
 	}
 	if r.Tool == policy.Any || !found.Known {
 		return nil
 	}
-	return unknownTool(r.Tool, "the capability "+r.Capability+" has", namesOf(&found))
+	return unknownTool(r.Tool, "the capability "+r.Capability+" has", namesOf(&found), force)
 }
 
 // knownToSome refuses a tool that no capability has, if the tools of all of them are known.
-func (s *server) knownToSome(tool string) error {
+func (s *server) knownToSome(tool, force string) error {
 	if tool == policy.Any {
 		return nil
 	}
@@ -62,7 +59,7 @@ func (s *server) knownToSome(tool string) error {
 		}
 		names = append(names, namesOf(&found)...)
 	}
-	return unknownTool(tool, "the capabilities have", names)
+	return unknownTool(tool, "the capabilities have", names, force)
 }
 
 func namesOf(l *catalog.Listing) []string {
@@ -74,12 +71,12 @@ func namesOf(l *catalog.Listing) []string {
 }
 
 // unknownTool is nil for one of the names.
-func unknownTool(tool, owner string, names []string) error {
+func unknownTool(tool, owner string, names []string, force string) error {
 	for _, name := range names {
 		if name == tool {
 			return nil
 		}
 	}
 	return &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Metadata: map[string]string{"tool": tool},
-		Message: fmt.Sprintf("there is no tool %q%s; %s: %s%s", tool, nearest.Hint(tool, names), owner, nearest.List(names, shownNames), ahead)}
+		Message: fmt.Sprintf("there is no tool %q%s; %s: %s%s", tool, nearest.Hint(tool, names), owner, nearest.List(names, shownNames), force)}
 }

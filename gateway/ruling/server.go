@@ -35,7 +35,8 @@ type Config struct {
 	Rules, Candidates Rules // those in force, and the candidates
 	Decider           Decider
 	Tenants           *tenant.Roster                     // nil: there is one, tenant.Default
-	Having            Having                             // required where there are tenants and rules
+	Having            Having                             // nil: every tenant is asked for its rules
+	Ruled             Ruled                              // nil: rules of tenants that there are not are listed by the tenant's name alone
 	Catalog           Catalog                            // nil: no name of a capability or tool is checked
 	Status            func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	Audit             *audit.Log                         // of changes; nil: none
@@ -43,6 +44,9 @@ type Config struct {
 
 // Having says which of some tenants have rules.
 type Having func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
+
+// Ruled lists the tenants that have, or had, rules, also those that there are not. "" is none.
+type Ruled func(ctx context.Context) ([]string, error)
 
 // New makes the service.
 func New(cfg Config) operators.Service {
@@ -91,7 +95,7 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 		}
 	}
 	if err == nil && !req.GetForce() {
-		err = s.known(ctx, &r)
+		err = s.known(ctx, &r, "; force (--force) sets a rule ahead of what it is about")
 	}
 	if err != nil {
 		return nil, s.refused(err)
@@ -120,10 +124,8 @@ func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRe
 	switch {
 	case err != nil:
 		return nil, s.refused(err)
-	case !was && s.known(ctx, &r) != nil: // a rule of what is gone can be deleted
-		return nil, s.refused(s.known(ctx, &r))
 	case !was:
-		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "POLICY_UNKNOWN", Message: "there is no rule about exactly this"})
+		return nil, s.refused(s.noRule(ctx, set, &r, req.GetCandidate()))
 	}
 	s.record("deleted", &r, req.GetCandidate())
 	return new(capgatepb.DeletePolicyResponse), nil

@@ -13,6 +13,15 @@ const forgetAtOnce = 1000
 
 func (p *Policies) tenantsKey() string { return p.key(tag{"policies"}, "tenants") }
 
+// Ruled returns the tenants that have, or had, rules or candidates, in no order. "" stands for the global ones.
+func (p *Policies) Ruled(ctx context.Context) (tenants []string, err error) {
+	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		tenants, err = r.SMembers(ctx, p.tenantsKey()).Result()
+		return err
+	})
+	return tenants, err
+}
+
 // meet remembers that a tenant has rules, before it has.
 func (p *Policies) meet(ctx context.Context, tenant string) error {
 	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.SAdd(ctx, p.tenantsKey(), tenant).Err() })

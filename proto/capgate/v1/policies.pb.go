@@ -52,7 +52,9 @@ type Policy struct {
 	// place of policies. ABOUT is what it is about, as a query like capability=weather&tool=*&user=ann. Only in answers.
 	Name string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
 	// When there first was a rule about the same. Only in answers.
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// There is no such tenant: the rule was set ahead of it, or outlived it. Only in lists.
+	TenantUnknown bool `protobuf:"varint,13,opt,name=tenant_unknown,json=tenantUnknown,proto3" json:"tenant_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +171,13 @@ func (x *Policy) GetCreateTime() *timestamppb.Timestamp {
 		return x.CreateTime
 	}
 	return nil
+}
+
+func (x *Policy) GetTenantUnknown() bool {
+	if x != nil {
+		return x.TenantUnknown
+	}
+	return false
 }
 
 type SetPolicyRequest struct {
@@ -806,7 +815,7 @@ var File_capgate_v1_policies_proto protoreflect.FileDescriptor
 const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/policies.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x03\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x12\n" +
@@ -824,7 +833,8 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	" \x01(\bR\tcandidate\x12\x12\n" +
 	"\x04name\x18\v \x01(\tR\x04name\x12;\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\"T\n" +
+	"createTime\x12%\n" +
+	"\x0etenant_unknown\x18\r \x01(\bR\rtenantUnknown\"T\n" +
 	"\x10SetPolicyRequest\x12*\n" +
 	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"?\n" +
