@@ -60,6 +60,9 @@ func run(ctx context.Context, o options) error {
 	case o.redis:
 		mark = "redis"
 		text, err = b.redis(ctx)
+	case o.json:
+		mark = "json"
+		text, err = b.json(ctx)
 	default:
 		mark = "results"
 		text, err = b.compare(ctx)
@@ -134,15 +137,20 @@ func (b *bench) close() {
 
 // startPeer starts a peer and lets a few calls through it, so that it is known to work.
 func (b *bench) startPeer(ctx context.Context, s peers.Spec, env peers.Env) (*peers.Peer, error) {
+	return b.startPeerFor(ctx, s, env, load.Config{
+		Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1}, RequestSize: 1,
+		Capabilities: env.Capgate.Capabilities,
+	})
+}
+
+// startPeerFor is startPeer for other calls.
+func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, probe load.Config) (*peers.Peer, error) {
 	p, err := peers.Start(ctx, s, env)
 	if err != nil {
 		return nil, err
 	}
 	b.running = append(b.running, p)
-	probe := load.Config{
-		Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1}, RequestSize: 1,
-		Window: 50 * time.Millisecond, Capabilities: env.Capgate.Capabilities,
-	}
+	probe.Window = 50 * time.Millisecond
 	const tries = 20
 	for range tries {
 		var res load.Result

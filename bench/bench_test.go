@@ -38,7 +38,7 @@ func TestREADMEHasMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n", "<!-- tenants -->\n", "<!-- redis -->\n"} {
+	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n", "<!-- tenants -->\n", "<!-- redis -->\n", "<!-- json -->\n"} {
 		if strings.Count(string(b), mark) != 2 {
 			t.Errorf("README.md must have two lines %q", mark)
 		}
@@ -53,6 +53,8 @@ func TestOptions(t *testing.T) {
 		"--peers tcp-go --rounds 1":   true,
 		"--growth --window 1s":        true,
 		"--tables":                    true,
+		"--json --envoy v/bin/envoy":  true,
+		"--peers envoy":               true,
 		"--redis --window 5s":         true,
 		"--scenarios nothing":         false,
 		"--peers somebody":            false,
@@ -73,7 +75,7 @@ func reportOf(costs map[string][]time.Duration) *report {
 	r := &report{opts: options{keep: "quiet"}}
 	saturated := scenarios(idleOptions{})[0]
 	cells := map[string]*cell{}
-	for _, p := range allPeers(peers.Capgate{}) {
+	for _, p := range allPeers(peers.Capgate{}, "envoy") {
 		rounds, ok := costs[p.Name]
 		if !ok {
 			continue
@@ -83,7 +85,7 @@ func reportOf(costs map[string][]time.Duration) *report {
 		for _, cpu := range rounds {
 			res := load.Result{Seconds: 1, Calls: 1000, ProxyCPU: cpu}
 			cost, _ := saturated.cost(res, load.Result{})
-			cells[p.Name].rounds = append(cells[p.Name].rounds, measured{cost, res})
+			cells[p.Name].rounds = append(cells[p.Name].rounds, measured{cost: cost, result: res})
 		}
 	}
 	r.rows = []row{{saturated, cells}}
@@ -94,13 +96,14 @@ func TestReportKeepsTheLeastDisturbedRoundAndJudges(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	got := reportOf(map[string][]time.Duration{
-		"capgate": {9 * ms, 2 * ms, 3 * ms}, "haproxy": {10 * ms, 12 * ms}, "grpc-go": {20 * ms}, "tcp-go": {1 * ms},
+		"capgate": {9 * ms, 2 * ms, 3 * ms}, "haproxy": {10 * ms, 12 * ms}, "envoy": {25 * ms}, "grpc-go": {20 * ms}, "tcp-go": {1 * ms},
 	}).String()
 	for _, want := range []string{
-		"| unary 1 KiB, saturated: µs CPU a call | 1.00 | 2.00 | 10.0 | 20.0 |",
+		"| unary 1 KiB, saturated: µs CPU a call | 1.00 | 2.00 | 10.0 | 25.0 | 20.0 |",
 		"| unary 1 KiB, saturated | 0.25 × haproxy h2 | 0.20 | reached |",
+		"| unary 1 KiB, saturated | 0.09 × Envoy | 0.08 | reached |",
 		"| unary 1 KiB, saturated | 0.08 × grpc-go proxy | 0.10 | **missed by 25%** |",
-		"| **capgate** | 2.00 | 0.20 | 2.00 | 0.10 | 1000 calls/s |",
+		"| **capgate** | 2.00 | 0.20 | 2.00 | 0.08 | 0.10 | 1000 calls/s |",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("report lacks %q:\n%s", want, got)

@@ -20,6 +20,7 @@ type cell struct {
 type measured struct {
 	cost   float64
 	result load.Result
+	heap   heap // allocations a request; only of JSON
 }
 
 // keep returns the round that is printed: the quietest is the one in which the rest of
@@ -140,7 +141,7 @@ func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, direct
 	case !ok:
 		c.failed = "no call ended in the window"
 	default:
-		c.rounds = append(c.rounds, measured{cost, res})
+		c.rounds = append(c.rounds, measured{cost: cost, result: res})
 	}
 	progress(s.name, p.Spec.Name, c, res)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/bench/backend"
 	"github.com/capgate/capgate/bench/grpcproxy"
+	"github.com/capgate/capgate/bench/jsonproxy"
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
 	"github.com/capgate/capgate/bench/tcprelay"
@@ -56,6 +57,8 @@ func start(ctx context.Context, args []string) error {
 			return asBackend()
 		case peers.RoleGRPCProxy:
 			return asGRPCProxy(args[1:])
+		case peers.RoleJSONProxy:
+			return asJSONProxy(args[1:])
 		case peers.RoleTCPRelay:
 			return asTCPRelay(args[1:])
 		}
@@ -108,6 +111,18 @@ func asGRPCProxy(args []string) error {
 		return err
 	}
 	p, err := grpcproxy.New(to)
+	if err != nil {
+		return err
+	}
+	return p.Serve(ln)
+}
+
+func asJSONProxy(args []string) error {
+	ln, to, err := listenAndBackend(args)
+	if err != nil {
+		return err
+	}
+	p, err := jsonproxy.New(to)
 	if err != nil {
 		return err
 	}

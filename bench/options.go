@@ -33,6 +33,8 @@ type options struct {
 	redis     bool
 	neighbour bool
 	files     bool
+	json      bool
+	envoy     string // path of Envoy's binary, or its name in PATH
 	capgate   peers.Capgate
 	idle      idleOptions
 	proxyCore []int // empty: not pinned
@@ -70,7 +72,9 @@ func parseOptions(args []string) (options, error) {
 	fs.BoolVar(&o.tables, "tables", false, "measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, instead of the scenarios")
 	fs.BoolVar(&o.neighbour, "neighbour", false, "measure what one tenant's flood does to another's calls, instead of the scenarios")
 	fs.BoolVar(&o.files, "files", false, "measure a large file up and down, over HTTP and gRPC, instead of the scenarios")
+	fs.BoolVar(&o.json, "json", false, "measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false, "measure what calls cost Redis, and what Redis' faults cost calls, instead of the scenarios")
+	fs.StringVar(&o.envoy, "envoy", "envoy", "`path` of Envoy's binary, or its name in PATH")
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
 	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
 	capgateArgs := fs.String("capgate-args", "", "more `arguments` for capgate serve, separated by spaces")
@@ -78,7 +82,7 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
-	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->) markers gets the tables")
+	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->) markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)
@@ -97,6 +101,11 @@ func parseOptions(args []string) (options, error) {
 	if o.capgate.Path, err = filepath.Abs(o.capgate.Path); err != nil { // each peer runs in a directory of its own
 		return o, err
 	}
+	if strings.ContainsRune(o.envoy, filepath.Separator) {
+		if o.envoy, err = filepath.Abs(o.envoy); err != nil {
+			return o, err
+		}
+	}
 	o.setCores(*proxyCore, *loadCore)
 	return o, o.check(fs, *scenarioNames, *peerNames)
 }
@@ -106,7 +115,7 @@ func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err 
 	if o.scenarios, err = choose(scenarioNames, scenarios(o.idle), func(s scenario) string { return s.name }); err != nil {
 		return refuse(fs, err)
 	}
-	if o.peers, err = choose(peerNames, allPeers(o.capgate), func(p peers.Spec) string { return p.Name }); err != nil {
+	if o.peers, err = choose(peerNames, allPeers(o.capgate, o.envoy), func(p peers.Spec) string { return p.Name }); err != nil {
 		return refuse(fs, err)
 	}
 	switch {
@@ -135,9 +144,9 @@ func (o *options) setCores(proxy, load int) {
 	o.proxyCore, o.loadCore = []int{proxy}, []int{load}
 }
 
-func allPeers(c peers.Capgate) []peers.Spec {
+func allPeers(c peers.Capgate, envoy string) []peers.Spec {
 	return []peers.Spec{peers.HAProxyTCP(), peers.TCPRelay(), peers.CapgateSpec(c), peers.HAProxy(),
-		peers.NGHTTPX(), peers.Nginx(), peers.GRPCGo()}
+		peers.NGHTTPX(), peers.Nginx(), peers.Envoy(envoy), peers.GRPCGo()}
 }
 
 // choose picks the named ones, in their own order.
@@ -164,7 +173,7 @@ func list[T any](all []T, name func(T) string) string {
 
 func help(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprintf(w, usage, list(scenarios(idleOptions{}), func(s scenario) string { return s.name }),
-		list(allPeers(peers.Capgate{}), func(p peers.Spec) string { return p.Name }))
+		list(allPeers(peers.Capgate{}, ""), func(p peers.Spec) string { return p.Name }))
 	fs.VisitAll(func(f *flag.Flag) {
 		kind, text := flag.UnquoteUsage(f)
 		def := f.DefValue

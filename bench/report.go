@@ -73,14 +73,14 @@ func (r *report) judgement(b *strings.Builder) {
 	}
 }
 
-// details are one scenario's figures beside the three that they are read against.
+// details are one scenario's figures beside those that they are read against.
 func (r *report) details(b *strings.Builder, row row) {
-	references := []string{"haproxy", r.reference("tcp"), "grpc-go"}
+	references := []string{"haproxy", r.reference("tcp"), "envoy", "grpc-go"}
 	fmt.Fprintf(b, "**%s** (%s)\n\n| | %s |", row.scenario.title, row.scenario.name, row.scenario.figure)
 	for _, name := range references {
 		fmt.Fprintf(b, " × %s |", name)
 	}
-	b.WriteString(" done | proxy busy | p50 / p99 | rounds | others busy |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(" done | proxy busy | p50 / p99 | rounds | others busy |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.peers {
 		c := row.cells[p.Name]
 		if c == nil {
@@ -88,7 +88,7 @@ func (r *report) details(b *strings.Builder, row row) {
 		}
 		m, ok := c.keep(r.opts.keep)
 		if !ok || c.failed != "" {
-			fmt.Fprintf(b, "| %s | failed | | | | | | | | |\n", p.Title)
+			fmt.Fprintf(b, "| %s | failed | | | | | | | | | |\n", p.Title)
 			r.note("%s, %s: %s", row.scenario.name, p.Name, c.failed)
 			continue
 		}

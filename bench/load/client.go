@@ -8,7 +8,24 @@ import (
 	"github.com/capgate/capgate/bench/loop"
 )
 
-// client is one connection.
+// caller is one connection, of either protocol.
+type caller interface {
+	loop.Handler
+	attach(*loop.Conn)
+	start(now time.Time)
+	settled() (streams uint32, ok bool) // whether calls may start, and how many at once
+	limit() int                         // calls that the run may have open on it
+	open() int                          // calls that it has
+}
+
+func newCaller(r *run) caller {
+	if j := r.cfg.JSON; j != nil && j.HTTP1 {
+		return newHTTP1(r)
+	}
+	return newClient(r)
+}
+
+// client is one HTTP/2 connection.
 type client struct {
 	run      *run
 	socket   *loop.Conn
@@ -40,6 +57,12 @@ func (c *client) start(now time.Time) {
 	c.run.inflight++
 	c.socket.Flush()
 }
+
+func (c *client) attach(s *loop.Conn) { c.socket = s }
+
+func (c *client) settled() (streams uint32, ok bool) { return c.session.Settled() }
+
+func (c *client) open() int { return c.inflight }
 
 // limit is how many streams may be open on the connection.
 func (c *client) limit() int {
@@ -80,7 +103,7 @@ func (c *client) Headers(st *h2.Stream, h h2.Headers, end bool) error {
 	if !end {
 		return nil
 	}
-	good := h.GRPCStatus == "0"
+	good := h.GRPCStatus == "0" || c.run.cfg.JSON != nil
 	switch {
 	case good:
 	case c.run.cfg.Flood && (h.GRPCStatus == "8" || h.GRPCStatus == "14"): // RESOURCE_EXHAUSTED, UNAVAILABLE
@@ -103,7 +126,11 @@ func (c *client) Data(st *h2.Stream, d []byte, end bool) error {
 		p.answers = true
 		c.run.answered++
 	}
-	if end {
+	switch {
+	case !end:
+	case c.run.cfg.JSON != nil:
+		c.ended(p, p.http)
+	default:
 		c.run.bad("ended without trailers")
 		c.ended(p, false)
 	}

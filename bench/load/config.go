@@ -42,8 +42,9 @@ const (
 // Config of one window. It travels to the generator's process as JSON.
 type Config struct {
 	Target netip.AddrPort
-	TLS    bool // without verifying the certificate
-	HTTP   bool // by JSON over HTTP/1.1 instead of gRPC; then Invoke only
+	TLS    bool  // without verifying the certificate
+	HTTP   bool  // by JSON over HTTP/1.1 instead of gRPC; then Invoke only
+	JSON   *JSON // JSON requests instead of gRPC calls, from the same hand-made generator; Closed only
 
 	Mode         Mode
 	Method       Method
@@ -68,6 +69,13 @@ type Config struct {
 
 	Proxy   int // process to watch, 0 for none
 	Backend int // the same
+}
+
+// JSON is a request that is repeated. Its response must have the status 200.
+type JSON struct {
+	Path  string
+	Body  string
+	HTTP1 bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
 }
 
 // Result of one window.

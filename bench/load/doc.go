@@ -5,7 +5,8 @@
 //
 //	config.go   what to do, what was found
 //	request.go  what a call looks like
-//	client.go   one connection
+//	client.go   one connection of HTTP/2
+//	http1.go    one of HTTP/1.1, for JSON
 //	run.go      one window: connect, warm up, measure, drain
 //	bridge.go   TLS, for targets that want it
 package load

@@ -32,6 +32,11 @@ func newRequests(cfg *Config) *requests {
 		}
 		r.bodies = append(r.bodies, r.body(name))
 	}
+	if cfg.JSON != nil {
+		r.bodies = []h2.Body{{Msg: []byte(cfg.JSON.Body), Count: 1}}
+		r.timeouts = []string{""}
+		return r
+	}
 	for i := range timeoutValues {
 		// What is left of 10 s, or of an hour, when grpc-go writes it.
 		if cfg.Mode == Hold {
@@ -60,6 +65,18 @@ func (r *requests) fields(s *h2.Session) []int {
 	scheme := "http"
 	if r.cfg.TLS {
 		scheme = "https"
+	}
+	if j := r.cfg.JSON; j != nil {
+		return []int{
+			s.Field(":method", "POST"),
+			s.Field(":scheme", scheme),
+			s.Field(":path", j.Path),
+			s.Field(":authority", r.cfg.Target.String()),
+			s.Field("content-type", "application/json"),
+			s.Field("content-length", strconv.Itoa(len(j.Body))),
+			s.Field("user-agent", userAgent),
+			s.Field("accept", "*/*"),
+		}
 	}
 	f := []int{
 		s.Field(":method", "POST"),
@@ -91,6 +108,9 @@ func (r *requests) uploaded() int64 {
 	}
 	return int64(len(r.bodies[0].Msg)) * int64(r.bodies[0].Count)
 }
+
+// userAgent is of JSON requests.
+const userAgent = "capgate-bench"
 
 // pending is a call in flight.
 type pending struct {

@@ -19,7 +19,7 @@ type run struct {
 	cfg      Config
 	loop     *loop.Loop
 	requests *requests
-	clients  []*client
+	clients  []caller
 	turn     int // Open: the client whose turn it is
 
 	inflight  int
@@ -51,6 +51,9 @@ func Run(cfg Config) (Result, error) {
 		return runHTTP(cfg)
 	}
 	cfg.setDefaults()
+	if cfg.JSON != nil && cfg.Mode != Closed {
+		return Result{}, errors.New("JSON requests have no other mode than closed")
+	}
 	if err := cfg.Turn.take(cfg.TLS); err != nil {
 		return Result{}, err
 	}
@@ -121,7 +124,7 @@ func (t Turn) take(several bool) error {
 }
 
 // connect adds a connection and waits for the peer's SETTINGS.
-func (r *run) connect() (*client, error) {
+func (r *run) connect() (caller, error) {
 	dial := loop.Dial
 	if r.cfg.TLS {
 		dial = dialTLS
@@ -130,11 +133,13 @@ func (r *run) connect() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newClient(r)
-	if c.socket, err = r.loop.Add(fd, c); err != nil {
+	c := newCaller(r)
+	socket, err := r.loop.Add(fd, c)
+	if err != nil {
 		return nil, err
 	}
-	settled := func() bool { _, ok := c.session.Settled(); return ok }
+	c.attach(socket)
+	settled := func() bool { _, ok := c.settled(); return ok }
 	if err := r.wait(patience, settled); err != nil {
 		return nil, err
 	}
@@ -168,14 +173,14 @@ func (r *run) begin(res *Result) error {
 func (r *run) hold(res *Result) error {
 	share := max(1, r.cfg.Held/r.cfg.Conns)
 	for opened := 0; opened < r.cfg.Held; {
-		c := slices.MinFunc(r.clients, func(a, b *client) int { return a.inflight - b.inflight })
-		if c.inflight >= c.limit() {
+		c := slices.MinFunc(r.clients, func(a, b caller) int { return a.open() - b.open() })
+		if c.open() >= c.limit() {
 			var err error
 			if c, err = r.connect(); err != nil {
 				return err
 			}
 		}
-		for range min(c.limit()-c.inflight, r.cfg.Held-opened, share) {
+		for range min(c.limit()-c.open(), r.cfg.Held-opened, share) {
 			c.start(time.Now())
 			opened++
 		}
@@ -209,7 +214,7 @@ func (r *run) tick(n uint64) {
 		}
 		r.turn++
 		c := r.clients[r.turn%len(r.clients)]
-		if limit, _ := c.session.Settled(); r.inflight >= maxOpen || c.inflight >= int(limit) {
+		if limit, _ := c.settled(); r.inflight >= maxOpen || c.open() >= int(limit) {
 			r.late++
 			continue
 		}

@@ -6,6 +6,7 @@
 //
 //	peer.go     start, wait until it serves, stop
 //	c.go        haproxy, nghttpx, nginx
-//	go.go       the grpc-go proxy, the TCP relay in Go, capgate
+//	go.go       the grpc-go proxy, the grpc-gateway proxy, the TCP relay in Go
+//	envoy.go    Envoy, for gRPC and as a transcoder of JSON
 //	capgate.go  capgate's configuration
 package peers

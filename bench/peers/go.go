@@ -9,6 +9,7 @@ import (
 const (
 	RoleGRPCProxy = "as-grpc-proxy"
 	RoleTCPRelay  = "as-tcp-relay"
+	RoleJSONProxy = "as-json-proxy"
 )
 
 // GRPCGo is package grpcproxy.
@@ -18,6 +19,18 @@ func GRPCGo() Spec { return played("grpc-go", "grpc-go proxy", RoleGRPCProxy) }
 func TCPRelay() Spec {
 	s := played("tcp-go", "TCP relay (Go)", RoleTCPRelay)
 	s.Bytes = true
+	return s
+}
+
+// GRPCGateway is package jsonproxy. It serves metrics where it serves JSON.
+func GRPCGateway() Spec {
+	s := played("grpc-gateway", "grpc-gateway", RoleJSONProxy)
+	build := s.build
+	s.build = func(env Env, dir string, listen netip.AddrPort) (command, error) {
+		c, err := build(env, dir, listen)
+		c.admin = listen
+		return c, err
+	}
 	return s
 }
 

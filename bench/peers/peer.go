@@ -29,6 +29,7 @@ type Spec struct {
 	Title   string // in tables
 	Binary  string // looked up in PATH; "" for peers that this program plays
 	Package string // Debian's, with the binary
+	Install string // how to get the binary where no package of Debian's has it
 	Bytes   bool   // it relays bytes and knows no HTTP/2
 	TLS     bool   // its listener expects TLS
 	build   func(env Env, dir string, listen netip.AddrPort) (command, error)
@@ -40,7 +41,7 @@ type command struct {
 	args  []string
 	env   []string
 	files map[string]string // name in the peer's directory → content
-	admin netip.AddrPort    // the operators' port, if there is one
+	admin netip.AddrPort    // where it serves metrics, if it does
 	log   string            // where its output goes; default a file in its directory
 }
 
@@ -48,7 +49,7 @@ type command struct {
 type Peer struct {
 	Spec  Spec
 	Addr  netip.AddrPort
-	Admin netip.AddrPort // capgate's port for operators
+	Admin netip.AddrPort // where it serves metrics; not valid: nowhere
 	PID   int
 
 	cmd *exec.Cmd
@@ -63,7 +64,11 @@ func (s Spec) Missing() string {
 	if _, err := exec.LookPath(s.Binary); err == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s is not installed: apt-get install %s", s.Binary, s.Package)
+	install := s.Install
+	if install == "" {
+		install = "apt-get install " + s.Package
+	}
+	return fmt.Sprintf("%s is not installed: %s", s.Binary, install)
 }
 
 // Start starts a peer and waits until it accepts connections.

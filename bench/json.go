@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/bench/h2"
+	"github.com/capgate/capgate/bench/load"
+	"github.com/capgate/capgate/bench/peers"
+)
+
+// jsonGoal is how much of the processor time of Envoy's transcoder a JSON request may cost capgate.
+const jsonGoal = 0.5
+
+// jsonRoute is a way to call the backend's Invoke with JSON.
+type jsonRoute struct {
+	title string
+	peer  peers.Spec
+	path  string
+	body  string
+}
+
+const jsonSize = 1024 // bytes of arguments, and of the result
+
+func jsonRoutes(o options) []jsonRoute {
+	work := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: jsonSize}
+	frame := len(`{"text":""}`)
+	args := `{"text":"` + strings.Repeat("x", jsonSize-frame) + `"}`
+	const base = "/v1/capabilities/weather"
+	capgate := peers.CapgateSpec(o.capgate)
+	// Transcoders that do not know the protocol take and give bytes as base64.
+	mapped := fmt.Sprintf(`{"tool_name":%q,"args_json":%q,"session_id":"bench-session-1"}`,
+		work, base64.StdEncoding.EncodeToString([]byte(args)))
+	return []jsonRoute{
+		{"**capgate**, invoke", capgate, base + "/invoke",
+			fmt.Sprintf(`{"tool_name":%q,"args":%s,"session_id":"bench-session-1"}`, work, args)},
+		{"**capgate**, a tool's route", capgate, base + "/tools/" + work.String(), args},
+		{"Envoy's transcoder", peers.EnvoyTranscoder(o.envoy), base + "/invoke", mapped},
+		{"grpc-gateway", peers.GRPCGateway(), base + "/invoke", mapped},
+	}
+}
+
+// jsonTable is what was measured over one protocol, a cell for each route.
+type jsonTable struct {
+	title  string
+	routes []jsonRoute
+	cells  []*cell
+	envoy  int // which of the routes is Envoy's; -1: it is not there
+}
+
+// json measures JSON requests, saturated, interleaved.
+func (b *bench) json(ctx context.Context) (string, error) {
+	var notes strings.Builder
+	alive := map[string]*peers.Peer{}
+	var routes []jsonRoute
+	for _, r := range jsonRoutes(b.opts) {
+		if why := b.missing(r.peer); why != "" {
+			fmt.Fprintf(&notes, "- %s left out: %s\n", r.title, why)
+			continue
+		}
+		if alive[r.peer.Name] == nil {
+			p, err := b.startPeerFor(ctx, r.peer, b.env, jsonLoad(r, true))
+			if err != nil {
+				return "", err
+			}
+			alive[r.peer.Name] = p
+		}
+		routes = append(routes, r)
+	}
+	tables := []jsonTable{newJSONTable("HTTP/1.1", routes), newJSONTable("HTTP/2", routes)}
+	for round := range b.opts.rounds {
+		for i, t := range tables {
+			for at := range routes {
+				at = (at + round) % len(routes)
+				b.jsonWindow(ctx, alive[routes[at].peer.Name], jsonLoad(routes[at], i == 0), t, at)
+				if ctx.Err() != nil {
+					return "", ctx.Err()
+				}
+			}
+		}
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s, %d rounds of %v, the %s one of each. %d requests in flight, "+
+		"%d bytes of arguments and of a result.\n\n",
+		machine(), b.opts.rounds, b.opts.window, b.opts.keep, jsonInFlight, jsonSize)
+	for _, t := range tables {
+		t.write(&out, b.opts.keep)
+	}
+	out.WriteString(notes.String())
+	return out.String(), nil
+}
+
+func newJSONTable(title string, routes []jsonRoute) jsonTable {
+	t := jsonTable{title: title, routes: routes, envoy: -1}
+	for i, r := range routes {
+		t.cells = append(t.cells, &cell{})
+		if r.peer.Name == "envoy-json" {
+			t.envoy = i
+		}
+	}
+	return t
+}
+
+const jsonInFlight = 64
+
+func jsonLoad(r jsonRoute, http1 bool) load.Config {
+	cfg := load.Config{Mode: load.Closed, JSON: &load.JSON{Path: r.path, Body: r.body, HTTP1: http1}}
+	if http1 {
+		cfg.Conns = jsonInFlight
+	} else {
+		cfg.Conns = 8
+		cfg.Streams = jsonInFlight / cfg.Conns
+	}
+	return cfg
+}
+
+// jsonWindow gives one route one window.
+func (b *bench) jsonWindow(ctx context.Context, p *peers.Peer, cfg load.Config, t jsonTable, at int) {
+	c := t.cells[at]
+	if c.failed != "" {
+		return
+	}
+	cfg.Warm, cfg.Window = b.opts.warm, b.opts.window
+	before, counted := heapOf(ctx, p)
+	res, err := b.window(ctx, p, cfg)
+	after, _ := heapOf(ctx, p)
+	switch {
+	case err != nil:
+		c.failed = err.Error()
+	case res.Errors > 0:
+		c.failed = fmt.Sprintf("%d requests of %d failed: %s", res.Errors, res.Total+res.Errors, res.Problem)
+	case res.Calls == 0:
+		c.failed = "no request ended in the window"
+	default:
+		m := measured{cost: micros(res.ProxyCPU) / float64(res.Calls), result: res}
+		if counted {
+			m.heap = after.since(before, float64(res.Total))
+		}
+		c.rounds = append(c.rounds, m)
+	}
+	progress("json "+t.title, p.Spec.Name, c, res)
+}
+
+func (t jsonTable) write(out *strings.Builder, keep string) {
+	fmt.Fprintf(out, "| JSON over %s | µs CPU a request | × Envoy | goal %.2f | rounds | allocations | their bytes | done |"+
+		" proxy busy | p50 / p99 | others busy |\n"+
+		"|---|---|---|---|---|---|---|---|---|---|---|\n", t.title, jsonGoal)
+	var envoy measured
+	known := false
+	if t.envoy >= 0 && t.cells[t.envoy].failed == "" {
+		envoy, known = t.cells[t.envoy].keep(keep)
+	}
+	for i, r := range t.routes {
+		m, ok := t.cells[i].keep(keep)
+		if !ok || t.cells[i].failed != "" {
+			fmt.Fprintf(out, "| %s | failed: %s | | | | | | | | | |\n", r.title, strings.ReplaceAll(t.cells[i].failed, "\n", " "))
+			continue
+		}
+		ratio, verdict := "–", ""
+		if known {
+			ratio = fmt.Sprintf("%.2f", m.cost/envoy.cost)
+			if r.peer.Name == "capgate" {
+				verdict = goalReached(m.cost/envoy.cost, jsonGoal)
+			}
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %.0f requests/s | %s | %s | %s |\n",
+			r.title, number(m.cost), ratio, verdict, spread(t.cells[i]), m.heap,
+			float64(m.result.Calls)/m.result.Seconds, share(m.result.ProxyCPU, m.result.Seconds), latency(m.result),
+			share(m.result.OtherCPU+m.result.Stolen, m.result.Seconds))
+	}
+	out.WriteString("\n")
+}
+
+// heap is what a Go process has allocated, or with since what it allocates for a request.
+type heap struct{ objects, bytes float64 }
+
+func (h heap) since(before heap, requests float64) heap {
+	return heap{(h.objects - before.objects) / requests, (h.bytes - before.bytes) / requests}
+}
+
+// String is two columns of a table.
+func (h heap) String() string {
+	if h.objects == 0 {
+		return "– | –"
+	}
+	return fmt.Sprintf("%.0f | %.1f KiB", h.objects, h.bytes/1024)
+}
+
+// heapOf asks a process that serves metrics; ok is false where it serves none.
+func heapOf(ctx context.Context, p *peers.Peer) (h heap, ok bool) {
+	if p.Admin == (netip.AddrPort{}) {
+		return h, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/metrics", p.Admin), nil)
+	if err != nil {
+		return h, false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: metrics of %s: %v\n", p.Spec.Name, err)
+		return h, false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		n, err := strconv.ParseFloat(value, 64)
+		switch {
+		case err != nil:
+		case name == "go_memstats_mallocs_total":
+			h.objects = n
+		case name == "go_memstats_alloc_bytes_total":
+			h.bytes = n
+		}
+	}
+	return h, lines.Err() == nil && h.objects > 0
+}

@@ -1,0 +1,60 @@
+package peers
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+func TestDescriptorsAreWholeAndHaveTheRoute(t *testing.T) {
+	t.Parallel()
+	b, err := capabilityDescriptors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(b, &set); err != nil {
+		t.Fatal(err)
+	}
+	files, err := protodesc.NewFiles(&set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := files.FindDescriptorByName("selu.capability.Capability.Invoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, _ := proto.GetExtension(d.(protoreflect.MethodDescriptor).Options(), annotations.E_Http).(*annotations.HttpRule)
+	if rule.GetPost() != InvokePath || rule.GetBody() != "*" {
+		t.Errorf("the route is %v", rule)
+	}
+}
+
+func TestConfigurationsOfEnvoy(t *testing.T) {
+	t.Parallel()
+	env := Env{Backend: netip.MustParseAddrPort("127.0.0.1:50051")}
+	for _, s := range []Spec{Envoy("envoy"), EnvoyTranscoder("envoy")} {
+		for range 2 { // a spec may be started more than once
+			dir := t.TempDir()
+			c, err := s.build(env, dir, netip.MustParseAddrPort("127.0.0.1:8080"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := c.files["envoy.yaml"]
+			var tree map[string]any
+			if err := yaml.Unmarshal([]byte(config), &tree); err != nil || strings.Contains(config, "%!") {
+				t.Errorf("%s: %v in\n%s", s.Name, err, config)
+			}
+			if transcodes := strings.Contains(config, dir+"/capability.pb"); transcodes != (s.Name == "envoy-json") || transcodes != (c.files["capability.pb"] != "") {
+				t.Errorf("%s has descriptors: %v", s.Name, transcodes)
+			}
+		}
+	}
+}
