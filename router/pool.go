@@ -1,6 +1,10 @@
 package router
 
-import "time"
+import (
+	"time"
+
+	"github.com/capgate/capgate/internal/fairshare"
+)
 
 // pool is the places at one backend. Its limiter's lock guards it.
 type pool struct {
@@ -15,8 +19,8 @@ type pool struct {
 	replicas int  // that share the places, as far as is known
 	known    bool // the store may know of this replica here
 
-	greedy time.Duration // from when on it asks for more than its even part; 0: it needs no more
-	modest bool          // calls wait for more than was asked for
+	courtesy fairshare.Courtesy
+	modest   bool // calls wait for more than was asked for
 }
 
 // free says whether a call may have a place. A backend without a pool has no limit.
@@ -82,29 +86,11 @@ func (p *pool) want(need int) Want {
 	if p.waiting == 0 {
 		w.Spare = max(aim-w.Keep-w.Need, 0)
 	}
-	p.beModest(&w)
+	needs, spares, began := p.courtesy.Ask(p.limiter.now(), int64(p.share()), int64(w.Keep), int64(w.Need), int64(w.Spare))
+	if began {
+		time.AfterFunc(fairshare.CourtesyTime, p.limiter.noticed)
+	}
+	p.modest = int(needs) < w.Need
+	w.Need, w.Spare = int(needs), int(spares)
 	return w
-}
-
-// beModest has the replica ask for no more than its share at first. Others whose calls came at the same moment ask for
-// theirs meanwhile: what calls have that run long cannot be divided later.
-func (p *pool) beModest(w *Want) {
-	p.modest = false
-	l, share := p.limiter, p.share()
-	now := l.now()
-	if w.Keep+w.Need+w.Spare <= share {
-		if now >= p.greedy {
-			p.greedy = 0
-		}
-		return
-	}
-	if p.greedy == 0 {
-		p.greedy = now + courtesy
-		time.AfterFunc(courtesy, l.noticed)
-	}
-	if room := max(share-w.Keep, 0); now < p.greedy {
-		p.modest = w.Need > room
-		w.Need = min(w.Need, room)
-		w.Spare = min(w.Spare, room-w.Need)
-	}
 }

@@ -44,9 +44,6 @@ const (
 	renewEvery = time.Second
 	// pollEvery is how often it asks for what calls wait for, should a notice be lost.
 	pollEvery = 50 * time.Millisecond
-	// courtesy is how long a replica asks for no more than its even part, so that calls that come to all of
-	// them at once find even parts.
-	courtesy = 50 * time.Millisecond
 	// forgetAfter is how long what is known of a capability's places outlives its fleet.
 	forgetAfter = time.Minute
 	// maxAsked is at how many backends calls ask that may go anywhere, if they are not more.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -42,8 +43,8 @@ type scope struct {
 	yield   bool  // another replica wants places
 	fresh   int64 // places for calls that waited, which may not have taken them yet
 
-	greedy  time.Duration // from when on it asks for more than its even part; 0: it needs no more
-	patient []func()      // calls that wait until then
+	courtesy fairshare.Courtesy
+	patient  []func() // calls that wait until it ends
 
 	excess  atomic.Int64 // places that go to it when calls end
 	yielded atomic.Int64 // those that did, and are not taken off held yet
@@ -144,32 +145,24 @@ func (s *scope) askPlaces(a *Ask, now time.Duration) {
 		a.Need = min(s.wanting, max(limit-a.Keep, 0))
 		a.unmet = s.wanting > a.Need // of which the store is not asked: nobody else has any
 		a.Spare = max(aim-a.Keep-a.Need, 0)
-		s.beModest(a, limit, now)
+		s.askPolitely(a, limit, now)
 	}
 }
 
-// beModest has the replica ask for no more than an even part at first. Others whose calls came at the same moment ask
-// for theirs meanwhile: what calls have that run long cannot be divided later.
-func (s *scope) beModest(a *Ask, limit int64, now time.Duration) {
+// askPolitely asks for no more than an even part at first. A replica that goes by its own share asks for all.
+func (s *scope) askPolitely(a *Ask, limit int64, now time.Duration) {
+	if s.own.silent > 0 {
+		return
+	}
 	even := max(limit/s.of.limiter.replicas.Load(), 1)
-	if s.own.silent > 0 { // it goes by its share
-		return
+	need, spare, began := s.courtesy.Ask(now, even, a.Keep, a.Need, a.Spare)
+	if began {
+		time.AfterFunc(fairshare.CourtesyTime, s.askGreedily)
 	}
-	if a.Keep+a.Need+a.Spare <= even {
-		if now >= s.greedy {
-			s.greedy = 0
-		}
-		return
-	}
-	if s.greedy == 0 {
-		s.greedy = now + courtesy
-		time.AfterFunc(courtesy, s.askGreedily)
-	}
-	if room := max(even-a.Keep, 0); now < s.greedy {
+	if s.courtesy.Restrains(now) && a.Keep+a.Need+a.Spare > even {
 		a.unmet = false // that is to be seen
-		a.Need = min(a.Need, room)
-		a.Spare = min(a.Spare, room-a.Need)
 	}
+	a.Need, a.Spare = need, spare
 }
 
 // askGreedily asks for the calls that were patient.

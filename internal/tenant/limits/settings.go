@@ -17,7 +17,6 @@ const (
 	retryLeast    = 20 * time.Millisecond  // that callers are told to wait
 	retryCrowded  = time.Second            // what is told to who finds no place
 	tickEvery     = time.Second            // places are renewed, and what nobody needs is given back
-	courtesy      = 50 * time.Millisecond  // before a replica asks for more than its even part of places
 	leased        = 5 * time.Second        // how long places are a replica's that is not heard of
 	idleTicks     = 2                      // without a call, until what is leased is given back
 	goneTicks     = 60                     // until a tenant is forgotten
