@@ -50,12 +50,13 @@ func TestWhoseDelay(t *testing.T) {
 		file        string
 		want        time.Duration
 	}{
-		"all processors":                     {threads: 2, ran: 20 * time.Millisecond, want: delay},
-		"all processors, and threads wait":   {threads: 8, ran: 5 * time.Millisecond, waited: 15 * time.Millisecond, want: delay},
-		"one processor, the other is idle":   {threads: 1, ran: 20 * time.Millisecond, want: delay},
-		"one hundredth, the rest is others'": {threads: 1, ran: 200 * time.Microsecond, waited: 19800 * time.Microsecond, want: 300 * time.Microsecond},
-		"a third, the rest is others'":       {threads: 2, ran: 5 * time.Millisecond, waited: 10 * time.Millisecond, want: 10 * time.Millisecond},
-		"it did nothing":                     {threads: 3, want: 0},
+		"all processors":                      {threads: 2, ran: 20 * time.Millisecond, want: delay},
+		"all processors, and threads wait":    {threads: 8, ran: 5 * time.Millisecond, waited: 15 * time.Millisecond, want: delay},
+		"one processor, the other is idle":    {threads: 1, ran: 20 * time.Millisecond, want: delay},
+		"one hundredth, the rest is others'":  {threads: 1, ran: 200 * time.Microsecond, waited: 19800 * time.Microsecond, want: 300 * time.Microsecond},
+		"a third, the rest is others'":        {threads: 2, ran: 5 * time.Millisecond, waited: 10 * time.Millisecond, want: 10 * time.Millisecond},
+		"it did nothing":                      {threads: 3, want: 0},
+		"it was stopped nearly all the while": {threads: 2, ran: 200 * time.Microsecond, want: 600 * time.Microsecond},
 		"its own quota": {threads: 1, ran: 2 * time.Millisecond, waited: 18 * time.Millisecond, want: delay,
 			file: "sys/fs/cgroup/pod/box/cpu.stat", quota: "nr_throttled 3\nthrottled_usec 18000\n"},
 		"its pod's quota": {threads: 1, ran: 2 * time.Millisecond, waited: 18 * time.Millisecond, want: delay,
@@ -96,6 +97,38 @@ func TestWhereNothingIsTold(t *testing.T) {
 		if got := own(time.Second, time.Millisecond, time.Now()); got != time.Second {
 			t.Errorf("%v", got)
 		}
+	}
+}
+
+// TestDelayByOthers: bytes wait for their turn while the process hardly runs, as they do when others have the processors
+// or it is stopped. However many calls come, none is turned away. No other test runs beside this one: its work would be
+// the process's own.
+func TestDelayByOthers(t *testing.T) {
+	const most, delay = 10 * time.Millisecond, 50 * time.Millisecond
+	s := overload.New(overload.Config{MaxDelay: most})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	var turns atomic.Int64
+	running.Go(func() {
+		if err := s.Watch(ctx, func() { <-time.After(delay); turns.Add(1) }); err != nil {
+			t.Error(err)
+		}
+	})
+	came, refused := 0, 0
+	for pace := time.NewTicker(most); turns.Load() < 30; <-pace.C {
+		for range 50 {
+			came++
+			if share, v := s.Admit("acme"); v == overload.Admitted {
+				share.Done()
+			} else {
+				refused++
+			}
+		}
+	}
+	if refused > 0 {
+		t.Errorf("%d of %d calls were turned away", refused, came)
 	}
 }
 
