@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ const maxMessage = 16 << 20
 // insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
 const insideWindow = 64 << 10
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, Hosts, CORS, REST, Loads, Replicas,
+// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -69,6 +70,8 @@ type Config struct {
 	Drain      Drain
 	MaxWaiting int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
 	MaxMemory  int64                // bytes that calls, requests and connections take together; default 2 GiB
+	OpenCalls  OpenCalls            // that need no credential
+	Exempt     []netip.Prefix       // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
 	MaxBodies  int64                // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
 	Hosts      Hosts                // names that the ports answer to; default loopback's and addresses
 	CORS       cors.Config          // which pages of other sites may call; none: none
@@ -141,7 +144,9 @@ func New(cfg Config) (*Gateway, error) {
 		log:           cfg.Log,
 		shedding:      shedding{by: cfg.Overload},
 		shares:        own,
+		openings:      openings{most: cfg.OpenCalls.withDefaults()},
 	}
+	cfg.Relay.Network = networks(cfg.Edge, cfg.Exempt)
 	h.answers.set(cfg.Hosts)
 	g.answers = &h.answers
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
@@ -181,8 +186,10 @@ func (h *handler) configure(r *relay.Config, from *edge.Edge) {
 	r.Panicked = recovery.Report
 	r.Account, r.MaxKept = h.shares.account, h.shares.kept(cmp.Or(r.Shards, runtime.GOMAXPROCS(0)))
 	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
-	r.Network = networks(from)
-	if h.callers.credentials && r.ReservedConns == 0 {
+	switch {
+	case !h.callers.credentials || r.ReservedConns < 0:
+		r.ReservedConns = 0
+	case r.ReservedConns == 0:
 		r.ReservedConns = cmp.Or(r.MaxConns, relay.DefaultMaxConns) / reservedPart
 	}
 	r.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
@@ -220,7 +227,7 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.shares.stats)
-	cfg.Metrics.WatchConnections(func() observe.RefusedConnections { return observe.RefusedConnections(g.relay.Refused()) })
+	cfg.Metrics.WatchConnections(func() observe.Crowding { return observe.Crowding(g.relay.Crowding()) })
 	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
 }
 

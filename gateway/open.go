@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/netip"
 	"sync"
 	"time"
@@ -9,16 +10,21 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// How many calls of services that need no credential there may be at once. Health/Watch lasts as long as its client
-// likes, and so does reflection: somebody without a credential must not have all of them.
-const (
-	openCalls        = 4096
-	openOfANetwork   = 512 // an IPv4 address, or a /64 of IPv6
-	openOfConnection = 100
-)
+// OpenCalls bounds the calls of services that need no credential. Health/Watch lasts as long as its client likes, and so
+// does reflection: somebody without a credential must not have all of them.
+type OpenCalls struct {
+	All        int // at once; default 4096
+	Network    int // of a network, an IPv4 address or a /64 of IPv6; default 512
+	Connection int // default 100
+}
+
+func (c OpenCalls) withDefaults() OpenCalls {
+	return OpenCalls{cmp.Or(c.All, 4096), cmp.Or(c.Network, 512), cmp.Or(c.Connection, 100)}
+}
 
 // openings counts the calls that need no credential.
 type openings struct {
+	most  OpenCalls
 	mu    sync.Mutex
 	all   int
 	conns map[*relay.Peer]int
@@ -46,7 +52,7 @@ func (o *openings) begin(p *relay.Peer, client string) (opening, bool) {
 	if o.conns == nil {
 		o.conns, o.nets = map[*relay.Peer]int{}, map[netip.Prefix]int{}
 	}
-	if o.all >= openCalls || c.peer != nil && o.conns[c.peer] >= openOfConnection || c.net.IsValid() && o.nets[c.net] >= openOfANetwork {
+	if o.all >= o.most.All || c.peer != nil && o.conns[c.peer] >= o.most.Connection || c.net.IsValid() && o.nets[c.net] >= o.most.Network {
 		return opening{}, false
 	}
 	o.add(c, 1)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/gateway/artifact"
@@ -41,12 +42,17 @@ func meet(p *relay.Peer) any {
 	return v
 }
 
-// networks is relay.Config.Network. A trusted proxy brings the connections of many, and what is on the same machine
-// may be one.
-func networks(e *edge.Edge) func(net.Addr) (netip.Prefix, bool) {
+// loopback is Config.Exempt where nothing else is said.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// networks is relay.Config.Network. A trusted proxy brings the connections of many, and what is exempt may be one.
+func networks(e *edge.Edge, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
+	if exempt == nil {
+		exempt = loopback
+	}
 	return func(addr net.Addr) (netip.Prefix, bool) {
 		a := edge.AddrOf(addr)
-		if !a.IsValid() || a.IsLoopback() || e.Trusts(a) {
+		if !a.IsValid() || e.Trusts(a) || slices.ContainsFunc(exempt, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return netip.Prefix{}, false
 		}
 		return networkOf(a), true

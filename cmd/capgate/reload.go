@@ -225,6 +225,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
 		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
+		{"client_limits", !reflect.DeepEqual(started.ClientLimits, next.ClientLimits)},
 		{"overload", started.Overload != next.Overload},
 		{"audit", started.Audit != next.Audit},
 		{"log.format", started.Log.Format != next.Log.Format},

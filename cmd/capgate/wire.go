@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -154,7 +155,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 	p.gateway, err = gateway.New(gateway.Config{
 		Audit:      p.audit,
 		Edge:       p.edge,
-		Relay:      relay.Config{TLS: s.server, Log: p.log, MaxBuffered: share.shard},
+		Relay:      p.relayConfig(s, share),
 		Identifier: p.who.identifier(),
 		Signed:     p.signatures,
 		Decider:    p.decider,
@@ -172,6 +173,8 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Overload:   p.shedder,
 		MaxMemory:  share.all,
 		MaxBodies:  share.bodies,
+		OpenCalls:  openCallsOf(&s.cfg.ClientLimits),
+		Exempt:     append([]netip.Prefix{}, s.cfg.ClientLimits.Exempt...), // empty: none
 		Replicas:   p.sharers(),
 		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:      redisState(p.store),
@@ -192,6 +195,23 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		p.gateway.Single(s.single(s.cfg.Multi))
 	}
 	return err
+}
+
+// relayConfig is how clients' connections are bounded.
+func (p *process) relayConfig(s *settings, share held) relay.Config {
+	of := &s.cfg.ClientLimits
+	c := relay.Config{
+		TLS: s.server, Log: p.log, MaxBuffered: share.shard,
+		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections, MaxHandshakes: of.NetworkHandshakes,
+	}
+	if c.ReservedConns == 0 {
+		c.ReservedConns = -1 // none
+	}
+	return c
+}
+
+func openCallsOf(of *config.ClientLimits) gateway.OpenCalls {
+	return gateway.OpenCalls{All: of.OpenCalls, Network: of.NetworkOpenCalls, Connection: of.ConnectionOpenCalls}
 }
 
 // restOf is how the JSON API is set up.

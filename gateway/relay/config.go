@@ -45,6 +45,7 @@ type Config struct {
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
 	MaxNetworkConns int           // of these, from one network; default a quarter; more are closed at once
+	MaxHandshakes   int           // TLS handshakes of one network that wait for a processor; default 512; of more the oldest is ended
 	ReservedConns   int           // of MaxConns, for networks of which a client has authenticated (see Relay.Authenticated); default 0
 	MaxStreams      uint32        // open streams per client connection; default 1024
 	MaxHeaderList   int           // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
@@ -75,6 +76,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Shards, runtime.GOMAXPROCS(0))
 	setDefault(&c.MaxConns, DefaultMaxConns)
 	setDefault(&c.MaxNetworkConns, max(c.MaxConns/4, 1))
+	setDefault(&c.MaxHandshakes, 512)
 	setDefault(&c.MaxStreams, 1024)
 	setDefault(&c.MaxHeaderList, 64<<10)
 	setDefault(&c.MaxFirstMessage, 16<<20)

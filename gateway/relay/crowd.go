@@ -24,15 +24,18 @@ var (
 	errReserved = errors.New("what is left of the connections is for networks of which a client has authenticated")
 )
 
-// Refused is how many client connections were closed because there were too many, since the start.
-type Refused struct {
-	Network  int64 // of the same network
-	Reserved int64 // of networks of which no client has authenticated
+// Crowding is how many client connections were closed because there were too many, since the start, and how many wait.
+type Crowding struct {
+	Network   int64 // closed: too many of the same network
+	Reserved  int64 // closed: too many of networks of which no client has authenticated
+	Handshake int64 // closed: too many handshakes of the same network waited
+	Waiting   int   // TLS handshakes that wait for a processor
 }
 
-// Refused tells of the connections that were closed because there were too many.
-func (r *Relay) Refused() Refused {
-	return Refused{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load()}
+// Crowding tells of the connections that were closed because there were too many.
+func (r *Relay) Crowding() Crowding {
+	waiting, dropped := r.gate.stats()
+	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped, Waiting: waiting}
 }
 
 // join counts a connection whose address is known, or says why there is no room for it.

@@ -3,6 +3,7 @@ package relay
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,21 +13,28 @@ import (
 // gate lets so many TLS handshakes compute at once, fewer than there are processors: a flood of them must not take
 // all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of the networks that
 // have had no turn and within a network: those that wait longest are the likeliest to have been given up. A handshake
-// that waits for its client is not in.
+// that waits for its client is not in. Of a network that is bounded no more than most wait: a newer one takes the place
+// of the oldest, which is ended.
 type gate struct {
-	mu   sync.Mutex
-	free int
-	next list.List                      // of *handshakes, none of them empty; the front's turn is next
-	of   map[netip.Prefix]*list.Element // the same, by network
+	mu      sync.Mutex
+	free    int
+	most    int                            // 0: any number
+	all     int                            // that wait
+	dropped int64                          // that were ended as there were too many of their network, since the start
+	next    list.List                      // of *handshakes, none of them empty; the front's turn is next
+	of      map[netip.Prefix]*list.Element // the same, by network
 }
 
 // handshakes are those that wait of one network; all whose network is not bounded count as one.
 type handshakes struct {
 	network netip.Prefix
-	waiting []chan struct{} // the newest last
+	waiting []chan bool // the newest last; false: it is ended
 }
 
-// enter waits until there is room. Its error is that of ctx.
+// errHandshakes ends a handshake.
+var errHandshakes = errors.New("too many TLS handshakes of its network wait for a processor")
+
+// enter waits until there is room. Its error is that of ctx, or errHandshakes.
 func (g *gate) enter(ctx context.Context, network netip.Prefix) error {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -34,23 +42,26 @@ func (g *gate) enter(ctx context.Context, network netip.Prefix) error {
 		g.mu.Unlock()
 		return nil
 	}
-	mine := make(chan struct{})
+	mine := make(chan bool, 1)
 	g.add(network, mine)
 	g.mu.Unlock()
 	select {
-	case <-mine:
+	case in := <-mine:
+		if !in {
+			return errHandshakes
+		}
 		return nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.drop(network, mine) {
+	if !g.drop(network, mine) && <-mine {
 		g.pass() // it was let in meanwhile
 	}
 	return ctx.Err()
 }
 
-func (g *gate) add(network netip.Prefix, one chan struct{}) {
+func (g *gate) add(network netip.Prefix, one chan bool) {
 	e := g.of[network]
 	if e == nil {
 		if g.of == nil {
@@ -60,11 +71,18 @@ func (g *gate) add(network netip.Prefix, one chan struct{}) {
 		g.of[network] = e
 	}
 	h := e.Value.(*handshakes)
+	if network.IsValid() && g.most > 0 && len(h.waiting) >= g.most {
+		h.waiting[0] <- false
+		h.waiting = slices.Delete(h.waiting, 0, 1)
+		g.dropped++
+		g.all--
+	}
 	h.waiting = append(h.waiting, one)
+	g.all++
 }
 
 // drop takes one out that waits. It returns false when that one does not wait any more.
-func (g *gate) drop(network netip.Prefix, one chan struct{}) bool {
+func (g *gate) drop(network netip.Prefix, one chan bool) bool {
 	e := g.of[network]
 	if e == nil {
 		return false
@@ -75,6 +93,7 @@ func (g *gate) drop(network netip.Prefix, one chan struct{}) bool {
 		return false
 	}
 	h.waiting = slices.Delete(h.waiting, i, i+1)
+	g.all--
 	g.tidy(e)
 	return true
 }
@@ -102,11 +121,19 @@ func (g *gate) pass() {
 	}
 	h := e.Value.(*handshakes)
 	last := len(h.waiting) - 1
-	close(h.waiting[last])
+	h.waiting[last] <- true
 	h.waiting[last] = nil
 	h.waiting = h.waiting[:last]
+	g.all--
 	g.next.MoveToBack(e)
 	g.tidy(e)
+}
+
+// stats tells how many wait, and how many were ended.
+func (g *gate) stats() (waiting int, dropped int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.all, g.dropped
 }
 
 // gated is a connection whose handshake passes a gate. It is used by one goroutine until open.

@@ -94,3 +94,45 @@ func TestGateTakesTurns(t *testing.T) {
 		}
 	})
 }
+
+// TestGateEndsTheOldest: of one network no more than so many wait. A newer one takes the place of the oldest; networks
+// that are not bounded, and others, are not touched.
+func TestGateEndsTheOldest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{free: 1, most: 2}
+		flood, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+		if err := g.enter(t.Context(), flood); err != nil {
+			t.Fatal(err)
+		}
+		in, ended := 0, 0
+		wait := func(network netip.Prefix, n int) {
+			for range n {
+				go func() {
+					switch err := g.enter(t.Context(), network); err {
+					case nil:
+						in++
+					case errHandshakes:
+						ended++
+					default:
+						t.Error(err)
+					}
+				}()
+				synctest.Wait()
+			}
+		}
+		wait(flood, 5)
+		wait(other, 1)
+		wait(netip.Prefix{}, 4)
+		if waiting, dropped := g.stats(); waiting != 7 || dropped != 3 || ended != 3 {
+			t.Errorf("%d wait, %d were ended, %d heard of it", waiting, dropped, ended)
+		}
+		for range 8 {
+			g.leave()
+			synctest.Wait()
+		}
+		if waiting, _ := g.stats(); in != 7 || waiting != 0 || g.free != 1 || len(g.of) != 0 {
+			t.Errorf("%d were in, %d wait, %d are free", in, waiting, g.free)
+		}
+	})
+}

@@ -51,7 +51,7 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 		epoch:     time.Now().Add(-time.Second), // 0 on the shards' clock means: never
 		slots:     make(chan struct{}, cfg.MaxConns),
 		gone:      make(chan struct{}, 1),
-		gate:      gate{free: max(runtime.GOMAXPROCS(0)-1, 1)},
+		gate:      gate{free: max(runtime.GOMAXPROCS(0)-1, 1), most: cfg.MaxHandshakes},
 		listeners: map[net.Listener]struct{}{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())

@@ -28,6 +28,7 @@ type Config struct {
 	REST         REST         // rest: the JSON API
 	CORS         CORS         // cors: which pages of other sites may call from browsers; default none
 	Artifacts    Artifacts    // artifacts: files over HTTP
+	ClientLimits ClientLimits // client_limits: what clients may take of this replica before anything else is known of them than their network
 	Overload     Overload     // overload: what this process can take, before it turns calls away
 	Traces       Traces       // traces: where spans of calls go; default nowhere
 	Fleets       []Fleet      // fleets: at least one, unless registration.capabilities allows others

@@ -67,6 +67,8 @@ fleets:
     capability: plain
     backends: [localhost:1]
     tls: {}
+client_limits:
+  {connections: 100, network_connections: 30, reserved_connections: 0, network_handshakes: 7, open_calls: 50, network_open_calls: 20, connection_open_calls: 5, exempt: []}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -88,11 +90,14 @@ fleets:
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, Hops: 2, Header: "forwarded", ProxyProtocol: "v2",
 		},
-		Drain:     config.Drain{Timeout: time.Minute},
-		Log:       config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics:   config.Metrics{Tenants: 7},
-		REST:      config.REST{HTTPErrors: true},
-		CORS:      config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
+		Drain:   config.Drain{Timeout: time.Minute},
+		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics: config.Metrics{Tenants: 7},
+		REST:    config.REST{HTTPErrors: true},
+		CORS:    config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
+		ClientLimits: config.ClientLimits{
+			Connections: 100, NetworkConnections: 30, NetworkHandshakes: 7, OpenCalls: 50, NetworkOpenCalls: 20, ConnectionOpenCalls: 5,
+		},
 		Overload:  config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:    config.Default().Traces,
 		DNS:       config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
@@ -205,7 +210,7 @@ func TestParseErrors(t *testing.T) {
 		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
 		"hosts":             {"hosts: [\"a:80\", \"*.example.com\"]\nadmin_hosts: [\"http://a\"]\n" + fleet, []string{"f:1: hosts[0]: \"a:80\" is no name of a host", "f:2: admin_hosts[0]: \"http://a\" is no name of a host"}},
-		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, admin_hosts, approvals, artifacts, audit, certificates, cors, dns, domains, drain, fleets, `}},
+		"not a mapping":     {"- a\n", []string{`f:1: must be a mapping with the fields admin, admin_hosts, approvals, artifacts, audit, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
 		"syntax":            {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents":     {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
@@ -223,6 +228,13 @@ func TestParseErrors(t *testing.T) {
 			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
 		"overload": {"overload: {max_in_flight: 0, max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
 			`f:1: overload.max_in_flight: "0" is not possible`, `f:1: overload.max_memory: "much" is not a size`, `f:1: overload.max_delay: 11s is too long; it must be at most 10s`, `f:1: overload.max: unknown field`}},
+		"client_limits": {"client_limits: {connections: 15, network_handshakes: 0, exempt: [home], max: 1}\n" + fleet, []string{
+			`f:1: client_limits.connections: "15" is not possible`, `f:1: client_limits.network_handshakes: "0" is not possible`,
+			`f:1: client_limits.exempt[0]: "home" is neither an IP address nor a prefix`, `f:1: client_limits.max: unknown field`}},
+		"client_limits, parts": {"client_limits: {connections: 100, network_connections: 101, reserved_connections: 100, open_calls: 9, network_open_calls: 10}\n" + fleet, []string{
+			`f:1: client_limits.network_connections: 101 is too many; connections allows 100 of them`,
+			`f:1: client_limits.reserved_connections: 100 is too many; connections allows 99 of them`,
+			`f:1: client_limits.network_open_calls: 10 is too many; open_calls allows 9 of them`}},
 		"overload, a word": {"overload: on\n" + fleet, []string{`f:1: overload: "on" is not possible; it must be off, or have max_in_flight, max_memory or max_delay`}},
 		"metrics": {"metrics: {tenants: 10001, tenant: 3}\n" + fleet, []string{
 			`f:1: metrics.tenants: "10001" is not possible; it must be a whole number from 0 to 10000`, `f:1: metrics.tenant: unknown field`}},

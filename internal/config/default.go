@@ -23,6 +23,7 @@ func Default() *Config {
 		Policies:     Policies{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 		Identity:     Identity{Cache: 100_000, TTL: time.Minute, MaxStale: 10 * time.Minute},
 		Idempotency:  Idempotency{TTL: 24 * time.Hour, MaxAnswer: 64 << 10, MaxKeys: 10_000},
+		ClientLimits: defaultClientLimits(),
 		Artifacts:    Artifacts{MaxSize: 1 << 30, MaxURLTTL: time.Hour},
 		Approvals:    Approvals{TTL: 10 * time.Minute, SessionTTL: time.Hour, MaxPending: 10_000},
 	}

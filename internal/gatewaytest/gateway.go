@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/pprof"
 	"sync"
 	"testing"
@@ -60,6 +61,8 @@ type Options struct {
 	MaxWaiting int                // as gateway.Config's
 	MaxMemory  int64              // as gateway.Config's
 	MaxBodies  int64              // as gateway.Config's
+	OpenCalls  gateway.OpenCalls  // as gateway.Config's
+	Exempt     []netip.Prefix     // as gateway.Config's
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
 	Limits *limits.Limiter // of tenants; it is run; default none
@@ -192,6 +195,8 @@ func (g *Gateway) build(o Options) error {
 		MaxWaiting: o.MaxWaiting,
 		MaxMemory:  o.MaxMemory,
 		MaxBodies:  o.MaxBodies,
+		OpenCalls:  o.OpenCalls,
+		Exempt:     o.Exempt,
 		Decider:    decider,
 		Approver:   o.Approver,
 		Answers:    o.Answers,

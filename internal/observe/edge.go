@@ -10,20 +10,25 @@ func newProxies() *watched[uint64] {
 	return &watched[uint64]{metrics: m, tell: func(t told, n uint64) { t.count(refused, int64(n)) }}
 }
 
-// RefusedConnections is how many client connections were closed as there were too many, since the start.
-type RefusedConnections struct {
-	Network  int64 // of the same network
-	Reserved int64 // of networks of which no client has authenticated lately
+// Crowding is how many client connections were closed as there were too many, since the start, and how many wait.
+type Crowding struct {
+	Network   int64 // closed: too many of the same network
+	Reserved  int64 // closed: too many of networks of which no client has authenticated lately
+	Handshake int64 // closed: too many handshakes of the same network waited
+	Waiting   int   // TLS handshakes that wait for a processor
 }
 
 // WatchConnections lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchConnections(ask func() RefusedConnections) { m.connections.ask.Store(&ask) }
+func (m *Metrics) WatchConnections(ask func() Crowding) { m.connections.ask.Store(&ask) }
 
-func newConnections() *watched[RefusedConnections] {
+func newConnections() *watched[Crowding] {
 	m := metrics{prefix: "capgate_connections_"}
-	refused := m.add("refused_total", "Client connections closed at once, as there are too many: of their network, or of networks without a credential.", "reason")
-	return &watched[RefusedConnections]{metrics: m, tell: func(t told, n RefusedConnections) {
+	refused := m.add("refused_total", "Client connections closed at once, as there are too many: of their network, of networks without a credential, or of handshakes of their network.", "reason")
+	waiting := m.add("handshakes_waiting", "TLS handshakes that wait for a processor.")
+	return &watched[Crowding]{metrics: m, tell: func(t told, n Crowding) {
 		t.count(refused, n.Network, "network")
 		t.count(refused, n.Reserved, "reserved")
+		t.count(refused, n.Handshake, "handshake")
+		t.gauge(waiting, float64(n.Waiting))
 	}}
 }

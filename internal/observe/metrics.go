@@ -53,7 +53,7 @@ type Metrics struct {
 	leases      *watched[Leases]
 	members     *watched[Registry]
 	memory      *watched[[]MemoryPool]
-	connections *watched[RefusedConnections]
+	connections *watched[Crowding]
 	overload    *watched[Overload]
 	proxies     *watched[uint64]
 	redis       *watched[Redis]

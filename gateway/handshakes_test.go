@@ -1,0 +1,102 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/certtest"
+	"github.com/capgate/capgate/internal/gatewaytest"
+)
+
+// from dials from one of the addresses that loopback has.
+func from(addr string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+}
+
+// TestHandshakesOfOneNetworkDoNotKeepOthersOut: one address floods the gateway with TLS handshakes: with some that never
+// end, which hold as many connections as it may have, and with new ones that are waiting for a processor. A client at
+// another address connects and is served meanwhile.
+func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
+	t.Parallel()
+	ca := certtest.New(t)
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
+		Exempt: []netip.Prefix{}, // none is: 127.0.0.2 and 127.0.0.3 are networks
+		Relay:  relay.Config{TLS: &tls.Config{Certificates: []tls.Certificate{ca.Server(t)}}, MaxConns: 64, MaxNetworkConns: 48, MaxHandshakes: 2},
+	})
+	shake := &tls.Config{RootCAs: ca.Pool, ServerName: "localhost", NextProtos: []string{"h2"}}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for i := range 64 { // as many as there are connections in all
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if nc, err := from("127.0.0.2").DialContext(ctx, "tcp", g.Addr); err == nil {
+					shakeHands(ctx, nc, shake, i%3 == 0)
+					_ = nc.Close()
+				}
+			}
+		})
+	}
+	for _, reason := range []string{"network", "handshake"} {
+		for g.Metrics(t)[`capgate_connections_refused_total{reason="`+reason+`"}`] == 0 {
+			if t.Context().Err() != nil {
+				t.Fatalf("no connection was refused by %s", reason)
+			}
+		}
+	}
+	for range 5 { // each has a connection of its own
+		conn, err := grpc.NewClient("passthrough:///"+g.Addr, grpc.WithTransportCredentials(credentials.NewTLS(shake)),
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+				return from("127.0.0.3").DialContext(ctx, "tcp", addr)
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, "{}"), grpc.WaitForReady(true)); err != nil {
+			t.Errorf("a client at another address: %v", err)
+		}
+		if err = errors.Join(err, conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shakeHands begins a handshake, so that the gateway computes its part of it. Then it waits until the gateway has had enough,
+// or is gone at once.
+func shakeHands(ctx context.Context, nc net.Conn, shake *tls.Config, waits bool) {
+	defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
+	_ = tls.Client(&mute{Conn: nc}, shake).HandshakeContext(ctx)
+	if waits {
+		_, _ = io.Copy(io.Discard, nc)
+	}
+}
+
+// mute says nothing after the first flight of a handshake.
+type mute struct {
+	net.Conn
+	said bool
+}
+
+var errMute = errors.New("nothing more is said")
+
+func (m *mute) Write(p []byte) (int, error) {
+	if m.said {
+		return 0, errMute
+	}
+	m.said = true
+	return m.Conn.Write(p)
+}
