@@ -12,6 +12,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 
 FUZZTIME ?= 10s
 
+# One kind of build for all but the race detector's, so that lint, build, test and `go run` compile a package once.
+export GOFLAGS     := $(strip $(GOFLAGS) -trimpath)
+export CGO_ENABLED := 0
+
 SWAGGER = bin/node/node_modules/swagger-ui-dist openapi/viewer/files
 
 # Every tool is a module of its own under tools/, pinned there, and built into a directory named
@@ -30,16 +34,19 @@ help: ## list the verbs
 
 .PHONY: build
 build: ## the static binary bin/capgate
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
+	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
 
 .PHONY: setup
 setup: ## install what the tests need (apt-get, as root); nothing where nothing is missing
 	@tools/setup
 
+# Most time for the tests of a package, which the longest need on a machine with much else to do. They hang no sooner.
+TESTTIME ?= 40m
+
 .PHONY: test
 test: setup ## every test, under the race detector, and what that would disturb without
-	CGO_ENABLED=1 go test -race ./...
-	CGO_ENABLED=0 go test -run 'AllocatesNothing$$' ./gateway
+	CGO_ENABLED=1 go test -race -timeout $(TESTTIME) ./...
+	go test -run 'AllocatesNothing$$' ./gateway
 
 DIFFERENTIAL ?= 10m
 
@@ -116,5 +123,5 @@ clean: ## remove what was built, tools included
 
 $(BUF)/ok $(PROTOC)/ok $(LINT)/ok: bin/tools/%/ok:
 	@mkdir -p $(@D)
-	cd tools/$(firstword $(subst -, ,$*)) && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -o $(CURDIR)/$(@D)/ tool
+	cd tools/$(firstword $(subst -, ,$*)) && go build -buildvcs=false -o $(CURDIR)/$(@D)/ tool
 	@touch $@
