@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what should come soon.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // capgate is the program, as the Makefile builds it.
 var capgate string

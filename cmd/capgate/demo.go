@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -78,6 +79,8 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	cfg.Log.Format = "text"
 	cfg.Policies.Enabled = true
 	cfg.Drain.Delay = 0 // no load balancer has to notice
+	// It shares the machine with its only caller, whose browser or build keeps every processor busy.
+	cfg.Overload.MaxDelay = 10 * time.Second
 	if err := over.apply(cfg); err != nil {
 		return err
 	}

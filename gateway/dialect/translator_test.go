@@ -158,7 +158,7 @@ func bothWays(t *testing.T, f func(ctx context.Context, t *testing.T, from strin
 	for _, from := range []string{"live", "doc"} {
 		t.Run("from "+from, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			f(ctx, t, from)
 		})

@@ -40,7 +40,7 @@ import (
 )
 
 // Patience is how long a test waits for what should come at once.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Options says what the gateway under test is made of. Only Fleets is required.
 type Options struct {

@@ -29,7 +29,7 @@ import (
 )
 
 // Patience is how long a test waits for what should come at once.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Issuer is an issuer that runs.
 type Issuer struct {

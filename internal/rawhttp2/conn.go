@@ -14,7 +14,7 @@ import (
 
 // patience is how long a peer may take for what should come at once: on a machine that
 // has much else to do, seconds are nothing.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Conn is one end of a connection. It is for one reader and one writer at a time.
 type Conn struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a test waits for what should come at once.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // shared are the servers that the tests of this package have in common: each kind is
 // started when a test first needs it, and ends with the last.

@@ -10,7 +10,7 @@ import (
 )
 
 // Patience is how long a test waits for what should come at once.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // TB is what is needed of a test.
 type TB interface {

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // world is a registry that runs.
 type world struct {

@@ -111,7 +111,7 @@ func (m *memory) Follow(ctx context.Context, told func(string), connected func()
 // expect waits until the store is asked for something.
 func (m *memory) expect(t *testing.T, what string) {
 	t.Helper()
-	for end := time.After(30 * time.Second); ; {
+	for end := time.After(time.Minute); ; {
 		select {
 		case got := <-m.asked:
 			if got == what {

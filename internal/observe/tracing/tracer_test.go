@@ -46,7 +46,7 @@ func (l *lines) String() string {
 
 func (l *lines) wait(t *testing.T, part string) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for !strings.Contains(l.String(), part) {
 		select {
 		case <-l.news:
