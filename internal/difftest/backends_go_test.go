@@ -168,8 +168,8 @@ func (legacyServer) HealthCheck(context.Context, *legacypb.HealthCheckRequest) (
 	return &legacypb.HealthCheckResponse{Healthy: true}, nil
 }
 
-func grpcServer(l *teller) *grpc.Server {
-	s := grpc.NewServer()
+func grpcServer(l *teller, options ...grpc.ServerOption) *grpc.Server {
+	s := grpc.NewServer(options...)
 	livepb.RegisterCapabilityServer(s, liveServer{teller: l})
 	docpb.RegisterCapabilityServer(s, docServer{teller: l})
 	legacypb.RegisterCapabilityServiceServer(s, legacyServer{teller: l})

@@ -65,6 +65,7 @@ type backend struct {
 	name    string
 	ports   [2]int              // of all, and of the session "mine"
 	runtime string              // what it says that it decodes with
+	methods string              // more that its fleets have, as the configuration lists them
 	conns   [2]*grpc.ClientConn // of the test itself
 }
 

@@ -104,8 +104,8 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 			id := backend.name + "-" + d
 			file := filepath.Join(dir, id+".yaml")
 			must(t, os.WriteFile(file, fmt.Appendf(nil, manifest, id), 0o600))
-			fmt.Fprintf(&b, "  - {capability: %s, dialect: %s, manifest: %s, policy: %s, validate_arguments: %v, enforce_credentials: %v,\n"+
-				"     backends: ['%s', {addr: '%s', session: mine, tenant: ours}]}\n", id, d, file, map[string]string{live: "block", doc: "allow", legacy: "allow"}[d], d != doc, d != doc, backend.addr(0), backend.addr(1))
+			fmt.Fprintf(&b, "  - {capability: %s, dialect: %s, manifest: %s, policy: %s, validate_arguments: %v, enforce_credentials: %v, methods: [%s],\n"+
+				"     backends: ['%s', {addr: '%s', session: mine, tenant: ours}]}\n", id, d, file, map[string]string{live: "block", doc: "allow", legacy: "allow"}[d], d != doc, d != doc, backend.methods, backend.addr(0), backend.addr(1))
 		}
 	}
 	file := filepath.Join(dir, "capgate.yaml")
