@@ -213,8 +213,9 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 	f, i := tokened(t, call.Doc, call.Doc)
 	first := make(chan string, 200)
 	fill := func(to chan string) {
+		header := map[string]any{"alg": "ES256", "kid": i.KID(t, "ES256"), "typ": "at+jwt"}
 		for range cap(to) {
-			to <- i.Token(t, nil)
+			to <- i.Sign(t, "ES256", header, i.Claims(nil))
 		}
 	}
 	fill(first)
@@ -232,7 +233,7 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 				case <-stop:
 					return
 				case raw = <-*tokens.Load():
-				default:
+				case <-time.After(time.Millisecond): // or the issuer, on the same machine, would hardly get to sign
 				}
 				if _, err := f.client.Invoke(bearer(t.Context(), raw), request(gatewaytest.Echo, `{}`)); err != nil {
 					t.Errorf("%v", err)

@@ -203,14 +203,19 @@ func jsonRequests() (all []rawRequest) {
 }
 
 // TestNothingTellsThatThereIsMore: whatever a tenant asks about a capability that it is not
-// granted, the answer is, byte for byte, that for a name that nobody has.
+// granted, the answer is, byte for byte, that for a name that nobody has. They are asked one after the
+// other, so that the race detector sees as much in some of them; make test asks all of them without it.
 func TestNothingTellsThatThereIsMore(t *testing.T) {
 	t.Parallel()
 	v := startVisibility(t)
 	client := v.gateway.HTTP2(t)
 	seen := map[string]int{}
 	all := rawRequests()
-	for i := range all {
+	step := 1
+	if raceDetector {
+		step = 7 // of paths, headers, hosts and bodies alike there is another number
+	}
+	for i := 0; i < len(all); i += step {
 		r := &all[i]
 		r.header = append(r.header, "authorization", "Bearer "+v.ring.credentials["acme"])
 		got, want := v.answer(t, client, r, hidden), v.answer(t, client, r, absent)
