@@ -15,6 +15,7 @@
 //	judge_test.go        what must hold of a call
 //	shrink_test.go       the smallest attempt that still fails
 //	encoders_test.go     clients that are programs of their own
+//	uploads_test.go      calls that are answered while their clients still send
 //	python, node, …      backends and clients in other languages
 //
 // It has no code but tests.
