@@ -30,7 +30,7 @@ func startTenants(t *testing.T) *twoTenants {
 	t.Helper()
 	manifest := writeConfig(t, manifestOf("ask"))
 	key, entry := makeKey(t)
-	text := "policies: {}\nidentity: {store: redis}\ntenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Replace(entry, "{", "{asserts: [user, agent], scopes: [invoke, read], ", 1) + "]}]"
+	text := "policies: {}\n" + patientRedis("") + "\nidentity: {store: redis}\ntenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Replace(entry, "{", "{asserts: [user, agent], scopes: [invoke, read], ", 1) + "]}]"
 	file := writeConfig(t, strings.Replace(configOf(text, gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
 	w := &twoTenants{keys: map[string]string{"acme": key}}
 	w.program, w.public, w.admin = serve(t, nil, "--config", file)

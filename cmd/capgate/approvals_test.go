@@ -60,7 +60,7 @@ func invokeAs(t *testing.T, client docpb.CapabilityClient, user, args string, mo
 func TestApprovalsCommand(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: "+redis.URL(), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	a, publicA, adminA := serve(t, nil, "--config", file)
 	b, _, adminB := serve(t, nil, "--config", file)
 	client := dial(t, publicA)
@@ -126,7 +126,7 @@ func TestApprovalsCommand(t *testing.T) {
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: "+redis.URL(), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	_, public, _ := serve(t, nil, "--config", file)
 	b, _, admin := serve(t, nil, "--config", file)
 	watching := start(t, []string{"CAPGATE_ADMIN=" + admin}, "approvals", "watch", "--old")
@@ -174,7 +174,7 @@ func TestApprovalKeys(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
 	keys := writeConfig(t, strings.Repeat("ab", 32)+"\n")
-	file := writeConfig(t, strings.Replace(configOf("approvals: {key_file: "+keys+", ttl: 1m}\npolicies: {}\nredis: "+redis.URL(), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("approvals: {key_file: "+keys+", ttl: 1m}\npolicies: {}\n"+patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	id := asked(t, dial(t, public), "ann", `{"to":"planted"}`)
 	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, `"to": "planted"`) {

@@ -24,7 +24,7 @@ type askingGateway struct {
 func startOneAsking(t *testing.T) *askingGateway {
 	t.Helper()
 	g := &askingGateway{capability: gatewaytest.NewCapability("one")}
-	file := writeConfig(t, strings.Replace(configOf("policies: {}", g.capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(""), g.capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	_, g.public, g.admin = serve(t, nil, "--config", file)
 	return g
 }

@@ -24,7 +24,7 @@ func TestAForgedRuleAllowsNothing(t *testing.T) {
 	_, _ = rand.Read(key)
 	keys := filepath.Join(t.TempDir(), "store.key")
 	must(t, os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString(key)+"\n"), 0o600))
-	more := "policies: {}\nredis: {url: '" + server.URL() + "', store_key_file: " + keys + "}"
+	more := "policies: {}\nredis: {timeout: 10s, url: '" + server.URL() + "', store_key_file: " + keys + "}"
 	file := writeConfig(t, strings.Replace(configOf(more, capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: block", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)

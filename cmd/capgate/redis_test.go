@@ -86,3 +86,12 @@ func writeConfig(t *testing.T, text string) string {
 	must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
+
+// patientRedis is the part of a configuration for a Redis that a busy machine does not make one that is away; the
+// embedded one without a url.
+func patientRedis(url string) string {
+	if url == "" {
+		url = "embedded"
+	}
+	return "redis: {timeout: 10s, url: '" + url + "'}"
+}

@@ -52,7 +52,7 @@ func TestWebhook(t *testing.T) {
 	defer receiver.Close()
 	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
-	config := strings.Replace(configOf("approvals: {webhook: {url: '"+receiver.URL+"/?token=hidden', secret_file: SECRET}}", backend.Addr), "policy: allow", "policy: ask", 1)
+	config := strings.Replace(configOf("approvals: {webhook: {url: '"+receiver.URL+"/?token=hidden', secret_file: SECRET}}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
 	var files configMap
 	put := func(secret string) {
 		files.put(t, map[string]string{"capgate.yaml": strings.Replace(config, "SECRET", files.file("secret"), 1), "secret": secret})
