@@ -179,6 +179,7 @@ func (g *Gateway) build(o Options) error {
 		o.Drain = &gateway.Drain{Timeout: Patience}
 	}
 	o.Relay.Log = logger
+	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, Patience) // many large messages at once take a busy machine its time
 	g.tenants = o.Limits
 	if o.Affinity.Wait == 0 {
 		o.Affinity.Wait = Patience
