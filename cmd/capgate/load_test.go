@@ -18,7 +18,7 @@ import (
 
 // pace is how long each caller of a load waits between two calls. Without a pause there
 // would be no processor left for what happens meanwhile.
-const pace = 5 * time.Millisecond
+const pace = 20 * time.Millisecond
 
 // load calls tools of "caps", which answer with what they are asked, without end until
 // end. A call that fails, or has another's answer, fails the test.
