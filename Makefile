@@ -47,7 +47,7 @@ TESTTIME ?= 40m
 .PHONY: test
 test: setup ## every test, under the race detector, and without it what it would disturb or make slow
 	CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) ./...
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$' ./gateway
+	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$' ./gateway ./gateway/relay
 
 DIFFERENTIAL ?= 10m
 

@@ -17,7 +17,10 @@ var machineSeed = flag.Int("machine.seed", -1, "run TestMachine with this seed a
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	first, n := 0, 100
-	if testing.Short() {
+	switch {
+	case raceDetector:
+		n = 15 // one goroutine does it all; make test lets the others run without it
+	case testing.Short():
 		n = 50
 	}
 	if *machineSeed >= 0 {

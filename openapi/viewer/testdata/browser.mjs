@@ -8,11 +8,11 @@ const saw = { strange: [], complaints: [], before: 0, after: 0, result: "" };
 const browser = await chromium.launchPersistentContext(profile, {
   executablePath,
   headless: true,
-  timeout: 120_000,
+  timeout: 300_000,
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync"],
 });
-browser.setDefaultTimeout(120_000);
+browser.setDefaultTimeout(300_000);
 try {
   const page = await browser.newPage();
   page.on("request", (request) => {
