@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -123,6 +122,7 @@ type Gateway struct {
 // New makes a Gateway. Run serves and ends it.
 func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
+	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.MaxMemory, heldMemory))
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, shares: own, bodies: bodies.NewPool(own.bodies)}
 	g.SetDrain(cfg.Drain)
@@ -184,7 +184,7 @@ func New(cfg Config) (*Gateway, error) {
 func (h *handler) configure(r *relay.Config, from *edge.Edge) {
 	r.Origin, r.Meet, r.Hidden, r.Web = from.Origin, meet, edge.Hidden, h.web
 	r.Panicked = recovery.Report
-	r.Account, r.MaxKept = h.shares.account, h.shares.kept(cmp.Or(r.Shards, runtime.GOMAXPROCS(0)))
+	r.Account, r.UpstreamAccount, r.MaxKept = h.shares.account, h.shares.upstream, keptOf(h.shares.memory.Limit(), int64(r.Shards))
 	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
 	switch {
 	case !h.callers.credentials || r.ReservedConns < 0:

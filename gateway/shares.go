@@ -3,7 +3,9 @@ package gateway
 import (
 	"cmp"
 	"net/netip"
+	"runtime"
 
+	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/fairshare"
@@ -16,7 +18,8 @@ type shares struct {
 	memory    *fairshare.Pool // all bytes
 	calls     *fairshare.Pool // what the relay holds of tenants
 	strangers *fairshare.Pool // the same of clients that are no tenant's yet, by address
-	process   *fairshare.Pool // the same of the process itself
+	process   *fairshare.Pool // the same of the process itself, and inside it
+	upstreams *fairshare.Pool // what connections to backends hold, by their address
 	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
 	inflating *fairshare.Pool // first messages that are unpacked
 	deciding  *fairshare.Pool // messages of calls that are decided on
@@ -26,6 +29,7 @@ const (
 	heldMemory = 2 << 30  // Config.MaxMemory
 	leastPool  = 24 << 20 // in which the longest message finds room
 	mostPacked = 256 << 20
+	leastKept  = 256 << 10
 )
 
 // Parts of the memory that pools may have: one for so many bytes.
@@ -33,6 +37,8 @@ const (
 	strangersPart = 8
 	inflatingPart = 4
 	keptPart      = 64 // for buffers that nobody uses, in all shards
+	processPart   = 16 // for what connections inside the process hold
+	upstreamsPart = 8
 )
 
 // bodyCopies is how often the body of a request by HTTP is there before its call begins: as it came, unpacked, as a
@@ -42,12 +48,19 @@ const bodyCopies = 3
 func newShares(cfg *Config) *shares {
 	all := fairshare.New("memory", cmp.Or(cfg.MaxMemory, heldMemory))
 	m := all.Limit()
+	shards := int64(cfg.Relay.Shards)
+	own := shards*relay.ShardCost(keptOf(m, shards)) + m/processPart
+	process := fairshare.New("process", own, fairshare.Whole())
+	if !all.Of("").Reserve(own) {
+		cfg.Log.Error("there is less memory than the gateway itself needs: set a larger overload.max_memory or fewer processors", "memory", m, "needed", own)
+	}
 	copies := min(max(m/(4*leastPool), 1), bodyCopies)
 	return &shares{
 		memory:    all,
 		calls:     all.Sub("calls", m),
 		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.As(strangers)),
-		process:   all.Sub("process", m),
+		process:   process,
+		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
 		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
 		deciding:  all.Sub("deciding", min(max(m/inflatingPart, leastPool), maxHeld)),
@@ -56,33 +69,34 @@ func newShares(cfg *Config) *shares {
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []observe.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.process, p.bodies, p.inflating, p.deciding} {
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.process, p.upstreams, p.bodies, p.inflating, p.deciding} {
 		pools = append(pools, observe.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(), Refused: of.Refused()})
 	}
 	return pools
 }
 
-// kept is how many bytes of buffers each shard of the relay may keep.
-func (p *shares) kept(shards int) int {
-	return int(min(max(p.memory.Limit()/keptPart/int64(shards), 1<<20), 16<<20))
+// keptOf is how many bytes of buffers each shard of the relay may keep.
+func keptOf(memory, shards int64) int {
+	return int(min(max(memory/keptPart/shards, leastKept), 16<<20))
+}
+
+// shardsOf is how many shards there may be: what they hold for all is no more than a quarter of the memory.
+func shardsOf(wanted int, memory int64) int {
+	return max(min(cmp.Or(wanted, runtime.GOMAXPROCS(0)), int(memory/4/relay.ShardCost(leastKept))), 1)
 }
 
 // account is relay.Config.Account: of a client by its address, until its calls are a tenant's.
 func (p *shares) account(peer *relay.Peer) relay.Account {
-	if peer == nil || peer.Internal {
-		return certain{p.process.Of("")}
+	switch {
+	case peer == nil || peer.Internal:
+		return p.process.Of("")
+	case peer.Value == nil: // it has not been met yet
+		return p.strangers.Of(prefixOf(edge.AddrOf(peer.Addr)))
 	}
 	return p.strangers.Of(peer.Value.(*visitor).prefix)
 }
 
-// certain is an account that always has room.
-type certain struct{ *fairshare.Account }
-
-// Reserve implements relay.Account.
-func (c certain) Reserve(n int64) bool {
-	c.Force(n)
-	return true
-}
+func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }
 
 // prefixOf is the part of an address that tells clients apart: one of IPv6 has a network of its own.
 func prefixOf(addr netip.Addr) string {

@@ -50,6 +50,9 @@ func (v *visit) is(who tenant.Identity) {
 	if v.who, v.share = who, who.Tenant; who.Settings == nil {
 		v.share = ""
 	}
+	if p := relay.PeerOf(v.r.Context()); p != nil {
+		v.h.flows.relay.Adopt(p, v.h.flows.groupOf(who.Settings))
+	}
 }
 
 // Place implements bodies.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or

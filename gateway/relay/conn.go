@@ -34,7 +34,7 @@ type link interface {
 	close()
 	// resume is called when the conn wants input again after it was stalled.
 	resume()
-	// holds is how many bytes it keeps of what was written, when it takes no more.
+	// holds is how many bytes it keeps for what was written.
 	holds() int
 }
 
@@ -106,10 +106,7 @@ type bodyFrame struct {
 }
 
 func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
-	var account Account
-	if ask := sh.relay.cfg.Account; ask != nil {
-		account = ask(who)
-	}
+	account := sh.relay.accountOf(p, who)
 	if who == nil {
 		who = &Peer{}
 	}
@@ -141,7 +138,7 @@ func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
 func (c *conn) feed(buf []byte, pos, end int) {
 	c.heard = c.sh.now
 	for pos < end && !c.ending {
-		if c.stalled || c.sh.late() {
+		if c.stalled || c.sh.late() && c.putsOff(end-pos) {
 			c.backlog = append(c.sh.buffers.grow(c.backlog, end-pos), buf[pos:end]...)
 			break
 		}

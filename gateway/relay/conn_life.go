@@ -24,9 +24,7 @@ func (c *conn) flush() {
 		clear(iov)
 		c.sh.iov = iov[:0]
 		c.blocked = c.out.size > 0
-		if c.unsent = cap(c.out.buf); c.blocked {
-			c.unsent += c.link.holds()
-		}
+		c.unsent = cap(c.out.buf) + c.link.holds()
 		c.recount()
 	}
 	if c.blocked {

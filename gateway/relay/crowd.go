@@ -17,6 +17,7 @@ type crowds struct {
 	known    known
 	crowded  atomic.Int64 // connections that were closed, by reason
 	reserved atomic.Int64
+	roomless atomic.Int64
 }
 
 var (
@@ -29,13 +30,14 @@ type Crowding struct {
 	Network   int64 // closed: too many of the same network
 	Reserved  int64 // closed: too many of networks of which no client has authenticated
 	Handshake int64 // closed: too many handshakes of the same network waited
+	Memory    int64 // closed: their owner had no room for another
 	Waiting   int   // TLS handshakes that wait for a processor
 }
 
 // Crowding tells of the connections that were closed because there were too many.
 func (r *Relay) Crowding() Crowding {
 	waiting, dropped := r.gate.stats()
-	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped, Waiting: waiting}
+	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped, Memory: r.crowds.roomless.Load(), Waiting: waiting}
 }
 
 // join counts a connection whose address is known, or says why there is no room for it.
@@ -68,6 +70,19 @@ func (r *Relay) join(p *Peer) error {
 	return nil
 }
 
+// takeIn charges what a client's connection takes to whose it is.
+func (r *Relay) takeIn(p *Peer) error {
+	cost := int64(connCost)
+	if r.tls.Load() != nil {
+		cost += copiedCost + handshakeCost
+	}
+	if !p.hold.begin(r.accountOf(nil, p), cost) {
+		r.crowds.roomless.Add(1)
+		return errNoRoom
+	}
+	return nil
+}
+
 // count has a connection count as one of an unknown network, or not.
 func (c *crowds) count(p *Peer, unknown bool) {
 	if p.unknown != unknown {
@@ -82,6 +97,7 @@ func (c *crowds) count(p *Peer, unknown bool) {
 
 // part takes a connection off the count, and gives its slot back.
 func (r *Relay) part(p *Peer) {
+	p.hold.end()
 	<-r.slots
 	if !p.network.IsValid() {
 		return

@@ -140,14 +140,17 @@ func (g *gate) stats() (waiting int, dropped int64) {
 type gated struct {
 	net.Conn
 	gate *gate
-	of   netip.Prefix    // its network
+	peer *Peer
 	ctx  context.Context //nolint:containedctx // of the handshake, which reads and writes without
 	in   bool
 	open bool
+
+	read    int64 // from the client
+	charged int64 // to peer.hold, beyond handshakeCost
 }
 
 func (c *gated) enter() error {
-	err := c.gate.enter(c.ctx, c.of)
+	err := c.gate.enter(c.ctx, c.peer.network)
 	c.in = err == nil
 	return err
 }
@@ -160,7 +163,19 @@ func (c *gated) leave() {
 }
 
 // Read implements net.Conn.
-func (c *gated) Read(p []byte) (int, error) { return c.outside(p, c.Conn.Read) }
+func (c *gated) Read(p []byte) (int, error) {
+	n, err := c.outside(p, c.Conn.Read)
+	if !c.open {
+		c.read += int64(n)
+		if more := handshakeCopies*max(c.read-handshakeFree, 0) - c.charged; more > 0 {
+			if !c.peer.hold.add(more) {
+				return 0, errNoRoom
+			}
+			c.charged += more
+		}
+	}
+	return n, err
+}
 
 // Write implements net.Conn.
 func (c *gated) Write(p []byte) (int, error) { return c.outside(p, c.Conn.Write) }

@@ -4,7 +4,6 @@ package relay
 // does not block.
 type Account interface {
 	Reserve(n int64) bool // takes n more, or nothing
-	Force(n int64)        // takes n more, whether there is room or not
 	Release(n int64)      // gives n back
 }
 
@@ -77,15 +76,6 @@ func (l *ledger) add(n int64) bool {
 	return true
 }
 
-// force holds n bytes more.
-func (l *ledger) force(n int64) {
-	l.held += n
-	if more := l.held - l.reserved; l.account != nil && more > 0 {
-		l.account.Force(more)
-		l.reserved += more
-	}
-}
-
 // forget holds nothing any more.
 func (l *ledger) forget() {
 	if l.account != nil {
@@ -115,13 +105,18 @@ func (l *ledger) move(to Account) {
 	l.account = to
 }
 
-// claim charges what the shards hold for all: what they read into, and buffers that they keep.
+// ShardCost is what a shard holds for all, in bytes: what it reads into, as much for what a turn makes of that before it
+// is charged, and the buffers that it keeps.
+func ShardCost(kept int) int64 { return int64(2*readBuffer + kept) }
+
+// claim charges what the shards hold for all.
 func (r *Relay) claim() {
 	if r.cfg.Account == nil {
 		return
 	}
-	if account := r.cfg.Account(nil); account != nil {
-		account.Force(int64(len(r.shards)) * int64(readBuffer+r.cfg.MaxKept))
+	account := r.cfg.Account(nil)
+	if account != nil && !account.Reserve(int64(len(r.shards))*ShardCost(r.cfg.MaxKept)) {
+		r.cfg.Log.Error("there is less memory than shards need: set fewer shards, or more memory", "shards", len(r.shards))
 	}
 }
 
@@ -136,6 +131,7 @@ func (s *Stream) Charge(g *Group) bool {
 	if c := s.down.conn; !c.adopted && !c.peer.Internal {
 		c.adopted = true
 		c.own.move(g.account)
+		s.sh.relay.Adopt(c.peer, g)
 	}
 	return s.recount()
 }
@@ -184,23 +180,52 @@ func (s *Stream) release() {
 	}
 }
 
-// mostForced is what a connection may hold for itself when its owner has no room, in bytes.
-const mostForced = 64 << 10
+// charge is what of the connection's input and output its connCost does not cover.
+func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-connFree), 0) }
+
+func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) }
 
 // recount charges what the connection holds for itself: input that cannot be dealt with yet, and output that its peer
-// has not taken. Where there is no room a client is cut off that does not read, and one that is no group's.
+// has not taken. Where there is no room it lets go of both: a peer that reads, and sends whole frames, has no more
+// than connFree.
 func (c *conn) recount() {
-	input := cap(c.partial) + cap(c.block.buf) + cap(c.backlog)
-	n := int64(input + c.unsent)
-	more := n - c.charged
-	if more == 0 {
+	n := c.charge(c.input())
+	if n == c.charged {
 		return
 	}
-	if c.charged = n; c.own.add(more) {
+	if c.own.add(n - c.charged) {
+		c.charged = n
 		return
 	}
-	c.own.force(more)
-	if c.unsent > mostForced || !c.adopted && input > mostForced {
-		c.sh.later(func() { c.fail(&connError{errEnhanceYourCalm, "too much is held for this client"}) })
+	c.sh.later(func() {
+		switch n := c.charge(c.input()); {
+		case n == c.charged, c.closed:
+		case c.own.add(n - c.charged):
+			c.charged = n
+		case c.unsent > connFree:
+			c.lost(errNoRoom)
+		default:
+			c.forgetInput()
+			c.recount()
+			c.fail(&connError{errEnhanceYourCalm, "too much is held for this client"})
+		}
+	})
+}
+
+// forgetInput is for a connection that ends.
+func (c *conn) forgetInput() {
+	for _, b := range []*[]byte{&c.partial, &c.block.buf, &c.backlog} {
+		c.sh.buffers.put(*b)
+		*b = nil
 	}
+}
+
+// putsOff tells whether n bytes of input may wait for another turn: there has to be room for them.
+func (c *conn) putsOff(n int) bool {
+	held := c.charge(c.input() + 2*n) // a buffer is no more than twice what is in it, or of the least size
+	if held > c.charged && !c.own.add(held-c.charged) {
+		return false
+	}
+	c.charged = max(held, c.charged)
+	return true
 }

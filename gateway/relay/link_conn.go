@@ -11,7 +11,8 @@ import (
 type connLink struct {
 	c       *conn
 	nc      net.Conn
-	pending []byte // to be written; this and the next three are guarded by the shard
+	pending []byte // to be written; this and the next four are guarded by the shard
+	writing int    // bytes of the buffer that is being written
 	full    bool   // the conn waits for writable
 	ending  bool   // finish was called
 	closed  bool
@@ -152,6 +153,11 @@ func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 	defer sh.leave()
 	sh.buffers.put(written)
 	pending, l.pending = l.pending, nil
+	l.writing = cap(pending)
+	if !l.c.closed {
+		l.c.unsent = cap(l.c.out.buf) + l.writing
+		l.c.recount()
+	}
 	ending, closed = l.ending, l.closed
 	if l.full && !closed {
 		l.full = false
@@ -200,7 +206,7 @@ func (l *connLink) write(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-func (l *connLink) holds() int { return 2 * connBuffer } // what is pending, and what is being written
+func (l *connLink) holds() int { return cap(l.pending) + l.writing }
 
 func (l *connLink) finish() {
 	l.ending = true

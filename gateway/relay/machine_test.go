@@ -93,7 +93,6 @@ func (a *testAccount) Reserve(n int64) bool {
 	return true
 }
 
-func (a *testAccount) Force(n int64)   { a.held += n }
 func (a *testAccount) Release(n int64) { a.held -= n }
 
 // verifyAccounts looks whether all that was reserved was given back, but for what connections hold that are there.

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,8 @@ type Peer struct {
 	network       netip.Prefix // that it counts to; not valid: none
 	unknown       bool         // it counts as one of an unknown network, under crowds.mu
 	authenticated atomic.Bool  // see Relay.Authenticated
+	adopted       atomic.Bool  // see Relay.Adopt
+	hold          hold         // of what the connection takes
 }
 
 // meet completes what is known of a client whose connection is set up.
@@ -57,6 +60,9 @@ type carrier struct {
 	first  []byte          // read already, to tell the protocol
 	ctx    context.Context //nolint:containedctx // net.Conn has none; it ends with the relay
 	unread atomic.Bool     // the client may be sending a request that is answered already
+	heads  heads
+
+	tooMuch *Page // Config.TooMuch
 }
 
 func (c *carrier) Read(p []byte) (int, error) {
@@ -65,7 +71,20 @@ func (c *carrier) Read(p []byte) (int, error) {
 		c.first = c.first[n:]
 		return n, nil
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if !c.heads.came(&c.peer.hold, n) {
+		c.refuse()
+		return 0, io.EOF // to the http.Handler's server, which would say that the request is bad
+	}
+	return n, err
+}
+
+// refuse answers a request of whose headers there is too much to hold.
+func (c *carrier) refuse() {
+	if c.SetWriteDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+			c.tooMuch.Type, len(c.tooMuch.Body), c.tooMuch.Body) // the client may be gone
+	}
 }
 
 // RemoteAddr is the client's.
@@ -101,6 +120,9 @@ func heard(next http.Handler) http.Handler {
 			req.Trailer = http.Header{}
 		}
 		c, ok := req.Context().Value(carrierKey{}).(*carrier)
+		if ok {
+			c.heads.handled()
+		}
 		if !ok || req.Body == nil || req.Body == http.NoBody {
 			next.ServeHTTP(w, req)
 			return

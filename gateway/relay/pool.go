@@ -133,6 +133,12 @@ func (p *pool) dial() {
 	}
 	p.dialing++
 	p.sh.relay.wg.Go(func() {
+		var h hold
+		if !h.begin(p.upstream.account(), p.upstream.cost()) {
+			p.sh.undialed(p, fmt.Errorf("connect: %w", errNoRoom))
+			return
+		}
+		defer h.end()
 		nc, err := p.upstream.reach(p.sh.relay.ctx)
 		if err != nil {
 			p.sh.undialed(p, fmt.Errorf("connect: %w", err))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -126,7 +125,13 @@ func (r *Relay) Dial(context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	if !r.spawn(func() {
 		defer r.guardConn(ours)
-		r.shard().serve(ours, nil, nil, r.meet(&Peer{Addr: ours.RemoteAddr(), Internal: true}))
+		p := &Peer{Addr: ours.RemoteAddr(), Internal: true}
+		if !p.hold.begin(r.accountOf(nil, p), 2*(connCost+copiedCost)) {
+			r.unset(ours, errNoRoom)
+			return
+		}
+		defer p.hold.end()
+		r.shard().serve(ours, nil, nil, r.meet(p))
 	}) {
 		return nil, ErrClosed
 	}
@@ -183,19 +188,22 @@ func (r *Relay) greet(nc net.Conn) {
 		r.unset(nc, err)
 		return
 	}
-	if err = r.join(p); err != nil {
+	if err = r.join(p); err == nil {
+		err = r.takeIn(p)
+	}
+	if err != nil {
 		r.unset(nc, err)
 		return
 	}
 	if secure := r.tls.Load(); secure != nil {
 		var tc *tls.Conn
-		if tc, err = r.handshake(nc, p.network, secure); err == nil {
+		if tc, err = r.handshake(nc, p, secure); err == nil {
 			state := tc.ConnectionState()
 			p.TLS = &state
 			r.meet(p)
 			if nc = tc; state.NegotiatedProtocol != "h2" {
 				given = true
-				r.webLn.give(&carrier{Conn: nc, peer: p, ctx: r.ctx})
+				r.webLn.give(&carrier{Conn: nc, peer: p, ctx: r.ctx, tooMuch: &r.cfg.TooMuch})
 				return
 			}
 		}
@@ -204,7 +212,7 @@ func (r *Relay) greet(nc net.Conn) {
 		if r.meet(p); string(first) != preface {
 			given = true
 			r.tlsToCleartext(nc, first)
-			r.webLn.give(&carrier{Conn: nc, peer: p, first: first, ctx: r.ctx})
+			r.webLn.give(&carrier{Conn: nc, peer: p, first: first, ctx: r.ctx, tooMuch: &r.cfg.TooMuch})
 			return
 		}
 	}
@@ -221,10 +229,10 @@ func (r *Relay) unset(nc net.Conn, err error) {
 	_ = nc.Close()
 }
 
-func (r *Relay) handshake(nc net.Conn, network netip.Prefix, secure *tls.Config) (*tls.Conn, error) {
+func (r *Relay) handshake(nc net.Conn, p *Peer, secure *tls.Config) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.SetupTimeout)
 	defer cancel()
-	g := &gated{Conn: nc, gate: &r.gate, of: network, ctx: ctx}
+	g := &gated{Conn: nc, gate: &r.gate, peer: p, ctx: ctx}
 	if err := g.enter(); err != nil {
 		return nil, err
 	}
@@ -232,6 +240,7 @@ func (r *Relay) handshake(nc net.Conn, network netip.Prefix, secure *tls.Config)
 	tc := tls.Server(g, secure)
 	err := tc.HandshakeContext(ctx)
 	g.open = true
+	p.hold.add(-handshakeCost - g.charged)
 	return tc, err
 }
 

@@ -79,15 +79,21 @@ func (r *Relay) newLocal(cfg UpstreamConfig) (*Upstream, *handoff) {
 		ln.give(theirs)
 		return ours, nil
 	}
-	return r.NewUpstream(cfg), ln
+	u := r.NewUpstream(cfg)
+	u.local = true
+	return u, ln
 }
 
 // webConnState gives back the slot of a client connection that was handed over.
 func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {
-	if state != http.StateClosed && state != http.StateHijacked {
+	c, ok := nc.(*carrier)
+	if !ok {
 		return
 	}
-	if c, ok := nc.(*carrier); ok {
+	switch state {
+	case http.StateIdle:
+		c.heads.over(&c.peer.hold)
+	case http.StateClosed, http.StateHijacked:
 		r.part(c.peer)
 	}
 }

@@ -26,7 +26,7 @@ type Pool struct {
 	sweepAt  int        // accounts from which on those that hold nothing are forgotten, under mu
 }
 
-// Option changes a pool that Sub makes.
+// Option changes a pool that is made.
 type Option func(*Pool)
 
 // As has all owners of a pool be one owner in the pool above.
@@ -42,17 +42,18 @@ func Whole() Option { return func(p *Pool) { p.whole = true } }
 const leastSweep = 1024
 
 // New makes a pool without one above it.
-func New(name string, limit int64) *Pool {
-	return &Pool{name: name, limit: limit, weight: 1, sweepAt: leastSweep}
+func New(name string, limit int64, options ...Option) *Pool {
+	p := &Pool{name: name, limit: limit, weight: 1, sweepAt: leastSweep}
+	for _, option := range options {
+		option(p)
+	}
+	return p
 }
 
 // Sub makes a pool whose amounts count in p as well.
 func (p *Pool) Sub(name string, limit int64, options ...Option) *Pool {
-	sub := New(name, limit)
+	sub := New(name, limit, options...)
 	sub.above = p
-	for _, option := range options {
-		option(sub)
-	}
 	return sub
 }
 
@@ -148,15 +149,6 @@ func (a *Account) take(n int64) bool {
 		if p.used.CompareAndSwap(used, used+n) {
 			return true
 		}
-	}
-}
-
-// Force takes n more, whether there is room or not: of the process itself, which cannot do without.
-func (a *Account) Force(n int64) {
-	for ; a != nil; a = a.above {
-		a.pool.used.Add(n)
-		a.held.Add(n)
-		n *= a.pool.weight
 	}
 }
 

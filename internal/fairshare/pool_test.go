@@ -60,11 +60,6 @@ func TestTree(t *testing.T) {
 	if all.Used() != 640 {
 		t.Errorf("%d is used in the end", all.Used())
 	}
-	calls.Of("gateway").Force(5000)
-	if calls.Of("b").Reserve(1) {
-		t.Error("there is room where there is none")
-	}
-	calls.Of("gateway").Release(5000)
 }
 
 // Owners that hold nothing are forgotten, and the limit holds whoever asks at once.

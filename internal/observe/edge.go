@@ -15,6 +15,7 @@ type Crowding struct {
 	Network   int64 // closed: too many of the same network
 	Reserved  int64 // closed: too many of networks of which no client has authenticated lately
 	Handshake int64 // closed: too many handshakes of the same network waited
+	Memory    int64 // closed: their owner had no room for another
 	Waiting   int   // TLS handshakes that wait for a processor
 }
 
@@ -23,12 +24,13 @@ func (m *Metrics) WatchConnections(ask func() Crowding) { m.connections.ask.Stor
 
 func newConnections() *watched[Crowding] {
 	m := metrics{prefix: "capgate_connections_"}
-	refused := m.add("refused_total", "Client connections closed at once, as there are too many: of their network, of networks without a credential, or of handshakes of their network.", "reason")
+	refused := m.add("refused_total", "Client connections closed at once, as there are too many: of their network, of networks without a credential, of handshakes of their network, or for the memory that their owner has.", "reason")
 	waiting := m.add("handshakes_waiting", "TLS handshakes that wait for a processor.")
 	return &watched[Crowding]{metrics: m, tell: func(t told, n Crowding) {
 		t.count(refused, n.Network, "network")
 		t.count(refused, n.Reserved, "reserved")
 		t.count(refused, n.Handshake, "handshake")
+		t.count(refused, n.Memory, "memory")
 		t.gauge(waiting, float64(n.Waiting))
 	}}
 }
