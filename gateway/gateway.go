@@ -184,7 +184,8 @@ func New(cfg Config) (*Gateway, error) {
 func (h *handler) configure(r *relay.Config, from *edge.Edge) {
 	r.Origin, r.Meet, r.Hidden, r.Web = from.Origin, meet, edge.Hidden, h.web
 	r.Panicked = recovery.Report
-	r.Account, r.UpstreamAccount, r.MaxKept = h.shares.account, h.shares.upstream, keptOf(h.shares.memory.Limit(), int64(r.Shards))
+	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
+	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
 	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
 	switch {
 	case !h.callers.credentials || r.ReservedConns < 0:

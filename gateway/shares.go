@@ -18,6 +18,9 @@ type shares struct {
 	memory    *fairshare.Pool // all bytes
 	calls     *fairshare.Pool // what the relay holds of tenants
 	strangers *fairshare.Pool // the same of clients that are no tenant's yet, by address
+
+	connections *fairshare.Pool // what clients' connections take that are no tenant's yet, by address
+
 	process   *fairshare.Pool // the same of the process itself, and inside it
 	upstreams *fairshare.Pool // what connections to backends hold, by their address
 	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
@@ -60,6 +63,9 @@ func newShares(cfg *Config) *shares {
 		calls:     all.Sub("calls", m),
 		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.As(strangers)),
 		process:   process,
+
+		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.As("connections of "+strangers)),
+
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
 		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
@@ -69,7 +75,7 @@ func newShares(cfg *Config) *shares {
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []observe.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.process, p.upstreams, p.bodies, p.inflating, p.deciding} {
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies, p.inflating, p.deciding} {
 		pools = append(pools, observe.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(), Refused: of.Refused()})
 	}
 	return pools
@@ -87,13 +93,15 @@ func shardsOf(wanted int, memory int64) int {
 
 // account is relay.Config.Account: of a client by its address, until its calls are a tenant's.
 func (p *shares) account(peer *relay.Peer) relay.Account {
-	switch {
-	case peer == nil || peer.Internal:
+	if peer == nil || peer.Internal {
 		return p.process.Of("")
-	case peer.Value == nil: // it has not been met yet
-		return p.strangers.Of(prefixOf(edge.AddrOf(peer.Addr)))
 	}
 	return p.strangers.Of(peer.Value.(*visitor).prefix)
+}
+
+// connection is relay.Config.ConnAccount. Requests of strangers at an address do not take the room for its connections.
+func (p *shares) connection(peer *relay.Peer) relay.Account {
+	return p.connections.Of(prefixOf(edge.AddrOf(peer.Addr)))
 }
 
 func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -76,6 +77,36 @@ func (c *crowded) verify(t *testing.T, mostRSS int64) {
 	}
 }
 
+// watch reads the process' own account of its memory again and again, until the function that it returns is called:
+// what is accounted for is never more than there is, in all and in each pool, and the pools are no more than all.
+func (c *crowded) watch(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	looks, most := 0, 0.0
+	all.Go(func() {
+		for ctx.Err() == nil {
+			_, metrics := page(t, "http://"+c.admin+"/metrics")
+			for _, pool := range []string{"memory", "calls", "strangers", "connections", "process", "upstreams", "bodies", "inflating", "deciding"} {
+				used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`), metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
+				if used > limit || used < 0 || limit == 0 {
+					t.Errorf("look %d: %s has %v bytes, of %v", looks, pool, used, limit)
+				}
+				if pool == "memory" {
+					most = max(most, used)
+				}
+			}
+			looks++
+		}
+	})
+	return func() {
+		t.Helper()
+		cancel()
+		all.Wait()
+		t.Logf("%d looks; %.1f MiB were accounted for at the most", looks, most/(1<<20))
+	}
+}
+
 // attacker is a connection that says what it likes.
 func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
 	t.Helper()
@@ -125,6 +156,7 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) error {
 func TestFirstMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 8) // each of which has a shard
+	defer c.watch(t)()
 	var all sync.WaitGroup
 	for range 64 {
 		conn := c.attacker(t)
@@ -150,6 +182,7 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 	must(t, w.Close())
 	message := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(packed.Len())), packed.Bytes()...)
 	ctx, leave := context.WithCancel(t.Context())
+	stop := c.watch(t)
 	var all sync.WaitGroup
 	for range 4 {
 		conn := c.attacker(t)
@@ -180,6 +213,7 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 		})
 	}
 	c.verify(t, 192<<20)
+	stop()
 	leave()
 }
 
@@ -191,6 +225,7 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 	if got := known(t.Context(), c.globex, "quick", "{}"); got != "OK" {
 		t.Fatal(got)
 	}
+	defer c.watch(t)()
 	long := strings.Repeat("~|}", 4<<10)
 	var all sync.WaitGroup
 	for range 40 {
@@ -217,4 +252,61 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 		}
 	}
 	c.verify(t, 160<<20)
+}
+
+// TestConnectionsAreCharged: one address opens connections without a credential that are never of use: some begin a
+// request by HTTP/1.1 whose headers do not end, some a frame, and some are silent. What they take is counted: when it is
+// the address' share, further ones are closed, or answered that it is too much. Calls of a tenant go on.
+func TestConnectionsAreCharged(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, 64, 2)
+	known, byJSON := grpcDoor(dial(t, c.public)), jsonDoor(c.public)
+	for name, door := range map[string]door{"gRPC": known, "JSON": byJSON} {
+		if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {
+			t.Fatalf("%s: %s", name, got)
+		}
+	}
+	stop := c.watch(t)
+	header := "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + strings.Repeat("x", 100<<10)
+	frame := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01\x04\x00\x00\x00\x01"), make([]byte, 16<<10-1)...)
+	var all sync.WaitGroup
+	for i := range 600 { // of 32 KiB or more each, where there are 6 MiB
+		nc, err := net.Dial("tcp", c.public)
+		if err != nil {
+			continue // the gateway has too many
+		}
+		t.Cleanup(func() { _ = nc.Close() })
+		all.Go(func() {
+			switch i % 3 { // the gateway may have closed it
+			case 0:
+				_, _ = nc.Write([]byte(header))
+			case 1:
+				_, _ = nc.Write(frame)
+			}
+		})
+	}
+	all.Wait()
+	for {
+		_, metrics := page(t, "http://"+c.admin+"/metrics")
+		if metric(t, metrics, `capgate_connections_refused_total{reason="memory"}`) > 100 {
+			if used := metric(t, metrics, `capgate_memory_bytes{pool="connections"}`); used == 0 {
+				t.Error("no connection is counted")
+			}
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("no connection was refused")
+		}
+	}
+	for range 20 {
+		for name, door := range map[string]door{"gRPC": known, "JSON": byJSON} {
+			if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {
+				t.Fatalf("a call of a tenant by %s: %s", name, got)
+			}
+		}
+	}
+	stop()
+	if rss := c.peak(t); rss > raceMemory*160<<20 {
+		t.Errorf("the process had %d MiB", rss>>20)
+	}
 }

@@ -24,9 +24,12 @@ type Config struct {
 	// Meet is what Peer.Value is to be, asked once for each client connection when it is set up.
 	Meet func(*Peer) any
 	// Account is what a client connection may hold for itself, and for its streams that are of no Group: asked once for
-	// each, before Meet and after it, and may be with the shard locked. For connections inside the process Peer.Internal is
-	// set, and for what the process itself holds the Peer is nil. nil: nothing is bounded.
+	// each, after Meet, with the shard locked. For connections inside the process Peer.Internal is set, and for what the
+	// process itself holds the Peer is nil. nil: nothing is bounded.
 	Account func(*Peer) Account
+	// ConnAccount is who has what a client connection takes as long as it is there, until a Group adopts it: asked before
+	// Meet. nil: that is not bounded.
+	ConnAccount func(*Peer) Account
 	// UpstreamAccount is what connections to an upstream at that address may hold for themselves. nil: that is not bounded.
 	UpstreamAccount func(addr string) Account
 	// Hidden tells the request headers that no upstream gets unless the Handler sets them. It

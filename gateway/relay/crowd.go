@@ -76,7 +76,7 @@ func (r *Relay) takeIn(p *Peer) error {
 	if r.tls.Load() != nil {
 		cost += copiedCost + handshakeCost
 	}
-	if !p.hold.begin(r.accountOf(nil, p), cost) {
+	if r.cfg.ConnAccount != nil && !p.hold.begin(r.cfg.ConnAccount(p), cost) {
 		r.crowds.roomless.Add(1)
 		return errNoRoom
 	}
