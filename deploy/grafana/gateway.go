@@ -29,7 +29,7 @@ func gateway() dashboard {
 				chart("Issuers answer", "short", "0: the keys of its tokens could not be fetched the last time; known ones go on.",
 					query{"capgate_issuer_up" + ofReplica, "{{issuer}} {{instance}}"}),
 				chart("Fetches of issuers' keys", "cps", "Limited: left out, as unknown keys were shown too often.", per("issuer, result", "capgate_issuer_fetches_total"+ofReplica)),
-				chart("Connections refused", "cps", "network: too many of one address; reserved: what is left is for addresses of which somebody has shown a credential; handshake: too many of one address waited.",
+				chart("Connections refused", "cps", "network: too many of one address; reserved: what is left is for addresses of which somebody has shown a credential; handshake: too many of one address waited; memory: their owner has no room for another.",
 					per("reason", "capgate_connections_refused_total"+ofReplica)),
 				chart("TLS handshakes that wait", "short", "For a processor: networks take turns, and the newest of a network goes first.",
 					gauge("instance", "capgate_connections_handshakes_waiting"+ofReplica)),

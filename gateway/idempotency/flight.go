@@ -40,10 +40,9 @@ type flight struct {
 func (k *Keeper) join(ctx context.Context, id string, r *Request, run Run) (f *flight, mine, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || k.calls >= k.opts.Calls {
+	if k.closed || !k.calls.Of(strings.Clone(r.Tenant)).Reserve(1) {
 		return nil, false, false
 	}
-	k.calls++
 	if f = k.flights[id]; f != nil {
 		f.waiters++
 		return f, false, true
@@ -69,10 +68,10 @@ func (k *Keeper) join(ctx context.Context, id string, r *Request, run Run) (f *f
 	return f, true, true
 }
 
-func (k *Keeper) leave(f *flight) {
+func (k *Keeper) leave(f *flight, r *Request) {
+	k.calls.Of(r.Tenant).Release(1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.calls--
 	if f.waiters--; f.waiters == 0 {
 		f.quit()
 	}

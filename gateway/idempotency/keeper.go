@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/seal"
 )
 
@@ -17,7 +18,7 @@ type Options struct {
 	TTL       time.Duration // how long answers are kept, since they were given; default 24 h
 	MaxAnswer int           // the longest that is kept, in bytes; default 64 KiB
 	MaxKeys   int           // that a tenant may have at once; default 10,000
-	Calls     int           // calls with keys that are under way at once; default 10,000
+	Calls     int           // calls with keys that are under way at once, of no tenant more than four times what is free; default 10,000
 	Lease     time.Duration // after which the call of a replica that is not heard of is in doubt; default 15 s
 	Poll      time.Duration // how often the store is asked for a call at another replica, should the news of its end be lost; default 1 s
 }
@@ -48,12 +49,12 @@ type Keeper struct {
 	sealer  *seal.Sealer
 	printer printer
 	counted counters
-	running sync.WaitGroup // flights
+	running sync.WaitGroup  // flights
+	calls   *fairshare.Pool // that wait for one, by tenant
 	closing chan struct{}
 
 	mu      sync.Mutex
 	flights map[string]*flight // by the id of their claim
-	calls   int                // that wait for one
 	closed  bool
 }
 
@@ -64,7 +65,7 @@ func New(store Store, o Options) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("idempotency: %w", err)
 	}
-	return &Keeper{store: store, opts: o, sealer: sealer, printer: newPrinter(o.Keys), closing: make(chan struct{}), flights: map[string]*flight{}}, nil
+	return &Keeper{store: store, opts: o, sealer: sealer, printer: newPrinter(o.Keys), closing: make(chan struct{}), flights: map[string]*flight{}, calls: fairshare.New("idempotent_calls", int64(o.Calls))}, nil
 }
 
 // Run follows the store until ctx ends. Without it the end of a call at another replica is seen up
@@ -106,7 +107,7 @@ func (k *Keeper) do(ctx context.Context, r *Request, run Run) ([]byte, fate, *ca
 			return nil, away, refusedBusy
 		}
 		answer, became, refusal := k.wait(ctx, f, mine, r)
-		if k.leave(f); became != again {
+		if k.leave(f, r); became != again {
 			return answer, became, refusal
 		}
 	}

@@ -193,7 +193,7 @@ func TestTheCallerLeaves(t *testing.T) {
 
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	k := keeper(t, newMemory(), idempotency.Options{Calls: 1})
+	k := keeper(t, newMemory(), idempotency.Options{Calls: 2})
 	expect(t, k, "the first", request("{}"), func(ctx context.Context) ([]byte, idempotency.Ended) {
 		expect(t, k, "another meanwhile", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
 		return []byte("a"), idempotency.Certain
@@ -201,6 +201,45 @@ func TestCallsAreBounded(t *testing.T) {
 	s := k.Stats()
 	if s.Running != 0 || s.Waiting != 0 || s.Calls["first"] != 1 || s.Calls["unavailable"] != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestOneTenantDoesNotFillTheCalls: calls of one tenant with keys that run, as many as it may have, leave room for
+// another's.
+func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
+	t.Parallel()
+	k := keeper(t, newMemory(), idempotency.Options{Calls: 10})
+	began, release := make(chan struct{}), make(chan struct{})
+	ended := make(chan *call.Refusal, 10)
+	of := func(tenant, key string) *idempotency.Request {
+		r := request("{}")
+		r.Tenant, r.Key = tenant, key
+		return r
+	}
+	for i := range 10 {
+		go func() {
+			_, _, refusal := k.Do(t.Context(), of("acme", strings.Repeat("k", i+1)), func(context.Context) ([]byte, idempotency.Ended) {
+				began <- struct{}{}
+				<-release
+				return nil, idempotency.Certain
+			})
+			ended <- refusal
+		}()
+	}
+	for range 8 {
+		<-began
+	}
+	for range 2 {
+		if refusal := <-ended; refusal == nil || refusal.Reason != "IDEMPOTENCY_UNAVAILABLE" {
+			t.Errorf("what is too much: %v", refusal)
+		}
+	}
+	expect(t, k, "another tenant's", of("globex", "k"), says("a", idempotency.Certain), "a")
+	close(release)
+	for range 8 {
+		if refusal := <-ended; refusal != nil {
+			t.Errorf("what fits: %v", refusal)
+		}
 	}
 }
 

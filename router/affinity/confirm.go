@@ -48,7 +48,7 @@ func (k *Keeper) moved(s Session, pin Pin) {
 	}
 	anew := newPinned(&Query{Fleet: p.fleet, Tenant: s.Tenant, Session: s.ID}, pin, true)
 	anew.session, anew.told, anew.unnoted = p.session, time.Now(), true
-	k.sessions.Add(p.session, anew)
+	k.sessions.Add(p.session.Tenant, p.session, anew)
 }
 
 // missed has the store asked about all sessions in memory: it may have forgotten them,
@@ -83,9 +83,10 @@ func (k *Keeper) confirmDue(ctx context.Context) {
 func (k *Keeper) queueAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, p := range k.sessions.Values() {
+	k.sessions.Each(func(_ Session, p *Pinned) bool {
 		k.queue(p)
-	}
+		return true
+	})
 }
 
 // confirm tells the store of a batch, and says whether to go on.
@@ -174,7 +175,7 @@ func (k *Keeper) reconcile(ctx context.Context, p *Pinned, mine Binding, theirs 
 	}
 	adopted := newPinned(q, pin, pin.Addr == p.pin.Addr && !p.used.Load())
 	adopted.told, adopted.unnoted = time.Now(), true
-	k.sessions.Add(adopted.session, adopted)
+	k.sessions.Add(adopted.session.Tenant, adopted.session, adopted)
 }
 
 // again lets a pin that was taken be confirmed later.

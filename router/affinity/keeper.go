@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/capgate/capgate/internal/fairshare"
 	"github.com/capgate/capgate/internal/recovery"
 )
@@ -54,8 +52,8 @@ type Keeper struct {
 	asking sync.WaitGroup
 	told   chan struct{} // capacity 1: holdings has something new
 
-	mu        sync.Mutex // held for a few lookups at a time, never while the store is asked
-	sessions  *simplelru.LRU[Session, *Pinned]
+	mu        sync.Mutex                               // held for a few lookups at a time, never while the store is asked
+	sessions  *fairshare.LRU[string, Session, *Pinned] // of each tenant's
 	flights   map[Session]*flight
 	due       []*Pinned                              // to be confirmed
 	artifacts *fairshare.LRU[string, Artifact, held] // of each tenant's
@@ -74,10 +72,9 @@ func New(cfg Config, store Store) *Keeper {
 	k := &Keeper{
 		cfg: cfg, store: store, slots: make(chan struct{}, cfg.Asking),
 		told: make(chan struct{}, 1), flights: map[Session]*flight{},
+		sessions:  fairshare.NewLRU[string, Session, *Pinned](cfg.Sessions, nil),
 		artifacts: fairshare.NewLRU[string, Artifact, held](cfg.Artifacts, nil), claims: fairshare.New("artifact_claims", maxHoldings),
 	}
-	// It fails only for sizes that are not positive.
-	k.sessions, _ = simplelru.NewLRU[Session, *Pinned](cfg.Sessions, nil)
 	return k
 }
 

@@ -62,7 +62,7 @@ func (k *Keeper) decide(q *Query, p *Pinned, holder *router.Backend) Answer {
 	k.local.Add(1)
 	fresh := newPinned(q, st.to, p == nil || !p.used.Load() || st.lost)
 	fresh.unnoted = k.store != nil
-	k.sessions.Add(fresh.session, fresh)
+	k.sessions.Add(fresh.session.Tenant, fresh.session, fresh)
 	if k.store != nil && !st.stay {
 		k.queue(fresh)
 	}
@@ -146,7 +146,7 @@ func (k *Keeper) settle(q *Query, s settled, holder *router.Backend) Answer {
 	p := newPinned(q, s.pin, s.fresh)
 	if s.pin.Addr != "" || s.lost || s.pin.Moves > 0 {
 		p.told, p.unnoted = time.Now(), s.lost
-		k.sessions.Add(p.session, p)
+		k.sessions.Add(p.session.Tenant, p.session, p)
 	}
 	if s.lost {
 		return k.lostTo(q)
