@@ -53,7 +53,7 @@ func Start(t testing.TB) *Issuer {
 	if err != nil || !i.Roots.AppendCertsFromPEM(text) {
 		t.Fatal(err)
 	}
-	i.client = &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}, DisableKeepAlives: true}}
+	i.client = &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}}}
 	i.Resume(t)
 	t.Cleanup(func() { i.Stop(t) })
 	return i
@@ -68,6 +68,7 @@ func (i *Issuer) Stop(t testing.TB) {
 	_ = i.cmd.Process.Kill() // it may have ended
 	_ = i.cmd.Wait()
 	i.cmd = nil
+	i.client.CloseIdleConnections() // which ended with it
 }
 
 // Resume starts the process again after Stop, at the same address and with its keys.
