@@ -38,7 +38,7 @@ func (b byName) Ask(_ context.Context, c tenant.Claim) (tenant.Identity, *call.R
 // bring. Another's find room beside them, and are decided on.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	t.Parallel()
-	const patient = time.Minute // the calls bring 75 MiB before the store answers, which takes a busy machine its time, also to read one of them
+	const patient = time.Minute // the calls bring 75 MiB before the store answers, which takes a busy machine its time
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
 		gate:  make(chan struct{}), asked: make(chan struct{}, 1),
@@ -46,7 +46,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Identifier: byName{},
-		Relay:  relay.Config{MaxConnBuffered: 1 << 30, SetupTimeout: patient},
+		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
 	})
 	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
@@ -110,7 +110,7 @@ func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
-		Relay:  relay.Config{MaxConnBuffered: 1 << 30, SetupTimeout: patient},
+		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
 	})
 	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
