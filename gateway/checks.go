@@ -128,7 +128,7 @@ func (m *first) mayName() bool {
 func (m *first) artifacts(c *call.Call) ([]string, *call.Refusal) {
 	ids, err := dialect.NamedAll(m.args)
 	if err != nil {
-		return nil, ambiguous(c, "the arguments", "ARGUMENTS_INVALID", err)
+		return nil, ambiguous(c, theArguments, "ARGUMENTS_INVALID", err)
 	}
 	for _, find := range []func() ([]string, error){
 		func() ([]string, error) { return dialect.NamedAll(m.config) },
@@ -146,6 +146,9 @@ func (m *first) artifacts(c *call.Call) ([]string, *call.Refusal) {
 var refusedChecking = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_CHECKS", RetryAfter: time.Second,
 	Message: "too many calls of this tenant wait at once until what they bring is checked"}
 
+// theArguments begins what is wrong with them.
+const theArguments = "the arguments"
+
 // ambiguous is the end of a call that brings JSON of which nobody knows what its backend will
 // read in it. invalid is the reason where it is no JSON to anybody.
 func ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
@@ -155,6 +158,9 @@ func ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	}
 	var text *strictjson.Error
 	var name *toolschema.AmbiguousNameError
+	if errors.As(err, &text) && what == theArguments {
+		r.Message = "the JSON of the arguments " + text.Error()
+	}
 	switch {
 	case errors.Is(err, dialect.ErrNamed):
 		return refusedArtifacts

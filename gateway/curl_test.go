@@ -208,7 +208,7 @@ func TestLimitsByCurl(t *testing.T) {
 			}{
 				"100 levels":     {[]string{"--data-binary", file("fits")}, 200, ""},
 				"101 levels":     {[]string{"--data-binary", file("deep")}, 400, "INVALID_BODY"},
-				"a name twice":   {[]string{"-d", `{"a":1,"b":{"c":1,"c":2}}`}, 400, "INVALID_BODY"},
+				"a name twice":   {[]string{"-d", `{"a":1,"b":{"c":1,"c":2}}`}, 400, "AMBIGUOUS_ARGUMENTS"},
 				"16 MiB":         {[]string{"--data-binary", file("large"), "-H", "Expect:"}, 413, "BODY_TOO_LARGE"},
 				"16 MiB, asked":  {[]string{"--data-binary", file("large"), "-H", "Expect: 100-continue"}, 413, "BODY_TOO_LARGE"},
 				"16 MiB, pieces": {[]string{"--data-binary", file("large"), "-H", "Transfer-Encoding: chunked"}, 413, "BODY_TOO_LARGE"},

@@ -194,6 +194,7 @@ func (h *handler) configure(r *relay.Config, from *edge.Edge) {
 		r.ReservedConns = cmp.Or(r.MaxConns, relay.DefaultMaxConns) / reservedPart
 	}
 	r.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
+	r.Cleartext = relay.Page{Type: problems.ContentType, Body: problems.TLSRequired()}
 }
 
 // fill sets what a Config may lack.

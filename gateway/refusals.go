@@ -84,7 +84,7 @@ func approvalRequired(c *call.Call, o *outcome) *call.Refusal {
 
 // invalidArguments is the end of a call whose arguments are not what its tool takes.
 func invalidArguments(c *call.Call, err error) *call.Refusal {
-	r := ambiguous(c, "the arguments", "ARGUMENTS_INVALID", err)
+	r := ambiguous(c, theArguments, "ARGUMENTS_INVALID", err)
 	var at *toolschema.Violation
 	if errors.As(err, &at) {
 		r.Metadata["pointer"] = at.Pointer

@@ -8,6 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -39,7 +42,7 @@ var callerFlags = []string{"addr", "tls", "tls-ca", "key-file"}
 
 func addCaller(fs *flag.FlagSet) *caller {
 	c := new(caller)
-	fs.StringVar(&c.addr, "addr", "localhost:8080", "`host:port` of the gateway")
+	fs.StringVar(&c.addr, "addr", "localhost:8080", "`host:port` of the gateway's public port, or its URL; https:// implies --tls")
 	fs.BoolVar(&c.useTLS, "tls", false, "connect with TLS")
 	fs.StringVar(&c.caFile, "tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
 	fs.StringVar(&c.keyFile, "key-file", "", "`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
@@ -48,10 +51,40 @@ func addCaller(fs *flag.FlagSet) *caller {
 
 // read reads the files that the line names.
 func (c *caller) read() (err error) {
+	if err = c.readAddr(); err != nil {
+		return err
+	}
 	if c.key, err = readKey(c.keyFile); err == nil {
 		c.creds, c.secure, err = transportCredentials(c.useTLS, c.caFile)
 	}
 	return err
+}
+
+// readAddr takes the URL of a gateway apart, too.
+func (c *caller) readAddr() error {
+	wrong := fmt.Errorf("--addr %q: want host:port, http://host:port or https://host:port", c.addr)
+	scheme, rest, isURL := strings.Cut(c.addr, "://")
+	if isURL {
+		u, err := url.Parse(c.addr)
+		port := map[string]string{"http": "80", "https": "443"}[strings.ToLower(scheme)]
+		if err != nil || port == "" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+			return wrong
+		}
+		if port == "443" {
+			c.useTLS = true
+		} else if c.useTLS || c.caFile != "" {
+			return fmt.Errorf("--addr %q is cleartext, and --tls or --tls-ca is given; write https://%s", c.addr, rest)
+		}
+		if u.Port() != "" {
+			port = u.Port()
+		}
+		c.addr = net.JoinHostPort(u.Hostname(), port)
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(c.addr); err != nil || port == "" {
+		return wrong
+	}
+	return nil
 }
 
 func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
@@ -68,6 +101,9 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 
 // explain says what a call ended with. Where one side speaks TLS and the other does not, it says so as probe does.
 func (c *caller) explain(ctx context.Context, err error) string {
+	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
+		return c.addr + " is the operators' port of a gateway; calls go to its public port, which is listen in its configuration (--addr)"
+	}
 	if status.Code(err) != codes.Unavailable || infoOf(err) != nil {
 		return describeStatus(err)
 	}
@@ -85,6 +121,15 @@ func (c *caller) explain(ctx context.Context, err error) string {
 		}
 	}
 	return describeStatus(err)
+}
+
+// asksOperators says whether the port that was called is the operators' one.
+func (c *caller) asksOperators(ctx context.Context) bool {
+	base, client := "http://"+c.addr, &http.Client{Timeout: askTime}
+	if c.secure != nil {
+		base, client.Transport = "https://"+c.addr, &http.Transport{TLSClientConfig: c.secure.Clone()}
+	}
+	return portAt(ctx, client, base) == adminPort
 }
 
 // shown is ctx for calls that show the credential.

@@ -182,7 +182,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		}
 	}
 	for _, other := range []string{
-		"ENABLE_PUSH", "INITIAL_WINDOW_SIZE", "MAX_FRAME_SIZE", "PUSH_PROMISE", // HTTP/2
+		"ENABLE_PUSH", "INITIAL_WINDOW_SIZE", "MAX_FRAME_SIZE", "PUSH_PROMISE", "INADEQUATE_SECURITY", // HTTP/2
 	} {
 		delete(given, other)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,11 +24,15 @@ func TestWrongProtocol(t *testing.T) {
 	secureFile := writeConfig(t, configOf(fmt.Sprintf("tls: {cert_file: %q, key_file: %q}", files.file("crt"), files.file("key")), backend))
 	secure, public, _ := serve(t, nil, "--config", secureFile)
 	status, body := page(t, "http://"+public+"/v1/capabilities")
-	if status != http.StatusBadRequest || !strings.Contains(body, "this port speaks TLS") {
+	if status != http.StatusBadRequest || !strings.Contains(body, "this port speaks TLS") || !strings.Contains(body, `"reason":"TLS_REQUIRED"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	secure.stderr.wait(t, secure, "a client speaks HTTP in cleartext to the port that speaks TLS")
-	exit, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", gatewaytest.Echo)
+	// A client of HTTP/2 that does not ask first what is there reports the words of the GOAWAY.
+	if err := as(t, dial(t, public), "", gatewaytest.Echo); !strings.Contains(fmt.Sprint(err), "this port speaks TLS") {
+		t.Errorf("a client of gRPC in cleartext: %v", err)
+	}
+	exit, _, errs := runProgram(t, nil, "invoke", "--addr", "http://"+public, "caps", gatewaytest.Echo)
 	if exit != exitTransport || !strings.Contains(errs, public+" speaks TLS: ask it with --tls, or --tls-ca FILE") {
 		t.Errorf("%d %s", exit, errs)
 	}
@@ -45,6 +50,43 @@ func TestWrongProtocol(t *testing.T) {
 		t.Error("it speaks TLS")
 	}
 	open.stderr.wait(t, open, "a client speaks TLS to the port that speaks cleartext")
+}
+
+// TestWrongPort: commands that ask the wrong one of a gateway's two ports are told which it is, addresses may be URLs, and
+// gRPC by HTTP/1.1 is refused in words, with a request id.
+func TestWrongPort(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("policies: {}", backend)))
+	for _, test := range []struct {
+		line, want string
+		exit       int
+	}{
+		{"invoke --addr http://" + public + "/ caps " + gatewaytest.Echo, "", 0},
+		{"invoke --addr http://" + public + " --tls caps " + gatewaytest.Echo, "write https://" + public, exitTransport},
+		{"invoke --addr ftp://" + public + " caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port", exitUsage},
+		{"invoke --addr localhost caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port", exitUsage},
+		{"invoke --addr https://" + public + " caps " + gatewaytest.Echo, "does not speak TLS", exitTransport},
+		{"invoke --addr " + admin + " caps " + gatewaytest.Echo, admin + " is the operators' port of a gateway", exitTransport},
+		{"engines list --addr " + admin, admin + " is the operators' port of a gateway", exitRefused},
+		{"status --admin " + public, public + " is the public port of a gateway", exitTransport},
+		{"drain --backend h:1 --admin " + public, public + " is the public port of a gateway", exitTransport},
+		{"policy list --admin " + public, public + " is the public port of a gateway", exitRefused},
+	} {
+		exit, out, errs := runProgram(t, nil, strings.Fields(test.line)...)
+		if !strings.Contains(errs, test.want) || (exit != test.exit && test.exit != exitTransport) {
+			t.Errorf("capgate %s: %d %s%s; want %d %s", test.line, exit, out, errs, test.exit, test.want)
+		}
+	}
+	for _, addr := range []string{public, admin} {
+		resp, err := http.Post("http://"+addr+"/selu.capability.Capability/Invoke", "application/grpc", strings.NewReader("x")) //nolint:noctx // a request on loopback
+		must(t, err)
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != http.StatusUnsupportedMediaType || id == "" || !strings.Contains(string(text), id) || !strings.Contains(string(text), "HTTP_VERSION_UNSUPPORTED") {
+			t.Errorf("%s: %d %s", addr, resp.StatusCode, text)
+		}
+	}
 }
 
 // TestToolTypo: where arguments are checked, a tool that there is not is answered with those that the caller may call.

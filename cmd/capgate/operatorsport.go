@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/capgate/capgate/gateway/problems"
 )
 
@@ -94,5 +97,59 @@ func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answ
 	if err := decoder.Decode(&problem); err != nil || problem.Detail == "" {
 		return fmt.Errorf("%s, which is no answer of a capgate's operators' port", resp.Status)
 	}
+	if problem.Reason == "NO_SUCH_PATH" && portAt(ctx, p.client, p.base) == publicPort {
+		return errors.New(wrongPort(p.base))
+	}
 	return errors.New(problem.Detail)
+}
+
+// What answers at an address.
+const (
+	adminPort  = "admin"
+	publicPort = "public"
+)
+
+// portAt finds out which port of a gateway is at a URL, "" if that is not known: only the operators' one has readiness.
+func portAt(ctx context.Context, client *http.Client, base string) string {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", http.NoBody)
+	if err != nil {
+		return ""
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Ready  *bool  `json:"ready"`
+		Reason string `json:"reason"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer) != nil {
+		return ""
+	}
+	switch {
+	case answer.Ready != nil:
+		return adminPort
+	case answer.Reason == "NO_SUCH_PATH" || resp.StatusCode == http.StatusUnauthorized && answer.Reason != "":
+		return publicPort
+	}
+	return ""
+}
+
+// wrongPort says that an operators' command asks the public port.
+func wrongPort(base string) string {
+	_, host, _ := strings.Cut(base, "://")
+	return host + " is the public port of a gateway; this asks its operators' port, which is admin in its configuration (--admin or CAPGATE_ADMIN)"
+}
+
+// explainOperators says what a call of the operators' port ended with, and whether that was another port.
+func explainOperators(ctx context.Context, admin string, err error) string {
+	switch status.Code(err) {
+	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
+		p, wrong := newOperatorsPort(admin)
+		if wrong == nil && portAt(ctx, p.client, p.base) == publicPort {
+			return wrongPort(p.base)
+		}
+	}
+	return describeStatus(err)
 }

@@ -77,7 +77,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	}
 	r := &registrar{client: capgatepb.NewRegistryClient(conn), req: req, ttl: *ttl, log: newLogger("text", slog.LevelInfo, std.err)}
 	if err := r.run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate register: %s\n", describeStatus(err))
+		fmt.Fprintf(std.err, "capgate register: %s\n", explainOperators(ctx, *admin, err))
 		return exitRefused
 	}
 	if err := r.withdraw(); err != nil {

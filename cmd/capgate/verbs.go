@@ -26,13 +26,14 @@ type verb struct {
 
 // verbs is a command whose verbs ask a gateway: its operators' port, unless it says otherwise.
 type verbs struct {
-	flags *flag.FlagSet // its name is the command's
-	usage string
-	all   []verb
-	reach []string                                // the flags that say where the gateway is
-	take  func(verb string, words []string) error // the words of the line
-	dial  func(grpc.ClientConnInterface)          // the gateway
-	from  *caller                                 // the gateway is asked at its public port, by this one
+	flags   *flag.FlagSet // its name is the command's
+	usage   string
+	all     []verb
+	reach   []string                                // the flags that say where the gateway is
+	take    func(verb string, words []string) error // the words of the line
+	dial    func(grpc.ClientConnInterface)          // the gateway
+	explain func(context.Context, error) string     // says what went wrong at the operators' port
+	from    *caller                                 // the gateway is asked at its public port, by this one
 }
 
 // run is the command.
@@ -62,10 +63,11 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 		v.dial(conn)
 	}
 	if err := one.run(ctx); err != nil {
-		text := describeStatus(err)
+		explain := v.explain
 		if v.from != nil {
-			text = v.from.explain(ctx, err)
+			explain = v.from.explain
 		}
+		text := explain(ctx, err)
 		fmt.Fprintf(std.err, "capgate %s: %s\n", v.flags.Name(), text)
 		if away(err) {
 			return exitTransport
@@ -80,6 +82,7 @@ func (v *verbs) connect() func(agent string) (*grpc.ClientConn, error) {
 	if v.from == nil {
 		v.reach = []string{"admin"}
 		admin := addAdmin(v.flags)
+		v.explain = func(ctx context.Context, err error) string { return explainOperators(ctx, *admin, err) }
 		return func(agent string) (*grpc.ClientConn, error) { return dialOperators(*admin, agent) }
 	}
 	v.reach = callerFlags

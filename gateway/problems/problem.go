@@ -131,6 +131,14 @@ func HeaderTooLarge() []byte {
 	return append(out, '\n')
 }
 
+// TLSRequired is the document for a request in cleartext that was not read, as the port speaks TLS: it has no id.
+func TLSRequired() []byte {
+	p := Own(http.StatusBadRequest, codes.FailedPrecondition, "TLS_REQUIRED", "this port speaks TLS: ask it over https, or gRPC with TLS (capgate: --tls)")
+	p.Title = http.StatusText(p.Status)
+	out, _ := textOf(p) // it is always the same
+	return append(out, '\n')
+}
+
 // TooMuch is the document for a request for which there was no room before anything was known of it: it has no id.
 func TooMuch(reason, detail string) []byte {
 	p := Own(http.StatusTooManyRequests, codes.ResourceExhausted, reason, detail)

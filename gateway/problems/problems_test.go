@@ -70,7 +70,11 @@ func TestRequestIDs(t *testing.T) {
 			t.Errorf("%q: %s", bad, w.Body)
 		}
 	}
-	grpc := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200) }))
+	next := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200) }))
+	grpc := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.ProtoMajor = 2 // by HTTP/1.1 it is refused
+		next.ServeHTTP(w, r)
+	})
 	for typ, untouched := range map[string]bool{"application/grpc": true, "Application/gRPC+proto": true, "application/grpc;x": true, "application/grpc-web": false, "application/grpc-web-text": false} {
 		if w := ask(t, grpc, "POST", "/", "Content-Type", typ); (w.Header().Get("X-Request-Id") == "") != untouched {
 			t.Errorf("%s: %v", typ, w.Header())

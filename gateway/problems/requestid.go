@@ -16,10 +16,12 @@ const RequestID = "X-Request-Id"
 const maxRequestID = 128
 
 // WithRequestID gives each request that has none an id, and says it in the header of the answer. An id that cannot
-// be kept is refused, and not replaced: whoever sent it would look for it. gRPC passes untouched.
+// be kept is refused, and not replaced: whoever sent it would look for it. gRPC passes untouched, and is refused by
+// HTTP/1.1, which cannot carry it.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isGRPC(r.Header.Get("Content-Type")) {
+		grpc := isGRPC(r.Header.Get("Content-Type"))
+		if grpc && r.ProtoMajor != 1 {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -32,6 +34,11 @@ func WithRequestID(next http.Handler) http.Handler {
 		}
 		w.Header().Set(RequestID, id)
 		defer drain(r, r.Body)
+		if grpc {
+			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",
+				"gRPC needs HTTP/2, and this request came by HTTP/1.1: a proxy on the way may have changed it; over HTTP/1.1 use JSON, Connect or gRPC-Web"))
+			return
+		}
 		if !good {
 			Write(w, r, Own(http.StatusBadRequest, codes.InvalidArgument, "INVALID_HEADER",
 				"the header X-Request-Id may be there once, with at most 128 bytes of printable ASCII"))

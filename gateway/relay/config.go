@@ -46,6 +46,9 @@ type Config struct {
 	// TooMuch is what requests that are not gRPC get with the status 429 when there is no room for them. The zero value is
 	// nothing.
 	TooMuch Page
+	// Cleartext is what requests by HTTP/1.1 in cleartext get with the status 400 where the listener speaks TLS. The zero
+	// value is nothing.
+	Cleartext Page
 
 	Shards          int           // locks over the connections; default GOMAXPROCS
 	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog

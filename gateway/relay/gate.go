@@ -144,6 +144,8 @@ type gated struct {
 	ctx  context.Context //nolint:containedctx // of the handshake, which reads and writes without
 	in   bool
 	open bool
+	tls  bool   // it begins as TLS does
+	seen []byte // what came, if it does not begin as TLS does
 
 	read    int64 // from the client
 	charged int64 // to peer.hold, beyond handshakeCost
@@ -165,13 +167,19 @@ func (c *gated) leave() {
 // Read implements net.Conn.
 func (c *gated) Read(p []byte) (int, error) {
 	n, err := c.outside(p, c.Conn.Read)
-	if !c.open {
-		c.read += int64(n)
-		if more := handshakeCopies*max(c.read-handshakeFree, 0) - c.charged; more > 0 {
-			if !c.peer.hold.add(more) {
-				return 0, errNoRoom
-			}
-			c.charged += more
+	if c.open {
+		return n, err
+	}
+	c.read += int64(n)
+	if more := handshakeCopies*max(c.read-handshakeFree, 0) - c.charged; more > 0 {
+		if !c.peer.hold.add(more) {
+			return 0, errNoRoom
+		}
+		c.charged += more
+	}
+	if n > 0 && !c.tls {
+		if c.tls = len(c.seen) == 0 && p[0] == handshakeRecord; !c.tls {
+			c.seen = append(c.seen, p[:n]...)
 		}
 	}
 	return n, err

@@ -207,7 +207,7 @@ func (r *Relay) greet(nc net.Conn) {
 				return
 			}
 		}
-		r.cleartextToTLS(err)
+		r.cleartextToTLS(nc, err)
 	} else if first, err = r.sniff(nc); err == nil {
 		if r.meet(p); string(first) != preface {
 			given = true

@@ -35,6 +35,16 @@ func checkJSON(data []byte) error {
 	return errors.New("the body is not valid JSON")
 }
 
+// twiceError is a name that is there twice in an object. Errors quote no names: those of a configuration may be secrets.
+type twiceError struct {
+	in string // the member of the body that the object is in, "" where that is the body itself
+	at int    // byte
+}
+
+func (e *twiceError) Error() string {
+	return fmt.Sprintf("the body has an object with the same name twice, at byte %d", e.at)
+}
+
 // level is an array or object that is open.
 type level struct {
 	object bool
@@ -47,6 +57,7 @@ type level struct {
 func checkNesting(data []byte) error {
 	seed := maphash.MakeSeed() // names are kept as 64-bit hashes that nobody can aim at
 	var open []level
+	var member []byte // of the body, that is being read
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; c {
 		case '{', '[':
@@ -64,8 +75,14 @@ func checkNesting(data []byte) error {
 			}
 		case '"':
 			end := stringEnd(data, i)
-			if len(open) > 0 && open[len(open)-1].name && !open[len(open)-1].add(maphash.Bytes(seed, unescaped(data[i:end]))) {
-				return fmt.Errorf("the body has an object with the same name twice, at byte %d", i)
+			if len(open) > 0 && open[len(open)-1].name {
+				name := unescaped(data[i:end])
+				if len(open) == 1 {
+					member = name
+				}
+				if !open[len(open)-1].add(maphash.Bytes(seed, name)) {
+					return &twiceError{in: string(member[:len(member)*min(len(open)-1, 1)]), at: i}
+				}
 			}
 			i = end - 1
 		}

@@ -78,9 +78,28 @@ func decode(b *body, v any) error {
 		return &refusal{code: codes.Internal, detail: fmt.Sprintf("no JSON form of %T", v)}
 	}
 	if err != nil {
-		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
+		return wrongBody(v, err)
 	}
 	return nil
+}
+
+// wrongBody is what is wrong with a body. Arguments or a configuration that not every reader understands alike have the
+// reason that they have in a call of gRPC.
+func wrongBody(v any, err error) *refusal {
+	r := &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
+	var twice *twiceError
+	if !errors.As(err, &twice) {
+		return r
+	}
+	_, arguments := v.(**structpb.Struct)
+	_, call := v.(*capgatepb.InvokeRequest)
+	if arguments || call && twice.in != "" {
+		r.reason = "AMBIGUOUS_ARGUMENTS"
+	}
+	if arguments || call && twice.in == "args" {
+		r.detail = fmt.Sprintf("the JSON of the arguments has a name twice in one object, at byte %d of the body", twice.at)
+	}
+	return r
 }
 
 func isStatus(err error) bool {

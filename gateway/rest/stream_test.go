@@ -199,7 +199,7 @@ func TestStreamIsRefused(t *testing.T) {
 		{"POST", invokePath, `{"tool_name":7}`, []string{"Accept", eventStream}, 400, "INVALID_BODY"},
 		{"POST", toolPath, `[]`, []string{"Accept", eventStream}, 400, "INVALID_BODY"},
 		{"POST", toolPath, `null`, nil, 400, "INVALID_BODY"},
-		{"POST", toolPath, `{"a":1,"a":2}`, nil, 400, "INVALID_BODY"},
+		{"POST", toolPath, `{"a":1,"a":2}`, nil, 400, "AMBIGUOUS_ARGUMENTS"},
 		{"POST", toolPath, `{}`, []string{"X-Thread-Id", "ü"}, 400, "INVALID_HEADER"},
 		{"POST", toolPath, `{}`, []string{"Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
 		{"POST", "/v1/capabilities/weather/tools/%ff", `{}`, nil, 404, "NO_SUCH_PATH"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -52,6 +54,17 @@ func (p *Problem) Unwrap() error { return p.Err }
 // hello is what an HTTP/2 client says first: the preface and empty SETTINGS (RFC 9113 §3.4).
 const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
+// ping is a PING frame, which every server of HTTP/2 answers (RFC 9113 §6.7).
+const ping = "\x00\x00\x08\x06\x00\x00\x00\x00\x00capgate?"
+
+const (
+	pingFrame          = 0x06
+	goAwayFrame        = 0x07
+	inadequateSecurity = 0x0c        // an error code of HTTP/2 (RFC 9113 §7)
+	pingTime           = time.Second // for its answer; without one it is left to what follows
+	mostFrames         = 64 << 10    // bytes that are read until then
+)
+
 // The first byte of a record of TLS that is an alert (RFC 8446 §5.1), and the type of a
 // SETTINGS frame, with which every HTTP/2 server begins.
 const (
@@ -75,10 +88,11 @@ func (t Target) Reach(ctx context.Context) error {
 		raw = secure
 	}
 	first, err := greet(ctx, raw)
-	if err == nil && first[3] == settingsFrame {
+	greeted := err == nil && first[3] == settingsFrame
+	if greeted && (t.TLS != nil || !wantsTLS(ctx, raw, first)) {
 		return nil
 	}
-	if t.TLS == nil && t.speaksTLS(ctx, first) {
+	if greeted || t.TLS == nil && t.speaksTLS(ctx, first) {
 		return &Problem{Kind: TLSNeeded, Words: t.Addr + " speaks TLS: ask it with --tls, or --tls-ca FILE"}
 	}
 	switch {
@@ -147,6 +161,33 @@ func greet(ctx context.Context, nc net.Conn) ([]byte, error) {
 	first := make([]byte, 9)
 	n, err := io.ReadFull(nc, first)
 	return first[:n], errors.Join(err, writing)
+}
+
+// wantsTLS finds out whether a server that greeted in cleartext ends the connection for want of TLS, as capgate does. It
+// says so in place of the answer to a PING.
+func wantsTLS(ctx context.Context, nc net.Conn, head []byte) bool {
+	end := time.Now().Add(pingTime)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	_ = nc.SetDeadline(end)
+	_, err := io.WriteString(nc, ping)
+	in := io.LimitReader(nc, mostFrames)
+	for head = bytes.Clone(head); err == nil; _, err = io.ReadFull(in, head) {
+		length := int(head[0])<<16 | int(head[1])<<8 | int(head[2])
+		switch head[3] {
+		case pingFrame:
+			return false
+		case goAwayFrame:
+			text := make([]byte, min(length, mostFrames))
+			_, err := io.ReadFull(in, text)
+			return err == nil && length >= 8 && binary.BigEndian.Uint32(text[4:]) == inadequateSecurity
+		}
+		if _, err = io.CopyN(io.Discard, in, int64(length)); err != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // speaksTLS finds out whether a server that did not greet in HTTP/2 does so in TLS. No

@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 		`{"location":"Berlin","days":987654}`:    `at "/days": must be at most 14`,
 		`{"location":"Berlin","share":0.7}`:      `at "/share": must be less than 0.5`,
 		`{"location":"Berlin","units":"secret"}`: `at "/units": value must be one of 'metric', 'imperial'`,
-		`{"location":"Berlin","secret":1}`:       `at "": has 1 properties that are not allowed`,
+		`{"location":"Berlin","secret":1}`:       `at "": has a property that is not allowed`,
 		`{"location":"Berlin","stops":[{}]}`:     `at "/stops/0": missing property 'a/b'`,
 		`{"location":"Berlin","location":"Rome"}`: "has a name twice in one object, at byte 31",
 		`{"location":"Berlin"} {}`:                "has more than one JSON value",

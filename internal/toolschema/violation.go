@@ -59,6 +59,9 @@ func reason(k jsonschema.ErrorKind) string {
 	case *kind.Format:
 		return fmt.Sprintf("is not a valid %s", k.Want)
 	case *kind.AdditionalProperties:
+		if len(k.Properties) == 1 {
+			return "has a property that is not allowed"
+		}
 		return fmt.Sprintf("has %d properties that are not allowed", len(k.Properties))
 	case *kind.PropertyNames:
 		return "has a property with a name that is not allowed"

@@ -20,7 +20,12 @@ var (
 )
 
 func refusedArguments(err error) *call.Refusal {
-	return unreadable("ARGUMENTS_INVALID", "the arguments: ", err)
+	r := unreadable("ARGUMENTS_INVALID", "the arguments: ", err)
+	var text *strictjson.Error
+	if errors.As(err, &text) {
+		r.Message = "the JSON of the arguments " + text.Error()
+	}
+	return r
 }
 
 func refusedConfig(err error) *call.Refusal { return unreadable("CONFIG_INVALID", "config_json ", err) }
