@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -329,5 +330,50 @@ func TestRefusedUploadsByCurl(t *testing.T) {
 				t.Errorf("%s, %s: %+v", version, length, p)
 			}
 		}
+	}
+}
+
+// TestAfterAnUploadThatIsTooLarge: the connection takes no other request, or answers it. The end of the body comes
+// together with the byte that is too many, so that net/http listens for the next request already.
+func TestAfterAnUploadThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	g, _ := startOddFiles(t, 10, &oddFiles{upload: func(s uploads) error {
+		for {
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+		}
+	}})
+	conn, err := net.DialTimeout("tcp", g.Addr, gatewaytest.Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n%s\r\n0\r\n\r\n", filesPath, "eleven byte")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if resp.Close {
+		if _, err := in.ReadByte(); err == nil {
+			t.Error("more comes after an answer that ends the connection")
+		}
+		return
+	}
+	if _, err := fmt.Fprint(conn, "GET /v1/capabilities HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err = http.ReadResponse(in, nil); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := io.ReadAll(resp.Body); err != nil || len(all) == 0 {
+		t.Errorf("the next request: %s %q, %v", resp.Status, all, err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 type body struct {
 	in      io.Reader
 	control *http.ResponseController
+	answer  http.ResponseWriter
+	request *http.Request
 	left    int64 // bytes that may come
 	most    int64
 	stall   time.Duration
@@ -24,10 +26,11 @@ type body struct {
 	over    bool // it has ended, or nobody reads on
 	unread  bool // it broke off, or is too large
 	stalled bool
+	cut     bool // reading was ended from here
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Duration) *body {
-	b := &body{in: r.Body, control: http.NewResponseController(w), left: most, most: most, stall: stall}
+	b := &body{in: r.Body, control: http.NewResponseController(w), answer: w, request: r, left: most, most: most, stall: stall}
 	b.pause = time.AfterFunc(stall, recovery.Func("upload", func() { b.interrupt(true) }))
 	b.pause.Stop()
 	return b
@@ -69,8 +72,11 @@ func (b *body) failed(err error) error {
 	return err
 }
 
-// finish is the last that is done with the body. Where nobody will read on, net/http is kept from
-// doing it: the client would wait for the answer until it had sent more.
+// finish is the last that is done with the body, before the answer. Where nobody will read on, net/http is kept
+// from doing it: the client would wait for the answer until it had sent more.
+//
+// A connection of which reading was ended takes no other request. net/http may have seen the body's end meanwhile
+// and listen for the next request: the deadline in the past then ends the context of all that would follow.
 func (b *body) finish(all bool) {
 	b.pause.Stop()
 	if !all || b.unread {
@@ -79,6 +85,9 @@ func (b *body) finish(all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
+	if b.cut && b.request.ProtoMajor == 1 {
+		b.answer.Header().Set("Connection", "close")
+	}
 }
 
 // end lets no Read wait on, from any goroutine. The connection takes no other request after it,
@@ -89,7 +98,7 @@ func (b *body) interrupt(stalled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.over {
-		b.over, b.stalled = true, stalled
+		b.over, b.stalled, b.cut = true, stalled, true
 		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // what cannot do that ends with the connection
 	}
 }
