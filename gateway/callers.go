@@ -5,9 +5,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/fairshare"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -64,21 +64,21 @@ func (c *callers) Ask(ctx context.Context, claim tenant.Claim) (tenant.Identity,
 	return c.signed.Ask(ctx, claim)
 }
 
-// ask finds out who makes a claim, until ctx ends, and then calls next with the stream, unless that has ended.
-func (c *callers) ask(ctx context.Context, s *relay.Stream, claim tenant.Claim, next func(*relay.Stream, tenant.Identity, *call.Refusal)) *call.Refusal {
-	place := c.waiting.Of(addressOf(transitOf(s).origin.client))
+// ask lets a call wait until it is known who makes its claim, or ctx ends.
+func (c *callers) ask(ctx context.Context, t *transit, d *driver, claim tenant.Claim) *call.Refusal {
+	place := c.waiting.Of(addressOf(t.origin.client))
 	if !place.Reserve(1) {
 		return refusedStrangers
 	}
 	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
-	parked := s.Park()
+	p := d.park(t, tracing.ForIdentity)
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		who, refusal := tenant.Identity{}, refusedPanic
 		recovery.Round("identity", func() { who, refusal = c.Ask(ctx, own) })
 		place.Release(1)
-		parked.Resume(func(s *relay.Stream) { next(s, who, refusal) })
+		p.Resume(func(t *transit) { t.auth.found = &found{who, refusal} })
 	})
 	return nil
 }

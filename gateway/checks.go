@@ -109,12 +109,12 @@ func (t *transit) bindArtifacts(m first) (refusal *call.Refusal) {
 	size := m.size()
 	switch {
 	case size > maxSearched:
-		t.unnamed = true
+		t.affinity.unnamed = true
 	case !m.mayName():
 	case size > maxReadHere:
-		t.unnamed = true
+		t.affinity.unnamed = true
 	default:
-		t.named, refusal = m.artifacts(&t.call)
+		t.affinity.named, refusal = m.artifacts(&t.call)
 	}
 	return refusal
 }

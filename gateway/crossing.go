@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
@@ -31,9 +30,10 @@ const ticketHeader = "x-capgate-ticket"
 type crossing struct {
 	call     call.Call // as its caller made it
 	caller   tenant.Identity
-	ours     bool
-	target   *router.Backend // nil: it went to the keeper of answers, before a backend was chosen
-	claim    router.Claim    // on target
+	metered  *observe.TenantMetrics // nil: the gateway itself made it
+	back     *list                  // that it comes back by
+	target   *router.Backend        // nil: it went to the keeper of answers, before a backend was chosen
+	claim    router.Claim           // on target
 	tries    int
 	named    []string
 	decision policy.Decision
@@ -101,28 +101,52 @@ func (c *crossings) lookIn(ctx context.Context) (*crossing, bool) {
 // ticket up.
 func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(ticket, c.secret) }
 
-// leave sends a call on its way to the translator with a ticket, and all that it has.
-func (h *handler) leave(s *relay.Stream, t *transit) {
-	t.ticket = h.crossings.issue(t.crossing(s.Started()))
-	t.claim, t.use, t.permit = router.Claim{}, nil, limits.Permit{}
-	s.SetHeader(ticketHeader, t.ticket)
-	s.SetHeader(capabilityHeader, t.call.Capability)
-	s.SetHeader(originHeader, t.origin.text())
+// crossingState is what is remembered of a call's passages.
+type crossingState struct {
+	came     string    // the ticket by which it came back; "": this is its first passage
+	before   *crossing // that passage, if it came back
+	recorded bool      // it came back, but its ticket was claimed
+	ticket   string    // it went on with
+	taken    bool      // what went on with that was taken back
 }
 
-// stay undoes leave, for a call that did not get to the translator.
-func (h *handler) stay(s *relay.Stream, t *transit) {
-	if h.crossings.takeBack(t) {
-		h.crossings.open.Delete(t.ticket)
-		t.ticket = ""
-		t.done(router.Outcome{})
-		s.DropHeader(ticketHeader)
-		s.DropHeader(originHeader)
+// had says whether a call that has ended was last here: it is no other passage of it that knows
+// what became of it. One that never came back is again what it was when it left.
+func (s *crossingState) had() bool { return !s.recorded && (s.ticket == "" || s.taken) }
+
+// leave sends a call on its way to the translator with a ticket, and all that it has. It comes back by that list.
+func (h *handler) leave(t *transit, back *list) {
+	x := t.cross(t.stream.Started())
+	x.back = back
+	t.crossing.ticket = h.crossings.issue(x)
+	t.pick.claim, t.authorize.use, t.ratelimit.permit = router.Claim{}, nil, limits.Permit{}
+	t.stream.SetHeader(ticketHeader, t.crossing.ticket)
+	t.stream.SetHeader(capabilityHeader, t.call.Capability)
+	t.stream.SetHeader(originHeader, t.origin.text())
+}
+
+// comeHome ends what leave began.
+func (h *handler) comeHome(t *transit, r *result) {
+	if r.unsent != nil {
+		h.stay(t)
+	} else if r.Final {
+		t.crossing.taken = t.crossing.taken || h.crossings.takeBack(t)
 	}
 }
 
-// crossing is what the second passage takes over, in strings that outlive the first.
-func (t *transit) crossing(came time.Time) *crossing {
+// stay undoes leave, for a call that did not get to the translator.
+func (h *handler) stay(t *transit) {
+	if h.crossings.takeBack(t) {
+		h.crossings.open.Delete(t.crossing.ticket)
+		t.crossing.ticket = ""
+		t.done(router.Outcome{})
+		t.stream.DropHeader(ticketHeader)
+		t.stream.DropHeader(originHeader)
+	}
+}
+
+// cross is what the second passage takes over, in strings that outlive the first.
+func (t *transit) cross(came time.Time) *crossing {
 	c := t.call
 	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
 	if t.engine != nil { // else they are the dialects' own
@@ -130,35 +154,55 @@ func (t *transit) crossing(came time.Time) *crossing {
 		c.Service, _, _ = call.SplitPath(c.Path)
 	}
 	shadowed := t.shadowed()
-	if t.before != nil {
-		came, shadowed = t.before.came, t.before.shadowed
+	if t.crossing.before != nil {
+		came, shadowed = t.crossing.before.came, t.crossing.before.shadowed
 	}
 	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.settings}
 	return &crossing{
-		call: c, caller: who, ours: t.ours, target: t.target, claim: t.claim, tries: t.tries, named: t.named,
-		decision: t.decision, judged: t.judged, use: t.use, approval: t.approval, span: t.span, trace: t.trace, came: came, shadowed: shadowed,
-		permit: t.permit, errand: t.errand,
+		call: c, caller: who, metered: t.tenant, target: t.target, claim: t.pick.claim, tries: t.retry.tries, named: t.affinity.named,
+		decision: t.authorize.decision, judged: t.authorize.judged, use: t.authorize.use, approval: t.authorize.approval, span: t.span, trace: t.trace, came: came, shadowed: shadowed,
+		permit: t.ratelimit.permit, errand: t.errand,
 	}
 }
 
 // comeBack goes on with a call that the translator brings back, and is what its caller made
 // again, but for the way in which it is said now. Its caller is known: the credential did not
 // cross. One whose first passage has ended meanwhile has nobody to answer to.
-func (h *handler) comeBack(t *transit, ticket string) (tenant.Identity, *call.Refusal) {
-	x, open := h.crossings.claim(ticket)
+type comeBack struct{ h *handler }
+
+// Admit implements filter.
+func (f comeBack) Admit(t *transit, s *crossingState) Step {
+	x, open := f.h.crossings.claim(s.came)
 	if !open {
-		t.recorded = true
-		return tenant.Identity{}, refusedService
+		s.recorded = true
+		return t.reject(refusedService)
 	}
-	t.before, t.call, t.ours, t.named = x, x.call, x.ours, x.named
-	t.target, t.claim, t.tries, t.assigned = x.target, x.claim, x.tries, x.translated()
-	t.permit, t.errand = x.permit, x.errand
-	t.decision, t.judged, t.use, t.approval = x.decision, x.judged, x.use, x.approval
+	s.before, t.call, t.affinity.named = x, x.call, x.named
+	t.settings, t.tenant = x.caller.Settings, x.metered
+	t.target, t.pick.claim, t.retry.tries, t.pick.assigned = x.target, x.claim, x.tries, x.translated()
+	t.ratelimit.permit, t.errand = x.permit, x.errand
+	t.authorize.decision, t.authorize.judged, t.authorize.use, t.authorize.approval = x.decision, x.judged, x.use, x.approval
 	t.span, t.trace = x.span, x.trace
 	if !x.translated() && !x.errand.take() {
-		return x.caller, refusedService
+		f.end(t)
+		return t.reject(refusedService)
 	}
-	return x.caller, nil
+	return Continue
+}
+
+// Done implements filter.
+func (f comeBack) Done(t *transit, s *crossingState, r *result) {
+	f.end(t)
+	if s.had() && t.errand != nil {
+		t.errand.end(t.fate(r.Result))
+	}
+}
+
+// end gives back what the first passage has handed over.
+func (f comeBack) end(t *transit) {
+	f.h.releasePermit(t, &t.ratelimit)
+	t.done(router.Outcome{}) // unless pick has
+	f.h.releaseUse(t, &t.authorize)
 }
 
 // translated says that a call comes back from the translator.
@@ -166,18 +210,21 @@ func (x *crossing) translated() bool { return x != nil && x.target != nil }
 
 // takeBack gives a call that did not get to the translator what it left with.
 func (c *crossings) takeBack(t *transit) (here bool) {
-	if t.ticket == "" {
+	if t.crossing.ticket == "" {
 		return false
 	}
-	x, here := c.claim(t.ticket)
+	x, here := c.claim(t.crossing.ticket)
 	if here {
-		t.claim, t.use, t.permit = x.claim, x.use, x.permit
+		t.pick.claim, t.authorize.use, t.ratelimit.permit = x.claim, x.use, x.permit
 	}
 	return here
 }
 
-// lengthen counts a call's time from when its caller made it.
+// lengthen counts the time of a call that came back from when its caller made it.
 func (x *crossing) lengthen(rec *observe.Record) {
+	if x == nil {
+		return
+	}
 	earlier := max(rec.Started.Sub(x.came), 0)
 	rec.Shadowed, rec.Started = x.shadowed, x.came
 	rec.Ended += earlier
@@ -190,16 +237,10 @@ func (x *crossing) lengthen(rec *observe.Record) {
 
 // left is where a call that has ended went to with its ticket; nil: nowhere.
 func (c *crossings) left(t *transit) *crossing {
-	if t.ticket == "" {
+	if t.crossing.ticket == "" {
 		return nil
 	}
-	open, _ := c.open.LoadAndDelete(t.ticket)
+	open, _ := c.open.LoadAndDelete(t.crossing.ticket)
 	x, _ := open.(*crossing)
 	return x
-}
-
-// had says whether a call that has ended was last here: it is no other passage of it that knows
-// what became of it. One that never came back is again what it was when it left.
-func (h *handler) had(t *transit) bool {
-	return !t.own && !t.recorded && (t.ticket == "" || h.crossings.takeBack(t))
 }

@@ -15,11 +15,16 @@ func startDeadline(s *relay.Stream) {
 
 // setDeadline sets the call's deadline: its caller's, capped by the fleet's. It counts from the call's
 // first byte, and from here on: while the call is decided, too.
-func (t *transit) setDeadline(s *relay.Stream) {
-	asked, has := s.Timeout()
+func (t *transit) setDeadline() {
+	asked, has := t.stream.Timeout()
+	t.limit = t.fleet.Deadlines.For(t.call.Method, asked, has)
+	t.stream.SetDeadline(t.limit)
+}
+
+// setEngineDeadline is setDeadline for methods of engines, of which some stream, and some go on for ever.
+func (t *transit) setEngineDeadline() {
+	asked, has := t.stream.Timeout()
 	switch d := t.fleet.Deadlines; {
-	case t.engine == nil:
-		t.limit = d.For(t.call.Method, asked, has)
 	case t.engine.Endless && !has:
 		return
 	case t.engine.Endless:
@@ -29,5 +34,5 @@ func (t *transit) setDeadline(s *relay.Stream) {
 	default:
 		t.limit = d.For(call.Invoke, asked, has)
 	}
-	s.SetDeadline(t.limit)
+	t.stream.SetDeadline(t.limit)
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/fairshare"
@@ -121,8 +120,8 @@ func newDeliberations(cfg *Config, memory *fairshare.Pool) *deliberations {
 	return all
 }
 
-// start deliberates until ctx ends, and then calls next with the stream, unless that has ended.
-func (d *deliberations) start(ctx context.Context, s *relay.Stream, t *transit, about *matter, next func(*relay.Stream, outcome)) *call.Refusal {
+// start lets a call wait until it was deliberated on, or ctx ends.
+func (d *deliberations) start(ctx context.Context, t *transit, by *driver, about *matter) *call.Refusal {
 	held, slots := d.hold(t, about.brought.size()), d.slots.Of(t.owner())
 	if held == nil {
 		return d.tooMany(t)
@@ -132,7 +131,7 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, t *transit, 
 		return d.tooMany(t)
 	}
 	own := about.own() // another variable: one that the goroutine has would be on the heap for every call
-	parked := s.Park()
+	p := by.park(t, tracing.ForDecision)
 	d.running.Go(func() {
 		o := outcome{refusal: refusedPanic}
 		recovery.Round("decision", func() { o = d.deliberate(ctx, own) })
@@ -142,7 +141,7 @@ func (d *deliberations) start(ctx context.Context, s *relay.Stream, t *transit, 
 			o.refusal = refusedPanic
 		}
 		held.letGo()
-		if !parked.Resume(func(s *relay.Stream) { next(s, o) }) {
+		if !p.Resume(func(t *transit) { t.authorize.outcome = &o }) {
 			d.release(o.use)
 		}
 	})

@@ -89,44 +89,66 @@ func (m meter) Turned(how call.Turned, after time.Duration) {
 	m.EngineMetrics.Turned(m.tenant, how, after)
 }
 
-// guarded looks whether the call is one that its fleet takes, where that is of engines.
-func (t *transit) guarded(s *relay.Stream) *call.Refusal {
-	settings := t.fleet.Engine()
-	switch {
-	case settings == nil && t.engine != nil:
-		return refusedNotEngine
-	case settings == nil:
-		return nil
-	case t.ours:
-		return t.sentTo(s)
-	case t.engine == nil && t.call.Method != call.Healthcheck:
+// notEngine rejects calls of a fleet of engines that engines have no method for.
+func (t *transit) notEngine() *call.Refusal {
+	if t.fleet.Engine() != nil {
 		return refusedNoEngine
-	case t.before != nil:
-		s.DropHeader(engine.ModesHeader)
-	case t.engine != nil && t.engine.Ends && !settings.Shutdown:
+	}
+	return nil
+}
+
+// ofEngine rejects calls of an engine's method whose fleet is of none, or does not take it.
+func (t *transit) ofEngine() *call.Refusal {
+	switch settings := t.fleet.Engine(); {
+	case settings == nil:
+		return refusedNotEngine
+	case t.engine.Ends && !settings.Shutdown:
 		return refusedShutdown
 	}
 	return nil
 }
 
+// backFromGuard is ofEngine for a call that the guard has let pass.
+func (t *transit) backFromGuard() *call.Refusal {
+	if t.fleet.Engine() == nil {
+		return refusedNotEngine
+	}
+	t.stream.DropHeader(engine.ModesHeader)
+	return nil
+}
+
 // sentTo finds the engine that a call of the gateway's own is for.
-func (t *transit) sentTo(s *relay.Stream) *call.Refusal {
-	addr, ok := s.Header(backendHeader)
+func (t *transit) sentTo() *call.Refusal {
+	if t.fleet.Engine() == nil {
+		return refusedNotEngine
+	}
+	addr, ok := t.stream.Header(backendHeader)
 	if !ok {
 		return nil
 	}
 	for _, b := range t.fleet.Backends {
 		if b.Addr == addr {
-			t.suited = b
-			s.DropHeader(backendHeader)
+			t.pick.suited = b
+			t.stream.DropHeader(backendHeader)
 			return nil
 		}
 	}
 	return unreachable(t.fleet)
 }
 
+// peekSession reads the session out of the first message of an engine's method, where that has one.
+type peekSession struct{ peek }
+
+// Admit implements filter.
+func (f peekSession) Admit(t *transit, s *peekState) Step {
+	if t.engine.Session == 0 {
+		return Continue
+	}
+	return f.peek.Admit(t, s)
+}
+
 // readEngine takes out of the first message of an engine's method what it is routed by.
-func (t *transit) readEngine(msg []byte) (first, *call.Refusal) {
+func readEngine(t *transit, msg []byte) (first, *call.Refusal) {
 	id, err := t.engine.ReadSession(msg)
 	if err != nil {
 		return first{}, strictproto.Refuse(err, refusedEngineMessage)
@@ -135,9 +157,9 @@ func (t *transit) readEngine(msg []byte) (first, *call.Refusal) {
 	return first{read: true}, nil
 }
 
-// readOne refuses a call of which it is not known to which engine of several it should go.
+// readOne rejects a call of which it is not known to which engine of several it should go.
 func (t *transit) readOne() *call.Refusal {
-	if t.engine == nil || t.engine.Anyone || t.ours || t.call.Session != "" || len(t.fleet.Backends) < 2 {
+	if t.engine.Anyone || t.call.Session != "" || len(t.fleet.Backends) < 2 {
 		return nil
 	}
 	return refusedManyEngines

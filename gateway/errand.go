@@ -63,7 +63,7 @@ func (e *errand) record(rec *observe.Record) {
 // proves that they had it, but for the codes that proxies and servers on their way out use, too.
 func (t *transit) fate(r *relay.Result) (e ending) {
 	switch {
-	case !t.started || r.Forwarded == 0:
+	case !t.forward.started || r.Forwarded == 0:
 		e.how = idempotency.NotStarted
 		return e
 	case !r.Upstream || r.FirstByte == 0:

@@ -45,23 +45,23 @@ const (
 	askReplicas = 256
 )
 
-// join makes a call one of its tenant's, and counts what it brings. Calls that come back from
-// the translator were counted before.
-func (f *flows) join(s *relay.Stream, t *transit) *call.Refusal {
-	if !f.charge(s, t) {
-		t.shed = true
-		return crowded(t)
-	}
+// bandwidthState is what a stream is held to.
+type bandwidthState struct {
+	bounds *tenant.Settings // nil: nothing
+}
+
+// join makes a call one of its tenant's, and counts what it brings.
+func (f *flows) join(t *transit) *call.Refusal {
 	settings := t.settings
 	if settings == nil {
 		settings = f.single.Load()
 	}
-	if settings == nil || t.ours || t.before != nil || t.own {
+	if settings == nil {
 		return nil
 	}
 	l := &settings.Limits
 	fl := f.of(settings)
-	s.Join(fl.group)
+	t.stream.Join(fl.group)
 	if behind := fl.group.Behind(); behind > farBehind {
 		t.tenant.Limited(call.BytesPerSecond, l.Shadow)
 		if !l.Shadow {
@@ -72,15 +72,18 @@ func (f *flows) join(s *relay.Stream, t *transit) *call.Refusal {
 	if t.call.Method == call.UploadInputArtifact || t.call.Method == call.DownloadOutputArtifact {
 		limits.Bytes = artifactBytes(l.ArtifactSize)
 	}
-	s.Limit(limits)
-	t.bounds = settings
+	t.stream.Limit(limits)
+	t.bandwidth.bounds = settings
 	return nil
 }
 
-// charge has a call's tenant hold what the relay holds for it. What the gateway itself asks is its own, and what needs no
-// credential is of the client's address.
-func (f *flows) charge(s *relay.Stream, t *transit) bool {
-	return t.ours || t.own && isOpen(t.call.Path) || s.Charge(f.groupOf(t.settings))
+// charge has a call's tenant hold what the relay holds for it.
+func (f *flows) charge(t *transit) *call.Refusal {
+	if t.stream.Charge(f.groupOf(t.settings)) {
+		return nil
+	}
+	t.shed = true
+	return crowded(t)
 }
 
 // groupOf is the group of a tenant, or of the only one.
@@ -200,8 +203,8 @@ func (f *flows) declare(settings *tenant.Settings) {
 // Exceeded ends a stream that brings more than its tenant's may, unless that is only counted.
 func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
 	t := transitOf(s)
-	t.tenant.Limited(limitOf(why), t.bounds.Limits.Shadow)
-	return !t.bounds.Limits.Shadow
+	t.tenant.Limited(limitOf(why), t.bandwidth.bounds.Limits.Shadow)
+	return !t.bandwidth.bounds.Limits.Shadow
 }
 
 func limitOf(why relay.Failure) call.Limit {
@@ -223,10 +226,10 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 		return h.statuses.explain(f)
 	}
 	t, most := transitOf(s), int64(0)
-	if most = t.bounds.Limits.ArtifactSize; f == relay.TooManyMessages {
-		most = t.bounds.Limits.Messages
+	if most = t.bandwidth.bounds.Limits.ArtifactSize; f == relay.TooManyMessages {
+		most = t.bandwidth.bounds.Limits.Messages
 	}
-	refusal := tenant.Exceeded(t.bounds.ID, limitOf(f), most, 0)
+	refusal := tenant.Exceeded(t.bandwidth.bounds.ID, limitOf(f), most, 0)
 	t.reason = refusal.Reason
 	return h.statuses.of(refusal)
 }

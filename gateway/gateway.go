@@ -147,6 +147,7 @@ func New(cfg Config) (*Gateway, error) {
 		openings:      openings{most: cfg.OpenCalls.withDefaults()},
 	}
 	cfg.Relay.Network = networks(cfg.Edge, cfg.Exempt)
+	h.driver, h.chain = newDriver(h.statuses), newChain(h)
 	h.answers.set(cfg.Hosts)
 	g.answers = &h.answers
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/capgate/capgate/gateway/problems"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/hosts"
 )
@@ -50,7 +49,8 @@ func (h *handler) known(next http.Handler) http.Handler {
 
 // strange is known for gRPC. Its clients send te: trailers (gRPC over HTTP/2, "Requests"), which a page cannot have a
 // browser send: TE is a forbidden request-header (Fetch §2.2.2). They may use any name.
-func (h *handler) strange(s *relay.Stream) *call.Refusal {
+func (h *handler) strange(t *transit) *call.Refusal {
+	s := t.stream
 	if h.callers.credentials || s.Peer().Internal {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/fairshare"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/strictgzip"
 )
@@ -39,9 +40,9 @@ func newInflater(limit int, memory *fairshare.Pool) *inflater {
 	return &inflater{limit: limit, memory: memory, slots: fairshare.New("inflating", maxInflating)}
 }
 
-// start unpacks msg and then calls next with the stream, unless that has ended.
-func (in *inflater) start(s *relay.Stream, t *transit, msg []byte, next func(*relay.Stream, []byte, *call.Refusal)) *call.Refusal {
-	if encoding, _ := s.Header("grpc-encoding"); encoding != "gzip" {
+// start lets a call wait until its first message is unpacked.
+func (in *inflater) start(t *transit, d *driver, msg []byte) *call.Refusal {
+	if encoding, _ := t.stream.Header("grpc-encoding"); encoding != "gzip" {
 		return refusedEncoding
 	}
 	size, refusal := in.size(msg)
@@ -59,13 +60,13 @@ func (in *inflater) start(s *relay.Stream, t *transit, msg []byte, next func(*re
 		return crowded(t)
 	}
 	msg = bytes.Clone(msg)
-	parked := s.Park()
+	p := d.park(t, tracing.ForMessage)
 	in.running.Go(func() {
 		defer memory.Release(cost) // what is kept of the message then is charged elsewhere
 		plain, refusal := []byte(nil), refusedPanic
 		recovery.Round("inflate", func() { plain, refusal = inflate(msg, size) })
 		slots.Release(1)
-		parked.Resume(func(s *relay.Stream) { next(s, plain, refusal) })
+		p.Resume(func(t *transit) { t.message, t.peek.refusal = relay.Message{Data: plain}, refusal })
 	})
 	return nil
 }

@@ -57,10 +57,8 @@ func (k *keeping) close() {
 }
 
 // readKey finds out whether a call has an idempotency key, and may have one.
-func (h *handler) readKey(s *relay.Stream, t *transit) *call.Refusal {
-	if t.own || t.before != nil {
-		return nil
-	}
+func (h *handler) readKey(t *transit) *call.Refusal {
+	s := t.stream
 	name := idempotencyHeader
 	if s.Peer().Internal {
 		if _, given := s.Header(keyedHeader); given {
@@ -96,15 +94,27 @@ var (
 	refusedKeyless = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF", Message: "this gateway takes no idempotency keys"}
 )
 
-// keep sends a call to the keeper of answers.
-func (h *handler) keep(s *relay.Stream, t *transit) {
-	h.leave(s, t)
-	if t.outcome.Reset(t.spoken.Method, t.spoken.Dialect) { // of a repeat, which does not come back
-		t.scanned = true
-		s.TapResponse(&t.outcome)
-	}
-	s.Forward(h.keeping.server.upstream)
+// keep sends a call with an idempotency key to the keeper of answers.
+type keep struct {
+	h    *handler
+	back *list // that one comes back by that is to be carried out
 }
+
+// Admit implements filter.
+func (f keep) Admit(t *transit, _ *crossingState) Step {
+	if t.errand == nil {
+		return Continue
+	}
+	f.h.leave(t, f.back)
+	if t.forward.outcome.Reset(t.spoken.Method, t.spoken.Dialect) { // of a repeat, which does not come back
+		t.forward.scanned = true
+		t.stream.TapResponse(&t.forward.outcome)
+	}
+	return t.serve(f.h.keeping.server.upstream)
+}
+
+// Done implements filter.
+func (f keep) Done(t *transit, _ *crossingState, r *result) { f.h.comeHome(t, r) }
 
 // serve answers a call that keep has sent.
 func (k *keeping) serve(_ any, stream grpc.ServerStream) error {

@@ -24,16 +24,12 @@ func (t *transit) readMethod(s *relay.Stream) {
 		return
 	}
 	t.call.Service = service
-	t.own = isOwn(t.call.Path)
 	t.engine = engine.Lookup(t.call.Path)
 }
 
 // hasMethod refuses a call of another method than those of the dialects, unless the fleet lists it: what policy knows
 // nothing of reaches no capability by its name alone.
 func (t *transit) hasMethod() *call.Refusal {
-	if t.call.Method != call.Other || t.engine != nil {
-		return nil
-	}
 	if m, lacks := dialect.Lacking(t.call.Path); lacks {
 		return lacking(m)
 	}
@@ -44,8 +40,8 @@ func (t *transit) hasMethod() *call.Refusal {
 }
 
 // wellFormed refuses a call whose path or headers two programs could read differently.
-func (t *transit) wellFormed(s *relay.Stream) *call.Refusal {
-	switch {
+func (t *transit) wellFormed() *call.Refusal {
+	switch s := t.stream; {
 	case t.pathless:
 		return refusedPath
 	case s.Repeated() != "":

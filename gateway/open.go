@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // OpenCalls bounds the calls of services that need no credential. Health/Watch lasts as long as its client likes, and so
@@ -30,6 +31,23 @@ type openings struct {
 	conns map[*relay.Peer]int
 	nets  map[netip.Prefix]int
 }
+
+// open lets calls in that need no credential, as many as there may be.
+type open struct{ h *handler }
+
+// Admit implements filter.
+func (f open) Admit(t *transit, s *authState) Step {
+	_, _ = claimOf(t.stream, f.h.callers.credentials, t.origin.peer) // a credential goes no further
+	t.call.Tenant, s.scopes = tenant.Default, tenant.Read
+	var fits bool
+	if s.opening, fits = f.h.openings.begin(t.stream.Peer(), t.origin.client); !fits {
+		return t.reject(refusedOpen)
+	}
+	return Continue
+}
+
+// Done implements filter.
+func (f open) Done(_ *transit, s *authState, _ *result) { f.h.openings.end(s.opening) }
 
 // opening is a call that is counted; the zero value is none.
 type opening struct {

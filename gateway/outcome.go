@@ -26,7 +26,7 @@ const deadlineSlack = 20 * time.Millisecond
 // DEADLINE_EXCEEDED from the backend: it was there to say it. A tool's own error is a
 // status OK. What the caller, or a limit of ours, ended says nothing.
 func (t *transit) learned(r *relay.Result) router.Outcome {
-	if t.ticket != "" || t.target == nil {
+	if t.crossing.ticket != "" || t.target == nil {
 		return router.Outcome{} // the backend is known to the call that came back from the translator
 	}
 	o := router.Outcome{At: r.Started.Add(r.Ended)}
@@ -52,7 +52,7 @@ func (t *transit) learned(r *relay.Result) router.Outcome {
 func (t *transit) latency(r *relay.Result) time.Duration {
 	switch t.call.Method {
 	case call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact:
-		if t.tries == 0 { // else Forwarded is the first try's
+		if t.retry.tries == 0 { // else Forwarded is the first try's
 			return max(r.FirstByte-r.Forwarded, 1)
 		}
 	}
@@ -62,7 +62,7 @@ func (t *transit) latency(r *relay.Result) time.Duration {
 // unsent is what a call says of the backend where it did not start.
 func (t *transit) unsent(err error) router.Outcome {
 	switch {
-	case t.ticket != "", t.target == nil:
+	case t.crossing.ticket != "", t.target == nil:
 		return router.Outcome{}
 	case errors.Is(err, relay.ErrRefused):
 		return router.Outcome{Class: router.Failed}

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
@@ -21,27 +20,37 @@ type shedding struct {
 // shedLines is how many calls that were turned away are logged in a second; all are counted.
 const shedLines = 100
 
-// admit lets a call in, or says why not. What the gateway itself asks, what was let in
-// already and comes back from the translator, and what has to be answered so that others
-// see how the gateway is, is not counted.
-func (d *shedding) admit(s *relay.Stream, t *transit) *call.Refusal {
-	if d.by == nil || t.ours || t.before != nil || t.own && isOpen(t.call.Path) {
-		return nil
+// overloadState is what is remembered of a call that was let in.
+type overloadState struct {
+	share *overload.Share // of the process, that the call has; nil: none
+}
+
+// Admit implements filter.
+func (d *shedding) Admit(t *transit, s *overloadState) Step {
+	if d.by == nil {
+		return Continue
 	}
 	who := t.call.Tenant
 	if t.settings == nil {
 		who = "" // there is nobody else
 	}
 	var verdict overload.Verdict
-	t.share, verdict = d.by.Admit(who)
+	s.share, verdict = d.by.Admit(who)
 	if verdict == overload.Admitted {
-		return nil
+		return Continue
 	}
 	t.shed = true
 	if verdict == overload.Heavy {
-		return refusedHeavy
+		return t.reject(refusedHeavy)
 	}
-	return refusedFull
+	return t.reject(refusedFull)
+}
+
+// Done implements filter.
+func (*shedding) Done(_ *transit, s *overloadState, _ *result) {
+	if s.share != nil {
+		s.share.Done()
+	}
 }
 
 // quiet says whether the line of a call that was turned away is to be left out. Calls that

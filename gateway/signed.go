@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
@@ -10,17 +9,17 @@ import (
 
 // keepTo refuses a call whose caller may do one thing only, if it is another. Which session the call is
 // of, its signature says, and no header of the caller's.
-func (t *transit) keepTo(s *relay.Stream, m first) *call.Refusal {
-	if t.only == nil {
+func (t *transit) keepTo() *call.Refusal {
+	if t.auth.only == nil {
 		return nil
 	}
-	if t.fleet.Capability != t.only.Capability || string(m.artifact) != t.only.Artifact {
+	if t.fleet.Capability != t.auth.only.Capability || string(t.said().artifact) != t.auth.only.Artifact {
 		return tenant.RefuseSignature()
 	}
-	if t.only.Session == "" {
-		s.DropHeader(sessionHeader)
+	if t.auth.only.Session == "" {
+		t.stream.DropHeader(sessionHeader)
 	} else {
-		s.SetHeader(sessionHeader, t.only.Session)
+		t.stream.SetHeader(sessionHeader, t.auth.only.Session)
 	}
 	return nil
 }

@@ -12,10 +12,11 @@ import (
 // trace begins the span of a call that is sampled. Of any other it only takes note of the trace
 // that it belongs to, if any: its trace context goes on as it came. One that cannot be read
 // goes no further.
-func (h *handler) trace(s *relay.Stream, t *transit) {
-	if h.tracer == nil || t.own {
+func (h *handler) trace(t *transit) {
+	if h.tracer == nil {
 		return
 	}
+	s := t.stream
 	text, given := s.Header(tracing.Traceparent)
 	parent, ok := tracing.ParseParent(text)
 	if given && (!ok || s.Contradicts(tracing.Traceparent)) {

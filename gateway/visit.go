@@ -101,7 +101,7 @@ func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	}
 	rec.Quiet = rec.Shed && h.shedding.quiet(time.Now())
 	h.recorder.Record(&rec)
-	h.recordAudit(&transit{call: c}, &rec)
+	accessLog{h: h}.recordAudit(&transit{call: c}, &rec)
 	return st.Err()
 }
 

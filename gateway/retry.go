@@ -11,12 +11,27 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/router"
 )
+
+// maxTries is how many backends are asked for a call that provably did not start, or
+// that may be carried out twice.
+const maxTries = 2
 
 // maxRetryWait is how long a call waits here for its second try when the backend asks
 // for it. What asks for more goes to the caller, who may wait as well.
 const maxRetryWait = time.Second
+
+// retryState is what is remembered of attempts.
+type retryState struct {
+	tries int             // that are over
+	tried *router.Backend // where the last one did not start
+	again bool            // the next one is in the budget already
+	wait  time.Duration   // before it, as the backend asked
+	lost  bool            // one had the call that may have carried it out, before the attempt that is made now
+}
 
 // Again says whether a call that its backend may have carried out is made once more:
 // only one that may be carried out twice, and within the fleet's budget. An answer
@@ -24,7 +39,7 @@ const maxRetryWait = time.Second
 // one that wants none.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := transitOf(s)
-	if t.target == nil || t.ticket != "" || t.tries+1 >= maxTries || !t.fleet.Idempotent(t.call.Method, t.call.Tool) {
+	if t.target == nil || t.crossing.ticket != "" || t.retry.tries+1 >= maxTries || !t.fleet.Idempotent(t.call.Method, t.call.Tool) {
 		return false
 	}
 	var wait time.Duration
@@ -38,7 +53,7 @@ func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	if !t.fleet.AllowRetry() {
 		return false
 	}
-	t.again, t.wait, t.lost = true, wait, true
+	t.retry.again, t.retry.wait, t.retry.lost = true, wait, true
 	return true
 }
 
@@ -78,15 +93,33 @@ func retryInfo(details string) time.Duration {
 	return 0
 }
 
-// retryLater makes the second try of a call after a while.
-func (h *handler) retryLater(s *relay.Stream, wait time.Duration) {
-	parked := s.Park()
-	transitOf(s).span.Wait(tracing.ForRetry)
-	time.AfterFunc(wait, func() {
-		parked.Resume(func(s *relay.Stream) {
-			t := transitOf(s)
-			t.span.GoOn(tracing.ForRetry)
-			h.placeAgain(s, t)
-		})
-	})
+// repeat says whether a call that did not start makes another attempt; nil: it does.
+func (h *handler) repeat(t *transit, _ error) *call.Refusal {
+	s := &t.retry
+	s.tried, t.pick.moved = t.target, false
+	t.span.Missed()
+	allowed := s.again
+	t.forward.started = s.lost
+	s.again = false
+	if s.tries++; s.tries >= t.walk.list.attempts || !allowed && !t.fleet.AllowRetry() {
+		return unreachable(t.fleet)
+	}
+	return nil
 }
+
+// backoff has a further attempt wait as long as the backend of the last one asked for.
+type backoff struct{ h *handler }
+
+// Admit implements filter.
+func (f backoff) Admit(t *transit, s *retryState) Step {
+	if s.wait == 0 {
+		return Continue
+	}
+	p := f.h.driver.park(t, tracing.ForRetry)
+	time.AfterFunc(s.wait, func() { p.Resume(func(*transit) {}) })
+	s.wait = 0
+	return Wait
+}
+
+// Done implements filter.
+func (backoff) Done(*transit, *retryState, *result) {}

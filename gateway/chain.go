@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// chain is the filters that each kind of call passes, in order. A kind of call that is to skip a filter has a list
+// without it: no filter asks what kind of call it has.
+type chain struct {
+	call, upload, download, healthcheck *list // of capabilities
+	other                               *list // of services that are not capabilities
+	engine                              *list // of OpenParallax engines
+	internal, internalEngine            *list // that the gateway itself makes
+	builtin, open                       *list // of the gateway's own services; open needs no credential
+
+	// Second passages of calls that went to a server inside the process: the keeper of answers, the translator, the
+	// guard of engines.
+	kept, translated, translatedInternal, guarded *list
+}
+
+// newChain is the only place that knows the order of filters. Those after attempt run for each try.
+//
+// trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
+// holds while a call is decided; key comes before authorize, as approvals need it; a stored response is replayed after
+// that; pick takes backend and place in one; what a backend alone is to see is written in forward.
+func newChain(h *handler) *chain {
+	c := &chain{kept: &list{}, translated: &list{}, translatedInternal: &list{}, guarded: &list{}}
+	f := newFilters(h, c)
+
+	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth, f.peek,
+		f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit, f.ratelimit, f.authorize, f.idempotency,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
+	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth,
+		f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
+	c.download = f.list("download", f.accesslog, f.trace, f.host, f.authenticate, f.scopeDownload, f.wellformed, f.overload, f.memory, f.bandwidth,
+		f.peekDownload, f.resolve, f.capability, f.deadline, f.restrict, f.session, f.artifacts, f.audit, f.ratelimit,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.forward)
+	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth,
+		f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
+	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth,
+		f.resolve, f.capability, f.method, f.deadline, f.session, f.audit, f.ratelimit, f.authorize,
+		f.attempt, f.backoff, f.affinity, f.pick, f.forwardAsIs)
+	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.wellformed, f.overload, f.memory, f.bandwidth,
+		f.peekSession, f.resolve, f.engine, f.engineDeadline, f.session, f.oneEngine, f.audit, f.ratelimit,
+		f.attempt, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
+	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve, f.deadline, f.forgetSession, f.audit,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translateInternal, f.forward)
+	c.internalEngine = f.list("internal engine", f.accesslogInternal, f.trace, f.self, f.wellformed, f.resolve, f.sentTo, f.engineDeadline, f.audit,
+		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
+	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformed, f.overload, f.memory, f.serve)
+	c.open = f.list("open", f.host, f.open, f.wellformed, f.serve)
+
+	*c.kept = *f.list("kept", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline, f.audit,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
+	*c.translated = *f.list("translated", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline, f.audit,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocolOnce, f.translate, f.forward)
+	*c.translatedInternal = *f.list("translated internal", f.accesslogInternal, f.comeBack, f.wellformed, f.resolve, f.deadline, f.audit,
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocolOnce, f.translateInternal, f.forward)
+	*c.guarded = *f.list("guarded", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.backFromGuard, f.engineDeadline, f.audit,
+		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
+	return c
+}
+
+// of is the list of a call, by its path.
+func (c *chain) of(t *transit) *list {
+	switch t.call.Method {
+	case call.Invoke, call.StreamInvoke:
+		return c.call
+	case call.Healthcheck:
+		return c.healthcheck
+	case call.UploadInputArtifact:
+		return c.upload
+	case call.DownloadOutputArtifact:
+		return c.download
+	case call.Other:
+	}
+	switch path := t.call.Path; {
+	case t.engine != nil:
+		return c.engine
+	case t.pathless:
+		return c.other
+	case strings.HasPrefix(path, "/capgate.v1."):
+		return c.builtin
+	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
+		return c.open
+	}
+	return c.other
+}
+
+// inside is the list of a call that shows a ticket: one that the gateway itself makes, or that comes back from a server
+// inside the process. Others made theirs up, and have theirs by path.
+func (h *handler) inside(t *transit, ticket string) *list {
+	switch {
+	case ticket == h.crossings.ours && t.engine != nil:
+		return h.chain.internalEngine
+	case ticket == h.crossings.ours:
+		return h.chain.internal
+	case h.crossings.comesBack(ticket):
+		t.crossing.came = ticket
+		if x, open := h.crossings.look(ticket); open {
+			return x.back
+		}
+		return h.chain.translated // which rejects it
+	}
+	return h.chain.of(t)
+}
