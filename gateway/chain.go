@@ -84,6 +84,7 @@ func (c *chain) of(t *transit) *list {
 		return c.other
 	case strings.HasPrefix(path, "/capgate.v1."):
 		return c.builtin
+	// Load balancers have no credential, and what these tell is in the published protos.
 	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
 		return c.open
 	}

@@ -6,7 +6,10 @@
 //	                                         │
 //	                                       health (a snapshot; never asked over the network by a call)
 //
-//	handler.go   that line, as the relay's Handler
+//	chain.go     that line, as lists of filters, one for each kind of call; the only place that knows their order
+//	driver.go    takes calls along their lists
+//	filters.go   binds each filter to what it remembers of a call
+//	handler.go   tells the driver what the relay says
 //	outcome.go   what the end of a call says of its backend
 //	transit.go   what is remembered of a call while it passes
 //	crossing.go  a call that the translator brings back is still one call

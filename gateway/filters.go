@@ -32,10 +32,7 @@ func newFilters(h *handler, c *chain) *filters {
 	auth := func(t *transit) *authState { return &t.auth }
 	crossing := func(t *transit) *crossingState { return &t.crossing }
 	peeked := func(t *transit) *peekState { return &t.peek }
-	picked := func(t *transit) *pickState { return &t.pick }
-	forwarded := func(t *transit) *forwardState { return &t.forward }
-	return &filters{
-		repeat: h.repeat,
+	f := &filters{
 
 		accesslog:         bind("accesslog", accessLog{h: h}, crossing),
 		accesslogInternal: bind("accesslog", accessLog{h: h, gateway: true}, crossing),
@@ -82,24 +79,33 @@ func newFilters(h *handler, c *chain) *filters {
 		ratelimit:   bind("ratelimit", ratelimit{h}, func(t *transit) *ratelimitState { return &t.ratelimit }),
 		authorize:   bind("authorize", authorize{h}, func(t *transit) *authorizeState { return &t.authorize }),
 		idempotency: bind("idempotency", keep{h, c.kept}, crossing),
-
-		attempt:  row{},
-		backoff:  bind("backoff", backoff{h}, func(t *transit) *retryState { return &t.retry }),
-		affinity: bind("affinity", sticky{h}, func(t *transit) *affinityState { return &t.affinity }),
-		pick:     bind("pick", pick{h}, picked),
-		warm:     bind("warm", warm{h}, picked),
-
-		protocol:          bind("protocol", protocol{}, picked),
-		protocolOnce:      bind("protocol", protocol{once: true}, picked),
-		translate:         bind("translate", translate{h, c.translated}, crossing),
-		translateInternal: bind("translate", translate{h, c.translatedInternal}, crossing),
-		guard:             bind("guard", guarded{h, c.guarded}, crossing),
-
-		forward:     bind("forward", forward{h: h, dialects: true}, forwarded),
-		forwardAsIs: bind("forward", forward{h: h}, forwarded),
-		serve:       row{name: "serve", admit: h.forwardInside},
-		health:      row{name: "health", admit: answerHealth},
 	}
+	f.bindAttempt(h, c)
+	return f
+}
+
+// bindAttempt binds the filters that run for each attempt.
+func (f *filters) bindAttempt(h *handler, c *chain) {
+	picked := func(t *transit) *pickState { return &t.pick }
+	crossing := func(t *transit) *crossingState { return &t.crossing }
+	forwarded := func(t *transit) *forwardState { return &t.forward }
+	f.repeat, f.attempt = h.repeat, row{}
+
+	f.backoff = bind("backoff", backoff{h}, func(t *transit) *retryState { return &t.retry })
+	f.affinity = bind("affinity", sticky{h}, func(t *transit) *affinityState { return &t.affinity })
+	f.pick = bind("pick", pick{h}, picked)
+	f.warm = bind("warm", warm{h}, picked)
+
+	f.protocol = bind("protocol", protocol{}, picked)
+	f.protocolOnce = bind("protocol", protocol{once: true}, picked)
+	f.translate = bind("translate", translate{h, c.translated}, crossing)
+	f.translateInternal = bind("translate", translate{h, c.translatedInternal}, crossing)
+	f.guard = bind("guard", guarded{h, c.guarded}, crossing)
+
+	f.forward = bind("forward", forward{h: h, dialects: true}, forwarded)
+	f.forwardAsIs = bind("forward", forward{h: h}, forwarded)
+	f.serve = row{name: "serve", admit: h.forwardInside}
+	f.health = row{name: "health", admit: answerHealth}
 }
 
 // list makes a list of rows, of which one may be where an attempt begins.

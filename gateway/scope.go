@@ -7,10 +7,6 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// isOpen tells the own services that need no credential. Load balancers have none, and
-// what is told is in the published protos.
-func isOpen(path string) bool { return !strings.HasPrefix(path, "/capgate.v1.") }
-
 // scopeInvoke rejects calls of capabilities whose caller may make none.
 func scopeInvoke(t *transit) *call.Refusal {
 	if t.auth.only != nil {

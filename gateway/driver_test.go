@@ -1,0 +1,387 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// fakeStream does what the relay does for a call, with a lock in place of a shard's and without a network.
+type fakeStream struct {
+	shard  sync.Mutex
+	call   relay.Stream // its Value is the call
+	parked int          // how often
+	waits  bool
+	over   bool
+	log    []string
+}
+
+func (s *fakeStream) did(what string)         { s.log = append(s.log, what) }
+func (s *fakeStream) ReadMessage()            { s.did("read any") }
+func (s *fakeStream) ReadOnlyMessage()        { s.did("read") }
+func (s *fakeStream) Reply(msg []byte)        { s.did("reply " + string(msg)) }
+func (s *fakeStream) Refuse(relay.Status)     { s.did("refuse") }
+func (s *fakeStream) Forward(*relay.Upstream) { s.did("forward") }
+
+func (s *fakeStream) park() parked {
+	s.parked, s.waits = s.parked+1, true
+	return fakeParked{s, s.parked}
+}
+
+// fakeParked is a stream that waits, which another wait makes out of date.
+type fakeParked struct {
+	s  *fakeStream
+	at int
+}
+
+func (p fakeParked) Resume(f func(*relay.Stream)) bool {
+	p.s.shard.Lock()
+	defer p.s.shard.Unlock()
+	if p.s.over || !p.s.waits || p.s.parked != p.at {
+		return false
+	}
+	p.s.waits = false
+	f(&p.s.call)
+	return true
+}
+
+// steps are what a filter does, one Admit after the other.
+type steps []func(*transit) Step
+
+// fakeFilter does at each Admit what its next step says.
+type fakeFilter struct {
+	name  string
+	s     *fakeStream
+	steps steps // the last one again and again
+}
+
+func (f *fakeFilter) Admit(t *transit, _ *peekState) Step {
+	f.s.did(f.name)
+	step := f.steps[0]
+	if len(f.steps) > 1 {
+		f.steps = f.steps[1:]
+	}
+	return step(t)
+}
+
+func (f *fakeFilter) Done(_ *transit, _ *peekState, r *result) {
+	f.s.did(fmt.Sprintf("-%s(final %t, unsent %t)", f.name, r.Final, r.unsent != nil))
+}
+
+type driven struct {
+	*fakeStream
+	driver *driver
+	t      *transit
+	list   *list
+	no     *call.Refusal // to another attempt; nil: it may be made
+}
+
+// drive makes a list of filters called a, b, c …; a nil one is where an attempt begins.
+func drive(all ...steps) *driven {
+	s := &fakeStream{}
+	t := &transit{}
+	s.call.Value = t
+	d := &driven{fakeStream: s, t: t, driver: newDriver(newStatuses())}
+	d.driver.stream = func(*transit) stream { return s }
+	var rows []row
+	for i, does := range all {
+		if does == nil {
+			rows = append(rows, row{})
+			continue
+		}
+		f := &fakeFilter{name: string(rune('a' + i)), s: s, steps: does}
+		rows = append(rows, bind(f.name, f, func(t *transit) *peekState { return &t.peek }))
+	}
+	d.list = (&filters{repeat: func(*transit, error) *call.Refusal { return d.no }}).list("test", rows...)
+	return d
+}
+
+func (d *driven) begin() {
+	d.shard.Lock()
+	defer d.shard.Unlock()
+	d.driver.begin(d.t, d.list)
+}
+
+func (d *driven) end() {
+	d.shard.Lock()
+	defer d.shard.Unlock()
+	d.over = true
+	d.driver.done(d.t, &relay.Result{})
+}
+
+func (d *driven) unsent() {
+	d.shard.Lock()
+	defer d.shard.Unlock()
+	d.driver.again(d.t, errors.New("no connection"))
+}
+
+func (d *driven) is(t *testing.T, want ...string) {
+	t.Helper()
+	d.shard.Lock()
+	defer d.shard.Unlock()
+	if !slices.Equal(d.log, want) {
+		t.Errorf("it did\n%s\nwanted\n%s", strings.Join(d.log, "; "), strings.Join(want, "; "))
+	}
+}
+
+func goOn(*transit) Step     { return Continue }
+func ask(*transit) Step      { return Read }
+func anew(*transit) Step     { return Again }
+func send(t *transit) Step   { return t.serve(&relay.Upstream{}) }
+func answer(t *transit) Step { return t.reply([]byte("yes")) }
+func deny(t *transit) Step   { return t.reject(refusedService) }
+
+var attemptHere steps // where attempts begin
+
+const (
+	final   = "(final true, unsent false)"
+	retried = "(final false, unsent true)"
+	anewed  = "(final false, unsent false)"
+)
+
+// TestDoneInReverse: Done is called once for each Admit that did not reject, the last first.
+func TestDoneInReverse(t *testing.T) {
+	t.Parallel()
+	forwarded := drive(steps{goOn}, steps{goOn}, steps{send})
+	forwarded.begin()
+	forwarded.end()
+	forwarded.is(t, "a", "b", "c", "forward", "-c"+final, "-b"+final, "-a"+final)
+
+	replied := drive(steps{goOn}, steps{answer}, steps{send})
+	replied.begin()
+	replied.end()
+	replied.is(t, "a", "b", "reply yes", "-b"+final, "-a"+final)
+
+	rejected := drive(steps{goOn}, steps{deny}, steps{send})
+	rejected.begin()
+	rejected.end()
+	rejected.is(t, "a", "b", "refuse", "-a"+final)
+	if rejected.t.reason != refusedService.Reason {
+		t.Errorf("reason %q", rejected.t.reason)
+	}
+
+	panicked := drive(steps{goOn}, steps{func(*transit) Step { panic("a filter") }})
+	func() {
+		defer func() { _ = recover() }()
+		panicked.begin()
+	}()
+	panicked.end() // as the relay does
+	panicked.is(t, "a", "b", "-b"+final, "-a"+final)
+}
+
+// TestReadCallsAgain: the filter that asked for the message gets it. Nothing of that is left when the call has its answer.
+func TestReadCallsAgain(t *testing.T) {
+	t.Parallel()
+	var saw string
+	d := drive(steps{goOn}, steps{ask, func(t *transit) Step {
+		saw = string(t.message.Data)
+		t.first = &first{read: true}
+		return Continue
+	}}, steps{send})
+	d.begin()
+	d.t.message = relay.Message{Data: []byte("hello")}
+	d.driver.walk(d.t)
+	if saw != "hello" || d.t.message.Data != nil || d.t.first != nil {
+		t.Errorf("the filter saw %q; the call still has %q, %v", saw, d.t.message.Data, d.t.first)
+	}
+	d.end()
+	d.is(t, "a", "b", "read", "b", "c", "forward", "-c"+final, "-b"+final, "-a"+final)
+}
+
+// wait makes a filter wait; by gets what lets the call go on.
+func (d *driven) wait(by func(resume func() bool)) func(*transit) Step {
+	return func(t *transit) Step {
+		p := d.driver.park(t, "")
+		by(func() bool { return p.Resume(func(t *transit) { t.peek.asked = true }) })
+		return Wait
+	}
+}
+
+// TestResumeBeforeAdmitReturned: another goroutine may let the call go on at once. It does so where it waits, with what
+// was left for it.
+func TestResumeBeforeAdmitReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := drive(steps{goOn}, steps{goOn}, steps{send})
+		resumed := false
+		waiting := d.wait(func(resume func() bool) {
+			d.did("waits")
+			started := make(chan struct{})
+			go func() {
+				close(started)
+				resumed = resume()
+			}()
+			<-started // the other is ahead of Admit, and has the shard's lock next
+		})
+		d.list.rows[1].admit = func(t *transit) Step {
+			if t.peek.asked {
+				d.did("b again")
+				return Continue
+			}
+			return waiting(t)
+		}
+		d.begin()
+		synctest.Wait()
+		d.end()
+		d.is(t, "a", "waits", "b again", "c", "forward", "-c"+final, "-b"+final, "-a"+final)
+		if !resumed {
+			t.Error("Resume says that the call had ended")
+		}
+	})
+}
+
+// TestEndedWhileParked: a call that ends while it waits gives back what the waiting filter has, too, and does not go on.
+func TestEndedWhileParked(t *testing.T) {
+	t.Parallel()
+	d := drive(steps{goOn}, steps{goOn}, steps{send})
+	var resume func() bool
+	d.list.rows[1].admit = d.wait(func(r func() bool) { resume = r })
+	d.begin()
+	d.end()
+	if resume() {
+		t.Error("Resume says that the call has gone on")
+	}
+	d.is(t, "a", "-b"+final, "-a"+final)
+}
+
+// TestResumeOnce: a filter that waits twice is not woken by what it waited for at first.
+func TestResumeOnce(t *testing.T) {
+	t.Parallel()
+	d := drive(steps{goOn}, steps{send})
+	var resumes []func() bool
+	d.list.rows[0].admit = d.wait(func(r func() bool) { resumes = append(resumes, r) })
+	d.begin()
+	if !resumes[0]() || resumes[0]() || len(resumes) != 2 {
+		t.Fatalf("%d waits", len(resumes))
+	}
+	d.end()
+	d.is(t, "-a"+final)
+}
+
+// TestAttempts: what provably did not start begins anew where attempts do. Their filters give back what they had before
+// that, others only at the end.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})
+	d.begin()
+	d.unsent()
+	d.end()
+	d.is(t, "a", "c", "d", "forward", "-d"+retried, "-c"+retried, "c", "d", "forward", "-d"+final, "-c"+final, "-a"+final)
+}
+
+// TestNoFurtherAttempt: a call that may not be made again is rejected. The filters of its attempt learn why it was none.
+func TestNoFurtherAttempt(t *testing.T) {
+	t.Parallel()
+	d := drive(steps{goOn}, attemptHere, steps{send})
+	d.no = refusedService
+	d.begin()
+	d.unsent()
+	d.end()
+	d.is(t, "a", "c", "forward", "refuse", "-c(final true, unsent true)", "-a(final true, unsent true)")
+}
+
+// TestAgain: a filter may begin the attempt anew.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{anew, send})
+	d.begin()
+	d.end()
+	d.is(t, "a", "c", "d", "-d"+anewed, "-c"+anewed, "c", "d", "forward", "-d"+final, "-c"+final, "-a"+final)
+}
+
+// TestServedInside: what did not get to a server inside the process is not tried again.
+func TestServedInside(t *testing.T) {
+	t.Parallel()
+	for _, d := range []*driven{drive(steps{goOn}, steps{send}, attemptHere, steps{send}), drive(steps{goOn}, steps{send})} {
+		d.begin()
+		d.unsent()
+		d.end()
+		d.is(t, "a", "b", "forward", "refuse", "-b"+final, "-a"+final)
+		if d.t.reason != refusedService.Reason {
+			t.Errorf("reason %q", d.t.reason)
+		}
+	}
+}
+
+// TestChain: every list ends in a filter that answers or hands out an upstream, and only lists of the gateway's own
+// services have no access log and no resolve.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	h := &handler{crossings: newCrossings()}
+	c := newChain(h)
+	lists := []*list{c.call, c.upload, c.download, c.healthcheck, c.other, c.engine, c.internal, c.internalEngine, c.builtin, c.open,
+		c.kept, c.translated, c.translatedInternal, c.guarded}
+	for _, l := range lists {
+		var names []string
+		for _, r := range l.rows {
+			if r.admit == nil || r.name == "" {
+				t.Errorf("%s has a row that is none, after %v", l.name, names)
+			}
+			names = append(names, r.name)
+		}
+		inside := l == c.builtin || l == c.open
+		if last := names[len(names)-1]; last != "forward" && last != "serve" && last != "health" {
+			t.Errorf("%s ends with %s", l.name, last)
+		}
+		if inside == slices.Contains(names, "resolve") || inside == (names[0] == "accesslog") {
+			t.Errorf("%s: %v", l.name, names)
+		}
+		if resolve, pick := slices.Index(names, "resolve"), slices.Index(names, "pick"); pick >= 0 && (pick < l.attempt || pick < resolve) {
+			t.Errorf("%s picks before it may: %v", l.name, names)
+		}
+	}
+}
+
+// TestSecondPassages: a call comes back by the list that its first passage has said, and a ticket that somebody made up
+// changes nothing.
+func TestSecondPassages(t *testing.T) {
+	t.Parallel()
+	h := &handler{crossings: newCrossings()}
+	h.chain = newChain(h)
+	for _, back := range []*list{h.chain.kept, h.chain.translated, h.chain.translatedInternal, h.chain.guarded} {
+		if got := h.inside(&transit{}, h.crossings.issue(&crossing{back: back})); got != back {
+			t.Errorf("%s instead of %s", got.name, back.name)
+		}
+	}
+	made := &transit{call: call.Call{Method: call.Invoke}}
+	if got := h.inside(made, "made up"); got != h.chain.call || made.crossing.came != "" {
+		t.Errorf("a ticket that was made up has the list %s", got.name)
+	}
+}
+
+// BenchmarkDriver is what walking a list costs without what its filters do: sixteen, as a call has at most.
+func BenchmarkDriver(b *testing.B) {
+	s := &fakeStream{log: make([]string, 0, 1)}
+	t := &transit{}
+	d := newDriver(newStatuses())
+	d.stream = func(*transit) stream { return quiet{s} }
+	var rows []row
+	for range 15 {
+		rows = append(rows, bind("row", nothing{}, func(t *transit) *peekState { return &t.peek }))
+	}
+	up := &relay.Upstream{}
+	rows = append(rows, row{name: "serve", admit: func(t *transit) Step { return t.serve(up) }})
+	l := (&filters{}).list("test", rows...)
+	b.ReportAllocs()
+	for b.Loop() {
+		t.walk = walk{}
+		d.begin(t, l)
+		d.done(t, nil)
+	}
+}
+
+type quiet struct{ *fakeStream }
+
+func (quiet) Forward(*relay.Upstream) {}
+
+type nothing struct{}
+
+func (nothing) Admit(*transit, *peekState) Step    { return Continue }
+func (nothing) Done(*transit, *peekState, *result) {}
