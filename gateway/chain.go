@@ -29,37 +29,48 @@ func newChain(h *handler) *chain {
 	c := &chain{kept: &list{}, translated: &list{}, translatedInternal: &list{}, guarded: &list{}}
 	f := newFilters(h, c)
 
-	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth, f.peek,
-		f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit, f.ratelimit, f.authorize, f.idempotency,
+	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
+		f.memory, f.bandwidth, f.peek, f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit,
+		f.ratelimit, f.authorize, f.idempotency,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth,
-		f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,
+	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
+		f.memory, f.bandwidth, f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.download = f.list("download", f.accesslog, f.trace, f.host, f.authenticate, f.scopeDownload, f.wellformed, f.overload, f.memory, f.bandwidth,
-		f.peekDownload, f.resolve, f.capability, f.deadline, f.restrict, f.session, f.artifacts, f.audit, f.ratelimit,
+	c.download = f.list("download", f.accesslog, f.trace, f.host, f.authenticate, f.scopeDownload, f.wellformed,
+		f.overload, f.memory, f.bandwidth, f.peekDownload, f.resolve, f.capability, f.deadline, f.restrict,
+		f.session, f.artifacts, f.audit, f.ratelimit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.forward)
-	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth,
-		f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
-	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload, f.memory, f.bandwidth,
-		f.resolve, f.capability, f.method, f.deadline, f.session, f.audit, f.ratelimit, f.authorize,
+	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed,
+		f.overload, f.memory, f.bandwidth, f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
+	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
+		f.memory, f.bandwidth, f.resolve, f.capability, f.method, f.deadline, f.session, f.audit, f.ratelimit,
+		f.authorize,
 		f.attempt, f.backoff, f.affinity, f.pick, f.forwardAsIs)
-	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.wellformed, f.overload, f.memory, f.bandwidth,
-		f.peekSession, f.resolve, f.engine, f.engineDeadline, f.session, f.oneEngine, f.audit, f.ratelimit,
+	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.wellformed,
+		f.overload, f.memory, f.bandwidth, f.peekSession, f.resolve, f.engine, f.engineDeadline, f.session,
+		f.oneEngine, f.audit, f.ratelimit,
 		f.attempt, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
-	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve, f.deadline, f.forgetSession, f.audit,
+	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve,
+		f.deadline, f.forgetSession, f.audit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translateInternal, f.forward)
-	c.internalEngine = f.list("internal engine", f.accesslogInternal, f.trace, f.self, f.wellformed, f.resolve, f.sentTo, f.engineDeadline, f.audit,
+	c.internalEngine = f.list("internal engine", f.accesslogInternal, f.trace, f.self, f.wellformed, f.resolve,
+		f.sentTo, f.engineDeadline, f.audit,
 		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
-	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformed, f.overload, f.memory, f.serve)
+	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformed, f.overload, f.memory,
+		f.serve)
 	c.open = f.list("open", f.host, f.open, f.wellformed, f.serve)
 
-	*c.kept = *f.list("kept", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline, f.audit,
+	*c.kept = *f.list("kept", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline,
+		f.audit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	*c.translated = *f.list("translated", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline, f.audit,
+	*c.translated = *f.list("translated", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability,
+		f.deadline, f.audit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocolOnce, f.translate, f.forward)
-	*c.translatedInternal = *f.list("translated internal", f.accesslogInternal, f.comeBack, f.wellformed, f.resolve, f.deadline, f.audit,
+	*c.translatedInternal = *f.list("translated internal", f.accesslogInternal, f.comeBack, f.wellformed, f.resolve,
+		f.deadline, f.audit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocolOnce, f.translateInternal, f.forward)
-	*c.guarded = *f.list("guarded", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.backFromGuard, f.engineDeadline, f.audit,
+	*c.guarded = *f.list("guarded", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.backFromGuard,
+		f.engineDeadline, f.audit,
 		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
 	return c
 }

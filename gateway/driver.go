@@ -229,8 +229,8 @@ func (d *driver) park(t *transit, what string) pause {
 }
 
 // Resume lets the call go on at the filter where it waits, which finds what take has left in its state. It is for
-// another goroutine than the one that called park, and may come before Admit has returned there. Where the call has ended
-// meanwhile take is not called, and Resume returns false.
+// another goroutine than the one that called park, and may come before Admit has returned there. Where the call
+// has ended meanwhile take is not called, and Resume returns false.
 func (p pause) Resume(take func(*transit)) bool {
 	return p.parked.Resume(func(s *relay.Stream) {
 		t := transitOf(s)

@@ -33,7 +33,8 @@ func (f forward) Admit(t *transit, s *forwardState) Step {
 	path := t.call.Path
 	if f.dialects {
 		d := t.target.Dialect()
-		if path = t.pathAt(d); d != call.Auto && d != t.spoken.Dialect || t.retry.tries > 0 { // a first try may have gone by another dialect's path
+		path = t.pathAt(d)
+		if d != call.Auto && d != t.spoken.Dialect || t.retry.tries > 0 { // the first may have gone by another path
 			t.stream.SetPath(path)
 		}
 	}
@@ -61,7 +62,10 @@ func (t *transit) Body(p []byte) {
 
 // forwardInside sends a call to the services that the gateway itself offers.
 func (h *handler) forwardInside(t *transit) Step {
-	who := tenant.Identity{Tenant: t.call.Tenant, Key: t.call.Key, Scopes: t.auth.scopes, User: t.call.User, Agent: t.call.Agent, Settings: t.settings}
+	who := tenant.Identity{
+		Tenant: t.call.Tenant, Key: t.call.Key, Scopes: t.auth.scopes,
+		User: t.call.User, Agent: t.call.Agent, Settings: t.settings,
+	}
 	t.stream.SetHeader(tenant.Metadata, who.Text())
 	return t.serve(h.services)
 }

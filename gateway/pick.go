@@ -58,7 +58,8 @@ func (f pick) enter(t *transit, s *pickState) Step {
 	if s.suited != nil {
 		to, s.suited = s.suited, nil
 	}
-	waiter, a := t.fleet.Enter(router.Entrant{Tenant: t.call.Tenant, Backend: to, Tried: t.target}, func() func(router.Admission) bool {
+	entrant := router.Entrant{Tenant: t.call.Tenant, Backend: to, Tried: t.target}
+	waiter, a := t.fleet.Enter(entrant, func() func(router.Admission) bool {
 		p := f.h.driver.park(t, tracing.ForPlace)
 		return func(a router.Admission) bool { return p.Resume(func(t *transit) { t.pick.admission = &a }) }
 	})
