@@ -20,6 +20,7 @@ import (
 type slowly struct {
 	asked chan tenant.Claim
 	say   chan tenant.Identity
+	left  chan struct{} // is told of those who left before; nil: nobody is
 }
 
 func (slowly) Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
@@ -32,6 +33,9 @@ func (s slowly) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call
 	case who := <-s.say:
 		return who, nil
 	case <-ctx.Done():
+		if s.left != nil {
+			s.left <- struct{}{}
+		}
 		return tenant.Identity{}, &call.Refusal{Kind: call.Unavailable, Reason: "LATE"}
 	}
 }
@@ -93,7 +97,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 // one that has left meanwhile does no harm. Nor does a gateway that ends meanwhile.
 func TestStrangersWait(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
-		by := slowly{asked: make(chan tenant.Claim), say: make(chan tenant.Identity)}
+		by := slowly{asked: make(chan tenant.Claim), say: make(chan tenant.Identity), left: make(chan struct{}, 3)}
 		f := &front{capability: gatewaytest.NewCapability("b1")}
 		f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 			Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
@@ -128,7 +132,10 @@ func TestStrangersWait(t *testing.T) {
 			if err := <-ended; status.Code(err) != codes.Canceled {
 				t.Errorf("%s that leaves: %v", name, err)
 			}
-			by.say <- acme
+			select { // the gateway may hear of it before or after
+			case by.say <- acme:
+			case <-by.left:
+			}
 		}
 		go func() { _ = calls["unary"](bearer(t.Context(), "secret")) }()
 		<-by.asked // it waits when the gateway ends
