@@ -175,15 +175,9 @@ func (g *Gateway) build(o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Drain == nil {
-		o.Drain = &gateway.Drain{Timeout: Patience}
-	}
+	o.bePatient()
 	o.Relay.Log = logger
-	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, Patience) // many large messages at once take a busy machine its time
 	g.tenants = o.Limits
-	if o.Affinity.Wait == 0 {
-		o.Affinity.Wait = Patience
-	}
 	g.affinity = affinity.New(o.Affinity, o.Store)
 	g.gateway, err = gateway.New(gateway.Config{
 		Affinity:   g.affinity,
@@ -217,6 +211,15 @@ func (g *Gateway) build(o Options) error {
 		Log:        logger,
 	})
 	return err
+}
+
+// bePatient sets the times of waiting that are not given: a busy machine takes its time for many large messages at once.
+func (o *Options) bePatient() {
+	if o.Drain == nil {
+		o.Drain = &gateway.Drain{Timeout: Patience}
+	}
+	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, Patience)
+	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, Patience)
 }
 
 // fleets are what is to be routed and probed.
