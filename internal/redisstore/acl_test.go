@@ -1,7 +1,7 @@
 package redisstore_test
 
 import (
-	"os"
+	"context"
 	"strings"
 	"testing"
 
@@ -15,78 +15,136 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
+// users are those of a server.
+type users struct {
+	*testing.T
+	server *redistest.Replicated
+}
+
+// TestTheUserOfCompose may do what a gateway needs, and no more. What a gateway does besides is in the other tests of this
+// package: they are this user.
+func TestTheUserOfCompose(t *testing.T) {
+	t.Parallel()
+	u := users{t, redistest.StartReplicated(t)}
+	u.server.Do(t, setUsers(t, "compose.acl")["capgate"]...)
+	store := u.store("capgate", "@PASSWORD@")
+	u.mayAdminister(store)
+	u.mayServe(store, "apr_1")
+	u.mayNot("capgate", "@PASSWORD@")
+}
+
 // TestTheUsersThatAreRecommended: deploy/redis/users.acl lets each user do what docs/redis.md says, and no more.
 func TestTheUsersThatAreRecommended(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/redis/users.acl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := redistest.StartReplicated(t)
-	options, err := redis.ParseURL(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin := redis.NewClient(options)
-	t.Cleanup(func() { _ = admin.Close() })
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if words[1] == "default" {
-			continue // the replica's, and this test's
-		}
-		args := []any{"ACL", "SETUSER"}
-		for _, w := range words[1:] {
-			args = append(args, w)
-		}
-		if err := admin.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(line, err)
+	u := users{t, redistest.StartReplicated(t)}
+	for name, command := range setUsers(t, "users.acl") {
+		if name != "default" { // the replica's, and this test's
+			u.server.Do(t, command...)
 		}
 	}
-	as := func(user, password string) *redisstore.Store {
-		return open(t, redisstore.Config{
-			URL: strings.Replace(server.URL(), "redis://", "redis://"+user+":"+password+"@", 1), StoreKeys: [][]byte{storeKey}, WaitReplicas: 1, WaitTimeout: never,
-		})
+	// The replica comes again, as the user that is for it.
+	u.server.Do(t, "CONFIG", "SET", "masteruser", "capgate-replica", "masterauth", "CHANGE_ME_4")
+	u.server.Do(t, "CLIENT", "KILL", "TYPE", "replica")
+	if n, err := u.store("capgate", "CHANGE_ME_1").Probe().Wait(t.Context(), 1); n != 1 || err != nil {
+		t.Fatal(n, err)
 	}
-	full, serving := as("capgate", "CHANGE_ME_1"), as("capgate-serving", "CHANGE_ME_2")
+	full, serving := u.store("capgate", "CHANGE_ME_1"), u.store("capgate-serving", "CHANGE_ME_2")
+	u.mayAdminister(full)
+	u.mayServe(full, "apr_1")
+	u.mayServe(serving, "apr_2")
 	rule := policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}
-	record := &tenant.Record{ID: "acme", UID: "u", Name: "Acme"}
-	if err := full.Policies().Set(t.Context(), rule); err != nil {
-		t.Error(err)
-	}
-	if err := full.Tenants().CreateTenant(t.Context(), record); err != nil {
-		t.Error(err)
-	}
 	if err := serving.Policies().Set(t.Context(), rule); err == nil {
 		t.Error("who serves sets rules")
 	}
 	if err := serving.Policies().Candidates().Set(t.Context(), rule); err == nil {
 		t.Error("who serves sets candidates")
 	}
-	record.ID = "other"
-	if err := serving.Tenants().CreateTenant(t.Context(), record); err == nil {
+	if err := serving.Tenants().CreateTenant(t.Context(), &tenant.Record{ID: "other", UID: "u"}); err == nil {
 		t.Error("who serves makes tenants")
 	}
-	if found, err := serving.Policies().Find(t.Context(), "acme", []policy.Name{rule.Name}); err != nil || !found[0].Present {
-		t.Errorf("%+v, %v", found, err)
-	}
-	if r, err := serving.Tenants().FindTenant(t.Context(), "acme"); err != nil || r == nil {
-		t.Errorf("%+v, %v", r, err)
-	}
-	st := serving.Approvals()
-	if !runs(t, st, approved(t, st, "apr_1"), "apr_1", "a") {
-		t.Error("an approval does not run")
-	}
-	bind(t, serving.Sessions(), binding(affinity.Session{Tenant: "acme", Capability: "caps", ID: "s"}, "a:1", 0))
-	if serving.Replicas() != 1 || full.Replicas() != 1 {
-		t.Error("they do not see replicas")
-	}
-	options.Username, options.Password = "capgate-watching", "CHANGE_ME_3"
-	watching := redis.NewClient(options)
-	t.Cleanup(func() { _ = watching.Close() })
+	watching := u.client("capgate-watching", "CHANGE_ME_3")
 	if n, err := watching.HLen(t.Context(), "cg:{acme:policy}:rules").Result(); n != 1 || err != nil {
 		t.Error(n, err)
 	}
-	if err := watching.Set(t.Context(), "cg:x", "y", 0).Err(); err == nil {
-		t.Error("who watches writes")
+	u.mayNot("capgate", "CHANGE_ME_1")
+	u.mayNot("capgate-serving", "CHANGE_ME_2", "HSET cg:{acme:policy}:rules f v", "DEL cg:{key:x}:record", "SET cg:{signing}:key x")
+	u.mayNot("capgate-replica", "CHANGE_ME_4", "GET cg:x", "SET cg:x y", "PUBLISH cg:policies x", "INFO")
+	u.mayNot("capgate-watching", "CHANGE_ME_3", "SET cg:x y", "PUBLISH cg:policies x", "DEL cg:{acme:policy}:rules")
+}
+
+// store is a gateway's, which signs its records and waits for a replica.
+func (u users) store(user, password string) *redisstore.Store {
+	return open(u.T, redisstore.Config{
+		URL: as(u.server.URL(), user, password), StoreKeys: [][]byte{storeKey}, WaitReplicas: 1, WaitTimeout: never,
+	})
+}
+
+func (u users) client(user, password string) *redis.Client {
+	u.Helper()
+	options, err := redis.ParseURL(as(u.server.URL(), user, password))
+	if err != nil {
+		u.Fatal(err)
+	}
+	c := redis.NewClient(options)
+	u.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// mayAdminister: tenants and rules are set.
+func (u users) mayAdminister(s *redisstore.Store) {
+	u.Helper()
+	if err := s.Tenants().CreateTenant(u.Context(), &tenant.Record{ID: "acme", UID: "u", Name: "Acme"}); err != nil {
+		u.Error(err)
+	}
+	if err := s.Policies().Set(u.Context(), policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}); err != nil {
+		u.Error(err)
+	}
+}
+
+// mayServe: records that are signed are read, a use waits for the replica, INFO tells of it, and messages arrive.
+func (u users) mayServe(s *redisstore.Store, approval string) {
+	u.Helper()
+	ctx, name := u.Context(), policy.Name{Capability: "caps", Tool: "x"}
+	if found, err := s.Policies().Find(ctx, "acme", []policy.Name{name}); err != nil || !found[0].Present {
+		u.Errorf("%+v, %v", found, err)
+	}
+	if r, err := s.Tenants().FindTenant(ctx, "acme"); err != nil || r == nil {
+		u.Errorf("%+v, %v", r, err)
+	}
+	st := s.Approvals()
+	if !runs(u.T, st, approved(u.T, st, approval), approval, "a") {
+		u.Error("an approval does not run")
+	}
+	bind(u.T, s.Sessions(), binding(affinity.Session{Tenant: "acme", Capability: "caps", ID: "s"}, "a:1", 0))
+	if s.Replicas() != 1 {
+		u.Error("it does not see replicas")
+	}
+	p, connected, messages := s.Probe(), make(chan struct{}, 10), make(chan string, 10)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go p.Subscribe(ctx, p.Channel("approvals"), func(m string) { messages <- m }, func() { connected <- struct{}{} })
+	receive(u.T, connected, "the subscription")
+	if err := p.Publish(ctx, p.Channel("approvals"), "m"); err != nil || receive(u.T, messages, "a message") != "m" {
+		u.Error("no messages", err)
+	}
+}
+
+// mayNot: what no user needs is refused, and what this one does not.
+func (u users) mayNot(user, password string, more ...string) {
+	u.Helper()
+	c := u.client(user, password)
+	for _, command := range append(more, "GET other", "SET other x", "PUBLISH other x", "EVALSHA_RO x 1 other", "CONFIG GET *", "KEYS cg:*", "FLUSHALL",
+		"FLUSHDB", "ACL LIST", "REPLICAOF NO ONE", "MONITOR", "SHUTDOWN") {
+		var words []any
+		for word := range strings.FieldsSeq(command) {
+			words = append(words, word)
+		}
+		if err := c.Do(u.Context(), words...).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+			u.Errorf("%s: %s: %v", user, command, err)
+		}
+	}
+	err := c.Do(u.Context(), "EVAL", "return redis.call('GET', 'other')", 0).Err()
+	if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
+		u.Errorf("%s: a script: %v", user, err)
 	}
 }

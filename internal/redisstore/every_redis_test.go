@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,11 +30,52 @@ var servers = newShared() //nolint:gochecknoglobals // TestMain and the tests ha
 func newShared() *shared {
 	s := &shared{}
 	s.urls = map[string]func() string{
-		"server":   sync.OnceValue(func() string { return redistest.Start(&s.main).URL() }),
-		"sentinel": sync.OnceValue(func() string { return redistest.StartSentinel(&s.main).URL() }),
-		"cluster":  sync.OnceValue(func() string { return redistest.StartCluster(&s.main).URL() }),
+		"server": sync.OnceValue(func() string {
+			server := redistest.Start(&s.main)
+			return s.asGateway(server.URL(), func(command ...any) { server.Do(command...) })
+		}),
+		"sentinel": sync.OnceValue(func() string {
+			sentinel := redistest.StartSentinel(&s.main)
+			return s.asGateway(sentinel.URL(), func(command ...any) { sentinel.Do(&s.main, command...) })
+		}),
+		"cluster": sync.OnceValue(func() string {
+			cluster := redistest.StartCluster(&s.main)
+			return s.asGateway(cluster.URL(), func(command ...any) { cluster.Do(&s.main, command...) })
+		}),
 	}
 	return s
+}
+
+// asGateway gives servers the user of deploy/redis/compose.acl, who may do least, and returns the URL for it: what the
+// tests of this package do with their stores is what that user has to be allowed. The tests themselves look at keys, and
+// disturb, with a few commands that no store sends.
+func (s *shared) asGateway(url string, do func(command ...any)) string {
+	do(append(setUsers(&s.main, "compose.acl")["capgate"], "+keys", "+copy", "+lpush", "+script|flush")...)
+	return as(url, "capgate", "@PASSWORD@")
+}
+
+// setUsers are the commands that make the users of a file of deploy/redis, by their names.
+func setUsers(t redistest.TB, file string) map[string][]any {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/redis/" + file)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	users := map[string][]any{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		command := []any{"ACL", "SETUSER"}
+		for _, w := range words[1:] {
+			command = append(command, w)
+		}
+		users[words[1]] = command
+	}
+	return users
+}
+
+// as is a URL with a user in it.
+func as(address, user, password string) string {
+	return strings.Replace(address, "://", "://"+user+":"+url.QueryEscape(password)+"@", 1)
 }
 
 func TestMain(m *testing.M) {
@@ -74,7 +117,7 @@ func onEveryRedisWith(t *testing.T, keys map[string][][]byte, test func(t *testi
 	for name, url := range servers.urls {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			prefix := fmt.Sprintf("cg-test-%d:", servers.tests.Add(1))
+			prefix := fmt.Sprintf("cg:test-%d:", servers.tests.Add(1))
 			test(t, func() *redisstore.Store {
 				return open(t, redisstore.Config{URL: url(), Prefix: prefix, StoreKeys: keys[name]})
 			})

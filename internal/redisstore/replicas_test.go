@@ -138,7 +138,7 @@ func TestUsesWaitOnEveryRedis(t *testing.T) {
 					timeout = never
 				}
 				st := open(t, redisstore.Config{
-					URL: url(), Prefix: "cg-wait-" + name + string(rune('0'+wait)) + ":", WaitReplicas: wait, WaitTimeout: timeout,
+					URL: url(), Prefix: "cg:wait-" + name + string(rune('0'+wait)) + ":", WaitReplicas: wait, WaitTimeout: timeout,
 				}).Approvals()
 				w := approved(t, st, "apr_1")
 				if got := runs(t, st, w, "apr_1", "a"); got != want {

@@ -36,7 +36,7 @@ func newForging(t *testing.T) *forging {
 	f := &forging{t: t, log: &bytes.Buffer{}}
 	url := servers.urls["server"]()
 	f.cfg = redisstore.Config{
-		URL: url, Prefix: fmt.Sprintf("cg-forged-%d:", servers.tests.Add(1)), StoreKeys: [][]byte{storeKey},
+		URL: url, Prefix: fmt.Sprintf("cg:forged-%d:", servers.tests.Add(1)), StoreKeys: [][]byte{storeKey},
 		Log: slog.New(slog.NewTextHandler(f.log, nil)),
 	}
 	f.store = open(t, f.cfg)

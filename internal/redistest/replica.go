@@ -26,6 +26,14 @@ func StartReplicated(t TB) *Replicated {
 // URL is the address of the master.
 func (r *Replicated) URL() string { return "redis://" + r.master.addr() }
 
+// Do sends a command to the master and to the replica.
+func (r *Replicated) Do(t TB, args ...any) {
+	t.Helper()
+	for _, n := range []*node{r.master, r.replica} {
+		n.do(t, args...)
+	}
+}
+
 // Lag lets nothing more come to the replica. The master still takes it for connected.
 func (r *Replicated) Lag() { r.link.BlackHole() }
 

@@ -49,6 +49,14 @@ func (s *Sentinel) URL() string {
 	return "redis+sentinel://" + s.sentinel.addr() + "/" + masterName
 }
 
+// Do sends a command to the master and to the replica.
+func (s *Sentinel) Do(t TB, args ...any) {
+	t.Helper()
+	for _, n := range s.servers {
+		n.do(t, args...)
+	}
+}
+
 // Failover kills the master and returns when the replica has taken its place, and Sentinel
 // says so. It works once.
 func (s *Sentinel) Failover() {
