@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"slices"
 	"syscall"
 
 	"github.com/capgate/capgate/gateway/dialect"
@@ -122,30 +121,6 @@ func (t *transit) readArtifacts() *call.Refusal {
 		t.affinity.named = dialect.Named(m.args)
 	}
 	return nil
-}
-
-// watchArtifacts lets the response tell which artifacts its backend gives out.
-func (h *handler) watchArtifacts(t *transit) {
-	if !t.binds() && !t.fleet.Tracks() || !dialect.Watches(t.call.Method) {
-		return
-	}
-	if t.forward.mentions == nil { // it stays with the transit, for calls to come
-		t.forward.mentions = dialect.NewMentions(func(id string) { h.learn(t, id) })
-	}
-	t.forward.mentions.Reset(t.call.Method)
-	if t.binds() {
-		t.forward.mentions.All()
-	}
-	t.forward.outcome.Watch(t.forward.mentions)
-}
-
-// learn takes note of an artifact. What the call itself has named is no news where a
-// tool repeats it.
-func (h *handler) learn(t *transit, id string) {
-	if !slices.Contains(t.affinity.named, id) {
-		h.affinity.Learn(affinity.Mention{Fleet: t.fleet, Tenant: t.call.Tenant, ID: id, Backend: t.target,
-			Sure: t.call.Method == call.UploadInputArtifact, Bound: t.binds()})
-	}
 }
 
 // missed takes note of a backend where nobody listens: it has ended, with all that it

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -86,19 +85,3 @@ func (s *authState) end() {
 
 // authenticateSelf is authenticate for what the gateway itself calls.
 func authenticateSelf(t *transit) { t.call.Tenant = tenant.Default }
-
-// nameUser believes a message that says on whose behalf its caller calls as far as a header
-// is believed that says so.
-func (t *transit) nameUser(s *relay.Stream, user string) *call.Refusal {
-	if user == "" || t.auth.asserts&tenant.User == 0 {
-		return nil
-	}
-	if said, _ := s.Header(userHeader); said != "" && said != user {
-		return refusedTwoIdentities
-	}
-	_, refusal := tenant.Identity{}.Say(tenant.Claim{User: user}, tenant.User)
-	if refusal == nil {
-		t.call.User = t.keep(user)
-	}
-	return refusal
-}

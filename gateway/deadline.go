@@ -1,17 +1,8 @@
 package gateway
 
 import (
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
-
-// startDeadline has the caller's own deadline count before the fleet is known: while the credential is
-// looked up, and while the first message is read.
-func startDeadline(s *relay.Stream) {
-	if asked, has := s.Timeout(); has {
-		s.SetDeadline(asked)
-	}
-}
 
 // setDeadline sets the call's deadline: its caller's, capped by the fleet's. It counts from the call's
 // first byte, and from here on: while the call is decided, too.

@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"slices"
+
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/observe/tracing"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/router/affinity"
 )
 
 // forwardState is what the last filters of a call remember.
@@ -112,3 +116,43 @@ func (f guarded) Done(t *transit, _ *crossingState, r *result) { f.h.comeHome(t,
 func answerHealth(t *transit) Step { return t.reply(healthReply(t.fleet, t.call.Dialect)) }
 
 var _ relay.Tap = (*transit)(nil)
+
+// pathAt is the path of the call's RPC, as it is spoken now, at a backend that speaks d.
+func (t *transit) pathAt(d call.Dialect) string {
+	if d == call.Auto {
+		d = t.spoken.Dialect
+	}
+	path, _ := dialect.Path(t.spoken.Method, d) // there is one, or the call had not come so far
+	return path
+}
+
+// watchArtifacts lets the response tell which artifacts its backend gives out.
+func (h *handler) watchArtifacts(t *transit) {
+	if !t.binds() && !t.fleet.Tracks() || !dialect.Watches(t.call.Method) {
+		return
+	}
+	if t.forward.mentions == nil { // it stays with the transit, for calls to come
+		t.forward.mentions = dialect.NewMentions(func(id string) { h.learn(t, id) })
+	}
+	t.forward.mentions.Reset(t.call.Method)
+	if t.binds() {
+		t.forward.mentions.All()
+	}
+	t.forward.outcome.Watch(t.forward.mentions)
+}
+
+// learn takes note of an artifact. What the call itself has named is no news where a
+// tool repeats it.
+func (h *handler) learn(t *transit, id string) {
+	if !slices.Contains(t.affinity.named, id) {
+		h.affinity.Learn(affinity.Mention{Fleet: t.fleet, Tenant: t.call.Tenant, ID: id, Backend: t.target,
+			Sure: t.call.Method == call.UploadInputArtifact, Bound: t.binds()})
+	}
+}
+
+// traceTry lets a backend know which span its own are children of.
+func (t *transit) traceTry(s *relay.Stream, path string) {
+	if t.span != nil {
+		s.SetHeader(tracing.Traceparent, t.span.Try(t.target.Addr, path))
+	}
+}

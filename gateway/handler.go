@@ -85,3 +85,11 @@ func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	h.driver.done(t, r)
 	h.transits.put(t)
 }
+
+// startDeadline has the caller's own deadline count before the fleet is known: while the credential is
+// looked up, and while the first message is read.
+func startDeadline(s *relay.Stream) {
+	if asked, has := s.Timeout(); has {
+		s.SetDeadline(asked)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // first is what the first message says that only matters while the call is decided.
@@ -143,4 +144,20 @@ func readDownload(_ *transit, msg []byte) (m first, refusal *call.Refusal) {
 		return first{}, strictproto.Refuse(err, refusedDownload)
 	}
 	return first{artifact: id}, nil
+}
+
+// nameUser believes a message that says on whose behalf its caller calls as far as a header
+// is believed that says so.
+func (t *transit) nameUser(s *relay.Stream, user string) *call.Refusal {
+	if user == "" || t.auth.asserts&tenant.User == 0 {
+		return nil
+	}
+	if said, _ := s.Header(userHeader); said != "" && said != user {
+		return refusedTwoIdentities
+	}
+	_, refusal := tenant.Identity{}.Say(tenant.Claim{User: user}, tenant.User)
+	if refusal == nil {
+		t.call.User = t.keep(user)
+	}
+	return refusal
 }

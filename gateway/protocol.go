@@ -42,12 +42,3 @@ func (f protocol) modeFor(t *transit, d call.Dialect) dialect.Mode {
 	}
 	return mode
 }
-
-// pathAt is the path of the call's RPC, as it is spoken now, at a backend that speaks d.
-func (t *transit) pathAt(d call.Dialect) string {
-	if d == call.Auto {
-		d = t.spoken.Dialect
-	}
-	path, _ := dialect.Path(t.spoken.Method, d) // there is one, or the call had not come so far
-	return path
-}

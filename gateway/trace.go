@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/capgate/capgate/gateway/problems"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/observe/tracing"
 )
@@ -36,13 +35,6 @@ func (h *handler) trace(t *transit) {
 	if sampled {
 		t.span = h.tracer.Begin(parent, state, &t.call, s.Started())
 		t.trace = t.span.TraceID()
-	}
-}
-
-// traceTry lets a backend know which span its own are children of.
-func (t *transit) traceTry(s *relay.Stream, path string) {
-	if t.span != nil {
-		s.SetHeader(tracing.Traceparent, t.span.Try(t.target.Addr, path))
 	}
 }
 
