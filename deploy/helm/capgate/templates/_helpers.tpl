@@ -13,6 +13,28 @@ labels:
   {{- include "capgate.selector" . | nindent 2 }}
 {{- end }}
 
+{{- define "capgate.env" -}}
+{{- $env := deepCopy .Values.env }}
+{{- with .Values.redis }}
+{{- if .existingSecret }}
+{{- if hasKey $env "CAPGATE_REDIS" }}
+{{- fail "env.CAPGATE_REDIS and redis.existingSecret are the same: leave one out" }}
+{{- end }}
+{{- $_ := set $env "CAPGATE_REDIS" (dict "secret" .existingSecret "key" .key) }}
+{{- end }}
+{{- end }}
+{{- toYaml $env }}
+{{- end }}
+
+{{- /* A peer of a policy in any namespace. */}}
+{{- define "capgate.peer" -}}
+namespaceSelector:
+  matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace }}}
+podSelector:
+  matchLabels:
+    {{- include "capgate.selector" . | nindent 4 }}
+{{- end }}
+
 {{- /* The file: what the values say of it goes over config. */}}
 {{- define "capgate.config" -}}
 {{- $config := deepCopy .Values.config }}
@@ -29,6 +51,16 @@ labels:
 {{- $_ := set $config "drain" (dict "delay" (printf "%ds" (int .Values.drain.delaySeconds)) "timeout" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
 {{- with .Values.tls.secret }}
 {{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
+{{- end }}
+{{- if .Values.redis.storeKey.secret }}
+{{- $redis := $config.redis | default dict }}
+{{- if kindIs "string" $redis }}
+{{- $redis = dict "url" $redis }}
+{{- end }}
+{{- if hasKey $redis "store_key_file" }}
+{{- fail "config.redis.store_key_file is the chart's to set, from redis.storeKey: leave it out" }}
+{{- end }}
+{{- $_ := set $config "redis" (set $redis "store_key_file" (printf "/etc/capgate/store/%s" .Values.redis.storeKey.key)) }}
 {{- end }}
 {{- /* Names of Services, which no page of another site can have. */}}
 {{- range $field, $name := dict "hosts" (include "capgate.name" .) "admin_hosts" (printf "%s-admin" (include "capgate.name" .)) }}
