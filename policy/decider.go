@@ -147,22 +147,36 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 	stamp := d.cache.stamp(&asked)
 	// Who asks after a change does not get what was asked for before it.
 	answer := d.asking.DoChan(text+strconv.FormatUint(stamp, 10), func() (any, error) { return d.find(text, stamp) })
-	select {
-	case <-ctx.Done():
+	r, came := receive(ctx, answer)
+	if !came {
 		return Decision{}, refusedUnknown
-	case r := <-answer:
-		k := parseKey(text)
-		if r.Err != nil {
-			d.counted.failures.Add(1)
-			if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
-				decision := decide(e.rulings, d.opts.Source, k.Capability, k.Tool)
-				decision.Cached = true
-				return decision, nil
-			}
-			return Decision{}, refusedUnknown
+	}
+	k := parseKey(text)
+	if r.Err != nil {
+		d.counted.failures.Add(1)
+		if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
+			decision := decide(e.rulings, d.opts.Source, k.Capability, k.Tool)
+			decision.Cached = true
+			return decision, nil
 		}
-		found, _ := r.Val.(rulings)
-		return decide(found, d.opts.Source, k.Capability, k.Tool), nil
+		return Decision{}, refusedUnknown
+	}
+	found, _ := r.Val.(rulings)
+	return decide(found, d.opts.Source, k.Capability, k.Tool), nil
+}
+
+// receive waits for an answer until ctx ends. An answer that came at the same moment counts.
+func receive[T any](ctx context.Context, answer <-chan T) (a T, came bool) {
+	select {
+	case a = <-answer:
+		return a, true
+	case <-ctx.Done():
+	}
+	select {
+	case a = <-answer:
+		return a, true
+	default:
+		return a, false
 	}
 }
 

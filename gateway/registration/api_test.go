@@ -158,7 +158,7 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/registrations:withdraw", `{"addr": "` + strings.Repeat("z", 20<<10) + `"}`, nil, 400},
 		{"/v1/registrations", good, []string{"Sec-Fetch-Site", "cross-site"}, 403}, // another page in an operator's browser
 		{"/v1/registrations:renew", good, nil, 404},
-		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 505}, // over HTTP/1.1
+		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 415}, // over HTTP/1.1
 	} {
 		if code, body := p.Ask(t, http.MethodPost, test.path, test.body, test.header...); code != test.status || code == 400 && !strings.Contains(body, "INVALID_BODY") {
 			t.Errorf("%s %.60s: %d %s", test.path, test.body, code, body)
