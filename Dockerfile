@@ -1,6 +1,7 @@
 # docker build --build-arg VERSION=$(git describe --tags --always) --build-arg COMMIT=$(git rev-parse HEAD) \
 #   --build-arg DATE=$(git log -1 --format=%cI) -t capgate .
-FROM golang:1.26 AS build
+ARG GOLANG_IMAGE=golang:1.26
+FROM ${GOLANG_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

@@ -86,6 +86,10 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 	PATH="$(CURDIR)/$(PROTOC):$$PATH" $(BUF)/buf generate --output bin/.generated
 	go run ./openapi/generate openapi/base.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/routes.json
 
+.PHONY: digests
+digests: ## the digests of images, where a registry can be reached; IMAGE=REPOSITORY:TAG is the gateway's
+	deploy/pin-images $(IMAGE)
+
 .PHONY: bench
 bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chosen
 	go run ./bench $(BENCHARGS)

@@ -21,7 +21,7 @@ import (
 )
 
 // tools are the programs of modules in tools/, built by the first test that needs one.
-var tools = map[string]func() (string, error){"helm": built("helm"), "kustomize": built("kustomize")}
+var tools = map[string]func() (string, error){"helm": built("helm"), "kustomize": built("kustomize"), "crane": built("crane")}
 
 func built(name string) func() (path string, err error) {
 	return sync.OnceValues(func() (string, error) {

@@ -1,5 +1,6 @@
 # The demonstration capability: examples/weather.
-FROM golang:1.26 AS build
+ARG GOLANG_IMAGE=golang:1.26
+FROM ${GOLANG_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
