@@ -54,7 +54,7 @@ DIFFERENTIAL ?= 10m
 # -timeout leaves it the time to make failures small.
 .PHONY: differential
 differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed N" repeats a run
-	go test -count=1 -v -timeout 0 ./internal/difftest -run Differential -for $(DIFFERENTIAL) $(ARGS)
+	go test -count=1 -v -timeout 0 ./internal/testkit/difftest -run Differential -for $(DIFFERENTIAL) $(ARGS)
 
 .PHONY: lint
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos

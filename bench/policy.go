@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/bench/rules"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // policy measures decisions.

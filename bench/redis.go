@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/bench/h2"
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // state is how Redis is while calls are measured.

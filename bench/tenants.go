@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capgate/capgate/bench/tenants"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // tenants measures who calls, limits and records.

@@ -24,9 +24,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/dnstest"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/dnstest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 

@@ -21,10 +21,10 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/issuertest"
-	"github.com/capgate/capgate/internal/oteltest"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 // patience is how long a test waits for what should come soon.

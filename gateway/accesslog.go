@@ -4,7 +4,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // accessLog records a call once, however often it passed here.
@@ -18,7 +18,7 @@ func (accessLog) Admit(*transit, *crossingState) Step { return Continue }
 
 // Done implements filter.
 func (f accessLog) Done(t *transit, s *crossingState, r *result) {
-	var made observe.Record // not in record: it would be on the heap for every call
+	var made telemetry.Record // not in record: it would be on the heap for every call
 	rec := f.record(t, s, r.Result, &made)
 	if rec != nil {
 		t.span.End(rec)
@@ -28,7 +28,7 @@ func (f accessLog) Done(t *transit, s *crossingState, r *result) {
 }
 
 // record is what is to be recorded of a call now; nil where another passage of it does that.
-func (f accessLog) record(t *transit, s *crossingState, r *relay.Result, rec *observe.Record) *observe.Record {
+func (f accessLog) record(t *transit, s *crossingState, r *relay.Result, rec *telemetry.Record) *telemetry.Record {
 	left := f.h.crossings.left(t)
 	if !s.had() {
 		if left.translated() {
@@ -52,14 +52,14 @@ func (f accessLog) record(t *transit, s *crossingState, r *relay.Result, rec *ob
 }
 
 // recordAudit records a call that has ended; rec is nil where that is done elsewhere.
-func (f accessLog) recordAudit(t *transit, rec *observe.Record) {
+func (f accessLog) recordAudit(t *transit, rec *telemetry.Record) {
 	switch log := f.h.audit; {
 	case log == nil:
 	case rec != nil && !rec.Quiet:
 		log.Call(&audit.Call{
 			Call: &t.call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.gateway,
 			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
-			Code: observe.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
+			Code: telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
 		}, t.audit.admitted)
 	case t.audit.admitted:
 		log.Release()
@@ -67,15 +67,15 @@ func (f accessLog) recordAudit(t *transit, rec *observe.Record) {
 }
 
 // recordOf is what is to be recorded of a call that ended with r.
-func (t *transit) recordOf(r *relay.Result) observe.Record {
-	rec := observe.Record{
+func (t *transit) recordOf(r *relay.Result) telemetry.Record {
+	rec := telemetry.Record{
 		Call: &t.call, Client: t.origin.client, Capability: t.metrics, Tenant: t.tenant, Begun: t.forward.begun, Shard: uint32(t.stream.Shard()), RequestID: t.request,
 		Code: r.Code, Reason: t.reason, Trace: t.trace, Traced: t.span != nil, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}
 	rec.Shed = t.shed
 	if t.authorize.judged {
-		rec.Decision = observe.Decision{Made: true, Level: t.authorize.decision.Level, Verdict: t.authorize.decision.Verdict, Cached: t.authorize.decision.Cached,
+		rec.Decision = telemetry.Decision{Made: true, Level: t.authorize.decision.Level, Verdict: t.authorize.decision.Verdict, Cached: t.authorize.decision.Cached,
 			Differs: t.authorize.decision.Differs, Candidate: t.authorize.decision.Candidate, Approval: t.authorize.approval}
 	}
 	rec.Shadowed = t.shadowed()
@@ -100,9 +100,9 @@ func (t *transit) shadowed() string {
 	return ""
 }
 
-var outcomes = [...]observe.Outcome{
-	dialect.OutcomeUnknown: observe.Unjudged,
-	dialect.OK:             observe.Succeeded,
-	dialect.ToolError:      observe.ToolError,
-	dialect.CutOff:         observe.CutOff,
+var outcomes = [...]telemetry.Outcome{
+	dialect.OutcomeUnknown: telemetry.Unjudged,
+	dialect.OK:             telemetry.Succeeded,
+	dialect.ToolError:      telemetry.ToolError,
+	dialect.CutOff:         telemetry.CutOff,
 }

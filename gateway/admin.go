@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/gateway/problems"
-	"github.com/capgate/capgate/gateway/rest"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // maxUnusable bounds the fleets that /readyz names when nobody asked for all.
@@ -68,15 +68,15 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	a.page(problems.Path, "what the reasons of errors mean", problems.Page())
+	a.page(problem.Path, "what the reasons of errors mean", problem.Page())
 	a.mux.HandleFunc("GET /{$}", a.index)
-	return problems.WithRequestID(recovered("operators", rest.Conditional(problems.Mux(a.mux))))
+	return problem.WithRequestID(recovered("operators", rest.Conditional(problem.Mux(a.mux))))
 }
 
 // recovered answers requests whose handler has panicked.
 func recovered(where string, next http.Handler) http.Handler {
-	return recovery.Handler(where, next, problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problems.Write(w, r, problems.Of(GRPCStatus(refusedPanic).Err(), HTTPStatus))
+	return recovery.Handler(where, next, problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem.Write(w, r, problem.Of(GRPCStatus(refusedPanic).Err(), HTTPStatus))
 	})))
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
@@ -21,7 +21,7 @@ func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
 
 func TestAdminPages(t *testing.T) {
 	t.Parallel()
-	m, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: "v1.2.3"})
+	m, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: "v1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}

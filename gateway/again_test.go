@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
 

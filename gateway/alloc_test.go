@@ -15,14 +15,14 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway/edge"
-	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/observe/tracing"
-	"github.com/capgate/capgate/internal/oteltest"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
 
 // wire is one end of a connection that speaks just enough HTTP/2, and allocates nothing: its
@@ -161,7 +161,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:  []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed, Backends: []string{listener.Addr().String()}}},
 		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
-		Edge:    edge.New(edge.Config{Trusted: loopback}), Identifier: keys,
+		Edge:    clientaddr.New(clientaddr.Config{Trusted: loopback}), Identifier: keys,
 		Limits: limits.New(limits.Config{Store: gatewaytest.StartRedis(t).Open(t).Limits("a")}),
 		Tracer: tracer,
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 func field(num protowire.Number, value string) string {

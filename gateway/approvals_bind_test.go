@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"

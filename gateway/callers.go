@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/fairshare"
-	"github.com/capgate/capgate/internal/observe/tracing"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 )
 

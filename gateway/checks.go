@@ -8,8 +8,8 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/semaphore"
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 

@@ -11,14 +11,14 @@ const (
 	apiKeyHeader        = "x-api-key"
 )
 
-// Metadata in which a caller says who it is. It goes no further: see edge.Hidden.
+// Metadata in which a caller says who it is. It goes no further: see clientaddr.Hidden.
 const (
 	userHeader  = "x-user-id"
 	agentHeader = "x-agent-id"
 )
 
 // signatureHeader is what a signed URL has in place of a credential. It goes no further, as
-// edge.Hidden knows all such names.
+// clientaddr.Hidden knows all such names.
 const signatureHeader = "x-capgate-signature"
 
 // shown are the headers of a call, or of a request that becomes one.

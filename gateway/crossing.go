@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
@@ -30,10 +30,10 @@ const ticketHeader = "x-capgate-ticket"
 type crossing struct {
 	call     call.Call // as its caller made it
 	caller   tenant.Identity
-	metered  *observe.TenantMetrics // nil: the gateway itself made it
-	back     *list                  // that it comes back by
-	target   *router.Backend        // nil: it went to the keeper of answers, before a backend was chosen
-	claim    router.Claim           // on target
+	metered  *telemetry.TenantMetrics // nil: the gateway itself made it
+	back     *list                    // that it comes back by
+	target   *router.Backend          // nil: it went to the keeper of answers, before a backend was chosen
+	claim    router.Claim             // on target
 	tries    int
 	named    []string
 	decision policy.Decision
@@ -43,7 +43,7 @@ type crossing struct {
 	permit   limits.Permit
 	errand   *errand // nil: the call has no idempotency key
 	span     *tracing.Span
-	trace    observe.TraceID
+	trace    telemetry.TraceID
 	came     time.Time
 	shadowed string
 
@@ -221,7 +221,7 @@ func (c *crossings) takeBack(t *transit) (here bool) {
 }
 
 // lengthen counts the time of a call that came back from when its caller made it.
-func (x *crossing) lengthen(rec *observe.Record) {
+func (x *crossing) lengthen(rec *telemetry.Record) {
 	if x == nil {
 		return
 	}

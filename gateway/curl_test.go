@@ -15,10 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // curled is what curl was answered with.
@@ -61,9 +61,9 @@ func curl(t *testing.T, args ...string) curled {
 	return c
 }
 
-func (c *curled) problem(t *testing.T) problems.Problem {
+func (c *curled) problem(t *testing.T) problem.Problem {
 	t.Helper()
-	var p problems.Problem
+	var p problem.Problem
 	if err := json.Unmarshal([]byte(c.body), &p); err != nil || c.header.Get("Content-Type") != "application/problem+json" || p.Status != c.status {
 		t.Errorf("no problem: %d %v %q: %v", c.status, c.header, c.body, err)
 	}
@@ -268,7 +268,7 @@ func TestProblemsNameTheirTrace(t *testing.T) {
 						capability, tool = "caps", gatewaytest.Fail
 					}
 					resp, body := post(t, protocol.client(f.gateway, t), f.gateway, capability, `{"tool_name":"`+tool+`"}`, tracing.Traceparent, test.parent, "Prefer", "errors=http")
-					var p problems.Problem
+					var p problem.Problem
 					if err := json.Unmarshal([]byte(body), &p); err != nil || resp.StatusCode < 400 {
 						t.Fatalf("%d %s: %v", resp.StatusCode, body, err)
 					}

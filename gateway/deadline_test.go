@@ -14,15 +14,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/overload"
-	"github.com/capgate/capgate/internal/rawhttp2"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/policy/extauthz"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -63,8 +63,8 @@ type stuckShield struct{ stuck }
 
 func (stuckShield) For(string) bool { return true }
 
-func (s stuckShield) Judge(ctx context.Context, _ *call.Call, _ []byte) (shield.Answer, *call.Refusal) {
-	return shield.Answer{Verdict: call.Allow}, s.refusal(ctx)
+func (s stuckShield) Judge(ctx context.Context, _ *call.Call, _ []byte) (extauthz.Answer, *call.Refusal) {
+	return extauthz.Answer{Verdict: call.Allow}, s.refusal(ctx)
 }
 
 type stuckApprover struct{ stuck }

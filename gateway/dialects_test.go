@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // eachPair runs a test for every client's dialect with every backend's of those that have files.

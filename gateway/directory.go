@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
 )
 
@@ -16,7 +16,7 @@ import (
 type directory struct {
 	relay   *relay.Relay
 	router  *router.Router
-	metrics *observe.Metrics
+	metrics *telemetry.Metrics
 
 	mu    sync.Mutex // held to change what follows, and to count; not by calls
 	table *router.Table
@@ -38,7 +38,7 @@ type link struct {
 // the same pointer as long as nothing has changed.
 type TLSOf func(capability string) *tls.Config
 
-func newDirectory(r *relay.Relay, routing *router.Router, m *observe.Metrics, secure TLSOf) *directory {
+func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf) *directory {
 	d := &directory{relay: r, router: routing, metrics: m, table: routing.Table(), links: map[way]*link{}, tls: map[string]*tls.Config{}}
 	for _, f := range d.table.Fleets() {
 		d.attach(f, secure(f.Capability))
@@ -141,8 +141,8 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 
 func upstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.Upstream) }
 
-func metricsOf(f *router.Fleet) *observe.CapabilityMetrics {
-	return f.Attached.(*observe.CapabilityMetrics)
+func metricsOf(f *router.Fleet) *telemetry.CapabilityMetrics {
+	return f.Attached.(*telemetry.CapabilityMetrics)
 }
 
 // conns is the number of open connections to the backends of the table.
@@ -157,11 +157,11 @@ func (d *directory) conns() int {
 }
 
 // fleetStats is what metrics tell of the fleets in force.
-func fleetStats(r *router.Router) iter.Seq[observe.Fleet] {
-	return func(yield func(observe.Fleet) bool) {
+func fleetStats(r *router.Router) iter.Seq[telemetry.Fleet] {
+	return func(yield func(telemetry.Fleet) bool) {
 		for _, f := range r.Table().Fleets() {
 			s := f.Stats()
-			if !yield(observe.Fleet{
+			if !yield(telemetry.Fleet{
 				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining, Panic: s.Panic,
 				Ejections: s.Ejections, Spared: s.Spared, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
 				Limited: s.Limited, Places: s.Places, PlacesUsed: s.PlacesUsed, Waiting: s.Waiting, Waits: s.Waits, LimitRefused: s.LimitRefused,

@@ -13,15 +13,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // startBehind is startFront behind proxies.
-func startBehind(t *testing.T, e *edge.Edge, client, backend call.Dialect) *front {
+func startBehind(t *testing.T, e *clientaddr.Edge, client, backend call.Dialect) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
@@ -63,14 +63,14 @@ var assertions = []struct {
 // itself reaches no backend, but for what a trusted proxy says of where calls come from.
 func TestAssertionsAreStripped(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
-		cfg := edge.Config{}
+		cfg := clientaddr.Config{}
 		client := "127.0.0.1"
 		if trusted {
 			cfg.Trusted, client = loopback, "192.0.2.1"
 		}
 		t.Run("trusted "+strconv.FormatBool(trusted), func(t *testing.T) {
 			eachPair(t, func(t *testing.T, from, to call.Dialect) {
-				f := startBehind(t, edge.New(cfg), from, to)
+				f := startBehind(t, clientaddr.New(cfg), from, to)
 				ctx := t.Context()
 				for _, a := range assertions {
 					ctx = metadata.AppendToOutgoingContext(ctx, a.name, a.value)
@@ -128,7 +128,7 @@ const proxyHeader = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0f" + "\xc0\x00\x02\x01
 // not, and anybody else who does, is refused, and nobody waits for one that says nothing.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
-	e := edge.New(edge.Config{Trusted: loopback, Protocol: edge.V2})
+	e := clientaddr.New(clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2})
 	f := startBehind(t, e, call.Doc, call.Doc)
 	silent, err := net.Dial("tcp", f.gateway.Addr)
 	if err != nil {
@@ -173,7 +173,7 @@ func TestProxyProtocol(t *testing.T) {
 	if e.Refused() != 2 {
 		t.Errorf("%d connections were refused", e.Refused())
 	}
-	e.Replace(edge.Config{Protocol: edge.V2}) // as a reload does
+	e.Replace(clientaddr.Config{Protocol: clientaddr.V2}) // as a reload does
 	assertClosed("a header of a stranger", proxyHeader+plain)
 	assertClosed("one of version 1", "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n"+plain)
 	if _, err = f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {

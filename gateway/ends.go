@@ -7,7 +7,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // ends are how the two passages of a translated call ended, which can be in different ways: an answer that
@@ -16,11 +16,11 @@ import (
 // last makes it. The zero value is a call that goes on.
 type ends struct {
 	refused atomic.Pointer[call.Refusal] // by the translator
-	outcome atomic.Int32                 // observe.Outcome, as the guard of engines saw it; 0: it did not
+	outcome atomic.Int32                 // telemetry.Outcome, as the guard of engines saw it; 0: it did not
 
 	mu     sync.Mutex
-	caller *callersEnd     // of the first passage
-	record *observe.Record // of the second; it outlives that
+	caller *callersEnd       // of the first passage
+	record *telemetry.Record // of the second; it outlives that
 }
 
 // callersEnd is how a call ended for its caller.
@@ -31,15 +31,15 @@ type callersEnd struct {
 }
 
 // correct changes the record of the second passage to what the caller got.
-func (e *callersEnd) correct(rec *observe.Record) {
+func (e *callersEnd) correct(rec *telemetry.Record) {
 	if e.code != rec.Code {
-		rec.Code, rec.Outcome, rec.Failure, rec.Reason = e.code, observe.Unjudged, e.failure.String(), e.reason
+		rec.Code, rec.Outcome, rec.Failure, rec.Reason = e.code, telemetry.Unjudged, e.failure.String(), e.reason
 	}
 }
 
 // first ends the first passage. It returns what is to be recorded; nil: the second passage
 // will do it.
-func (e *ends) first(t *transit, r *relay.Result) *observe.Record {
+func (e *ends) first(t *transit, r *relay.Result) *telemetry.Record {
 	end := &callersEnd{code: r.Code, failure: r.Failure, reason: e.reason(r)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,7 +55,7 @@ func (e *ends) first(t *transit, r *relay.Result) *observe.Record {
 
 // second ends the second passage, of which rec is the record, and says whether that is to be
 // recorded now; else the first passage does it.
-func (e *ends) second(rec *observe.Record) bool {
+func (e *ends) second(rec *telemetry.Record) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.caller == nil {
@@ -70,8 +70,8 @@ func (e *ends) second(rec *observe.Record) bool {
 }
 
 // judge is what the guard of engines made of an answer that its caller got, if it did.
-func (e *ends) judge(rec *observe.Record) {
-	if o := observe.Outcome(e.outcome.Load()); o != observe.Unjudged && rec.Code == 0 {
+func (e *ends) judge(rec *telemetry.Record) {
+	if o := telemetry.Outcome(e.outcome.Load()); o != telemetry.Unjudged && rec.Code == 0 {
 		rec.Outcome = o
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	example "github.com/capgate/capgate/examples/openparallax/shield"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -52,10 +52,10 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	}))
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(server.Stop)
-	s := &shielding{Shields: shield.New(shield.Options{Now: clock.Now})}
+	s := &shielding{Shields: extauthz.New(extauthz.Options{Now: clock.Now})}
 	t.Cleanup(s.Close)
-	config := shield.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
-	if err := s.Replace([]shield.Config{config}, map[string]string{"caps": "main"}); err != nil {
+	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
+	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
 		t.Fatal(err)
 	}
 	g := gatewaytest.Start(t, gatewaytest.Options{

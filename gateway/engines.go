@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
 )
 
@@ -55,7 +55,7 @@ func (g *guard) close() {
 }
 
 // passage is the call that ctx is of.
-func (c *crossings) passage(ctx context.Context, r *router.Router, m *observe.Metrics) (*engine.Passage, bool) {
+func (c *crossings) passage(ctx context.Context, r *router.Router, m *telemetry.Metrics) (*engine.Passage, bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	x, open := c.lookIn(ctx)
 	if !open || x.target == nil {
@@ -70,9 +70,9 @@ func (c *crossings) passage(ctx context.Context, r *router.Router, m *observe.Me
 		Many: x.caller.Settings != nil, Fleet: x.call.Capability, Backend: x.target.Addr, Session: x.call.Session, Settings: fleet.Engine(),
 		Meter: meter{metricsOf(fleet).Engine(), m.Tenant(x.call.Tenant)},
 		Failed: func(failed bool) {
-			o := observe.Succeeded
+			o := telemetry.Succeeded
 			if failed {
-				o = observe.ToolError
+				o = telemetry.ToolError
 			}
 			x.ends.outcome.Store(int32(o))
 		},
@@ -81,8 +81,8 @@ func (c *crossings) passage(ctx context.Context, r *router.Router, m *observe.Me
 
 // meter counts for a fleet of engines, and a tenant.
 type meter struct {
-	*observe.EngineMetrics
-	tenant *observe.TenantMetrics
+	*telemetry.EngineMetrics
+	tenant *telemetry.TenantMetrics
 }
 
 func (m meter) Turned(how call.Turned, after time.Duration) {

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 

@@ -22,7 +22,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )

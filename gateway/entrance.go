@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway/bodies"
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/turnstile"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -21,12 +21,12 @@ const (
 )
 
 // entrance has requests of the front doors pass a turnstile, and hold what they send in a pool.
-func (h *handler) entrance(t *turnstile.Turnstile, pool *bodies.Pool, doors http.Handler) http.Handler {
-	full := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (h *handler) entrance(t *fairqueue.Turnstile, pool *bodybudget.Pool, doors http.Handler) http.Handler {
+	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
-		problems.Write(w, r, problems.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
+		problem.Write(w, r, problem.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
 	}))
-	doors = pool.Handler(func(r *http.Request) bodies.Owner { return visitOf(r) }, doors)
+	doors = pool.Handler(func(r *http.Request) bodybudget.Owner { return visitOf(r) }, doors)
 	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Place() }, full, doors))))
 }
 
@@ -87,7 +87,7 @@ func (g *Gateway) passes(ctx context.Context) error {
 		return nil
 	}
 	err := g.turnstile.Pass(ctx, x.call.Tenant, "")
-	if errors.Is(err, turnstile.ErrFull) {
+	if errors.Is(err, fairqueue.ErrFull) {
 		return g.crossings.refuse(ctx, tooMany(x.caller))
 	}
 	return err

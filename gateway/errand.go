@@ -5,10 +5,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway/idempotency"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // errand is a call with an idempotency key on its way to the keeper of answers and, if it is to be
@@ -52,7 +52,7 @@ func (e *errand) end(how ending) {
 }
 
 // record adds to a call's record what the keeper did for it.
-func (e *errand) record(rec *observe.Record) {
+func (e *errand) record(rec *telemetry.Record) {
 	if r := e.refuse.Load(); r != nil && rec.Reason == "" {
 		rec.Reason, rec.Shed = r.Reason, r.Reason == refusedFull.Reason
 	}

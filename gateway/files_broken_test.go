@@ -19,9 +19,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/artifact"
-	"github.com/capgate/capgate/gateway/rest"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -51,7 +51,7 @@ func startOddFiles(t *testing.T, most int64, o *oddFiles) (*gatewaytest.Gateway,
 	b := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, o) })
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}, Unprobed: true}},
-		REST:   rest.Config{Files: artifact.Config{MaxSize: most, Stall: gatewaytest.Patience}},
+		REST:   rest.Config{Files: files.Config{MaxSize: most, Stall: gatewaytest.Patience}},
 	}), b
 }
 

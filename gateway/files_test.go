@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 const filesPath = "/v1/capabilities/caps/artifacts"

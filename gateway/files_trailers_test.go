@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestDigestInTrailer: a digest that follows a file is checked like one that comes before it, over HTTP/1.1 and HTTP/2,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -19,7 +19,7 @@ import (
 type flows struct {
 	relay    *relay.Relay
 	replicas func() int // that share the limits; nil: this one alone
-	metrics  *observe.Metrics
+	metrics  *telemetry.Metrics
 	shares   *shares
 	single   atomic.Pointer[tenant.Settings] // of a gateway without tenants; nil: nothing is limited
 

@@ -19,22 +19,22 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/capgate/capgate/gateway/bodies"
-	"github.com/capgate/capgate/gateway/cors"
 	"github.com/capgate/capgate/gateway/dialect"
-	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/engine"
-	"github.com/capgate/capgate/gateway/idempotency"
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/connect"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/rest"
-	"github.com/capgate/capgate/gateway/turnstile"
-	"github.com/capgate/capgate/gateway/web"
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
@@ -51,15 +51,15 @@ const insideWindow = 64 << 10
 // Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
-	Relay      relay.Config // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
-	Audit      *audit.Log   // records who did what; whoever made it closes it, after the Gateway; nil: none
-	Edge       *edge.Edge   // who is believed about where calls come from; nil: nobody
-	Identifier Identifier   // of callers by their credentials; nil: there are none, and every call is of tenant.Single
-	Signed     Identifier   // of those who show the signature of a URL; nil: nobody may
+	Relay      relay.Config     // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
+	Audit      *audit.Log       // records who did what; whoever made it closes it, after the Gateway; nil: none
+	Edge       *clientaddr.Edge // who is believed about where calls come from; nil: nobody
+	Identifier Identifier       // of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	Signed     Identifier       // of those who show the signature of a URL; nil: nobody may
 	Decider    Decider
 	Router     *router.Router
-	Metrics    *observe.Metrics
-	Recorder   *observe.Recorder
+	Metrics    *telemetry.Metrics
+	Recorder   *telemetry.Recorder
 	Tracer     *tracing.Tracer     // nil: no call is traced. Whoever made it closes it
 	BackendTLS TLSOf               // of Router's table; nil: all cleartext
 	Redis      func() string       // how the store that replicas share is, for operators; nil: there is none
@@ -102,9 +102,9 @@ type Gateway struct {
 	relay         *relay.Relay
 	services      *local // our own, reached through the relay
 	health        *health.Server
-	turnstile     *turnstile.Turnstile
+	turnstile     *fairqueue.Turnstile
 	shares        *shares
-	bodies        *bodies.Pool
+	bodies        *bodybudget.Pool
 	inside        *passages // to our own relay
 	keeping       *keeping
 	guard         *guard
@@ -124,7 +124,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
 	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.MaxMemory, heldMemory))
 	own := newShares(&cfg)
-	g := &Gateway{cfg: cfg, shares: own, bodies: bodies.NewPool(own.bodies)}
+	g := &Gateway{cfg: cfg, shares: own, bodies: bodybudget.NewPool(own.bodies)}
 	g.SetDrain(cfg.Drain)
 	h := &handler{
 		edge:          cfg.Edge,
@@ -153,7 +153,7 @@ func New(cfg Config) (*Gateway, error) {
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var err error
-	if g.turnstile, err = turnstile.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
+	if g.turnstile, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
@@ -182,20 +182,20 @@ func New(cfg Config) (*Gateway, error) {
 }
 
 // configure adds what the Gateway itself answers of what its relay asks.
-func (h *handler) configure(r *relay.Config, from *edge.Edge) {
-	r.Origin, r.Meet, r.Hidden, r.Web = from.Origin, meet, edge.Hidden, h.web
+func (h *handler) configure(r *relay.Config, from *clientaddr.Edge) {
+	r.Origin, r.Meet, r.Hidden, r.Web = from.Origin, meet, clientaddr.Hidden, h.web
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
-	r.TooMuch = relay.Page{Type: problems.ContentType, Body: problems.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
+	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
 	switch {
 	case !h.callers.credentials || r.ReservedConns < 0:
 		r.ReservedConns = 0
 	case r.ReservedConns == 0:
 		r.ReservedConns = cmp.Or(r.MaxConns, relay.DefaultMaxConns) / reservedPart
 	}
-	r.TooLong = relay.Page{Type: problems.ContentType, Body: problems.HeaderTooLarge()}
-	r.Cleartext = relay.Page{Type: problems.ContentType, Body: problems.TLSRequired()}
+	r.TooLong = relay.Page{Type: problem.ContentType, Body: problem.HeaderTooLarge()}
+	r.Cleartext = relay.Page{Type: problem.ContentType, Body: problem.TLSRequired()}
 }
 
 // fill sets what a Config may lack.
@@ -207,7 +207,7 @@ func (c *Config) fill() {
 		c.BackendTLS = func(string) *tls.Config { return nil }
 	}
 	if c.Edge == nil {
-		c.Edge = edge.New(edge.Config{})
+		c.Edge = clientaddr.New(clientaddr.Config{})
 	}
 	if c.Affinity == nil {
 		c.Affinity = affinity.New(affinity.Config{}, nil)
@@ -230,8 +230,8 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.shares.stats)
-	cfg.Metrics.WatchConnections(func() observe.Crowding { return observe.Crowding(g.relay.Crowding()) })
-	cfg.Metrics.WatchAffinity(func() observe.Affinity { return observe.Affinity(cfg.Affinity.Stats()) })
+	cfg.Metrics.WatchConnections(func() telemetry.Crowding { return telemetry.Crowding(g.relay.Crowding()) })
+	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
@@ -243,12 +243,12 @@ func frontDoors(inside grpc.ClientConnInterface, cfg *Config) (http.Handler, err
 		return nil, fmt.Errorf("json api: %w", err)
 	}
 	pages := cfg.CORS
-	pages.Headers, pages.Expose = append(web.RequestHeaders(), pages.Headers...), append(web.ResponseHeaders(), pages.Expose...)
-	doors := cors.Handler(pages, web.New(inside, api, web.Config{MaxMessage: maxMessage}))
+	pages.Headers, pages.Expose = append(connect.RequestHeaders(), pages.Headers...), append(connect.ResponseHeaders(), pages.Expose...)
+	doors := cors.Handler(pages, connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))
 	if cfg.Tracer != nil {
 		doors = naming(doors)
 	}
-	return problems.WithRequestID(doors), nil
+	return problem.WithRequestID(doors), nil
 }
 
 // Swap puts another table in force, which was made with Config.Router's as the one

@@ -3,11 +3,11 @@ package gateway
 import (
 	"log/slog"
 
-	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -22,14 +22,14 @@ const (
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
 // shard locked, so nothing in it blocks.
 type handler struct {
-	edge          *edge.Edge
+	edge          *clientaddr.Edge
 	audit         *audit.Log // nil: there is none
 	callers       *callers
 	decider       Decider
 	deliberations *deliberations
 	router        *router.Router
-	recorder      *observe.Recorder
-	metrics       *observe.Metrics
+	recorder      *telemetry.Recorder
+	metrics       *telemetry.Metrics
 	tracer        *tracing.Tracer // nil: no call is traced
 	services      *relay.Upstream // the gateway's own gRPC services
 	guard         *guard          // of OpenParallax engines

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/hosts"
+	"github.com/capgate/capgate/internal/lib/hosts"
 )
 
 // Hosts are the names that the ports answer to. A browser that DNS rebinding has fooled sends others.
@@ -38,8 +38,8 @@ func (a *answers) set(h Hosts) {
 func (h *handler) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.callers.credentials && !h.answers.public.Load().Answer(r.Host, nil) {
-			problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				problems.Write(w, r, problems.Of(visitOf(r).refuse(strangeHost(r.Host, "hosts"), 0), HTTPStatus))
+			problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				problem.Write(w, r, problem.Of(visitOf(r).refuse(strangeHost(r.Host, "hosts"), 0), HTTPStatus))
 			})).ServeHTTP(w, r)
 			return
 		}
@@ -62,8 +62,8 @@ func (h *handler) strange(t *transit) *call.Refusal {
 
 // knownToOperators is known for the operators' port, which has no credentials.
 func (a *answers) knownToOperators(next http.Handler) http.Handler {
-	refuse := problems.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problems.Write(w, r, problems.Of(GRPCStatus(strangeHost(r.Host, "admin_hosts")).Err(), HTTPStatus))
+	refuse := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem.Write(w, r, problem.Of(GRPCStatus(strangeHost(r.Host, "admin_hosts")).Err(), HTTPStatus))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

@@ -9,10 +9,10 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/fairshare"
-	"github.com/capgate/capgate/internal/observe/tracing"
-	"github.com/capgate/capgate/internal/recovery"
-	"github.com/capgate/capgate/internal/strictgzip"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/strictgzip"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
 const (

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/dialect"
-	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/turnstile"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
 // Metadata of idempotency keys.
@@ -35,12 +35,12 @@ type keeping struct {
 	keeper    *idempotency.Keeper
 	server    *local
 	crossings *crossings
-	turnstile *turnstile.Turnstile
+	turnstile *fairqueue.Turnstile
 	inside    grpc.ClientConnInterface
 }
 
 // newKeeping returns nil without a keeper.
-func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *turnstile.Turnstile, inside grpc.ClientConnInterface) *keeping {
+func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *fairqueue.Turnstile, inside grpc.ClientConnInterface) *keeping {
 	if keeper == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 		return GRPCStatus(refusal).Err()
 	}
 	switch err := k.turnstile.Pass(ctx, x.call.Tenant, ""); {
-	case errors.Is(err, turnstile.ErrFull):
+	case errors.Is(err, fairqueue.ErrFull):
 		refusal := tooMany(x.caller)
 		x.errand.refuse.Store(refusal)
 		return GRPCStatus(refusal).Err()

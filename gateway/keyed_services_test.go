@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/approving"
-	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
@@ -32,7 +32,7 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := approving.New(approving.Config{Keeper: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
+	answers := approval.New(approval.Config{Keeper: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Identifier: ring.identifier(),

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // Every way to call a tool by HTTP gets to a legacy backend: a stream has one chunk, and what the dialect

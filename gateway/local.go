@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // local is a gRPC server inside the process, as an upstream like any other.

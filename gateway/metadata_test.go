@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 func TestMetadataReachesTheBackend(t *testing.T) {

@@ -6,11 +6,11 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // watch opens a Health/Watch, which lasts, and returns its gRPC status; "" when it has begun.
@@ -70,7 +70,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Edge:   edge.New(edge.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: edge.V1}),
+		Edge:   clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
 		Relay:  relay.Config{MaxNetworkConns: 2},
 	})
 	come := func(header string) (*rawhttp2.Conn, error) {
@@ -119,7 +119,7 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 	ring := newKeyring()
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Edge:       edge.New(edge.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: edge.V1}),
+		Edge:       clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
 		Identifier: ring.identifier(),
 		Relay:      relay.Config{MaxConns: 16, MaxNetworkConns: 16}, // two of them are reserved
 	})

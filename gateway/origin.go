@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capgate/capgate/gateway/artifact"
-	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -31,7 +31,7 @@ type visitor struct {
 
 // meet is relay.Config.Meet.
 func meet(p *relay.Peer) any {
-	v := &visitor{addr: edge.AddrOf(p.Addr)}
+	v := &visitor{addr: clientaddr.AddrOf(p.Addr)}
 	v.prefix = prefixOf(v.addr)
 	if v.addr.IsValid() {
 		v.text = v.addr.String()
@@ -46,12 +46,12 @@ func meet(p *relay.Peer) any {
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // networks is relay.Config.Network. A trusted proxy brings the connections of many, and what is exempt may be one.
-func networks(e *edge.Edge, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
+func networks(e *clientaddr.Edge, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
 	if exempt == nil {
 		exempt = loopback
 	}
 	return func(addr net.Addr) (netip.Prefix, bool) {
-		a := edge.AddrOf(addr)
+		a := clientaddr.AddrOf(addr)
 		if !a.IsValid() || e.Trusts(a) || slices.ContainsFunc(exempt, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return netip.Prefix{}, false
 		}
@@ -78,7 +78,7 @@ type origin struct {
 	proto  string
 	host   string
 	port   string
-	drawn  *observe.TraceID // decided by the front doors: what trace its calls begin, zero being none; nil: nothing is decided
+	drawn  *telemetry.TraceID // decided by the front doors: what trace its calls begin, zero being none; nil: nothing is decided
 }
 
 // request is what originOf asks of one.
@@ -96,9 +96,9 @@ func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o origin, 
 		return o, netip.Addr{}
 	}
 	o.told = true
-	o.proto, _ = r.Header(edge.XForwardedProto)
-	o.host, _ = r.Header(edge.XForwardedHost)
-	o.port, _ = r.Header(edge.XForwardedPort)
+	o.proto, _ = r.Header(clientaddr.XForwardedProto)
+	o.host, _ = r.Header(clientaddr.XForwardedHost)
+	o.port, _ = r.Header(clientaddr.XForwardedPort)
 	if client = h.edge.Client(v.addr, view(r.AppendHeader(scratch, h.edge.Header()))); client == v.addr {
 		return o, netip.Addr{}
 	}
@@ -132,7 +132,7 @@ func (o *origin) tell(s *relay.Stream) {
 		return
 	}
 	for _, h := range [...]struct{ name, value string }{
-		{edge.XForwardedFor, o.client}, {edge.XForwardedProto, o.proto}, {edge.XForwardedHost, o.host}, {edge.XForwardedPort, o.port},
+		{clientaddr.XForwardedFor, o.client}, {clientaddr.XForwardedProto, o.proto}, {clientaddr.XForwardedHost, o.host}, {clientaddr.XForwardedPort, o.port},
 	} {
 		if h.value != "" {
 			s.SetHeader(h.name, h.value)
@@ -145,7 +145,7 @@ func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
 	o.drawn = h.draw(s)
 	s.SetHeader(originHeader, o.of(client).text())
-	s.SetHeader("trailer", artifact.Trailers) // of which it learns then, whether the client has announced them or not
+	s.SetHeader("trailer", files.Trailers) // of which it learns then, whether the client has announced them or not
 	recovery.Round("identity", func() { h.chargeWeb(s, o.peer) })
 }
 
@@ -221,8 +221,8 @@ func parseOrigin(text string) origin {
 		return origin{}
 	}
 	o := origin{client: v.Get("client"), peer: tenant.PeerFrom(v), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
-	if id, err := hex.DecodeString(v.Get("trace")); err == nil && len(id) == len(observe.TraceID{}) {
-		o.drawn = (*observe.TraceID)(id)
+	if id, err := hex.DecodeString(v.Get("trace")); err == nil && len(id) == len(telemetry.TraceID{}) {
+		o.drawn = (*telemetry.TraceID)(id)
 	}
 	return o
 }

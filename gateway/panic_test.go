@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy/extauthz"
 )
 
 // faulty is a part of a gateway that panics where the credential, or the tool, says so.
@@ -36,11 +36,11 @@ func (f faulty) Ask(_ context.Context, c tenant.Claim) (tenant.Identity, *call.R
 
 func (faulty) For(string) bool { return true }
 
-func (faulty) Judge(_ context.Context, _ *call.Call, args []byte) (shield.Answer, *call.Refusal) {
+func (faulty) Judge(_ context.Context, _ *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
 	if strings.Contains(string(args), "panic") {
 		panic(string(args))
 	}
-	return shield.Answer{Verdict: call.Allow}, nil
+	return extauthz.Answer{Verdict: call.Allow}, nil
 }
 
 // TestPanics: a panic in any part of a call ends that call with INTERNAL, over every front door. Calls beside it go

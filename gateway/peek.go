@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 	"github.com/capgate/capgate/internal/tenant"
 )
 

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/router"
 )
 

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestARecoveredBackendHasCallsAgain: of five backends one was slow for a while. With one call at a time it is tried

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
 

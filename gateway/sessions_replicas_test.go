@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // replicas are clients of gateways that share a real Redis, and serve one room.

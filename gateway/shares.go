@@ -5,11 +5,11 @@ import (
 	"net/netip"
 	"runtime"
 
-	"github.com/capgate/capgate/gateway/edge"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/fairshare"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -74,9 +74,9 @@ func newShares(cfg *Config) *shares {
 }
 
 // stats are the pools of bytes, for metrics.
-func (p *shares) stats() (pools []observe.MemoryPool) {
+func (p *shares) stats() (pools []telemetry.MemoryPool) {
 	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies, p.inflating, p.deciding} {
-		pools = append(pools, observe.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(), Refused: of.Refused()})
+		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(), Refused: of.Refused()})
 	}
 	return pools
 }
@@ -101,7 +101,7 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 
 // connection is relay.Config.ConnAccount. Requests of strangers at an address do not take the room for its connections.
 func (p *shares) connection(peer *relay.Peer) relay.Account {
-	return p.connections.Of(prefixOf(edge.AddrOf(peer.Addr)))
+	return p.connections.Of(prefixOf(clientaddr.AddrOf(peer.Addr)))
 }
 
 func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/policy/extauthz"
 )
 
 // Shield is asked about calls that policy would let run, or ask a person about.
@@ -12,7 +12,7 @@ type Shield interface {
 	// For says, from memory, whether it judges the calls of a capability.
 	For(capability string) bool
 	// Judge may wait, until ctx ends. The refusal is not nil where the call must not go on.
-	Judge(ctx context.Context, c *call.Call, args []byte) (shield.Answer, *call.Refusal)
+	Judge(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal)
 }
 
 // shielded says whether a Shield judges the calls of a capability.

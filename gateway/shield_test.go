@@ -15,18 +15,18 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
 // shielding is a Shield that says of a call what its arguments name.
 type shielding struct {
 	openparallaxv1.UnimplementedShieldServiceServer
-	*shield.Shields
+	*extauthz.Shields
 	stop func()
 
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateReques
 }
 
 // Judge lets no goroutine of a connection that it makes pass for the gateway's.
-func (s *shielding) Judge(ctx context.Context, c *call.Call, args []byte) (shield.Answer, *call.Refusal) {
+func (s *shielding) Judge(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
 	outside()
 	return s.Shields.Judge(ctx, c, args)
 }
@@ -65,15 +65,15 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shielding{Shields: shield.New(shield.Options{})}
+	s := &shielding{Shields: extauthz.New(extauthz.Options{})}
 	server := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(server, s)
 	go func() { _ = server.Serve(ln) }()
 	s.stop = server.Stop
 	t.Cleanup(s.stop)
 	t.Cleanup(s.Close)
-	config := shield.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
-	if err := s.Replace([]shield.Config{config}, map[string]string{"caps": "main"}); err != nil {
+	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
+	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
 		t.Fatal(err)
 	}
 	f := &front{capability: gatewaytest.NewCapability("b1")}

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/signing"
+	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )

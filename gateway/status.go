@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -111,7 +111,7 @@ func GRPCStatus(r *call.Refusal) *status.Status { return status.FromProto(protoO
 func statusOf(r *call.Refusal) relay.Status {
 	s := marshal(protoOf(r))
 	if r.Kind == call.Unauthenticated {
-		s.Challenge = problems.Challenge(r.Reason)
+		s.Challenge = problem.Challenge(r.Reason)
 	}
 	return s
 }

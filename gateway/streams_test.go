@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )

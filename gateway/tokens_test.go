@@ -16,10 +16,10 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 // TestMain lets the tests run an issuer of tokens: the test binary starts itself.

@@ -3,9 +3,9 @@ package gateway
 import (
 	"net/http"
 
-	"github.com/capgate/capgate/gateway/problems"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
 // trace begins the span of a call that is sampled. Of any other it only takes note of the trace
@@ -40,7 +40,7 @@ func (h *handler) trace(t *transit) {
 
 // draw decides whether the calls begin a trace that a request of HTTP becomes, where it is in none: its answer is to
 // name the trace.
-func (h *handler) draw(r request) *observe.TraceID {
+func (h *handler) draw(r request) *telemetry.TraceID {
 	if h.tracer == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (h *handler) draw(r request) *observe.TraceID {
 func naming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if o := parseOrigin(r.Header.Get(originHeader)); o.drawn != nil && !o.drawn.IsZero() {
-			r = problems.WithTrace(r, o.drawn.Text())
+			r = problem.WithTrace(r, o.drawn.Text())
 		}
 		next.ServeHTTP(w, r)
 	})

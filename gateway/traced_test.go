@@ -9,9 +9,9 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/observe/tracing"
-	"github.com/capgate/capgate/internal/oteltest"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
 
 const (

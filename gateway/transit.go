@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
@@ -21,25 +21,25 @@ type transit struct {
 	stream   *relay.Stream
 	walk     walk // along the filters
 	call     call.Call
-	spoken   dialect.Entry              // what it is in this stream: the translator makes another RPC of some calls
-	engine   *engine.Method             // of OpenParallax; nil: it is of something else
-	pathless bool                       // its path is none of gRPC
-	origin   origin                     // where it comes from
-	request  string                     // x-request-id
-	settings *tenant.Settings           // of the call's tenant; nil: there are none
-	tenant   *observe.TenantMetrics     // of who calls; nil for the gateway itself, and where that is not known
-	message  relay.Message              // its first, while a filter looks at it
-	first    *first                     // what that says, until the call waits or has its answer; nil: it was not read
-	fleet    *router.Fleet              // nil: it is not known yet
-	metrics  *observe.CapabilityMetrics // the fleet's
-	limit    time.Duration              // the call's deadline, since its start; 0 before its fleet is known
-	errand   *errand                    // what is done for its idempotency key; nil: it has none
-	target   *router.Backend            // nil: none was chosen yet
-	span     *tracing.Span              // nil: the call is not traced
-	trace    observe.TraceID            // that it belongs to, also where it is not traced here
-	shed     bool                       // turned away, as the process has too much to do
-	reason   string                     // why the gateway refused
-	words    []byte                     // what strings of call and request point into
+	spoken   dialect.Entry                // what it is in this stream: the translator makes another RPC of some calls
+	engine   *engine.Method               // of OpenParallax; nil: it is of something else
+	pathless bool                         // its path is none of gRPC
+	origin   origin                       // where it comes from
+	request  string                       // x-request-id
+	settings *tenant.Settings             // of the call's tenant; nil: there are none
+	tenant   *telemetry.TenantMetrics     // of who calls; nil for the gateway itself, and where that is not known
+	message  relay.Message                // its first, while a filter looks at it
+	first    *first                       // what that says, until the call waits or has its answer; nil: it was not read
+	fleet    *router.Fleet                // nil: it is not known yet
+	metrics  *telemetry.CapabilityMetrics // the fleet's
+	limit    time.Duration                // the call's deadline, since its start; 0 before its fleet is known
+	errand   *errand                      // what is done for its idempotency key; nil: it has none
+	target   *router.Backend              // nil: none was chosen yet
+	span     *tracing.Span                // nil: the call is not traced
+	trace    telemetry.TraceID            // that it belongs to, also where it is not traced here
+	shed     bool                         // turned away, as the process has too much to do
+	reason   string                       // why the gateway refused
+	words    []byte                       // what strings of call and request point into
 
 	// What filters remember.
 	auth      authState

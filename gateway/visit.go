@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/capgate/capgate/gateway/bodies"
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -24,7 +24,7 @@ type visit struct {
 }
 
 // strangers is the share of all whom memory does not know; no tenant's id is like it.
-const strangers = bodies.Unknown
+const strangers = bodybudget.Unknown
 
 type visitKey struct{}
 
@@ -55,7 +55,7 @@ func (v *visit) is(who tenant.Identity) {
 	}
 }
 
-// Place implements bodies.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or
+// Place implements bodybudget.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or
 // that is not known, with those of its address.
 func (v *visit) Place() (share, from string) {
 	if v.share == strangers || v.share == "" {
@@ -64,7 +64,7 @@ func (v *visit) Place() (share, from string) {
 	return v.share, ""
 }
 
-// Ask implements bodies.Owner.
+// Ask implements bodybudget.Owner.
 func (v *visit) Ask(ctx context.Context) error {
 	if v.share != strangers {
 		return nil
@@ -81,7 +81,7 @@ func (v *visit) Ask(ctx context.Context) error {
 	return v.refuse(refusal, 0)
 }
 
-// TooMuch implements bodies.Owner.
+// TooMuch implements bodybudget.Owner.
 func (v *visit) TooMuch(read int64) error { return v.refuse(tooMany(v.who), read) }
 
 func (v *visit) claim() (tenant.Claim, *call.Refusal) {
@@ -92,7 +92,7 @@ func (v *visit) claim() (tenant.Claim, *call.Refusal) {
 func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	h, st := v.h, GRPCStatus(refusal)
 	c := call.Call{Path: v.r.URL.Path, Tenant: v.who.Tenant, Key: v.who.Key, User: v.who.User, Agent: v.who.Agent}
-	rec := observe.Record{
+	rec := telemetry.Record{
 		Call: &c, Client: parseOrigin(v.r.Header.Get(originHeader)).client, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
 		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == refusedHeavy || refusal == refusedFull,
 	}

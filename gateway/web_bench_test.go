@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // BenchmarkFrontDoors makes the same call by each protocol, one after the other, over HTTP/2: clients and backend count too.

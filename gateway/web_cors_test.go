@@ -14,9 +14,9 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // pageAnswer is what a page was answered with; Refused where its browser did not let it know.

@@ -3,17 +3,17 @@ package policy
 import (
 	"context"
 
-	"github.com/capgate/capgate/internal/follow"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
 // Feed tells of changes of the rules.
-type Feed = follow.Feed[Change]
+type Feed = changefeed.Feed[Change]
 
 // Follow keeps the cache true to a feed until ctx ends. What the feed loses is noticed
 // within a second; then everything is asked for anew. Where the store has lost its rules,
 // what is known goes on for MaxStale.
 func (d *Decider) Follow(ctx context.Context, feed Feed) {
-	follow.Run(ctx, feed, copied{d}, follow.Options{Patience: d.opts.Patience, MaxStale: d.opts.MaxStale})
+	changefeed.Run(ctx, feed, copied{d}, changefeed.Options{Patience: d.opts.Patience, MaxStale: d.opts.MaxStale})
 }
 
 // copied is a Decider as package follow sees it.

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/internal/fairshare"
+	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
 // part is a share of the cache: a list of entries by tenant and age, and in front of it what finds

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // acquaintance is how long calls wait at most for the first probe of a backend that has

@@ -3,7 +3,7 @@ package router
 import (
 	"time"
 
-	"github.com/capgate/capgate/internal/fairshare"
+	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
 // pool is the places at one backend. Its limiter's lock guards it.

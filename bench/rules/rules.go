@@ -11,7 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy"
 )
 

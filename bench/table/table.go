@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
 )
@@ -99,12 +99,12 @@ func (m *measurement) memory() (err error) {
 	if err != nil {
 		return err
 	}
-	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{})
+	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{})
 	if err != nil {
 		return err
 	}
 	if m.gateway, err = gateway.New(gateway.Config{
-		Decider: decider, Router: m.routing, Metrics: metrics, Recorder: observe.NewRecorder(metrics, nil),
+		Decider: decider, Router: m.routing, Metrics: metrics, Recorder: telemetry.NewRecorder(metrics, nil),
 	}); err != nil {
 		return err
 	}

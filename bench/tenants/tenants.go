@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 )
@@ -39,9 +39,9 @@ type rig struct {
 	none     *tenant.Settings
 	who      tenant.Identity
 	call     call.Call
-	metrics  *observe.Metrics
-	recorder *observe.Recorder
-	record   observe.Record
+	metrics  *telemetry.Metrics
+	recorder *telemetry.Recorder
+	record   telemetry.Record
 	begun    time.Time
 	failed   error
 }
@@ -64,14 +64,14 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 	bounds := tenant.Bounds{CallsPerSecond: tenant.MostCalls, Concurrent: 100_000, PerDay: tenant.MostCalls, PerMonth: tenant.MostCalls}
 	g.keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke}},
 		map[string]*tenant.Settings{"acme": {ID: "acme", Limits: tenant.Limits{Bounds: bounds}}}, nil)
-	log := observe.NewAccessLog(io.Discard, observe.AccessLogConfig{})
+	log := telemetry.NewAccessLog(io.Discard, telemetry.AccessLogConfig{})
 	defer func() { _ = log.Close() }()
-	if g.metrics, err = observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Log: log, Tenants: 100}); err != nil {
+	if g.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Log: log, Tenants: 100}); err != nil {
 		return r, err
 	}
-	g.recorder = observe.NewRecorder(g.metrics, log)
+	g.recorder = telemetry.NewRecorder(g.metrics, log)
 	g.call = call.Call{Tenant: "acme", Capability: "weather", Tool: "get_current_weather", Method: call.Invoke, Dialect: call.Doc}
-	g.record = observe.Record{Call: &g.call, Capability: g.metrics.Capability("weather"), Backend: "10.0.0.7:50051", BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
+	g.record = telemetry.Record{Call: &g.call, Capability: g.metrics.Capability("weather"), Backend: "10.0.0.7:50051", BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
 	g.identify()
 	to := []*float64{&r.Identity, &r.NoLimits, &r.Limits, &r.Record, &r.All}
 	for i, nanos := range best(g.identify, func() { g.limit(g.none) }, func() { g.limit(g.who.Settings) }, g.keep, g.all) {

@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/capgate/capgate/gateway/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 

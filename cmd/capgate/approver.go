@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/approving"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
 // newApprovals makes what asks people, and where they answer.
-func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error) {
+func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Approvals
 	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, Most: cfg.MaxPending}
 	if p.rules != nil {
@@ -25,12 +25,12 @@ func (p *process) newApprovals(s *settings, metrics *observe.Metrics) (err error
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
-	p.approving = approving.New(approving.Config{
+	p.approving = approval.New(approval.Config{
 		Keeper: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
 	})
-	metrics.WatchApprovals(func() observe.Approvals {
+	metrics.WatchApprovals(func() telemetry.Approvals {
 		s := p.approvals.Stats()
-		return observe.Approvals{
+		return telemetry.Approvals{
 			Events: map[string]int64{
 				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used, "released": s.Released, "expired": s.Expired,
 			},

@@ -9,11 +9,11 @@ import (
 
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // openAudit opens the audit log that the file names.
-func (p *process) openAudit(cfg *config.Config, metrics *observe.Metrics) (err error) {
+func (p *process) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err error) {
 	a := cfg.Audit
 	if a.To == "" {
 		return nil
@@ -26,9 +26,9 @@ func (p *process) openAudit(cfg *config.Config, metrics *observe.Metrics) (err e
 	if p.audit, err = audit.Open(c); err != nil {
 		return err
 	}
-	metrics.WatchAudit(func() observe.Audit {
+	metrics.WatchAudit(func() telemetry.Audit {
 		s := p.audit.Stats()
-		told := observe.Audit{Written: s.Written, Failing: s.Failing, Lost: map[string]uint64{}}
+		told := telemetry.Audit{Written: s.Written, Failing: s.Failing, Lost: map[string]uint64{}}
 		for why, n := range s.Lost {
 			told.Lost[audit.Lost(why).String()] = n
 		}

@@ -4,7 +4,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/listing"
+	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )

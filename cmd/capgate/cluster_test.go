@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/operators"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -107,10 +107,10 @@ func (m *member) kill() {
 }
 
 // fleet is what a gateway says of "caps".
-func (m *member) fleet(t *testing.T) *operators.Fleet {
+func (m *member) fleet(t *testing.T) *admin.Fleet {
 	t.Helper()
 	_, body := page(t, "http://"+m.admin+"/v1/fleets")
-	var all operators.Fleets
+	var all admin.Fleets
 	must(t, json.Unmarshal([]byte(body), &all))
 	if len(all.Fleets) != 1 {
 		t.Fatal(body)
@@ -119,13 +119,13 @@ func (m *member) fleet(t *testing.T) *operators.Fleet {
 }
 
 // wait waits until what all of some gateways say is so, and says how long it took.
-func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*operators.Fleet) bool) {
+func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*admin.Fleet) bool) {
 	t.Helper()
 	began := time.Now()
 	var first time.Duration // when one of them knew
 	for deadline := began.Add(2 * patience); ; {
 		n := 0
-		var last *operators.Fleet
+		var last *admin.Fleet
 		for _, g := range gateways {
 			if f := g.fleet(t); so(f) {
 				n++
@@ -148,7 +148,7 @@ func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*o
 	}
 }
 
-func allUp(f *operators.Fleet) bool {
+func allUp(f *admin.Fleet) bool {
 	for _, b := range f.Backends {
 		if b.State != "up" {
 			return false
@@ -158,8 +158,8 @@ func allUp(f *operators.Fleet) bool {
 }
 
 // only says whether a backend has a state, and all others are up.
-func only(addr, state string) func(*operators.Fleet) bool {
-	return func(f *operators.Fleet) bool {
+func only(addr, state string) func(*admin.Fleet) bool {
+	return func(f *admin.Fleet) bool {
 		for _, b := range f.Backends {
 			if b.Addr == addr && b.State != state || b.Addr != addr && b.State != "up" {
 				return false
@@ -176,7 +176,7 @@ func (c *cluster) agree(t *testing.T, gateways []*member) {
 	for _, g := range gateways {
 		live[g.id] = true
 	}
-	said := func(f *operators.Fleet) string {
+	said := func(f *admin.Fleet) string {
 		var text strings.Builder
 		for _, b := range f.Backends {
 			if !live[b.ProbedBy] {
@@ -186,7 +186,7 @@ func (c *cluster) agree(t *testing.T, gateways []*member) {
 		}
 		return text.String()
 	}
-	c.wait(t, "gateways to agree", gateways, func(f *operators.Fleet) bool {
+	c.wait(t, "gateways to agree", gateways, func(f *admin.Fleet) bool {
 		text := said(f)
 		return text != "" && text == said(gateways[0].fleet(t))
 	})

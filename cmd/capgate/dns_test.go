@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/dnstest"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/dnstest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // portOf is where a backend of the test listens.

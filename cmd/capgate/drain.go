@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/admin"
 )
 
 const drainUsage = `Usage: capgate drain --backend HOST:PORT [flags]
@@ -33,7 +33,7 @@ const drainPoll = 250 * time.Millisecond
 type draining struct {
 	port    *operatorsPort
 	backend string
-	request operators.DrainRequest
+	request admin.DrainRequest
 	undo    bool
 	timeout time.Duration
 	out     io.Writer
@@ -85,7 +85,7 @@ const exitCallsLeft = 1
 
 func (d *draining) run(ctx context.Context) error {
 	path := "/v1/backends/" + url.PathEscape(d.backend)
-	var state operators.BackendDrains
+	var state admin.BackendDrains
 	if d.undo {
 		d.request.Force = false
 		if err := d.port.ask(ctx, http.MethodPost, path+":undrain", d.request, &state); err != nil {
@@ -117,7 +117,7 @@ func (d *draining) await(ctx context.Context, path string) error {
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
 	for told := "what is left could not be asked"; ; {
-		var state operators.BackendDrains
+		var state admin.BackendDrains
 		err := d.port.ask(ctx, http.MethodGet, path, nil, &state)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("the drain stays, but what is left is not known: %w", err)
@@ -142,7 +142,7 @@ func (d *draining) await(ctx context.Context, path string) error {
 }
 
 // leftOf says what a drain waits for, and if it is over.
-func leftOf(state operators.BackendDrains) (left string, over bool) {
+func leftOf(state admin.BackendDrains) (left string, over bool) {
 	var calls int64
 	var unheard, replicas int
 	drained := true
@@ -165,7 +165,7 @@ func leftOf(state operators.BackendDrains) (left string, over bool) {
 	}
 }
 
-func fleetsOf(state operators.BackendDrains) string {
+func fleetsOf(state admin.BackendDrains) string {
 	names := make([]string, len(state.Drains))
 	for i, d := range state.Drains {
 		names[i] = d.Capability

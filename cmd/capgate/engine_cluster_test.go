@@ -21,7 +21,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestEnginesCommand talks with the engine of the demo.

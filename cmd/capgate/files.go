@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/artifact"
-	"github.com/capgate/capgate/gateway/signing"
+	"github.com/capgate/capgate/gateway/builtin/signing"
+	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -32,4 +32,4 @@ func bareOf(cfg config.Artifacts) config.Artifacts {
 	return cfg
 }
 
-func filesOf(cfg config.Artifacts) artifact.Config { return artifact.Config{MaxSize: cfg.MaxSize} }
+func filesOf(cfg config.Artifacts) files.Config { return files.Config{MaxSize: cfg.MaxSize} }

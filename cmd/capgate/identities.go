@@ -7,7 +7,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -20,13 +20,13 @@ type identities struct {
 	peppered  atomic.Pointer[[]byte] // what secrets are hashed under
 	tokens    *token.Verifier
 	certified *tenant.Certificates
-	metrics   *observe.Metrics
+	metrics   *telemetry.Metrics
 	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
 	roster    *tenant.Roster     // nil: the gateway has no tenants; the same
 }
 
 // newIdentities makes it, from whatever the file says that tells who calls.
-func (p *process) newIdentities(s *settings, metrics *observe.Metrics) (err error) {
+func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err error) {
 	i := &p.who
 	i.keys, i.metrics = tenant.NewKeys(nil), metrics
 	if cfg := s.cfg.Identity; cfg.Stored {
@@ -99,10 +99,10 @@ func (i *identities) follow(ctx context.Context) {
 	all.Wait()
 }
 
-func (i *identities) metric() observe.Identities {
-	m := observe.Identities{Counts: map[observe.Identified]int64{}}
+func (i *identities) metric() telemetry.Identities {
+	m := telemetry.Identities{Counts: map[telemetry.Identified]int64{}}
 	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
-		m.Counts[observe.Identified{Kind: k.String(), Result: r.String()}] = n
+		m.Counts[telemetry.Identified{Kind: k.String(), Result: r.String()}] = n
 	})
 	m.Entries = i.tokens.Len()
 	if i.stored != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // TestLabelsOfTheDeleted: a gateway that hears only later that there is a tenant no more, because Redis was away, gives its

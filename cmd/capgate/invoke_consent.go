@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -48,7 +48,7 @@ func (inv *invocation) addConsent(fs *flag.FlagSet) {
 // infoOf is what the gateway says of its own refusal; nil: it is none.
 func infoOf(err error) *errdetails.ErrorInfo {
 	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problems.OwnDomain {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
 			return info
 		}
 	}

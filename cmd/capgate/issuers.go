@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
@@ -44,10 +44,10 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 }
 
 // issuerStats is what a verifier tells when somebody scrapes.
-func issuerStats(tokens *token.Verifier) func() []observe.Issuer {
-	return func() (all []observe.Issuer) {
+func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
+	return func() (all []telemetry.Issuer) {
 		for _, s := range tokens.Stats() {
-			all = append(all, observe.Issuer{Name: s.Issuer, Up: s.Up, Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
+			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up, Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
 		}
 		return all
 	}

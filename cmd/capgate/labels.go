@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // meter counts what is beyond a tenant's limits, in the series that it has at the moment.
 type meter struct {
-	metrics *observe.Metrics
+	metrics *telemetry.Metrics
 	tenant  string
 }
 
@@ -20,7 +20,7 @@ func (m meter) Limited(l call.Limit, shadow bool) { m.metrics.Tenant(m.tenant).L
 
 // declareLimits has the series of the file's limits be there from the beginning, at 0: an alert on their
 // rate would not see the first refusal otherwise.
-func (s *settings) declareLimits(metrics *observe.Metrics) {
+func (s *settings) declareLimits(metrics *telemetry.Metrics) {
 	declare := func(of string, l *tenant.Limits) {
 		for _, kind := range l.Kinds() {
 			metrics.Tenant(of).HasLimit(kind)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestListenInANetwork: the operators' port listens at the address that the machine has in a network, and nowhere else.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // loads is what became of the files of a configuration since the process has started.
@@ -43,6 +43,6 @@ func (l *loads) detail() gateway.ConfigState {
 }
 
 // metric is what a scrape says.
-func (l *loads) metric() observe.ConfigLoads {
-	return observe.ConfigLoads{Failures: l.failures, Failed: l.failure != nil, LastSuccess: l.at}
+func (l *loads) metric() telemetry.ConfigLoads {
+	return telemetry.ConfigLoads{Failures: l.failures, Failed: l.failure != nil, LastSuccess: l.at}
 }

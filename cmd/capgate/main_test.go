@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/issuertest"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 // asCommand makes this test binary behave as the command that its value names.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // namesTime bounds how long a configuration waits for names that are new in it.
@@ -51,9 +51,9 @@ func (p *process) settle(ctx context.Context) error {
 	return p.reloader.apply(p.reloader.current)
 }
 
-func registryStats(r *registry.Registry) func() observe.Registry {
-	return func() observe.Registry {
+func registryStats(r *registry.Registry) func() telemetry.Registry {
+	return func() telemetry.Registry {
 		s := r.Stats()
-		return observe.Registry{DNS: s.DNS, Registered: s.Registered, LookupsFailed: s.LookupsFailed, StoreFailed: s.StoreFailed, Ignored: s.Ignored, Stale: s.Stale}
+		return telemetry.Registry{DNS: s.DNS, Registered: s.Registered, LookupsFailed: s.LookupsFailed, StoreFailed: s.StoreFailed, Ignored: s.Ignored, Stale: s.Stale}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/certtest"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestWrongProtocol: cleartext to a port that speaks TLS is answered in words, the reverse is logged, and the command

@@ -5,10 +5,10 @@ import (
 	"net/http"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/cataloguing"
-	"github.com/capgate/capgate/gateway/operators"
-	"github.com/capgate/capgate/gateway/registration"
-	"github.com/capgate/capgate/gateway/ruling"
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/registration"
+	"github.com/capgate/capgate/gateway/admin/rules"
+	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
@@ -39,26 +39,26 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 // operators is what the operators' port serves below /v1/, and by gRPC.
 func (p *process) operators() (mount func(*http.ServeMux), err error) {
 	redis := redisState(p.store)
-	answers := func() operators.Gateway { return operators.Gateway{Replica: p.replica, Redis: redis()} }
-	fleets := operators.New(operators.Config{
+	answers := func() admin.Gateway { return admin.Gateway{Replica: p.replica, Redis: redis()} }
+	fleets := admin.New(admin.Config{
 		Router: p.routing, Drains: p.drains,
 		Source:   p.sourceOf,
 		ProbedBy: p.probedBy,
 		Gateway:  answers,
 	})
-	rules := ruling.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus, Audit: p.audit}
+	cfg := rules.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus, Audit: p.audit}
 	if p.rules != nil {
-		rules.Rules, rules.Candidates, rules.Having = p.rules, p.rules.Candidates(), p.havingRules
-		rules.Ruled = p.rules.Ruled
+		cfg.Rules, cfg.Candidates, cfg.Having = p.rules, p.rules.Candidates(), p.havingRules
+		cfg.Ruled = p.rules.Ruled
 	}
-	services, err := operators.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
-		registration.New(p.registry, gateway.GRPCStatus), ruling.New(rules),
-		cataloguing.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators(), p.tenancy.Operators())
+	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
+		registration.New(p.registry, gateway.GRPCStatus), rules.New(cfg),
+		tools.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators(), p.tenancy.Operators())
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)
-		operators.MountWebhooks(mux, p.store.Webhooks())
-		operators.MountLimits(mux, p.quotas, p.who.roster, answers)
+		admin.MountWebhooks(mux, p.store.Webhooks())
+		admin.MountLimits(mux, p.quotas, p.who.roster, answers)
 	}, err
 }
 

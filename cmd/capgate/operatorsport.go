@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/problems"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
 const (
@@ -93,7 +93,7 @@ func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answ
 		}
 		return nil
 	}
-	var problem problems.Problem
+	var problem problem.Problem
 	if err := decoder.Decode(&problem); err != nil || problem.Detail == "" {
 		return fmt.Errorf("%s, which is no answer of a capgate's operators' port", resp.Status)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // Of what the process may have.
@@ -81,8 +81,8 @@ func (p *process) newShedder(whole *config.Config) (live int64) {
 }
 
 // overload is how much is used of what the process can take.
-func (p *process) overload() observe.Overload {
-	used := observe.Overload{Bodies: p.gateway.Bodies()}
+func (p *process) overload() telemetry.Overload {
+	used := telemetry.Overload{Bodies: p.gateway.Bodies()}
 	if p.shedder != nil {
 		of := p.shedder.Usage()
 		used.InFlight, used.Memory, used.Delay = of.InFlight, of.Memory, of.Delay

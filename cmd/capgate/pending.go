@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -24,8 +24,8 @@ func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]s
 }
 
 // pendingByLabel adds up what is pending by the labels that tenants have: those beyond the last share one.
-func (p *process) pendingByLabel(metrics *observe.Metrics) map[string]observe.Pending {
-	all := map[string]observe.Pending{}
+func (p *process) pendingByLabel(metrics *telemetry.Metrics) map[string]telemetry.Pending {
+	all := map[string]telemetry.Pending{}
 	for of, found := range p.pending.Now() {
 		label := metrics.Tenant(of).Label()
 		sum, there := all[label]

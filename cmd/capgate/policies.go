@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
 )
 
 // newDecider makes what decides on calls: by rules, where the file has a policies block,
 // by manifests, and by fleets.
-func (p *process) newDecider(cfg config.Policies, metrics *observe.Metrics) (err error) {
+func (p *process) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (err error) {
 	o := policy.Options{Source: p.tools, Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale}
 	if cfg.Enabled {
 		p.rules = p.store.Policies()
@@ -23,9 +23,9 @@ func (p *process) newDecider(cfg config.Policies, metrics *observe.Metrics) (err
 	if p.decider, err = policy.New(o); err != nil {
 		return err
 	}
-	metrics.WatchPolicy(func() observe.Policy {
+	metrics.WatchPolicy(func() telemetry.Policy {
 		s := p.decider.Stats()
-		return observe.Policy{
+		return telemetry.Policy{
 			Misses: s.Misses, Failures: s.Failures, Entries: s.Entries, Age: s.Age, Lost: s.Lost, Rules: cfg.Enabled,
 		}
 	})

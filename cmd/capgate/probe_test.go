@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/certtest"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"

@@ -3,13 +3,13 @@ package main
 import (
 	"crypto/rand"
 
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // newQuotas makes what keeps tenants to their limits.
-func (p *process) newQuotas(s *settings, metrics *observe.Metrics) {
+func (p *process) newQuotas(s *settings, metrics *telemetry.Metrics) {
 	cfg := limits.Config{
 		Store: p.store.Limits(rand.Text()),
 		Meter: func(tenant string) limits.Meter { return meter{metrics, tenant} },
@@ -17,7 +17,7 @@ func (p *process) newQuotas(s *settings, metrics *observe.Metrics) {
 	cfg.Replicas = p.sharers()
 	p.quotas = limits.New(cfg)
 	p.quotas.Single(s.single(s.cfg.Multi))
-	metrics.WatchLeases(func() observe.Leases { return observe.Leases(p.quotas.Stats()) })
+	metrics.WatchLeases(func() telemetry.Leases { return telemetry.Leases(p.quotas.Stats()) })
 }
 
 // sharers counts the replicas that share the limits of tenants; nil: there is only this one.

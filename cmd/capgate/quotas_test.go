@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestLimitsOfTheFile: they are in force, change with the file, are counted and shown. The tenant is the only one.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // openStore opens what replicas share. Whether Redis is there now makes no difference.
@@ -62,10 +62,10 @@ func readSecret(file string, files prints) (string, error) {
 }
 
 // redisStats is how metrics see a store.
-func redisStats(s *redisstore.Store) func() observe.Redis {
-	return func() observe.Redis {
+func redisStats(s *redisstore.Store) func() telemetry.Redis {
+	return func() telemetry.Redis {
 		stats := s.Stats()
-		r := observe.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Unreplicated: stats.Unreplicated, Up: !stats.Away}
+		r := telemetry.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Unreplicated: stats.Unreplicated, Up: !stats.Away}
 		r.Rejected = map[string]int64{}
 		for kind, n := range stats.Rejected {
 			r.Rejected[kind.String()] = n

@@ -9,8 +9,8 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // faultyConfig is a configuration for tests of a Redis that fails. A busy machine may

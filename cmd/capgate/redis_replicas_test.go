@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // TestReadyzTellsOfReplicasThatNothingWaitsFor: it is a warning, which makes nobody unready.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/strictyaml"
 	"github.com/capgate/capgate/router"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
 )
 
@@ -81,11 +81,11 @@ func used(routing *router.Router) func(capability, addr string) bool {
 }
 
 // healthStats is how metrics see a prober.
-func healthStats(p *health.Prober) func() observe.Health {
+func healthStats(p *health.Prober) func() telemetry.Health {
 	began := time.Now()
-	return func() observe.Health {
+	return func() telemetry.Health {
 		s := p.Stats()
-		h := observe.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas, Agree: s.Agree, Unposted: s.Unposted}
+		h := telemetry.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas, Agree: s.Agree, Unposted: s.Unposted}
 		if s.Looked.IsZero() {
 			s.Looked = began
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/policy/approvals/webhook"

@@ -2,43 +2,43 @@ package main
 
 import (
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/policy/extauthz"
 )
 
 // newShields makes what asks shields. of says by capability which of them judges its calls.
-func (p *process) newShields(s *settings, of map[string]string, metrics *observe.Metrics) error {
-	p.shields = shield.New(shield.Options{Log: p.log})
+func (p *process) newShields(s *settings, of map[string]string, metrics *telemetry.Metrics) error {
+	p.shields = extauthz.New(extauthz.Options{Log: p.log})
 	metrics.WatchShields(shieldStats(p.shields))
 	return p.shields.Replace(shieldConfigs(s), of)
 }
 
 // shieldConfigs are the shields of a configuration.
-func shieldConfigs(s *settings) []shield.Config {
-	all := make([]shield.Config, len(s.cfg.Shields))
+func shieldConfigs(s *settings) []extauthz.Config {
+	all := make([]extauthz.Config, len(s.cfg.Shields))
 	for i := range s.cfg.Shields {
 		all[i] = shieldConfig(&s.cfg.Shields[i], s)
 	}
 	return all
 }
 
-func shieldConfig(c *config.Shield, s *settings) shield.Config {
-	return shield.Config{
+func shieldConfig(c *config.Shield, s *settings) extauthz.Config {
+	return extauthz.Config{
 		Name: c.Name, Address: c.Address, URL: c.URL, TLS: s.backends[c.TLS],
 		Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: c.Cache,
 	}
 }
 
 // shieldStats is what the shields tell when somebody scrapes.
-func shieldStats(shields *shield.Shields) func() []observe.Shield {
-	return func() (all []observe.Shield) {
+func shieldStats(shields *extauthz.Shields) func() []telemetry.Shield {
+	return func() (all []telemetry.Shield) {
 		for name, s := range shields.All() {
-			o := observe.Shield{Name: name, Answered: s.Answered, Absent: s.Absent, Malformed: s.Malformed, Seconds: s.Seconds}
-			o.Took = make(map[float64]uint64, len(shield.Buckets))
+			o := telemetry.Shield{Name: name, Answered: s.Answered, Absent: s.Absent, Malformed: s.Malformed, Seconds: s.Seconds}
+			o.Took = make(map[float64]uint64, len(extauthz.Buckets))
 			for i, n := range s.Took {
 				o.Asked += uint64(n)
-				if i < len(shield.Buckets) {
-					o.Took[shield.Buckets[i]] = o.Asked
+				if i < len(extauthz.Buckets) {
+					o.Took[extauthz.Buckets[i]] = o.Asked
 				}
 			}
 			all = append(all, o)

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestStarvedByOthers: a gateway of lower priority shares one processor with four programs that never rest. Its calls take

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/admin"
 )
 
 const statusUsage = `Usage: capgate status [flags] [CAPABILITY]
@@ -119,11 +119,11 @@ func (s *showing) show(ctx context.Context, before string) error {
 }
 
 // fleets are all that the gateway has, or the one that was asked for.
-func (s *showing) fleets(ctx context.Context) (all operators.Fleets, err error) {
-	all.Fleets = []operators.Fleet{}
+func (s *showing) fleets(ctx context.Context) (all admin.Fleets, err error) {
+	all.Fleets = []admin.Fleet{}
 	for token := ""; ; {
-		var page operators.Fleets
-		query := url.Values{"page_size": {fmt.Sprint(operators.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
+		var page admin.Fleets
+		query := url.Values{"page_size": {fmt.Sprint(admin.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
 		if err := s.port.ask(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, &page); err != nil {
 			return all, err
 		}

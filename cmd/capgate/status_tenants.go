@@ -9,14 +9,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/admin"
 )
 
 // showTenants shows how much of their limits tenants use.
 func (s *showing) showTenants(ctx context.Context, before string) error {
-	all := operators.TenantsPage{Tenants: []operators.TenantUsage{}}
+	all := admin.TenantsPage{Tenants: []admin.TenantUsage{}}
 	for token := ""; ; {
-		var page operators.TenantsPage
+		var page admin.TenantsPage
 		if err := s.port.ask(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil, &page); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (s *showing) showTenants(ctx context.Context, before string) error {
 }
 
 // tenantsTable shows tenants to people.
-func tenantsTable(all operators.TenantsPage) string {
+func tenantsTable(all admin.TenantsPage) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "replica %s, redis %s, %s with limits\n\n", all.Gateway.Replica, all.Gateway.Redis, count(len(all.Tenants), "tenant"))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -56,7 +56,7 @@ func tenantsTable(all operators.TenantsPage) string {
 }
 
 // limitOf says which calls a limit is of.
-func limitOf(l *operators.LimitUsage) string {
+func limitOf(l *admin.LimitUsage) string {
 	var words []string
 	if l.Capability != "" || l.Tool != "" {
 		words = append(words, orAny(l.Capability)+"/"+orAny(l.Tool))

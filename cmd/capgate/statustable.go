@@ -6,14 +6,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/admin"
 )
 
 // maxWhy is how much of a reason the table shows, in characters.
 const maxWhy = 160
 
 // statusTable shows fleets to people.
-func statusTable(all operators.Fleets, now time.Time) string {
+func statusTable(all admin.Fleets, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "replica %s, redis %s, %s\n\n", all.Gateway.Replica, all.Gateway.Redis, count(all.TotalSize, "fleet"))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -39,7 +39,7 @@ func statusTable(all operators.Fleets, now time.Time) string {
 	return b.String()
 }
 
-func troubleOf(f operators.Fleet) string {
+func troubleOf(f admin.Fleet) string {
 	switch {
 	case len(f.Backends) == 0:
 		return "it has no backends"

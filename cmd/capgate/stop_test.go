@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // Who stops takes back all that it has in Redis, so that the others need not wait until

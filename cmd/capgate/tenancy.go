@@ -14,20 +14,20 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/tenancy"
+	"github.com/capgate/capgate/gateway/admin/tenants"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // newTenancy makes what tenants and API keys are changed by.
 func (p *process) newTenancy() {
-	cfg := tenancy.Config{
+	cfg := tenants.Config{
 		Tenants: p.who.directory, Roster: p.who.roster, Keys: p.who.keys, Log: p.log, Audit: p.audit, Status: gateway.GRPCStatus,
 		Pepper: p.who.pepper,
 	}
 	if p.who.stored != nil {
 		cfg.Store, cfg.Changed = p.store.Tenants(), p.who.stored.Changed
 	}
-	p.tenancy = tenancy.New(cfg)
+	p.tenancy = tenants.New(cfg)
 }
 
 const tenantsUsage = `Usage: capgate tenants list [flags]

@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
 // flushTime is how long the process waits at its end for a collector to take the last spans.
 const flushTime = 3 * time.Second
 
 // newTracer makes what traces calls, if there is a collector.
-func (p *process) newTracer(s *settings, metrics *observe.Metrics) (err error) {
+func (p *process) newTracer(s *settings, metrics *telemetry.Metrics) (err error) {
 	c := &s.cfg.Traces
 	if c.Endpoint == "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
-	"github.com/capgate/capgate/internal/oteltest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 

@@ -4,26 +4,26 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/capgate/capgate/gateway/approving"
+	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/observe"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // newWebhook makes what tells a URL of approvals, if there is one to tell.
-func (p *process) newWebhook(s *settings, metrics *observe.Metrics) (err error) {
+func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error) {
 	if s.webhook == nil {
 		return nil
 	}
-	p.webhook, err = webhook.New(p.store.Webhooks(), p.approvals, approving.JSON, *s.webhook, webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
+	p.webhook, err = webhook.New(p.store.Webhooks(), p.approvals, approval.JSON, *s.webhook, webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
 	if err != nil {
 		return fmt.Errorf("approvals.webhook: %w", err)
 	}
-	metrics.WatchWebhook(func() observe.Webhook {
+	metrics.WatchWebhook(func() telemetry.Webhook {
 		s := p.webhook.Stats()
-		return observe.Webhook{
+		return telemetry.Webhook{
 			Events:   map[string]int64{"delivered": s.Delivered, "dead": s.Dead, "late": s.Late, "dropped": s.Dropped},
 			Requests: map[string]int64{"failed": s.Failed, "retried": s.Retried},
 			Queued:   s.Queued, Letters: s.Sizes.Dead,

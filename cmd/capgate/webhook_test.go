@@ -15,9 +15,9 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway/operators"
+	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -59,7 +59,7 @@ func TestWebhook(t *testing.T) {
 	}
 	files.dir = t.TempDir()
 	put(first + "\n")
-	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	p, public, port := serve(t, nil, "--config", files.file("capgate.yaml"))
 	ask := func(args string) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann")
 		if _, err := dial(t, public).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)}); err == nil {
@@ -82,8 +82,8 @@ func TestWebhook(t *testing.T) {
 	}
 	ask(`{"password":"hunter2"}`)
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusGone)
-	dead := "http://" + admin + "/v1/webhooks/dead"
-	var page operators.LettersPage
+	dead := "http://" + port + "/v1/webhooks/dead"
+	var page admin.LettersPage
 	must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
 	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" {
 		t.Fatalf("dead: %+v", page)
@@ -92,7 +92,7 @@ func TestWebhook(t *testing.T) {
 	must(t, err)
 	resp.Body.Close()
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
-	waitPage(t, "http://"+admin+"/metrics", "\ncapgate_webhook_events_total{result=\"delivered\"} 1\n")
+	waitPage(t, "http://"+port+"/metrics", "\ncapgate_webhook_events_total{result=\"delivered\"} 1\n")
 
 	put(second)
 	p.stderr.wait(t, p, `"msg":"configuration loaded"`)

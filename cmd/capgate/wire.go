@@ -14,34 +14,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/approving"
-	"github.com/capgate/capgate/gateway/cors"
-	"github.com/capgate/capgate/gateway/edge"
+	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/gateway/admin/registration"
+	"github.com/capgate/capgate/gateway/admin/tenants"
+	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/engine/turns"
-	"github.com/capgate/capgate/gateway/idempotency"
-	"github.com/capgate/capgate/gateway/registration"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/rest"
-	"github.com/capgate/capgate/gateway/signing"
-	"github.com/capgate/capgate/gateway/tenancy"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
-	"github.com/capgate/capgate/internal/hosts"
-	"github.com/capgate/capgate/internal/observe"
-	"github.com/capgate/capgate/internal/observe/tracing"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/hosts"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
-	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 	"github.com/capgate/capgate/policy/catalog"
-	"github.com/capgate/capgate/policy/shield"
+	"github.com/capgate/capgate/policy/extauthz"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -50,7 +50,7 @@ import (
 type process struct {
 	log       *slog.Logger
 	level     *slog.LevelVar // of log and accessLog
-	accessLog *observe.AccessLog
+	accessLog *telemetry.AccessLog
 	tracer    *tracing.Tracer // nil: no call is traced
 	routing   *router.Router
 	store     *redisstore.Store
@@ -70,17 +70,17 @@ type process struct {
 	answers   *idempotency.Keeper
 	turns     *turns.Keeper      // of OpenParallax engines
 	webhook   *webhook.Deliverer // nil: nobody is told of approvals
-	approving *approving.Service
+	approving *approval.Service
 	pending   approvals.Pendings // for metrics
-	shields   *shield.Shields
+	shields   *extauthz.Shields
 	limits    *router.Limits
 	shedder   *overload.Shedder // nil: no call is too much
 	who       identities
 
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
-	tenancy    *tenancy.Service
-	edge       *edge.Edge
+	tenancy    *tenants.Service
+	edge       *clientaddr.Edge
 	quotas     *limits.Limiter // of tenants
 	audit      *audit.Log      // nil: there is none
 	gateway    *gateway.Gateway
@@ -103,7 +103,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err = p.listen(cfg); err != nil {
 		return p, err
 	}
-	p.accessLog = observe.NewAccessLog(w, observe.AccessLogConfig{Level: p.level, Text: cfg.Log.Format == "text"})
+	p.accessLog = telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: p.level, Text: cfg.Log.Format == "text"})
 	metrics, err := p.newMetrics(cfg.Metrics)
 	if err != nil {
 		return p, err
@@ -121,7 +121,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.limits = router.NewLimits(p.sharedLimits())
 	p.newQuotas(s, metrics)
 	p.reloader = newReloader(p, s)
-	metrics.WatchConfig(func() observe.ConfigLoads { return p.reloader.loads.Load().metric() })
+	metrics.WatchConfig(func() telemetry.ConfigLoads { return p.reloader.loads.Load().metric() })
 	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge, Manifest: registration.ReadManifest})
 	metrics.WatchRegistry(registryStats(p.registry))
 	first := p.reloader.planner.plan(s, nil)
@@ -143,12 +143,12 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 }
 
 // newGateway puts the gateway together, when all that it needs is there.
-func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics) error {
+func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metrics) error {
 	operators, err := p.operators()
 	if err != nil {
 		return err
 	}
-	p.edge = edge.New(edgeOf(&s.cfg.Proxies))
+	p.edge = clientaddr.New(edgeOf(&s.cfg.Proxies))
 	metrics.WatchProxyProtocol(p.edge.Refused)
 	share := heldOf(p.newShedder(s.cfg))
 	p.newSignatures(s)
@@ -162,7 +162,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *observe.Metrics)
 		Shield:     p.shields,
 		Router:     p.routing,
 		Metrics:    metrics,
-		Recorder:   observe.NewRecorder(metrics, p.accessLog),
+		Recorder:   telemetry.NewRecorder(metrics, p.accessLog),
 		Tracer:     p.tracer,
 		Affinity:   p.affinity,
 		BackendTLS: first.tlsOf,
@@ -256,9 +256,9 @@ func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.
 	}})
 }
 
-func (p *process) newMetrics(cfg config.Metrics) (*observe.Metrics, error) {
+func (p *process) newMetrics(cfg config.Metrics) (*telemetry.Metrics, error) {
 	v, c, _ := buildInfo()
-	m, err := observe.NewMetrics(prometheus.NewRegistry(), observe.MetricsConfig{Version: v, Revision: c, Log: p.accessLog, Tenants: cfg.Tenants})
+	m, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: v, Revision: c, Log: p.accessLog, Tenants: cfg.Tenants})
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestAPortThatFailsEndsTheProcess, with the reason, so that somebody starts it again.

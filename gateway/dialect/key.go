@@ -1,7 +1,7 @@
 package dialect
 
 import (
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
 // Why a message is refused. They never quote it: it holds arguments and secrets.

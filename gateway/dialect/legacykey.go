@@ -1,6 +1,6 @@
 package dialect
 
-import "github.com/capgate/capgate/internal/strictproto"
+import "github.com/capgate/capgate/internal/lib/strictproto"
 
 // Field numbers of the legacy dialect's InvokeRequest, and of an entry of its context.
 const (

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 const (

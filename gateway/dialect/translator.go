@@ -8,7 +8,7 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress; what is not translated passes compressed too
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 var bothWays = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}

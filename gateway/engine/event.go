@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 

@@ -3,7 +3,7 @@ package engine
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
 // The shapes of the messages of which something is decided on. Of answers they know only that.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // fieldMode is that of ClientMessageRequest and of SessionInfo.

@@ -3,7 +3,7 @@ package engine
 import (
 	"strings"
 
-	"github.com/capgate/capgate/internal/strictproto"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 	"github.com/capgate/capgate/internal/tenant"
 )
 

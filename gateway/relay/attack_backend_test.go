@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // said is what a backend sends once it has a call on stream 1.

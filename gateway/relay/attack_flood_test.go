@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestFloodAttacks sends frames that ask for nothing, until the relay ends the connection.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestContinuationAttacks never ends a header block (CVE-2024-24549 and its kin).

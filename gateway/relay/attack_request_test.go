@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestMalformedRequests: each is a stream error PROTOCOL_ERROR (RFC 9113 §8.1.1), and

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestSlowPeers begins things and does not end them.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // What a client that does not take its downloads may cost.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestWhoBringsLittleGoesFirst: a client that has brought thousands of calls at once is not

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // early begins an upload that is refused before its end, and reads the answer.

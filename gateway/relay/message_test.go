@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // prefixOf is a message's five-byte prefix.

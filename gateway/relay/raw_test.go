@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/rawhttp2"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // rawClient is a client connection of which the test writes every frame.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Parse reads a configuration file whose text is data; name is what errors call

@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 func (p *parser) approvals(at strictyaml.Place) {

@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Artifacts is files over HTTP. All but max_size should be the same for all replicas.

@@ -1,6 +1,6 @@
 package config
 
-import "github.com/capgate/capgate/internal/strictyaml"
+import "github.com/capgate/capgate/internal/lib/strictyaml"
 
 // Audit is the record of who did what.
 type Audit struct {

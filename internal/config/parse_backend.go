@@ -6,8 +6,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 // backend reads an address, or a mapping that has one.

@@ -3,7 +3,7 @@ package config
 import (
 	"net/netip"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // ClientLimits bounds what clients take of one replica by their network: an IPv4 address, or a /64 of IPv6.

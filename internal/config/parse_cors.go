@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // CORS is which pages of other sites may call from browsers.

@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"github.com/capgate/capgate/internal/hosts"
+	"github.com/capgate/capgate/internal/lib/hosts"
 )
 
 func checkHost(v string) string {

@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // overload reads off, or a mapping of the limits that are not to be found out.

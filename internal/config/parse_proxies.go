@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Proxies are the load balancers and proxies before the public port, which say who a call comes

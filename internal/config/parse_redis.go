@@ -6,8 +6,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/capgate/capgate/internal/redisurl"
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/redisurl"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // redis reads an address, or a mapping that has one.

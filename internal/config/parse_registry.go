@@ -6,7 +6,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // backends notes that a fleet has the field, if only to say that there are none.

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 func (p *parser) replicas(at strictyaml.Place) {

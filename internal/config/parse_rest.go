@@ -1,6 +1,6 @@
 package config
 
-import "github.com/capgate/capgate/internal/strictyaml"
+import "github.com/capgate/capgate/internal/lib/strictyaml"
 
 // REST is the JSON API.
 type REST struct {

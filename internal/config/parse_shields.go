@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // noShield is what a fleet says that has none although the others have.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 func (p *parser) traces(at strictyaml.Place) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 func (p *parser) webhook(at strictyaml.Place) {

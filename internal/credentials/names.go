@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // MaxDepth is how deep objects and arrays may lie in each other, as in arguments.

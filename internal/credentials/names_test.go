@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/credentials"
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 func TestCheck(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // Fleets is whoever routes calls. Its methods may be called from any goroutine.

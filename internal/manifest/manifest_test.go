@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
-	"github.com/capgate/capgate/internal/strictyaml"
 )
 
 const weather = `id: weather-lookup

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/strictyaml"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // DefaultDiscoveryTool lists the tools of a dynamic capability that names no other.

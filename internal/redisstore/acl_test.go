@@ -9,8 +9,8 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router/affinity"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/paging"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"

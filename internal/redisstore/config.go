@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/capgate/capgate/internal/redisurl"
+	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
 // Config says which Redis, and how patient to be with it. The zero value is embedded.

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/capgate/capgate/internal/redisurl"
+	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
 // connections bounds those to one node. Commands are short; more wait for their turn.

@@ -9,7 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/capgate/capgate/internal/redisurl"
+	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
 // embedded is a Redis inside this process.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // patience is how long a test waits for what should come at once.

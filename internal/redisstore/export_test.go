@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
-	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )

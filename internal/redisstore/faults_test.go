@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // impatient is a Store's configuration in tests of faults: what takes so long fails.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/idempotency"
 )
 
 // IdempotencyStore has the calls with keys of all tenants. It is an idempotency.Store.

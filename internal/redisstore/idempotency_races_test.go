@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/idempotency"
-	"github.com/capgate/capgate/internal/gatewaytest"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/seal"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 func keyed(key, args string) *idempotency.Request {
@@ -88,7 +88,7 @@ func TestTheOwnerDies(t *testing.T) {
 		dead := aClaim("", "dead")
 		r := keyed("k", "{}")
 		found := make(chan *idempotency.Claim, 1)
-		spy, err := idempotency.New(spying{open().Idempotency(), found}, idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, seal.KeyBytes)}})
+		spy, err := idempotency.New(spying{open().Idempotency(), found}, idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}})
 		must(t, err)
 		t.Cleanup(spy.Close)
 		_, _, _ = spy.Do(t.Context(), r, nil) // says what such a claim is

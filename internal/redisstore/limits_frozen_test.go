@@ -7,9 +7,9 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // hold makes calls one after the other, as many as are allowed of most, and returns those that run.

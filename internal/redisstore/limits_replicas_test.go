@@ -9,9 +9,9 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // TestThreeReplicasKeepToALimit: with a real Redis, for ten seconds, and one that has most of the calls. What is

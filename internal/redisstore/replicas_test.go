@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/idempotency"
+	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy/approvals"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/router"
 )
 

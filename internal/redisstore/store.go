@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/capgate/capgate/internal/redisurl"
+	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
 // Store is a Redis, or the one inside this process.

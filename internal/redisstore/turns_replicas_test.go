@@ -13,7 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/redistest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // turnTaker makes one replica's Keeper, which runs until the test ends.

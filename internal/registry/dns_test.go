@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/capgate/capgate/internal/dnstest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
 
 // patience is how long a test waits for what must come.

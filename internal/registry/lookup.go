@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 const (

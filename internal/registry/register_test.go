@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/dnstest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
 
 // rules take registrations of weather and of what begins with gen-.

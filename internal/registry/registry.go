@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // maxLooking bounds the names that are asked for at one time.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // lookupTimeout bounds one look at a name. Resolvers give up a server after 5 s, so that

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/nearest"
+	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
 // All is what operators write for all tenants (AIP-159). No tenant has this id.

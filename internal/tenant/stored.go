@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/follow"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
 // Store has tenants and API keys that all replicas share. What cannot be understood is not
 // there. Each must end with ctx.
 type Store interface {
-	follow.Feed[Change]
+	changefeed.Feed[Change]
 	// FindKey and FindTenant answer with nil where there is none.
 	FindKey(ctx context.Context, id string) (*Key, error)
 	FindTenant(ctx context.Context, id string) (*Record, error)
@@ -181,7 +181,7 @@ func (s *Stored) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal) {
 
 // Follow keeps what is known true to the store until ctx ends.
 func (s *Stored) Follow(ctx context.Context) {
-	follow.Run(ctx, s.store, copied{s}, follow.Options{Patience: patience, MaxStale: s.fresh.maxStale})
+	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.fresh.maxStale})
 }
 
 // Changed is told of a change before the store's feed tells it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 

@@ -1,6 +1,6 @@
 package toolschema
 
-import "github.com/capgate/capgate/internal/strictjson"
+import "github.com/capgate/capgate/internal/lib/strictjson"
 
 // MaxDepth is how deep objects and arrays may lie in each other.
 const MaxDepth = strictjson.MaxDepth

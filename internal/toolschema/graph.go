@@ -6,7 +6,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 const (

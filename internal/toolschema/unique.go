@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/capgate/capgate/internal/strictjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 var seed = maphash.MakeSeed()

@@ -3,18 +3,18 @@ package approvals
 import (
 	"fmt"
 
-	"github.com/capgate/capgate/internal/seal"
+	"github.com/capgate/capgate/internal/lib/aead"
 )
 
 // sealer encrypts what is kept of arguments, bound to the approval that it is of. The zero
 // value does not.
-type sealer struct{ seal.Sealer }
+type sealer struct{ aead.Sealer }
 
 // KeyBytes is how long a key is.
-const KeyBytes = seal.KeyBytes
+const KeyBytes = aead.KeyBytes
 
 func newSealer(keys [][]byte) (*sealer, error) {
-	s, err := seal.New(keys)
+	s, err := aead.New(keys)
 	if err != nil {
 		return nil, fmt.Errorf("approvals: %w", err)
 	}
@@ -35,7 +35,7 @@ func (s *sealer) seal(a *Approval, what byte, text []byte) []byte {
 func (s *sealer) open(a *Approval, sealed []byte) (what byte, text []byte, err error) {
 	text, err = s.Open(bond(a), sealed)
 	if err == nil && len(text) == 0 {
-		err = seal.ErrOpen
+		err = aead.ErrOpen
 	}
 	if err != nil {
 		return 0, nil, err

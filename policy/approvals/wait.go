@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // poll is how often the store is asked for an approval that somebody waits for: so late at

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/manifest"
-	"github.com/capgate/capgate/internal/recovery"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 

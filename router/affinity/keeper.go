@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/capgate/capgate/internal/fairshare"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // Config bounds a Keeper. A zero field takes its default.

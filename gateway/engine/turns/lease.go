@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // Lease is what one has of an engine, and nobody else.

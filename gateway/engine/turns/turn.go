@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // Turn is one's turn at an engine.

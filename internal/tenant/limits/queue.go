@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
 // queue are the accounts that are due, in the order in which they became so.

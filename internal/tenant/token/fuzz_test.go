@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 // FuzzToken: whatever is sent is refused, or is a token that the issuer signed.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 func TestMain(m *testing.M) {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/issuertest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 // TestRotation: a new key is fetched when somebody shows it; one that stays goes on, and

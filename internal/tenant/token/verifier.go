@@ -15,7 +15,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/recovery"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
 

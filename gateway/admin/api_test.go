@@ -1,0 +1,259 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/router"
+)
+
+// kept are drains of one replica.
+type kept struct {
+	routing *router.Router
+	err     error
+
+	mu  sync.Mutex
+	all map[drains.Key]time.Time
+}
+
+func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return false, k.err
+	}
+	for _, key := range keys {
+		if delete(k.all, key); drained {
+			k.all[key] = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		}
+	}
+	var all []router.Drain
+	for key, since := range k.all {
+		all = append(all, router.Drain{Capability: key.Capability, Addr: key.Addr, Since: since})
+	}
+	k.routing.SetDrains(all)
+	return true, nil
+}
+
+func (k *kept) Left(key drains.Key) drains.Left {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	since, drained := k.all[key]
+	return drains.Left{Since: since, Drained: drained, Shared: true, Calls: 3, Replicas: 2, Unheard: 1}
+}
+
+const (
+	addr1 = "10.0.0.1:50051"
+	addr2 = "[2001:db8::1]:50051"
+)
+
+// start serves the API of a gateway with two fleets, and answers with its address.
+func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routing *router.Router) {
+	t.Helper()
+	fleets := append([]router.FleetConfig{
+		{Capability: "weather", Backends: []router.BackendConfig{{Addr: addr1, Zone: "a", Limit: 8}, {Addr: addr2, Weight: 7}}},
+		{Capability: "news", Backends: []router.BackendConfig{{Addr: addr1, Session: "s1"}, {Addr: addr2, Weight: -1}}},
+	}, more...)
+	table, err := router.NewTable(router.Config{Fleets: fleets, Limits: router.NewLimits(router.LimitsConfig{})}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	routing = router.New(table)
+	k = &kept{routing: routing, all: map[drains.Key]time.Time{}}
+	mux := http.NewServeMux()
+	admin.New(admin.Config{
+		Router: routing, Drains: k,
+		Gateway: func() admin.Gateway { return admin.Gateway{Replica: "me", Redis: "ok"} },
+		Source:  func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
+	}).Mount(mux)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL, k, routing
+}
+
+// ask makes a request, whose body is JSON unless it is empty, and decodes the answer.
+func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		t.Fatalf("%s %s: %s %q: %v", method, url, resp.Status, text, err)
+	}
+	return resp.StatusCode, answer
+}
+
+// fleet asks for one.
+func fleet(t *testing.T, url, capability string) admin.Fleet {
+	t.Helper()
+	status, all := ask[admin.Fleets](t, "GET", url+"/v1/fleets?capability="+capability, "")
+	if status != 200 || len(all.Fleets) != 1 || all.TotalSize != 1 {
+		t.Fatalf("%d %+v", status, all)
+	}
+	return all.Fleets[0]
+}
+
+func TestFleets(t *testing.T) {
+	t.Parallel()
+	url, _, routing := start(t)
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	routing.SetHealth(health.NewSnapshot("weather", []health.Backend{
+		{Addr: addr1, State: health.Up, Dialect: call.Live, Since: since, By: "other", Reason: "it answers"},
+		{Addr: addr2, State: health.Down, Since: since, By: "me", Reason: "timeout"},
+	}))
+	status, all := ask[admin.Fleets](t, "GET", url+"/v1/fleets", "")
+	if status != 200 || all.TotalSize != 2 || len(all.Fleets) != 2 || all.NextPageToken != "" || all.Gateway.Replica != "me" || all.Gateway.Redis != "ok" {
+		t.Fatalf("%d %+v", status, all)
+	}
+	want := `{"name":"fleets/weather","capability":"weather","usable":1,"backends":[` +
+		`{"name":"fleets/weather/backends/10.0.0.1:50051","addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"max_concurrent":8,"in_flight":0,"latency_ms":0,"source":"config"},` +
+		`{"name":"fleets/weather/backends/%5B2001:db8::1%5D:50051","addr":"[2001:db8::1]:50051","state":"down","why":"timeout","since":"2026-01-02T03:04:05Z","usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}],"update_time":"2026-01-02T03:04:05Z"}`
+	if got, err := json.Marshal(all.Fleets[1]); err != nil || string(got) != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if one := fleet(t, url, "news"); one.Backends[0].Session != "s1" || one.Backends[1].State != "off" {
+		t.Errorf("%+v", one)
+	}
+	if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?capability=none", ""); status != 404 || p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
+		t.Errorf("%d %+v", status, p)
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	var more []router.FleetConfig
+	for i := range 250 {
+		more = append(more, router.FleetConfig{Capability: fmt.Sprintf("c%03d", i), Backends: router.Addrs(addr1)})
+	}
+	url, _, _ := start(t, more...)
+	for _, size := range []string{"", "&page_size=0", "&page_size=7", "&page_size=252", "&page_size=5000"} {
+		seen, token := 0, ""
+		for last := ""; ; {
+			status, page := ask[admin.Fleets](t, "GET", url+"/v1/fleets?page_token="+token+size, "")
+			if status != 200 || page.TotalSize != 252 || len(page.Fleets) == 0 {
+				t.Fatalf("%s: %d %d fleets of %d", size, status, len(page.Fleets), page.TotalSize)
+			}
+			for _, f := range page.Fleets {
+				if f.Capability <= last {
+					t.Fatalf("%s after %s", f.Capability, last)
+				}
+				last = f.Capability
+				seen++
+			}
+			if token = page.NextPageToken; token == "" {
+				break
+			}
+		}
+		if seen != 252 {
+			t.Errorf("%q: %d fleets", size, seen)
+		}
+	}
+	for query, reason := range map[string]string{"page_size=-1": "INVALID_PAGE_SIZE", "page_size=x": "INVALID_PAGE_SIZE", "page_token=!": "INVALID_PAGE_TOKEN"} {
+		if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?"+query, ""); status != 400 || p.Reason != reason {
+			t.Errorf("%s: %d %+v", query, status, p)
+		}
+	}
+}
+
+func TestDrainAndBack(t *testing.T) {
+	t.Parallel()
+	url, _, _ := start(t)
+	status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"capability": "weather"}`)
+	if status != 200 || !b.Shared || len(b.Drains) != 1 || !b.Drains[0].Drained || b.Drains[0].InFlight != 3 || b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil {
+		t.Fatalf("%d %+v", status, b)
+	}
+	f := fleet(t, url, "weather")
+	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Usable || !f.Backends[1].Usable {
+		t.Errorf("%+v", f)
+	}
+	status, b = ask[admin.BackendDrains](t, "GET", url+"/v1/backends/"+addr1, "")
+	if status != 200 || len(b.Drains) != 2 || !b.Drains[0].Drained || b.Drains[1].Drained || b.Drains[1].Unheard != 0 {
+		t.Errorf("%d %+v", status, b)
+	}
+	status, b = ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":undrain", "")
+	if status != 200 || len(b.Drains) != 2 || b.Drains[0].Drained || b.Drains[0].Since != nil {
+		t.Errorf("%d %+v", status, b)
+	}
+	if f = fleet(t, url, "weather"); f.Usable != 2 {
+		t.Errorf("%+v", f)
+	}
+	// An address of IPv6 is written as it is in the configuration, or escaped.
+	for _, addr := range []string{addr2, "%5B2001:db8::1%5D:50051"} {
+		if status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr+":undrain", ""); status != 200 || b.Addr != addr2 {
+			t.Errorf("%d %+v", status, b)
+		}
+	}
+}
+
+func TestDrainRefused(t *testing.T) {
+	t.Parallel()
+	url, k, _ := start(t, router.FleetConfig{Capability: "lone", Backends: router.Addrs("10.9.9.9:1")})
+	for _, test := range []struct {
+		target, body string
+		status       int
+		reason       string
+	}{
+		{"10.9.9.9:1:drain", "", 400, "LAST_BACKEND"},
+		{"10.9.9.9:1:drain", `{"force": true}`, 200, ""},
+		{"10.9.9.9:2:drain", "", 404, "BACKEND_UNKNOWN"},
+		{addr1 + ":undrain", `{"capability": "lone"}`, 404, "BACKEND_UNKNOWN"},
+		{addr1 + ":drain", `{"capabilty": "lone"}`, 400, "INVALID_BODY"},
+		{addr1 + ":drain", `"` + strings.Repeat("x", 1<<20) + `"`, 400, "INVALID_BODY"},
+		{addr1, "", 404, "NO_SUCH_PATH"},
+		{addr1 + ":stop", "", 404, "NO_SUCH_PATH"},
+	} {
+		status, p := ask[problem.Problem](t, "POST", url+"/v1/backends/"+test.target, test.body)
+		if status != test.status || p.Reason != test.reason {
+			t.Errorf("%s %.50s: %d %+v", test.target, test.body, status, p)
+		}
+	}
+	if status, p := ask[problem.Problem](t, "GET", url+"/v1/backends/10.9.9.9:2", ""); status != 404 || p.Reason != "BACKEND_UNKNOWN" {
+		t.Errorf("%d %+v", status, p)
+	}
+	k.err = drains.ErrFull
+	if status, p := ask[problem.Problem](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"force":true}`); status != 429 || p.Reason != "TOO_MANY_DRAINS" {
+		t.Errorf("%d %+v", status, p)
+	}
+}
+
+// A page of another site that an operator's browser shows can change nothing.
+func TestOtherOriginsAreRefused(t *testing.T) {
+	t.Parallel()
+	url, _, _ := start(t)
+	req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/v1/backends/"+addr1+":drain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", "http://elsewhere.example")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Error(resp.Status)
+	}
+}

@@ -1,0 +1,69 @@
+package approval
+
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+const (
+	// tenantsAtOnce is how many tenants are looked through in one step for an approval.
+	tenantsAtOnce = 1000
+	// longestID is more than the id of any approval has, in bytes.
+	longestID = 64
+)
+
+var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
+	Message: "approvals cannot be read or written at the moment"}
+
+// list is a page of what a viewer asks for.
+func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string, size int) ([]approvals.Approval, string, error) {
+	if !v.all {
+		return s.Keeper.List(ctx, v.tenant, f, after, size)
+	}
+	all := paging.Across[approvals.Approval]{
+		List: func(ctx context.Context, owner, after string, most int) ([]approvals.Approval, string, error) {
+			return s.Keeper.List(ctx, owner, f, after, most)
+		},
+		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
+			ids, next, err := s.Tenants.Page(ctx, after, most)
+			if err == nil {
+				ids, err = s.Across.Having(ctx, ids)
+			}
+			if err != nil {
+				return nil, "", refusedAway
+			}
+			return ids, next, nil
+		},
+	}
+	return all.Page(ctx, after, size)
+}
+
+// resolve has a viewer of all tenants look at the one that has an approval.
+func (s *server) resolve(ctx context.Context, v *viewer, id string) error {
+	if !v.all {
+		return nil
+	}
+	if id == "" || len(id) > longestID {
+		return refusedUnknown
+	}
+	for after := ""; ; {
+		ids, next, err := s.Tenants.Page(ctx, after, tenantsAtOnce)
+		if err == nil && len(ids) > 0 {
+			v.tenant, err = s.Across.Holder(ctx, id, ids)
+		}
+		switch {
+		case err != nil:
+			return refusedAway
+		case v.tenant != "":
+			v.all = false
+			return nil
+		case next == "":
+			return refusedUnknown
+		}
+		after = next
+	}
+}

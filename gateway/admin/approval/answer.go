@@ -1,0 +1,96 @@
+package approval
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/policy/approvals"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// unnamed is who answers without a name.
+const unnamed = "operator"
+
+// Approve implements capgatepb.ApprovalsServer.
+func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*capgatepb.ApproveResponse, error) {
+	a, err := s.answer(ctx, req, s.Keeper.Approve)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.ApproveResponse{Approval: approvalOf(&a)}, nil
+}
+
+// Deny implements capgatepb.ApprovalsServer.
+func (s *server) Deny(ctx context.Context, req *capgatepb.DenyRequest) (*capgatepb.DenyResponse, error) {
+	a, err := s.answer(ctx, req, s.Keeper.Deny)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.DenyResponse{Approval: approvalOf(&a)}, nil
+}
+
+// answering is what both requests have.
+type answering interface {
+	GetTenant() string
+	GetApprovalId() string
+	GetBy() string
+	GetComment() string
+	GetRemember() string
+}
+
+func (s *server) answer(ctx context.Context, req answering,
+	give func(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)) (a approvals.Approval, err error) {
+	v, err := s.viewer(ctx, req)
+	if err != nil {
+		return a, err
+	}
+	if !v.answers {
+		return a, refusedAnswer
+	}
+	answer, err := answerOf(req)
+	if err != nil {
+		return a, err
+	}
+	if answer.Remember == approvals.Always && !v.rules {
+		return a, refusedAlways
+	}
+	if v.by != "" {
+		answer.By = v.by
+	}
+	if v.user != "" || v.granted != nil { // others' are not there for it
+		if a, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
+			return a, err
+		}
+	}
+	if err = s.resolve(ctx, &v, req.GetApprovalId()); err != nil {
+		return a, err
+	}
+	if a, err = give(ctx, v.tenant, req.GetApprovalId(), answer); err != nil {
+		return a, err
+	}
+	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", a.State.String(), "remember", answer.Remember.String(), "by", answer.By,
+		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
+	s.Audit.Change(&audit.Change{Actor: answer.By, What: "approval." + a.State.String(), Tenant: a.Tenant, On: []audit.On{
+		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()}, {Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
+		{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
+	}})
+	return a, nil
+}
+
+func answerOf(req answering) (a approvals.Answer, err error) {
+	a = approvals.Answer{By: req.GetBy(), Comment: req.GetComment()}
+	if a.By == "" {
+		a.By = unnamed
+	}
+	var ok bool
+	switch a.Remember, ok = approvals.ParseRemember(req.GetRemember()); {
+	case !ok:
+		return a, invalid("remember", "it must be call, session or always")
+	case len(a.By) > maxName || !utf8.ValidString(a.By):
+		return a, invalid("by", "it must have at most 256 bytes of UTF-8")
+	case len(a.Comment) > maxComment || !utf8.ValidString(a.Comment):
+		return a, invalid("comment", "it must have at most 1024 bytes of UTF-8")
+	}
+	return a, nil
+}

@@ -1,0 +1,199 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy/approvals"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 50
+	maxPage     = 100
+	maxName     = 256  // bytes of a name
+	maxComment  = 1024 // bytes
+)
+
+// Keeper has the approvals. Its errors are *call.Refusal and those of package approvals.
+type Keeper interface {
+	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
+	List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Approval, next string, err error)
+	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
+	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
+	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
+	EventsOfAll(ctx context.Context, before bool, f func(approvals.Event) error) error
+}
+
+// Across finds approvals among many tenants. Its errors say that the store cannot be asked.
+type Across interface {
+	Having(ctx context.Context, tenants []string) ([]string, error)          // those that have approvals
+	Holder(ctx context.Context, id string, tenants []string) (string, error) // the one that has it; "": none
+}
+
+// Config is what a Service is made of. All but Audit, and what is of tenants, is required.
+type Config struct {
+	Keeper     Keeper
+	Tenants    *tenant.Roster                     // nil: there is one, tenant.Default
+	Across     Across                             // required with Tenants
+	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
+	Log        *slog.Logger                       // who answered what
+	Audit      *audit.Log                         // the same; nil: none
+}
+
+// Service is capgate.v1.Approvals at both ports.
+type Service struct{ operators, callers *server }
+
+// New makes a Service. Leave ends who watches.
+func New(cfg Config) *Service {
+	leaving, leave := context.WithCancel(context.Background())
+	made := func(see func(context.Context, string) (viewer, error)) *server {
+		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving, leave: leave}
+	}
+	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers)}
+}
+
+// Operators is what the operators' port has.
+func (s *Service) Operators() admin.Service {
+	o := s.operators
+	events := rest.NewEvents(o.feed, rest.EventsConfig{HTTPStatus: o.HTTPStatus})
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterApprovalsServer(g, o) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			if err := capgatepb.RegisterApprovalsHandlerServer(ctx, mux, o); err != nil {
+				return err
+			}
+			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // what comes later goes before /v1/approvals/{id}
+		},
+		Patterns: []string{"GET /v1/approvals", "GET /v1/approvals/{id}", "POST /v1/approvals/{id}/approve", "POST /v1/approvals/{id}/deny"},
+	}
+}
+
+// Register adds what the public port has.
+func (s *Service) Register(g *grpc.Server) { capgatepb.RegisterApprovalsServer(g, s.callers) }
+
+// Leave sends away who watches. The gateway is about to stop.
+func (s *Service) Leave() { s.operators.leave() }
+
+// server is the service at one port.
+type server struct {
+	capgatepb.UnimplementedApprovalsServer
+	Config
+	see      func(ctx context.Context, tenant string) (viewer, error) // who asks, and names this tenant
+	watchers *fairshare.Pool                                          // by tenant
+	leaving  context.Context
+	leave    context.CancelFunc
+}
+
+// ListApprovals implements capgatepb.ApprovalsServer.
+func (s *server) ListApprovals(ctx context.Context, req *capgatepb.ListApprovalsRequest) (*capgatepb.ListApprovalsResponse, error) {
+	v, err := s.viewer(ctx, req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	f, size, after, err := query(req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp := new(capgatepb.ListApprovalsResponse)
+	if v.user != "" && f.User != "" && f.User != v.user {
+		return resp, nil
+	}
+	if v.user != "" {
+		f.User = v.user
+	}
+	f.Sees = v.granted.Sees
+	page, next, err := s.list(ctx, &v, f, after, size)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp.NextPageToken = paging.Token(next)
+	for i := range page {
+		if v.sees(&page[i]) {
+			resp.Approvals = append(resp.Approvals, approvalOf(&page[i]))
+		}
+	}
+	return resp, nil
+}
+
+// query is what a list is to be of, and from where on.
+func query(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, size int, after string, err error) {
+	f = approvals.Filter{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
+	if name := req.GetState(); name != "" {
+		var ok bool
+		if f.State, ok = approvals.ParseState(name); !ok {
+			return f, 0, "", invalid("state", "it must be pending, approved, denied, expired or used")
+		}
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "APPROVAL_INVALID")
+	if refusal != nil {
+		return f, 0, "", refusal
+	}
+	return f, size, after, nil
+}
+
+// GetApproval implements capgatepb.ApprovalsServer.
+func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequest) (*capgatepb.GetApprovalResponse, error) {
+	v, err := s.viewer(ctx, req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	a, err := s.get(ctx, &v, req.GetApprovalId())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.GetApprovalResponse{Approval: approvalOf(&a)}, nil
+}
+
+// get answers with what its caller may see.
+func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Approval, error) {
+	if err := s.resolve(ctx, v, id); err != nil {
+		return approvals.Approval{}, err
+	}
+	a, err := s.Keeper.Get(ctx, v.tenant, id)
+	if err == nil && !v.sees(&a) {
+		return approvals.Approval{}, refusedUnknown
+	}
+	return a, err
+}
+
+// viewer is who makes a request.
+func (s *server) viewer(ctx context.Context, req interface{ GetTenant() string }) (viewer, error) {
+	if name := req.GetTenant(); len(name) > maxName || !utf8.ValidString(name) {
+		return viewer{}, invalid("tenant", "it must have at most 256 bytes of UTF-8")
+	}
+	return s.see(ctx, req.GetTenant())
+}
+
+func invalid(field, text string) error { return call.InvalidField("APPROVAL_INVALID", field, text) }
+
+// refused is an error as gRPC has it.
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	var rule *approvals.RuleError
+	switch {
+	case errors.As(err, &rule): // before what is inside it
+		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "RULE_NOT_SET", Message: rule.Error()}
+	case errors.As(err, &refusal):
+	case errors.Is(err, approvals.ErrBusy):
+		refusal = refusedWatchers
+	default:
+		return err // a status, or the end of a context
+	}
+	return s.Status(refusal).Err()
+}

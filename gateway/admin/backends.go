@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/router"
+)
+
+// maxBody bounds the body of a request.
+const maxBody = 4 << 10
+
+// BackendDrains is a backend in its fleets, as drains go.
+type BackendDrains struct {
+	Addr   string  `json:"addr"`
+	Shared bool    `json:"shared"` // all replicas are counted, and know, or will at once; else it is this one alone
+	Drains []Drain `json:"drains"` // one for each fleet that has the backend
+}
+
+// Drain is what is left of a backend's calls in one fleet.
+type Drain struct {
+	Capability string     `json:"capability"`
+	Drained    bool       `json:"drained"`
+	Since      *time.Time `json:"since,omitempty"`
+	InFlight   int64      `json:"in_flight"` // calls, at all replicas
+	Replicas   int        `json:"replicas"`  // that were counted
+	Unheard    int        `json:"unheard"`   // of them that do not drain it yet
+}
+
+// DrainRequest is the body of :drain and :undrain.
+type DrainRequest struct {
+	Capability string `json:"capability"` // only in this fleet; "": in all that have it
+	Force      bool   `json:"force"`      // also if a fleet would have no other backend
+}
+
+func (a *API) getBackend(w http.ResponseWriter, r *http.Request) {
+	addr := r.PathValue("addr")
+	fleets := a.having(addr, r.URL.Query().Get("capability"))
+	if len(fleets) == 0 {
+		unknownBackend(w, r, addr, r.URL.Query().Get("capability"))
+		return
+	}
+	write(w, http.StatusOK, a.backend(addr, fleets))
+}
+
+// postBackend takes custom methods, which stand behind a colon.
+func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
+	target := r.PathValue("target")
+	if addr, ok := strings.CutSuffix(target, ":drain"); ok {
+		a.drain(w, r, addr, true)
+	} else if addr, ok := strings.CutSuffix(target, ":undrain"); ok {
+		a.drain(w, r, addr, false)
+	} else {
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH", "what can be done to a backend is :drain and :undrain")
+	}
+}
+
+func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained bool) {
+	var req DrainRequest
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
+		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_BODY", "the body must be JSON, with capability and force at most")
+		return
+	}
+	fleets := a.having(addr, req.Capability)
+	if len(fleets) == 0 {
+		unknownBackend(w, r, addr, req.Capability)
+		return
+	}
+	var keys []drains.Key
+	var bare []string
+	for _, f := range fleets {
+		keys = append(keys, drains.Key{Capability: f.Capability, Addr: addr})
+		if f.UsableWithout(addr) == 0 {
+			bare = append(bare, f.Capability)
+		}
+	}
+	if drained && !req.Force && len(bare) > 0 {
+		refuse(w, r, http.StatusBadRequest, codes.FailedPrecondition, "LAST_BACKEND",
+			"no other backend could take the calls of "+strings.Join(bare, ", ")+": they would be refused; force says that this is meant")
+		return
+	}
+	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained)
+	if errors.Is(err, drains.ErrFull) {
+		refuse(w, r, http.StatusTooManyRequests, codes.ResourceExhausted, "TOO_MANY_DRAINS", err.Error())
+		return
+	}
+	answer := a.backend(addr, fleets)
+	answer.Shared = shared
+	write(w, http.StatusOK, answer)
+}
+
+// having are the fleets that have a backend; only one if a capability is given.
+func (a *API) having(addr, capability string) []*router.Fleet {
+	var fleets []*router.Fleet
+	for _, f := range a.cfg.Router.Table().Fleets() {
+		if capability != "" && f.Capability != capability {
+			continue
+		}
+		for _, b := range f.Backends {
+			if b.Addr == addr {
+				fleets = append(fleets, f)
+				break
+			}
+		}
+	}
+	return fleets
+}
+
+func (a *API) backend(addr string, fleets []*router.Fleet) BackendDrains {
+	answer := BackendDrains{Addr: addr, Shared: true, Drains: []Drain{}}
+	for _, f := range fleets {
+		left := a.cfg.Drains.Left(drains.Key{Capability: f.Capability, Addr: addr})
+		d := Drain{Capability: f.Capability, Drained: left.Drained, InFlight: left.Calls, Replicas: left.Replicas, Unheard: left.Unheard}
+		if left.Drained {
+			since := left.Since.UTC().Truncate(time.Second)
+			d.Since = &since
+		} else {
+			d.Unheard = 0
+		}
+		answer.Shared = answer.Shared && left.Shared
+		answer.Drains = append(answer.Drains, d)
+	}
+	return answer
+}
+
+func unknownBackend(w http.ResponseWriter, r *http.Request, addr, capability string) {
+	detail := "no fleet has the backend " + addr
+	if capability != "" {
+		detail = "no fleet " + capability + " has the backend " + addr
+	}
+	refuse(w, r, http.StatusNotFound, codes.NotFound, "BACKEND_UNKNOWN", detail)
+}

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+)
+
+// tenantsPage is how many tenants a page has, if the request does not want fewer.
+const tenantsPage = 1000
+
+// Quotas knows how much of their limits tenants use.
+type Quotas interface {
+	Usage(after string, most int) []limits.Usage
+	UsageOf(tenant string) (limits.Usage, bool)
+}
+
+// TenantsPage is a page of tenants that have limits and called the replica that answers of late.
+type TenantsPage struct {
+	Gateway Gateway       `json:"gateway"`
+	Tenants []TenantUsage `json:"tenants"`
+	Next    string        `json:"next_page_token,omitempty"`
+}
+
+// TenantUsage is how much of its limits a tenant uses.
+type TenantUsage struct {
+	Tenant string       `json:"tenant"`
+	Shadow bool         `json:"shadow,omitempty"` // nothing is refused
+	Limits []LimitUsage `json:"limits"`
+}
+
+// LimitUsage is one limit's.
+type LimitUsage struct {
+	Limit      string  `json:"limit"`         // calls_per_second, concurrent, per_day or per_month
+	Per        string  `json:"per,omitempty"` // user, agent or capability, each of which may use max
+	Capability string  `json:"capability,omitempty"`
+	Tool       string  `json:"tool,omitempty"`
+	Max        int64   `json:"max"`
+	Used       float64 `json:"used"`            // of budgets by all replicas, as heard last, per value the most of any; else by this one, per value of all together
+	Held       int64   `json:"held"`            // that this replica has at hand
+	Apart      int     `json:"apart,omitempty"` // users or the like that it counts apart
+}
+
+// MountLimits adds GET /v1/limits?page_size=&page_token=, with &tenant= that of one, to a mux. tenants has those that
+// there are; nil: there is one, tenant.Default.
+func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func() Gateway) {
+	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
+		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
+		if id := r.URL.Query().Get("tenant"); id != "" && id != tenant.All {
+			u, ok := q.UsageOf(id)
+			var unknown *call.Refusal
+			if !ok && errors.As(tenants.Check(r.Context(), id), &unknown) && unknown.Kind == call.NotFound {
+				refuse(w, r, http.StatusNotFound, codes.NotFound, unknown.Reason, unknown.Message)
+				return
+			}
+			if !ok {
+				refuse(w, r, http.StatusNotFound, codes.NotFound, "USAGE_UNKNOWN", "no tenant of that id has limits and called this replica of late")
+				return
+			}
+			page.Tenants = append(page.Tenants, usage(&u))
+			write(w, http.StatusOK, page)
+			return
+		}
+		size, ok := sizeOf(w, r, tenantsPage, tenantsPage)
+		if !ok {
+			return
+		}
+		after, ok := afterOf(w, r)
+		if !ok {
+			return
+		}
+		all := q.Usage(after, size+1)
+		for i := range all[:min(len(all), size)] {
+			page.Tenants = append(page.Tenants, usage(&all[i]))
+		}
+		if len(all) > size {
+			page.Next = tokenOf(all[size-1].Tenant)
+		}
+		write(w, http.StatusOK, page)
+	})
+}
+
+func usage(u *limits.Usage) TenantUsage {
+	t := TenantUsage{Tenant: u.Tenant, Shadow: u.Shadow, Limits: []LimitUsage{}}
+	for _, l := range u.Limits {
+		t.Limits = append(t.Limits, LimitUsage{
+			Limit: l.Limit.String(), Per: l.Name.Per, Capability: l.Name.Capability, Tool: l.Name.Tool, Max: l.Most, Used: l.Used, Held: l.Held, Apart: l.Apart,
+		})
+	}
+	return t
+}

@@ -1,0 +1,38 @@
+package registration
+
+import (
+	"context"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/registry"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// Registry keeps registrations. Its errors are *call.Refusal.
+type Registry interface {
+	Register(ctx context.Context, g registry.Registration) (registry.Registration, error)
+	Withdraw(ctx context.Context, key registry.Key, lease string) error
+}
+
+// New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
+func New(r Registry, toStatus func(*call.Refusal) *status.Status) admin.Service {
+	s := &server{registry: r, status: toStatus}
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterRegistryServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterRegistryHandlerServer(ctx, mux, s)
+		},
+		Patterns: []string{"POST /v1/registrations:withdraw"},
+		Large: []admin.Large{{
+			Method:  capgatepb.Registry_RegisterBackend_FullMethodName,
+			Pattern: "POST /v1/registrations",
+			Bytes:   manifest.MaxBytes,
+		}},
+	}
+}

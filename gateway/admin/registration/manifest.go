@@ -1,0 +1,53 @@
+package registration
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+const (
+	// manifestName is what errors call a manifest that a backend brings.
+	manifestName = "manifest.yaml"
+	// maxProblems and maxProblem bound what a refusal tells: it has to fit into headers. The
+	// latter is in bytes.
+	maxProblems, maxProblem = 5, 300
+)
+
+// ReadManifest says whose manifest a text is, or what is wrong with it.
+func ReadManifest(text string) (capability string, refusal *call.Refusal) {
+	m, err := manifest.Parse(manifestName, []byte(text))
+	if err == nil {
+		return m.ID, nil
+	}
+	refusal = &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID", Metadata: map[string]string{"file": manifestName}}
+	var all strictyaml.Errors
+	if !errors.As(err, &all) {
+		refusal.Message = short(err.Error())
+		return "", refusal
+	}
+	first := all[0]
+	refusal.Metadata["line"], refusal.Metadata["field"], refusal.Metadata["reason"] = strconv.Itoa(first.Line), short(first.Path), short(first.Text)
+	var lines []string
+	for i, problem := range all {
+		if i == maxProblems {
+			lines = append(lines, fmt.Sprintf("and %d more", len(all)-i))
+			break
+		}
+		lines = append(lines, short(problem.Error()))
+	}
+	refusal.Message = strings.Join(lines, "; ")
+	return "", refusal
+}
+
+func short(text string) string {
+	if len(text) <= maxProblem {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
+}

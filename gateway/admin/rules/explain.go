@@ -1,0 +1,77 @@
+package rules
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// ExplainPolicy implements capgatepb.PoliciesServer.
+func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
+	of, err := s.Tenants.Named(ctx, req.GetTenant())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	c := &call.Call{Tenant: of, User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
+	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
+		if v == "" || v == policy.Any {
+			return nil, s.refused(invalid(field, "it is needed: one call is explained"))
+		}
+	}
+	if !req.GetForce() {
+		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}, "; force (--force) explains it all the same"); err != nil {
+			return nil, s.refused(err)
+		}
+	}
+	set, err := s.set(req)
+	if err != nil && req.GetCandidate() {
+		return nil, s.refused(err)
+	}
+	var rules policy.Store // nil where there are none
+	if set != nil {
+		rules = set
+	}
+	decision, looks, err := s.Decider.Explain(ctx, rules, c)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp := &capgatepb.ExplainPolicyResponse{Policy: decision.Verdict.String(), Level: decision.Level.String()}
+	for i := range looks {
+		resp.Looks = append(resp.Looks, lookOf(&looks[i]))
+	}
+	if set == nil || req.GetCandidate() {
+		return resp, nil
+	}
+	there, err := s.anyCandidates(ctx, c.Tenant)
+	if err == nil && there {
+		decision, _, err = s.Decider.Explain(ctx, s.Candidates, c)
+		resp.CandidatePolicy, resp.CandidateLevel = decision.Verdict.String(), decision.Level.String()
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return resp, nil
+}
+
+// anyCandidates says whether there are some that might say something to a tenant's calls.
+func (s *server) anyCandidates(ctx context.Context, tenant string) (bool, error) {
+	for _, of := range []string{tenant, ""} {
+		rules, _, err := s.Candidates.List(ctx, of, "", 1)
+		if err != nil || len(rules) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func lookOf(l *policy.Look) *capgatepb.ExplainPolicyResponse_Look {
+	look := &capgatepb.ExplainPolicyResponse_Look{
+		Level: l.Level.String(), User: l.Name.User, Agent: l.Name.Agent, Capability: l.Name.Capability, Tool: l.Name.Tool, Decided: l.Decided,
+	}
+	if l.Said {
+		look.Policy = l.Verdict.String()
+	}
+	return look
+}

@@ -1,0 +1,82 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// Catalog knows which capabilities and tools there are.
+type Catalog interface {
+	Capabilities() []string
+	Look(id string) (catalog.Listing, bool)
+}
+
+// shownNames is how many names a refusal lists.
+const shownNames = 20
+
+// known refuses a rule about a tenant, a capability or a tool that there is not. It would hold for nothing, and
+// is mistyped more often than meant. The error is a *call.Refusal, which ends with what force would do.
+func (s *server) known(ctx context.Context, r *policy.Rule, force string) error {
+	if r.Tenant != "" {
+		if err := s.Tenants.Check(ctx, r.Tenant); err != nil {
+			return err
+		}
+	}
+	if s.Catalog == nil {
+		return nil
+	}
+	if r.Capability == policy.Any {
+		return s.knownToSome(r.Tool, force)
+	}
+	found, there := s.Catalog.Look(r.Capability)
+	if !there {
+		all := s.Catalog.Capabilities()
+		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Metadata: map[string]string{"capability": r.Capability},
+			Message: fmt.Sprintf("there is no capability %q whose tools rules decide on%s; there are: %s%s",
+				r.Capability, nearest.Hint(r.Capability, all), nearest.List(all, shownNames), force)}
+	}
+	if r.Tool == policy.Any || !found.Known {
+		return nil
+	}
+	return unknownTool(r.Tool, "the capability "+r.Capability+" has", namesOf(&found), force)
+}
+
+// knownToSome refuses a tool that no capability has, if the tools of all of them are known.
+func (s *server) knownToSome(tool, force string) error {
+	if tool == policy.Any {
+		return nil
+	}
+	var names []string
+	for _, id := range s.Catalog.Capabilities() {
+		found, there := s.Catalog.Look(id)
+		if there && !found.Known {
+			return nil
+		}
+		names = append(names, namesOf(&found)...)
+	}
+	return unknownTool(tool, "the capabilities have", names, force)
+}
+
+func namesOf(l *catalog.Listing) []string {
+	names := make([]string, len(l.Tools))
+	for i := range l.Tools {
+		names[i] = l.Tools[i].Name
+	}
+	return names
+}
+
+// unknownTool is nil for one of the names.
+func unknownTool(tool, owner string, names []string, force string) error {
+	for _, name := range names {
+		if name == tool {
+			return nil
+		}
+	}
+	return &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Metadata: map[string]string{"tool": tool},
+		Message: fmt.Sprintf("there is no tool %q%s; %s: %s%s", tool, nearest.Hint(tool, names), owner, nearest.List(names, shownNames), force)}
+}

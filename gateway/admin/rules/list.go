@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// ListPolicies implements capgatepb.PoliciesServer.
+func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
+	set, err := s.set(req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "POLICY_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
+	page, err := s.list(ctx, set, req, after, size)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp := &capgatepb.ListPoliciesResponse{NextPageToken: paging.Token(page.next)}
+	for i := range page.rules {
+		p := policyOf(&page.rules[i], req.GetCandidate())
+		p.TenantUnknown = page.unknown
+		resp.Policies = append(resp.Policies, p)
+	}
+	return resp, nil
+}
+
+// listed is a page of rules.
+type listed struct {
+	rules   []policy.Rule
+	next    string
+	unknown bool // they are of tenants that there are not
+}
+
+// unknownTenants begins what comes after the rules of all tenants: those of tenants that there are not. No name of a
+// tenant begins with it.
+const unknownTenants = "?"
+
+func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPoliciesRequest, after string, size int) (page listed, err error) {
+	if err := checkTenant(req); err != nil {
+		return page, err
+	}
+	if req.GetGlobal() {
+		page.rules, page.next, err = set.List(ctx, "", after, size)
+		return page, err
+	}
+	if req.GetTenant() != "" && req.GetTenant() != tenant.All {
+		return s.listOf(ctx, set, req.GetTenant(), after, size)
+	}
+	if rest, unknown := strings.CutPrefix(after, unknownTenants); unknown {
+		return s.listUnknown(ctx, set, rest, size)
+	}
+	all := paging.Across[policy.Rule]{List: set.List, Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
+		ids, next, err := s.Tenants.Page(ctx, after, most)
+		if err == nil && s.Having != nil {
+			ids, err = s.Having(ctx, ids, req.GetCandidate())
+		}
+		return ids, next, err
+	}}
+	if page.rules, page.next, err = all.Page(ctx, after, size); err != nil || page.next != "" {
+		return page, err
+	}
+	others, err := s.unknown(ctx)
+	switch {
+	case err != nil || len(others) == 0:
+		return page, err
+	case len(page.rules) == 0:
+		return s.listUnknown(ctx, set, "", size)
+	}
+	page.next = unknownTenants
+	return page, nil
+}
+
+// listUnknown is a page of the rules of tenants that there are not.
+func (s *server) listUnknown(ctx context.Context, set Rules, after string, size int) (page listed, err error) {
+	all := paging.Across[policy.Rule]{List: set.List, Owners: func(ctx context.Context, after string, _ int) ([]string, string, error) {
+		ids, err := s.unknown(ctx)
+		from, found := slices.BinarySearch(ids, after)
+		if found {
+			from++
+		}
+		return ids[from:], "", err
+	}}
+	page.unknown = true
+	if page.rules, page.next, err = all.Page(ctx, after, size); page.next != "" {
+		page.next = unknownTenants + page.next
+	}
+	return page, err
+}
+
+// unknown are the tenants that have, or had, rules, and that there are not, sorted. There are few: such a rule is forced,
+// or its tenant was taken out of the configuration.
+func (s *server) unknown(ctx context.Context) ([]string, error) {
+	if s.Ruled == nil {
+		return nil, nil
+	}
+	others, err := s.Ruled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(others)
+	if len(others) > 0 && others[0] == "" { // the global ones
+		others = others[1:]
+	}
+	for after := ""; len(others) > 0; {
+		var ids []string
+		if ids, after, err = s.Tenants.Page(ctx, after, maxPage); err != nil {
+			return nil, err
+		}
+		others = slices.DeleteFunc(others, func(id string) bool {
+			_, known := slices.BinarySearch(ids, id)
+			return known
+		})
+		if after == "" {
+			break
+		}
+	}
+	return others, nil
+}
+
+// listOf lists the rules of one tenant. Rules of a tenant that there is not can be seen, to be deleted.
+func (s *server) listOf(ctx context.Context, set Rules, name, after string, size int) (page listed, err error) {
+	of, err := s.Tenants.Named(ctx, name)
+	if err != nil {
+		return page, err
+	}
+	if page.rules, page.next, err = set.List(ctx, of, after, size); err != nil {
+		return page, err
+	}
+	err = s.Tenants.Check(ctx, of)
+	var refusal *call.Refusal
+	page.unknown = errors.As(err, &refusal) && refusal.Kind == call.NotFound
+	if len(page.rules) > 0 || page.next != "" {
+		err = nil
+	}
+	return page, err
+}

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/policy"
+)
+
+// maxName bounds each name of a rule, in bytes.
+const maxName = 256
+
+// named is what names a rule, in each request.
+type named interface {
+	GetTenant() string
+	GetGlobal() bool
+	GetUser() string
+	GetAgent() string
+	GetCapability() string
+	GetTool() string
+}
+
+// ruleOf is the rule that a request names, without what it says.
+func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
+	of, err := s.tenantOf(ctx, req)
+	if err != nil {
+		return policy.Rule{}, err
+	}
+	r := policy.Rule{Tenant: of, Name: policy.Name{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}}
+	switch {
+	case req.GetGlobal() && (r.User != "" || r.Agent != ""):
+		return r, invalid("global", "a global rule is about everybody, so it has neither user nor agent")
+	case r.Capability != policy.Any && !call.IsLabel(r.Capability):
+		return r, invalid("capability", `it must be a capability's id, or "*" for all`)
+	case r.Tool == "":
+		return r, invalid("tool", `it must be a tool's name, or "*" for all`)
+	}
+	for field, v := range map[string]string{"user": r.User, "agent": r.Agent, "tool": r.Tool} {
+		if len(v) > maxName || !utf8.ValidString(v) {
+			return r, invalid(field, "it must have at most 256 bytes of UTF-8")
+		}
+	}
+	return r, nil
+}
+
+// nameOf is a rule's resource name, which ends with the query by which it would be deleted.
+func nameOf(r *policy.Rule, candidate bool) string {
+	set := "policies"
+	if candidate {
+		set = "candidates"
+	}
+	if r.Tenant != "" {
+		set = paging.Name("tenants", r.Tenant, set)
+	}
+	about := url.Values{"capability": {r.Capability}, "tool": {r.Tool}}
+	for name, v := range map[string]string{"user": r.User, "agent": r.Agent} {
+		if v != "" {
+			about.Set(name, v)
+		}
+	}
+	return set + "/" + strings.ReplaceAll(about.Encode(), "%2A", policy.Any)
+}
+
+// ofTenant is a request about the rules of a tenant, or the global ones.
+type ofTenant interface {
+	GetTenant() string
+	GetGlobal() bool
+}
+
+// tenantOf is whose rules a request is about, "" for the global ones.
+func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
+	if err := checkTenant(req); err != nil || req.GetGlobal() {
+		return "", err
+	}
+	return s.Tenants.Named(ctx, req.GetTenant())
+}
+
+func checkTenant(req ofTenant) error {
+	switch name := req.GetTenant(); {
+	case req.GetGlobal() && name != "":
+		return invalid("global", "a global rule is of no tenant")
+	case len(name) > maxName || !utf8.ValidString(name):
+		return invalid("tenant", "it must have at most 256 bytes of UTF-8")
+	}
+	return nil
+}
+
+func invalid(field, text string) error { return call.InvalidField("POLICY_INVALID", field, text) }

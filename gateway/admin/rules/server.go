@@ -1,0 +1,173 @@
+package rules
+
+import (
+	"context"
+	"errors"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// Decider is what decides on the calls of this replica. It hears of a change before whoever
+// made it does that all is well, and so before the feed tells it.
+type Decider interface {
+	Explain(ctx context.Context, rules policy.Store, c *call.Call) (policy.Decision, []policy.Look, error)
+	Changed(policy.Change)
+}
+
+// Rules are one set of rules.
+type Rules interface {
+	policy.Rules
+	policy.Store
+}
+
+// Config is what a service is made of. Rules and Candidates are nil where the configuration has none.
+type Config struct {
+	Rules, Candidates Rules // those in force, and the candidates
+	Decider           Decider
+	Tenants           *tenant.Roster                     // nil: there is one, tenant.Default
+	Having            Having                             // nil: every tenant is asked for its rules
+	Ruled             Ruled                              // nil: rules of tenants that there are not are listed by the tenant's name alone
+	Catalog           Catalog                            // nil: no name of a capability or tool is checked
+	Status            func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Audit             *audit.Log                         // of changes; nil: none
+}
+
+// Having says which of some tenants have rules.
+type Having func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
+
+// Ruled lists the tenants that have, or had, rules, also those that there are not. "" is none.
+type Ruled func(ctx context.Context) ([]string, error)
+
+// New makes the service.
+func New(cfg Config) admin.Service {
+	s := &server{Config: cfg}
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux, s)
+		},
+		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain"},
+	}
+}
+
+// server is capgate.v1.Policies.
+type server struct {
+	capgatepb.UnimplementedPoliciesServer
+	Config
+}
+
+// set is the set of rules that a request is about.
+func (s *server) set(req interface{ GetCandidate() bool }) (Rules, error) {
+	switch {
+	case s.Rules == nil:
+		return nil, refusedOff
+	case req.GetCandidate():
+		return s.Candidates, nil
+	}
+	return s.Rules, nil
+}
+
+var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_OFF",
+	Message: "this gateway has no rules: its configuration has no policies block"}
+
+// SetPolicy implements capgatepb.PoliciesServer.
+func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest) (*capgatepb.SetPolicyResponse, error) {
+	p := req.GetPolicy()
+	set, err := s.set(p)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	r, err := s.ruleOf(ctx, p)
+	if err == nil {
+		var ok bool
+		if r.Verdict, ok = call.ParseVerdict(p.GetPolicy()); !ok {
+			err = invalid("policy", "it must be allow, ask or block")
+		}
+	}
+	if err == nil && !req.GetForce() {
+		err = s.known(ctx, &r, "; force (--force) sets a rule ahead of what it is about")
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	err = set.Set(ctx, r)
+	s.Decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	s.record("set", &r, p.GetCandidate())
+	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r, p.GetCandidate())}, nil
+}
+
+// DeletePolicy implements capgatepb.PoliciesServer.
+func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRequest) (*capgatepb.DeletePolicyResponse, error) {
+	set, err := s.set(req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	r, err := s.ruleOf(ctx, req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	was, err := set.Delete(ctx, r.Tenant, r.Name)
+	s.Decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name})
+	switch {
+	case err != nil:
+		return nil, s.refused(err)
+	case !was:
+		return nil, s.refused(s.noRule(ctx, set, &r, req.GetCandidate()))
+	}
+	s.record("deleted", &r, req.GetCandidate())
+	return new(capgatepb.DeletePolicyResponse), nil
+}
+
+// record leaves a change of a rule in the audit log.
+func (s *server) record(what string, r *policy.Rule, candidate bool) {
+	kind, verdict, by := "rule.", "", r.By
+	if candidate {
+		kind = "candidate."
+	}
+	if what == "set" {
+		verdict = r.Verdict.String()
+	}
+	if by == "" {
+		by = "operator"
+	}
+	s.Audit.Change(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, On: []audit.On{
+		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability}, {Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
+	}})
+}
+
+// refused is an error as gRPC has it.
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	switch {
+	case errors.As(err, &refusal):
+	case errors.Is(err, policy.ErrFull):
+		refusal = &call.Refusal{Kind: call.ResourceExhausted, Reason: "POLICIES_FULL", Message: err.Error()}
+	default:
+		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE", Message: err.Error()}
+	}
+	return s.Status(refusal).Err()
+}
+
+func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
+	p := &capgatepb.Policy{
+		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability, Tool: r.Tool, Policy: r.Verdict.String(),
+		SetBy: r.By, Candidate: candidate, Name: nameOf(r, candidate),
+	}
+	if !r.At.IsZero() {
+		p.UpdateTime, p.CreateTime = timestamppb.New(r.At), timestamppb.New(r.Since)
+	}
+	return p
+}

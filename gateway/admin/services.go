@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+// maxRequest bounds a request, in bytes.
+const maxRequest = 16 << 10
+
+// Large is a method whose requests may be longer than others'.
+type Large struct {
+	Method  string // /package.Service/Method
+	Pattern string // of its JSON
+	Bytes   int    // more than others: of what makes it large, before JSON escapes it
+}
+
+// Service is one gRPC service of the operators' port, which is JSON too.
+type Service struct {
+	GRPC     func(*grpc.Server)
+	JSON     func(context.Context, *runtime.ServeMux) error
+	Patterns []string // of its JSON, as http.ServeMux has them
+	Large    []Large
+}
+
+// Services are gRPC services and their JSON. It has nothing to close.
+type Services struct {
+	grpc     *grpc.Server
+	patterns map[string]http.Handler
+}
+
+// NewServices serves some services. status and httpStatus are the gateway's tables of gRPC
+// codes for refusals, and of HTTP statuses for these.
+func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int, all ...Service) (*Services, error) {
+	s := &Services{grpc: grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest))...), patterns: map[string]http.Handler{}}
+	// What has no details is no refusal of a server's: the request could not be read.
+	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
+			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: "the body is not what is wanted: " + problem.WithoutValue(st.Message())}).Err()
+		}
+		rest.WriteProblem(w, r, err, httpStatus)
+	}
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}}),
+		runtime.WithErrorHandler(failed),
+		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
+		runtime.WithWriteContentLength(),
+	)
+	own := ownPages() // an operator's browser may show others' pages
+	for _, service := range all {
+		service.GRPC(s.grpc)
+		if err := service.JSON(context.Background(), mux); err != nil {
+			return nil, fmt.Errorf("register the routes of %v: %w", service.Patterns, err)
+		}
+		for _, pattern := range service.Patterns {
+			s.patterns[pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest))
+		}
+		for _, l := range service.Large {
+			server := grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
+			service.GRPC(server)
+			s.patterns["POST "+l.Method] = server
+			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))) // a byte may have a backslash
+		}
+	}
+	reflection.Register(s.grpc)
+	return s, nil
+}
+
+// Mount adds what the services answer to a mux.
+func (s *Services) Mount(mux *http.ServeMux) {
+	for p, handler := range s.patterns {
+		mux.Handle(p, handler)
+	}
+	for service := range s.grpc.GetServiceInfo() {
+		mux.Handle("POST /"+service+"/", s.grpc)
+	}
+}

@@ -1,0 +1,235 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultGrace = 24 * time.Hour
+	maxGrace     = 30 * 24 * time.Hour
+)
+
+// holder is who asks about a tenant's keys.
+type holder struct {
+	asker
+	of  string
+	uid string // of a tenant of the store
+}
+
+// holder finds out whose keys a request is about. change is that it needs a store.
+func (s *server) holder(ctx context.Context, name string, change bool) (h holder, err error) {
+	if h.asker, err = s.see(ctx); err != nil {
+		return h, err
+	}
+	if h.of, err = h.tenant(name); err != nil {
+		return h, err
+	}
+	if s.Store == nil && change {
+		return h, refusedOff
+	}
+	if s.Tenants.InFile(h.of) != nil {
+		return h, nil
+	}
+	r, err := s.record(ctx, h.of)
+	if err == nil {
+		h.uid = r.UID
+	}
+	return h, err
+}
+
+// asserts are what the holder's own key may say.
+func (s *server) asserts(ctx context.Context, h *holder) (tenant.Asserts, error) {
+	if h.operator || h.who.Key == "" {
+		return 0, nil
+	}
+	k := s.Keys.Find(h.who.Key)
+	if k == nil && s.Store != nil {
+		var err error
+		if k, err = s.Store.FindKey(ctx, h.who.Key); err != nil {
+			return 0, err
+		}
+	}
+	if k == nil {
+		return 0, nil // it was deleted meanwhile
+	}
+	return k.Asserts, nil
+}
+
+// CreateKey implements capgatepb.TenantsServer.
+func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest) (*capgatepb.CreateKeyResponse, error) {
+	h, err := s.holder(ctx, req.GetTenantId(), true)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	k, err := wanted(req.GetKey())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	credential := s.issue(&h, k)
+	asserts, err := s.asserts(ctx, &h)
+	if err == nil {
+		err = h.grants(k, asserts)
+	}
+	if err == nil {
+		err = s.changedKey(ctx, "made", &h, k.ID, s.Store.CreateKey(ctx, k))
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.CreateKeyResponse{Key: keyOf(k, inRedis), Credential: credential}, nil
+}
+
+// wanted is what a request says of a key.
+func wanted(m *capgatepb.Key) (*tenant.Key, error) {
+	k := &tenant.Key{Name: m.GetName()}
+	if m.GetId() != "" {
+		return nil, invalid("key.id", "it is made here, so it must be empty")
+	}
+	if err := checkName("key.name", k.Name); err != nil {
+		return nil, err
+	}
+	for _, name := range m.GetScopes() {
+		scope, ok := tenant.ParseScope(name)
+		if !ok {
+			return nil, invalid("key.scopes", "each must be "+tenant.AllScopes)
+		}
+		k.Scopes |= scope
+	}
+	if k.Scopes == 0 {
+		k.Scopes = tenant.Invoke | tenant.Read
+	}
+	for _, name := range m.GetAsserts() {
+		what, ok := tenant.ParseAssert(name)
+		if !ok {
+			return nil, invalid("key.asserts", "each must be user or agent")
+		}
+		k.Asserts |= what
+	}
+	if end := m.GetExpireTime(); end != nil {
+		if k.Expires = end.AsTime(); end.CheckValid() != nil || !k.Expires.After(time.Now()) {
+			return nil, invalid("key.expire_time", "it must be in the future")
+		}
+		k.Expires = time.UnixMilli(k.Expires.UnixMilli())
+	}
+	return k, nil
+}
+
+// issue gives a key a new id and secret.
+func (s *server) issue(h *holder, k *tenant.Key) (credential string) {
+	id, secret := tenant.NewCredential()
+	k.ID, k.Tenant, k.Hash = id, h.of, tenant.HashOf(secret, s.Pepper())
+	k.Origin = tenant.Origin{UID: h.uid, By: h.name, From: k.From}
+	return tenant.Credential(id, secret)
+}
+
+// GetKey implements capgatepb.TenantsServer.
+func (s *server) GetKey(ctx context.Context, req *capgatepb.GetKeyRequest) (*capgatepb.GetKeyResponse, error) {
+	h, err := s.holderOf(ctx, req.GetTenantId(), req.GetKeyId(), false)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	k, source, err := s.find(ctx, &h, req.GetKeyId())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.GetKeyResponse{Key: keyOf(k, source)}, nil
+}
+
+// find finds a key of a tenant.
+func (s *server) find(ctx context.Context, h *holder, id string) (k *tenant.Key, source string, err error) {
+	if k, source = s.Keys.Find(id), inFile; k == nil && s.Store != nil && tenant.IsKeyID(id) {
+		source = inRedis
+		if k, err = s.Store.FindKey(ctx, id); err == nil && k != nil && h.uid != "" && k.UID != h.uid {
+			k = nil
+		}
+	}
+	if err == nil && (k == nil || k.Tenant != h.of) {
+		err = tenant.ErrKeyUnknown
+	}
+	return k, source, err
+}
+
+// change finds a key that is to be changed.
+func (s *server) change(ctx context.Context, name, id string) (h holder, k *tenant.Key, err error) {
+	if h, err = s.holderOf(ctx, name, id, true); err != nil {
+		return h, nil, err
+	}
+	k, source, err := s.find(ctx, &h, id)
+	if err == nil && source == inFile {
+		err = refusedKeyInFile
+	}
+	return h, k, err
+}
+
+// RotateKey implements capgatepb.TenantsServer.
+func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest) (*capgatepb.RotateKeyResponse, error) {
+	grace, err := graceOf(req.GetGrace())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	h, old, err := s.change(ctx, req.GetTenantId(), req.GetKeyId())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	asserts, err := s.asserts(ctx, &h)
+	if err == nil {
+		err = h.grants(old, asserts)
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	next := &tenant.Key{Name: old.Name, Scopes: old.Scopes, Asserts: old.Asserts, Expires: old.Expires, Origin: tenant.Origin{From: old.ID}}
+	credential := s.issue(&h, next)
+	err = s.Store.RotateKey(ctx, old.ID, next, grace)
+	s.Changed(tenant.Change{Key: next.ID})
+	if err = s.changedKey(ctx, "rotated", &h, old.ID, err); err != nil {
+		return nil, s.refused(s.rotated(ctx, err, &h, old.ID))
+	}
+	return &capgatepb.RotateKeyResponse{Key: keyOf(next, inRedis), Credential: credential}, nil
+}
+
+// rotated says by which key one is replaced that cannot be rotated for that.
+func (s *server) rotated(ctx context.Context, err error, h *holder, id string) error {
+	if !errors.Is(err, tenant.ErrKeyRotated) {
+		return err
+	}
+	k, _, found := s.find(ctx, h, id)
+	if found != nil {
+		return err
+	}
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_ROTATED", Metadata: map[string]string{"replaced_by": k.To},
+		Message: "the API key " + k.To + " replaces it, and is the one to be rotated"}
+}
+
+func graceOf(d *durationpb.Duration) (time.Duration, error) {
+	if d == nil {
+		return defaultGrace, nil
+	}
+	if grace := d.AsDuration(); d.CheckValid() == nil && grace >= 0 && grace <= maxGrace {
+		return grace, nil
+	}
+	return 0, invalid("grace", "it must be 0s to 2592000s")
+}
+
+// RevokeKey implements capgatepb.TenantsServer.
+func (s *server) RevokeKey(ctx context.Context, req *capgatepb.RevokeKeyRequest) (*capgatepb.RevokeKeyResponse, error) {
+	h, k, err := s.change(ctx, req.GetTenantId(), req.GetKeyId())
+	if err == nil {
+		err = s.changedKey(ctx, "revoked", &h, k.ID, s.Store.RevokeKey(ctx, h.of, k.ID))
+	}
+	if err == nil {
+		k, _, err = s.find(ctx, &h, k.ID)
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.RevokeKeyResponse{Key: keyOf(k, inRedis)}, nil
+}

@@ -1,0 +1,79 @@
+package tenants
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// ListKeys implements capgatepb.TenantsServer.
+func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (*capgatepb.ListKeysResponse, error) {
+	by, err := s.see(ctx)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
+	var keys []*capgatepb.Key
+	var next string
+	if by.operator && req.GetTenantId() == tenant.All && s.Roster != nil {
+		all := paging.Across[*capgatepb.Key]{Owners: s.Roster.Page, List: s.listKeys}
+		keys, next, err = all.Page(ctx, after, size)
+	} else {
+		keys, next, err = s.listKeys(ctx, req.GetTenantId(), after, size)
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.ListKeysResponse{Keys: keys, NextPageToken: paging.Token(next)}, nil
+}
+
+// listKeys is a page of a tenant's keys.
+func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys []*capgatepb.Key, next string, err error) {
+	h, err := s.holder(ctx, of, false)
+	if err != nil {
+		return nil, "", err
+	}
+	var stored []*tenant.Key
+	if s.Store != nil {
+		if stored, next, err = s.Store.ListKeys(ctx, h.of, h.uid, after, size); err != nil {
+			return nil, "", err
+		}
+	}
+	p := page[*capgatepb.Key]{after: after, upTo: next}
+	for _, k := range stored {
+		if s.Keys.Find(k.ID) == nil {
+			p.all = append(p.all, keyOf(k, inRedis))
+		}
+	}
+	for _, k := range s.Keys.Of(h.of) {
+		if p.has(k.ID) {
+			p.all = append(p.all, keyOf(k, inFile))
+		}
+	}
+	keys, next = p.cut(size)
+	return keys, next, nil
+}
+
+// holderOf is who asks about one key. Operators need not know whose it is.
+func (s *server) holderOf(ctx context.Context, name, id string, change bool) (holder, error) {
+	by, err := s.see(ctx)
+	if err != nil || !by.operator || name != tenant.All || s.Roster == nil {
+		return s.holder(ctx, name, change)
+	}
+	k := s.Keys.Find(id)
+	if k == nil && s.Store != nil && tenant.IsKeyID(id) {
+		k, err = s.Store.FindKey(ctx, id)
+	}
+	switch {
+	case err != nil:
+		return holder{}, err
+	case k == nil:
+		return holder{}, tenant.ErrKeyUnknown
+	}
+	return s.holder(ctx, k.Tenant, change)
+}

@@ -1,0 +1,161 @@
+package tenants_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/tenants"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// pepper is what secrets are hashed under.
+var pepper = []byte("0123456789abcdef") //nolint:gochecknoglobals // it is never changed
+
+// rig is both ports of a gateway with tenants in a Redis, and one in its file.
+type rig struct {
+	store    tenants.Store
+	stored   *tenant.Stored
+	port     *gatewaytest.Services
+	operator capgatepb.TenantsClient
+	gateway  *gatewaytest.Gateway
+	conn     *grpc.ClientConn
+	caller   capgatepb.TenantsClient
+	log      *strings.Builder
+
+	filed, ofFiled string // id of the file's key, and the key
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	store := gatewaytest.OpenStore(t, "embedded").Tenants()
+	r := &rig{log: new(strings.Builder), store: store}
+	var err error
+	if r.stored, err = tenant.NewStored(store, tenant.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r.stored.SetPepper(pepper)
+	all, _ := tenant.ParseGrants([]string{"*"})
+	settings := map[string]*tenant.Settings{"filed": {ID: "filed", Capabilities: all}}
+	r.stored.Directory().Replace(settings)
+	keys := tenant.NewKeys(nil)
+	id, secret := tenant.NewCredential()
+	r.filed, r.ofFiled = id, tenant.Credential(id, secret)
+	keys.Replace([]tenant.Key{{
+		ID: id, Tenant: "filed", Hash: tenant.HashOf(secret, pepper), Scopes: tenant.Admin | tenant.Invoke | tenant.Read, Asserts: tenant.User,
+	}}, settings, pepper)
+	service := tenants.New(tenants.Config{
+		Store: store, Tenants: r.stored.Directory(), Keys: keys, Pepper: func() []byte { return pepper },
+		Changed: r.stored.Changed, Log: slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus,
+	})
+	r.port = gatewaytest.ServeOperators(t, service.Operators())
+	r.operator = capgatepb.NewTenantsClient(r.port.Conn)
+	r.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Identifier: tenant.NewIdentities(tenant.Sources{File: keys, Stored: r.stored}),
+		Services:   service.Register,
+	})
+	r.conn = r.gateway.Conn(t)
+	r.caller = capgatepb.NewTenantsClient(r.conn)
+	return r
+}
+
+// showing shows a key.
+func showing(t *testing.T, credential string) context.Context {
+	t.Helper()
+	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
+}
+
+// invoke makes a call with a key, and answers with the reason that it is refused for.
+func (r *rig) invoke(t *testing.T, credential string) string {
+	t.Helper()
+	_, err := docpb.NewCapabilityClient(r.conn).Invoke(showing(t, credential), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	return reason(err)
+}
+
+// json makes a request of the public port.
+func (r *rig) json(t *testing.T, credential, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.gateway.URL(path), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+credential)
+	resp, err := r.gateway.HTTP1(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// reason is why something was refused, "" where it was not.
+func reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// field is which field a refusal is about.
+func field(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetMetadata()["field"]
+		}
+	}
+	return ""
+}
+
+// tenant makes one that may call everything.
+func (r *rig) tenant(t *testing.T, id string) *capgatepb.Tenant {
+	t.Helper()
+	made, err := r.operator.CreateTenant(t.Context(), &capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: id, Capabilities: []string{"*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.GetTenant()
+}
+
+// key makes one as an operator.
+func (r *rig) key(t *testing.T, of string, scopes ...string) (*capgatepb.Key, string) {
+	t.Helper()
+	made, err := r.operator.CreateKey(t.Context(), &capgatepb.CreateKeyRequest{TenantId: of, Key: &capgatepb.Key{Scopes: scopes}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.GetKey(), made.GetCredential()
+}
+
+func expect(t *testing.T, what string, err error, code codes.Code, want string) {
+	t.Helper()
+	if status.Code(err) != code || reason(err) != want {
+		t.Errorf("%s: %v, %s; want %v, %s", what, err, reason(err), code, want)
+	}
+}
+
+const aDay = 24 * time.Hour

@@ -1,0 +1,157 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+	maxName     = 256 // bytes
+)
+
+// Store keeps tenants and keys. Its errors are those of package tenant, or say that it
+// cannot be asked.
+type Store interface {
+	FindTenant(ctx context.Context, id string) (*tenant.Record, error) // nil: there is none
+	CreateTenant(ctx context.Context, r *tenant.Record) error
+	UpdateTenant(ctx context.Context, r *tenant.Record) error
+	DeleteTenant(ctx context.Context, id string, version int64, force bool) error
+	ListTenants(ctx context.Context, after string, most int) (page []*tenant.Record, next string, err error)
+
+	FindKey(ctx context.Context, id string) (*tenant.Key, error) // nil: there is none
+	CreateKey(ctx context.Context, k *tenant.Key) error
+	RotateKey(ctx context.Context, id string, next *tenant.Key, grace time.Duration) error
+	RevokeKey(ctx context.Context, of, id string) error
+	ListKeys(ctx context.Context, of, uid, after string, most int) (page []*tenant.Key, next string, err error)
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Store   Store               // nil: there is none, and nothing can be made
+	Tenants *tenant.Directory   // has those of the configuration; required
+	Roster  *tenant.Roster      // has all of them, for operators; nil: the gateway has no tenants
+	Keys    *tenant.Keys        // those of the configuration; required
+	Pepper  func() []byte       // what secrets are hashed under now; required
+	Changed func(tenant.Change) // told before whoever made a change hears of it; required with a store
+	Log     *slog.Logger        // who changed what; required
+	Audit   *audit.Log          // the same; nil: none
+
+	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals; required
+}
+
+// Service is capgate.v1.Tenants at both ports.
+type Service struct{ operators, callers *server }
+
+// New makes a Service.
+func New(cfg Config) *Service {
+	return &Service{operators: &server{Config: cfg, see: ofOperators, telling: true}, callers: &server{Config: cfg, see: ofCallers}}
+}
+
+// Operators is what the operators' port has.
+func (s *Service) Operators() admin.Service {
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.operators) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterTenantsHandlerServer(ctx, mux, s.operators)
+		},
+		Patterns: []string{
+			"GET /v1/tenants", "POST /v1/tenants", "GET /v1/tenants/{id}", "PATCH /v1/tenants/{id}", "DELETE /v1/tenants/{id}",
+			"GET /v1/tenants/{id}/keys", "POST /v1/tenants/{id}/keys", "GET /v1/tenants/{id}/keys/{key}", "POST /v1/tenants/{id}/keys/{key}",
+		},
+	}
+}
+
+// Register adds what the public port has.
+func (s *Service) Register(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.callers) }
+
+// server is the service at one port.
+type server struct {
+	capgatepb.UnimplementedTenantsServer
+	Config
+	see     func(context.Context) (asker, error) // who asks
+	telling bool                                 // why the store cannot be asked: it may name addresses
+}
+
+// changedTenant lets this replica know of a change, also where it is not known whether it was made.
+func (s *server) changedTenant(ctx context.Context, what string, by *asker, id string, err error) error {
+	s.Changed(tenant.Change{Tenant: id})
+	if err == nil {
+		s.Log.InfoContext(ctx, "tenant "+what, "tenant", id, "by", by.name)
+		s.Audit.Change(&audit.Change{Actor: by.name, What: "tenant." + what, Tenant: id})
+	}
+	return err
+}
+
+// changedKey does the same for a key.
+func (s *server) changedKey(ctx context.Context, what string, h *holder, id string, err error) error {
+	s.Changed(tenant.Change{Key: id})
+	if err == nil {
+		s.Log.InfoContext(ctx, "API key "+what, "tenant", h.of, "key", id, "by", h.name)
+		s.Audit.Change(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of, On: []audit.On{{Name: "key", Value: id}}})
+	}
+	return err
+}
+
+// refused is an error as gRPC has it.
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) {
+		return s.Status(refusal).Err()
+	}
+	if refusal = refusalOf(err); refusal == nil {
+		if refusal = refusedAway; s.telling {
+			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedAway.Reason, Message: err.Error(), RetryAfter: refusedAway.RetryAfter}
+		}
+	}
+	return s.Status(refusal).Err()
+}
+
+// refusalOf is what a store says as a refusal; nil: that it cannot be asked.
+func refusalOf(err error) *call.Refusal {
+	for _, known := range [...]struct {
+		err    error
+		kind   call.Kind
+		reason string
+	}{
+		{tenant.ErrThere, call.AlreadyExists, "TENANT_EXISTS"},
+		{tenant.ErrUnknown, call.NotFound, "TENANT_UNKNOWN"},
+		{tenant.ErrChanged, call.Aborted, "TENANT_CHANGED"},
+		{tenant.ErrKeys, call.FailedPrecondition, "TENANT_HAS_KEYS"},
+		{tenant.ErrFull, call.ResourceExhausted, "TENANTS_FULL"},
+		{tenant.ErrKeyUnknown, call.NotFound, "KEY_UNKNOWN"},
+		{tenant.ErrKeyOver, call.FailedPrecondition, "KEY_OVER"},
+		{tenant.ErrKeyRotated, call.FailedPrecondition, "KEY_ROTATED"},
+	} {
+		if errors.Is(err, known.err) {
+			return &call.Refusal{Kind: known.kind, Reason: known.reason, Message: known.err.Error()}
+		}
+	}
+	return nil
+}
+
+func invalid(field, text string) error { return call.InvalidField("TENANT_INVALID", field, text) }
+
+var (
+	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "TENANTS_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "tenants and keys cannot be asked for at the moment; a change may have been made, so make it again"}
+	refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TENANTS_OFF",
+		Message: "this gateway keeps no tenants and keys: its configuration has not identity.store: redis"}
+	refusedTenantInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TENANT_IN_FILE",
+		Message: "the tenant is in the gateway's configuration, and is changed there"}
+	refusedKeyInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_IN_FILE",
+		Message: "the API key is in the gateway's configuration, and is changed there"}
+)

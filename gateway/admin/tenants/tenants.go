@@ -1,0 +1,208 @@
+package tenants
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strconv"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// CreateTenant implements capgatepb.TenantsServer.
+func (s *server) CreateTenant(ctx context.Context, req *capgatepb.CreateTenantRequest) (*capgatepb.CreateTenantResponse, error) {
+	t, err := s.createTenant(ctx, req.GetTenant())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.CreateTenantResponse{Tenant: t}, nil
+}
+
+func (s *server) createTenant(ctx context.Context, t *capgatepb.Tenant) (*capgatepb.Tenant, error) {
+	by, err := s.operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := recordOf(t, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Tenants.InFile(r.ID) != nil:
+		return nil, tenant.ErrThere
+	}
+	r.UID = rand.Text()
+	if err := s.changedTenant(ctx, "made", by, r.ID, s.Store.CreateTenant(ctx, r)); err != nil {
+		return nil, err
+	}
+	return s.getTenant(ctx, r.ID)
+}
+
+// operator is who makes a request that only operators may, and that needs a store.
+func (s *server) operator(ctx context.Context) (*asker, error) {
+	by, err := s.see(ctx)
+	if err == nil {
+		err = by.operate()
+	}
+	if err == nil && s.Store == nil {
+		err = refusedOff
+	}
+	return &by, err
+}
+
+// GetTenant implements capgatepb.TenantsServer.
+func (s *server) GetTenant(ctx context.Context, req *capgatepb.GetTenantRequest) (*capgatepb.GetTenantResponse, error) {
+	by, err := s.see(ctx)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	id, err := by.tenant(req.GetTenantId())
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	t, err := s.getTenant(ctx, id)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return &capgatepb.GetTenantResponse{Tenant: t}, nil
+}
+
+func (s *server) getTenant(ctx context.Context, id string) (*capgatepb.Tenant, error) {
+	if of := s.Tenants.InFile(id); of != nil {
+		return tenantInFile(of), nil
+	}
+	r, err := s.record(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return tenantOf(r), nil
+}
+
+// record is a tenant in the store.
+func (s *server) record(ctx context.Context, id string) (*tenant.Record, error) {
+	if s.Store == nil {
+		return nil, s.unknown(ctx, id)
+	}
+	r, err := s.Store.FindTenant(ctx, id)
+	if err == nil && r == nil {
+		err = s.unknown(ctx, id)
+	}
+	return r, err
+}
+
+// unknown refuses a tenant that there is not. Operators are told which may be meant.
+func (s *server) unknown(ctx context.Context, id string) error {
+	var refusal *call.Refusal
+	if s.telling && errors.As(s.Roster.Check(ctx, id), &refusal) && refusal.Kind == call.NotFound {
+		return refusal
+	}
+	return tenant.ErrUnknown
+}
+
+// ListTenants implements capgatepb.TenantsServer.
+func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequest) (*capgatepb.ListTenantsResponse, error) {
+	by, err := s.see(ctx)
+	if err == nil {
+		err = by.operate()
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
+	var stored []*tenant.Record
+	var next string
+	if s.Store != nil {
+		if stored, next, err = s.Store.ListTenants(ctx, after, size); err != nil {
+			return nil, s.refused(err)
+		}
+	}
+	p := page[*capgatepb.Tenant]{after: after, upTo: next}
+	for _, r := range stored {
+		if s.Tenants.InFile(r.ID) == nil {
+			p.all = append(p.all, tenantOf(r))
+		}
+	}
+	for _, of := range s.Tenants.File() {
+		if p.has(of.ID) {
+			p.all = append(p.all, tenantInFile(of))
+		}
+	}
+	all, next := p.cut(size)
+	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
+}
+
+// tries is how often a change is made anew that is of no particular version.
+const tries = 5
+
+// UpdateTenant implements capgatepb.TenantsServer.
+func (s *server) UpdateTenant(ctx context.Context, req *capgatepb.UpdateTenantRequest) (*capgatepb.UpdateTenantResponse, error) {
+	by, err := s.operator(ctx)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	for try := 1; ; try++ {
+		err := s.updateTenant(ctx, by, req)
+		if errors.Is(err, tenant.ErrChanged) && req.GetTenant().GetEtag() == "" && try < tries {
+			continue
+		}
+		if err != nil {
+			return nil, s.refused(err)
+		}
+		t, err := s.getTenant(ctx, req.GetTenant().GetId())
+		if err != nil {
+			return nil, s.refused(err)
+		}
+		return &capgatepb.UpdateTenantResponse{Tenant: t}, nil
+	}
+}
+
+func (s *server) updateTenant(ctx context.Context, by *asker, req *capgatepb.UpdateTenantRequest) error {
+	id := req.GetTenant().GetId()
+	if s.Tenants.InFile(id) != nil {
+		return refusedTenantInFile
+	}
+	before, err := s.record(ctx, id)
+	if err != nil {
+		return err
+	}
+	is := tenantOf(before)
+	if etag := req.GetTenant().GetEtag(); etag != "" && etag != is.GetEtag() {
+		return tenant.ErrChanged
+	}
+	if err := update(is, req); err != nil {
+		return err
+	}
+	r, err := recordOf(is, before.Limits)
+	if err != nil {
+		return err
+	}
+	r.Version = before.Version
+	return s.changedTenant(ctx, "changed", by, id, s.Store.UpdateTenant(ctx, r))
+}
+
+// DeleteTenant implements capgatepb.TenantsServer.
+func (s *server) DeleteTenant(ctx context.Context, req *capgatepb.DeleteTenantRequest) (*capgatepb.DeleteTenantResponse, error) {
+	by, err := s.operator(ctx)
+	if err == nil && s.Tenants.InFile(req.GetTenantId()) != nil {
+		err = refusedTenantInFile
+	}
+	var version int64
+	if etag := req.GetEtag(); err == nil && etag != "" {
+		if version, err = strconv.ParseInt(etag, 10, 64); err != nil || version <= 0 {
+			err = tenant.ErrChanged // it is not one that there ever was
+		}
+	}
+	if err == nil {
+		err = s.Store.DeleteTenant(ctx, req.GetTenantId(), version, req.GetForce())
+		err = s.changedTenant(ctx, "deleted", by, req.GetTenantId(), err)
+	}
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	return new(capgatepb.DeleteTenantResponse), nil
+}

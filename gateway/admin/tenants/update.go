@@ -1,0 +1,62 @@
+package tenants
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+var (
+	settable = []string{"name", "capabilities", "limits", "disabled"}
+	// told are fields of answers. Who changes an answer and sends it back means no change of these.
+	told = []string{"id", "etag", "source", "create_time", "update_time", "resource_name"}
+)
+
+// update changes what a request says.
+func update(is *capgatepb.Tenant, req *capgatepb.UpdateTenantRequest) error {
+	to := req.GetTenant()
+	paths := req.GetUpdateMask().GetPaths()
+	switch {
+	case slices.Equal(paths, []string{"*"}):
+		paths = settable
+	case len(paths) == 0:
+		to.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+			paths = append(paths, string(f.Name()))
+			return true
+		})
+	}
+	for _, path := range paths {
+		first, _, _ := strings.Cut(path, ".")
+		switch {
+		case slices.Contains(told, first):
+		case !slices.Contains(settable, first) || !set(is, to, strings.Split(path, ".")):
+			return invalid("update_mask", path+" is none of "+strings.Join(settable, ", "))
+		}
+	}
+	return nil
+}
+
+// set puts one field of a message in the place of another's. It is false where there is no such field.
+func set(is, to proto.Message, path []string) bool {
+	dst, src := is.ProtoReflect(), to.ProtoReflect()
+	for i, name := range path {
+		f := dst.Descriptor().Fields().ByName(protoreflect.Name(name))
+		switch {
+		case f == nil:
+			return false
+		case i == len(path)-1 && src.Has(f):
+			dst.Set(f, src.Get(f))
+		case i == len(path)-1:
+			dst.Clear(f)
+		case f.Message() == nil || f.IsList():
+			return false
+		default:
+			dst, src = dst.Mutable(f).Message(), src.Get(f).Message()
+		}
+	}
+	return true
+}

@@ -1,0 +1,10 @@
+// Package tools shows operators which tools capabilities have, as
+// proto/capgate/v1/catalog_admin.proto has it:
+//
+//	gRPC  capgate.v1.CatalogAdmin
+//	JSON  GET /v1/capabilities, GET /v1/capabilities/ID,
+//	      POST /v1/capabilities/ID/tools/TOOL:accept, POST /v1/capabilities/ID:discover
+//
+// It asks package policy/catalog. It authenticates nobody: it is for the operators' port
+// alone.
+package tools

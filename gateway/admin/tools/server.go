@@ -1,0 +1,157 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// Discoverer asks capabilities for their tools.
+type Discoverer interface {
+	Discover(ctx context.Context, capability string) error
+}
+
+// New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
+func New(c *catalog.Catalog, d Discoverer, toStatus func(*call.Refusal) *status.Status) admin.Service {
+	s := &server{catalog: c, discoverer: d, status: toStatus}
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterCatalogAdminServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterCatalogAdminHandlerServer(ctx, mux, s)
+		},
+		Patterns: []string{"GET /v1/capabilities", "GET /v1/capabilities/{capability}", "POST /v1/capabilities/"},
+	}
+}
+
+// server is capgate.v1.CatalogAdmin.
+type server struct {
+	capgatepb.UnimplementedCatalogAdminServer
+	catalog    *catalog.Catalog
+	discoverer Discoverer
+	status     func(*call.Refusal) *status.Status
+}
+
+// ListCatalog implements capgatepb.CatalogAdminServer.
+func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogRequest) (*capgatepb.ListCatalogResponse, error) {
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "CATALOG_INVALID")
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
+	all := s.catalog.Capabilities()
+	from, found := slices.BinarySearch(all, after)
+	if found {
+		from++
+	}
+	resp := &capgatepb.ListCatalogResponse{}
+	for i, id := range all[from:] {
+		if i == size {
+			resp.NextPageToken = paging.Token(all[from+i-1])
+			break
+		}
+		if listing, there := s.catalog.Look(id); there {
+			resp.Capabilities = append(resp.Capabilities, entryOf(&listing, false))
+		}
+	}
+	return resp, nil
+}
+
+// ShowCatalog implements capgatepb.CatalogAdminServer.
+func (s *server) ShowCatalog(_ context.Context, req *capgatepb.ShowCatalogRequest) (*capgatepb.ShowCatalogResponse, error) {
+	entry, err := s.show(req.GetCapability())
+	return &capgatepb.ShowCatalogResponse{Capability: entry}, err
+}
+
+// AcceptTool implements capgatepb.CatalogAdminServer.
+func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolRequest) (*capgatepb.AcceptToolResponse, error) {
+	if _, err := s.show(req.GetCapability()); err != nil {
+		return nil, err
+	}
+	hash, ok := toolschema.ParseHash(req.GetHash())
+	if !ok {
+		return nil, s.refused(call.InvalidField("CATALOG_INVALID", "hash", "it must be the tool's hash as it is shown, 64 hexadecimal digits"))
+	}
+	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
+		return nil, s.refused(err)
+	}
+	entry, err := s.show(req.GetCapability())
+	return &capgatepb.AcceptToolResponse{Capability: entry}, err
+}
+
+// DiscoverTools implements capgatepb.CatalogAdminServer.
+func (s *server) DiscoverTools(ctx context.Context, req *capgatepb.DiscoverToolsRequest) (*capgatepb.DiscoverToolsResponse, error) {
+	if _, err := s.show(req.GetCapability()); err != nil {
+		return nil, err
+	}
+	var refusal *call.Refusal
+	if err := s.discoverer.Discover(ctx, req.GetCapability()); err != nil && (errors.As(err, &refusal) || ctx.Err() != nil) {
+		return nil, s.refused(err)
+	}
+	entry, err := s.show(req.GetCapability())
+	return &capgatepb.DiscoverToolsResponse{Capability: entry}, err
+}
+
+func (s *server) show(capability string) (*capgatepb.CatalogEntry, error) {
+	listing, there := s.catalog.Look(capability)
+	if !there {
+		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Message: "no capability of that name is configured"})
+	}
+	return entryOf(&listing, true), nil
+}
+
+// refused is an error as gRPC has it.
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) {
+		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE", Message: err.Error()}
+	}
+	return s.status(refusal).Err()
+}
+
+func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
+	e := &capgatepb.CatalogEntry{
+		Name: paging.Name("capabilities", l.Capability), Capability: l.Capability, Source: string(l.Source), Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
+		LastSuccess: moment(l.Last.Succeeded), LastFailure: moment(l.Last.Failed), LastError: l.Last.Error, Pending: l.Pending,
+	}
+	for i := range l.Tools {
+		t := &l.Tools[i]
+		if t.Drifted {
+			e.DriftedCount++
+		}
+		if !tools {
+			continue
+		}
+		shown := &capgatepb.CatalogEntry_Tool{
+			Name: t.Name, Description: t.Description, Hash: t.Hash.String(), Drifted: t.Drifted, TerminalOnSuccess: t.TerminalOnSuccess,
+		}
+		if t.Recommends {
+			shown.RecommendedPolicy = t.Recommended.String()
+		}
+		e.Tools = append(e.Tools, shown)
+	}
+	return e
+}
+
+func moment(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

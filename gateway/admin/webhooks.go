@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+// lettersPage is how many dead letters a page has, if the request does not want fewer.
+const lettersPage = 100
+
+// Letters has events of approvals that a webhook could not be told of.
+type Letters interface {
+	Dead(ctx context.Context, skip, most int) ([]webhook.Letter, error)
+	Retry(ctx context.Context, id string) (bool, error)
+}
+
+// Letter is one of them.
+type Letter struct {
+	ID       string    `json:"id"`   // the webhook-id
+	Type     string    `json:"type"` // as in a request
+	Tenant   string    `json:"tenant"`
+	Approval string    `json:"approval"`
+	Time     time.Time `json:"time"` // when it happened
+	Died     time.Time `json:"died"` // when it was given up
+	Attempts int       `json:"attempts"`
+	Error    string    `json:"error"` // what became of the last attempt
+}
+
+// LettersPage is a page of them, the newest first.
+type LettersPage struct {
+	Dead []Letter `json:"dead"`
+	Next string   `json:"next_page_token,omitempty"`
+}
+
+// MountWebhooks adds dead letters to a mux: GET /v1/webhooks/dead?page_size=&page_token=, and POST
+// /v1/webhooks/dead/{id}:retry, which has one tried again.
+func MountWebhooks(mux *http.ServeMux, letters Letters) {
+	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
+	own := ownPages() // an operator's browser may show others' pages
+	mux.Handle("POST /v1/webhooks/dead/{target}", own.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters) })))
+}
+
+func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
+	size, ok := sizeOf(w, r, lettersPage, lettersPage)
+	if !ok {
+		return
+	}
+	skip := 0
+	if token := r.URL.Query().Get("page_token"); token != "" {
+		n, err := strconv.ParseUint(token, 10, 31)
+		if err != nil {
+			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "LETTER_INVALID", "page_token: it must be an answer's next_page_token")
+			return
+		}
+		skip = int(n)
+	}
+	found, err := letters.Dead(r.Context(), skip, size)
+	if err != nil {
+		refuseLetters(w, r)
+		return
+	}
+	page := LettersPage{Dead: []Letter{}}
+	for i := range found {
+		l := &found[i]
+		page.Dead = append(page.Dead, Letter{l.ID, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(), l.Died.UTC(), l.Attempts, l.Why})
+	}
+	if len(found) == size {
+		page.Next = strconv.Itoa(skip + size)
+	}
+	write(w, http.StatusOK, page)
+}
+
+func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters) {
+	id, ok := strings.CutSuffix(r.PathValue("target"), ":retry")
+	if !ok {
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "want POST /v1/webhooks/dead/ID:retry")
+		return
+	}
+	switch found, err := letters.Retry(r.Context(), id); {
+	case err != nil:
+		refuseLetters(w, r)
+	case !found:
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "there is no such dead letter")
+	default:
+		write(w, http.StatusOK, struct{}{})
+	}
+}
+
+func refuseLetters(w http.ResponseWriter, r *http.Request) {
+	refuse(w, r, http.StatusServiceUnavailable, codes.Unavailable, "WEBHOOKS_UNAVAILABLE", "dead letters cannot be read or written at the moment")
+}

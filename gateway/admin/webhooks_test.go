@@ -1,0 +1,87 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+// lettersOf are so many dead letters, or none can be read.
+type lettersOf int
+
+func (n lettersOf) Dead(_ context.Context, skip, most int) (page []webhook.Letter, err error) {
+	if n < 0 {
+		return nil, errors.New("away")
+	}
+	for i := skip; i < int(n) && len(page) < most; i++ {
+		l := webhook.Letter{Attempts: i, Why: "HTTP status 502", Died: time.UnixMilli(2000)}
+		l.Event = webhook.Event{ID: fmt.Sprint("msg_", i), Tenant: "acme", Approval: "apr_1", Kind: approvals.WasAsked, At: time.UnixMilli(1000)}
+		page = append(page, l)
+	}
+	return page, nil
+}
+
+func (n lettersOf) Retry(_ context.Context, id string) (bool, error) {
+	if n < 0 {
+		return false, errors.New("away")
+	}
+	return id == "msg_0", nil
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	ask := func(n lettersOf, method, path string) (int, string) {
+		mux := http.NewServeMux()
+		admin.MountWebhooks(mux, n)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, strings.TrimSpace(w.Body.String())
+	}
+	const dead = "/v1/webhooks/dead"
+	for _, test := range []struct {
+		letters      lettersOf
+		method, path string
+		code         int
+		body         string
+	}{
+		{0, "GET", dead, 200, `{"dead":[]}`},
+		{1, "GET", dead, 200, `{"dead":[{"id":"msg_0","type":"approval.asked","tenant":"acme","approval":"apr_1","time":"1970-01-01T00:00:01Z","died":"1970-01-01T00:00:02Z","attempts":0,"error":"HTTP status 502"}]}`},
+		{1, "GET", dead + "?page_token=-1", 400, "LETTER_INVALID"},
+		{1, "GET", dead + "?page_token=x", 400, "LETTER_INVALID"},
+		{3, "GET", dead + "?page_size=2", 200, `"next_page_token":"2"`},
+		{3, "GET", dead + "?page_size=2&page_token=2", 200, `{"dead":[{"id":"msg_2",`},
+		{250, "GET", dead + "?page_size=1000", 200, `"next_page_token":"100"`},
+		{1, "GET", dead + "?page_size=-1", 400, "INVALID_PAGE_SIZE"},
+		{-1, "GET", dead, 503, "WEBHOOKS_UNAVAILABLE"},
+		{1, "POST", dead + "/msg_0:retry", 200, "{}"},
+		{1, "POST", dead + "/msg_1:retry", 404, "LETTER_UNKNOWN"},
+		{1, "POST", dead + "/msg_0", 404, "LETTER_UNKNOWN"},
+		{-1, "POST", dead + "/msg_0:retry", 503, "WEBHOOKS_UNAVAILABLE"},
+	} {
+		if code, body := ask(test.letters, test.method, test.path); code != test.code || !strings.Contains(body, test.body) {
+			t.Errorf("%s %s: %d %s", test.method, test.path, code, body)
+		}
+	}
+	seen := 0
+	for token := "0"; token != ""; {
+		var page admin.LettersPage
+		_, body := ask(250, "GET", dead+"?page_token="+token)
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatal(err)
+		}
+		seen, token = seen+len(page.Dead), page.Next
+	}
+	if seen != 250 {
+		t.Errorf("%d in all pages", seen)
+	}
+}

@@ -1,0 +1,168 @@
+package bodybudget_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+)
+
+// owner is whose a body is; nobody knows before asking.
+type owner struct {
+	tenant, is string // at first, and when asked
+	from       string
+	asked      int
+	nobody     bool
+}
+
+var (
+	errNobody  = errors.New("who is that?")
+	errTooMuch = errors.New("too much")
+)
+
+func (o *owner) Place() (tenant, from string) { return o.tenant, o.from }
+
+func (o *owner) Ask(context.Context) error {
+	o.asked++
+	if o.nobody {
+		return errNobody
+	}
+	o.tenant = o.is
+	return nil
+}
+
+func (o *owner) TooMuch(int64) error { return errTooMuch }
+
+const kib = 1 << 10
+
+func newPool(most int64) *bodybudget.Pool { return bodybudget.NewPool(fairshare.New("bodies", most)) }
+
+// send has a request's body read to its end, and says how that ended; then does what within says while it is held.
+func send(pool *bodybudget.Pool, who *owner, size, expected int64, within func(*bodybudget.Hold)) (err error) {
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", int(size))))
+	pool.Handler(func(*http.Request) bodybudget.Owner { return who }, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hold := bodybudget.Of(r.Context())
+		var n int64
+		n, err = io.Copy(io.Discard, hold.Reader(r.Body, expected))
+		if err == nil && n != size {
+			err = io.ErrUnexpectedEOF
+		}
+		if within != nil {
+			within(hold)
+		}
+	})).ServeHTTP(httptest.NewRecorder(), r)
+	return err
+}
+
+// Nobody holds more than four times what is free, and what was held is given back.
+func TestRoomForOthers(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int64{-1, 384 * kib} {
+		pool, heavy, light := newPool(1000*kib), &owner{tenant: "heavy", is: "heavy"}, &owner{tenant: "light", is: "light"}
+		err := send(pool, heavy, 384*kib, length, func(*bodybudget.Hold) {
+			err := send(pool, heavy, 384*kib, length, func(*bodybudget.Hold) {
+				if err := send(pool, heavy, 384*kib, length, nil); !errors.Is(err, errTooMuch) {
+					t.Errorf("what is too much: %v", err)
+				}
+				if err := send(pool, light, 100*kib, min(length, 100*kib), nil); err != nil {
+					t.Errorf("another's: %v", err)
+				}
+			})
+			if err != nil {
+				t.Errorf("the second: %v", err)
+			}
+			if used := pool.Used(); used != 0.384 {
+				t.Errorf("%v is held for the first", used)
+			}
+		})
+		if err != nil || pool.Used() != 0 {
+			t.Errorf("%v, and %v is held in the end", err, pool.Used())
+		}
+	}
+}
+
+// Whom nobody knows is asked for more than a little, and when others whom nobody knows hold too much.
+func TestStrangersAreAsked(t *testing.T) {
+	t.Parallel()
+	pool := newPool(200 * kib)
+	stranger := func() *owner { return &owner{tenant: "?", is: "known"} }
+	who := stranger()
+	err := send(pool, who, 64*kib, 64*kib, func(*bodybudget.Hold) {
+		again := stranger()
+		err := send(pool, again, 64*kib, 64*kib, func(*bodybudget.Hold) {
+			third, nobody := stranger(), &owner{tenant: "?", nobody: true}
+			if err := send(pool, third, 40*kib, 40*kib, nil); err != nil || third.asked != 1 {
+				t.Errorf("when strangers hold too much: %v, asked %d times", err, third.asked)
+			}
+			if err := send(pool, nobody, 40*kib, 40*kib, nil); !errors.Is(err, errNobody) {
+				t.Errorf("nobody, when strangers hold too much: %v", err)
+			}
+		})
+		if err != nil || again.asked != 0 {
+			t.Errorf("the second: %v, asked %d times", err, again.asked)
+		}
+	})
+	if err != nil || who.asked != 0 {
+		t.Errorf("a little: %v, asked %d times", err, who.asked)
+	}
+	for _, length := range []int64{-1, 65 * kib} {
+		who, nobody := stranger(), &owner{tenant: "?", nobody: true}
+		if err := send(pool, who, 65*kib, length, nil); err != nil || who.asked != 1 {
+			t.Errorf("more than a little: %v, asked %d times", err, who.asked)
+		}
+		if err := send(pool, nobody, 65*kib, length, nil); !errors.Is(err, errNobody) {
+			t.Errorf("more than a little of nobody: %v", err)
+		}
+	}
+	if pool.Used() != 0 {
+		t.Errorf("%v is held in the end", pool.Used())
+	}
+}
+
+// TestAddressesLeaveRoom: where clients are told apart by their addresses, one of them does not have all.
+func TestAddressesLeaveRoom(t *testing.T) {
+	t.Parallel()
+	for _, tenant := range []string{"", bodybudget.Unknown} {
+		pool := newPool(1000 * kib)
+		at := func(from string) *owner { return &owner{tenant: tenant, is: tenant, from: from, nobody: tenant != ""} }
+		var more func(*bodybudget.Hold)
+		used, most := -1.0, 0.0
+		more = func(*bodybudget.Hold) {
+			if most = pool.Used(); most > used {
+				used = most
+				_ = send(pool, at("a"), 10*kib, 10*kib, more)
+				return
+			}
+			if err := send(pool, at("b"), 10*kib, 10*kib, nil); err != nil {
+				t.Errorf("%q: another address: %v", tenant, err)
+			}
+			if err := send(pool, &owner{tenant: "known", is: "known"}, 64*kib, 64*kib, nil); err != nil {
+				t.Errorf("%q: a tenant: %v", tenant, err)
+			}
+		}
+		if more(nil); most == 0 || most > 0.64 || pool.Used() != 0 {
+			t.Errorf("%q: one address held %v, and in the end %v is held", tenant, most, pool.Used())
+		}
+	}
+}
+
+// A stream holds its last message.
+func TestStreamsHoldAMessage(t *testing.T) {
+	t.Parallel()
+	pool := newPool(200 * kib)
+	err := send(pool, &owner{tenant: "a", is: "a"}, 60*kib, -1, func(hold *bodybudget.Hold) {
+		if hold.Kept(20 * kib); pool.Used() != 0.1 {
+			t.Errorf("%v is held", pool.Used())
+		}
+		hold.Kept(0)
+	})
+	if err != nil || pool.Used() != 0 {
+		t.Errorf("%v, and %v is held", err, pool.Used())
+	}
+}

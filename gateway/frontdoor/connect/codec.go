@@ -1,0 +1,129 @@
+package connect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// message is one as bytes: of protobuf, but for JSON on its way from or to the client.
+type message struct{ data []byte }
+
+// codec is connect-go's; its value is the name. Messages pass, and statuses are protobuf.
+type codec string
+
+// Name implements connect.Codec.
+func (c codec) Name() string { return string(c) }
+
+// Marshal implements connect.Codec. It gives the bytes of a message away.
+func (c codec) Marshal(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case *message:
+		return v.data, nil
+	case proto.Message:
+		return proto.Marshal(v)
+	}
+	return nil, fmt.Errorf("no message: %T", v)
+}
+
+// Unmarshal implements connect.Codec.
+func (c codec) Unmarshal(data []byte, v any) error {
+	m, ok := v.(*message)
+	if !ok {
+		return fmt.Errorf("no message: %T", v)
+	}
+	m.data = slices.Clone(data) // which is used again
+	return nil
+}
+
+// wire is grpc-go's codec. Without a name the content type is what all know, application/grpc.
+type wire struct{}
+
+// Name implements encoding.CodecV2.
+func (wire) Name() string { return "" }
+
+// Marshal implements encoding.CodecV2.
+func (wire) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(*message)
+	if !ok {
+		return nil, fmt.Errorf("no message: %T", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (wire) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(*message)
+	if !ok {
+		return fmt.Errorf("no message: %T", v)
+	}
+	m.data = data.Materialize()
+	return nil
+}
+
+// maxDepth is how deep messages may be nested in JSON.
+const maxDepth = 100
+
+// decode makes protobuf of what the client sent.
+func (t *target) decode(m *message) error {
+	if !t.json {
+		return nil
+	}
+	if t.schema == nil {
+		return refused("JSON_UNSUPPORTED", connect.CodeUnimplemented, "the gateway has no schema of this method, and passes on only messages of protobuf")
+	}
+	in, err := empty(t.schema.Input())
+	if err != nil {
+		return err
+	}
+	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxDepth} // a client may be newer
+	if err := options.Unmarshal(m.data, in); err != nil {
+		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument,
+			"the message is no %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
+	}
+	if m.data, err = proto.Marshal(in); err != nil {
+		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument, "the message is no %s in JSON", t.schema.Input().FullName())
+	}
+	return nil
+}
+
+// encode makes what the client wants of protobuf.
+func (t *target) encode(m *message) error {
+	if !t.json {
+		return nil
+	}
+	out, err := empty(t.schema.Output()) // there is one, or decode had refused
+	if err != nil {
+		return err
+	}
+	if err = proto.Unmarshal(m.data, out); err == nil {
+		m.data, err = protojson.Marshal(out)
+	}
+	if err != nil {
+		return refused("ANSWER_MALFORMED", connect.CodeInternal, "the answer is no %s that JSON can say", t.schema.Output().FullName())
+	}
+	return nil
+}
+
+func empty(d protoreflect.MessageDescriptor) (proto.Message, error) {
+	typ, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		return nil, fmt.Errorf("type of %s: %w", d.FullName(), err)
+	}
+	return typ.New().Interface(), nil
+}
+
+// placeOf says where an error of protojson is, and not what is there: that may be a secret.
+func placeOf(err error) string {
+	if place := regexp.MustCompile(`\(line \d+:\d+\)`).FindString(err.Error()); place != "" {
+		return " " + place
+	}
+	return ""
+}

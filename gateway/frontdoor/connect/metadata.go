@@ -1,0 +1,138 @@
+package connect
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/metadata"
+)
+
+// RequestHeaders are the headers of these protocols that a page must be allowed to send (CORS),
+// besides what it sends as metadata.
+func RequestHeaders() []string {
+	return []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding", "Connect-Content-Encoding",
+		"Grpc-Timeout", "Grpc-Accept-Encoding", "Grpc-Encoding", "X-Grpc-Web", "X-User-Agent"}
+}
+
+// ResponseHeaders are those that a page must be allowed to read (CORS), besides metadata.
+func ResponseHeaders() []string {
+	return []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", "Grpc-Encoding", "Grpc-Accept-Encoding",
+		"Connect-Content-Encoding", "Connect-Accept-Encoding"}
+}
+
+const (
+	binary = "-bin"             // how names of metadata end whose values are bytes
+	origin = "x-capgate-origin" // the gateway's own, in place of what a caller sent
+)
+
+// outgoing sends a request's headers on as metadata, but for those that are about HTTP, about the
+// protocol, or about the browser.
+func outgoing(ctx context.Context, header http.Header) (context.Context, error) {
+	md := metadata.MD{}
+	for name, values := range header {
+		name = strings.ToLower(name)
+		if stays(name) {
+			continue
+		}
+		for _, v := range values {
+			if !isName(name) {
+				return nil, refused("METADATA_INVALID", connect.CodeInvalidArgument, "a header's name has other characters than letters, digits, -, _ and .")
+			}
+			if err := appendTo(md, name, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return metadata.NewOutgoingContext(ctx, md), nil
+}
+
+func appendTo(md metadata.MD, name, value string) error {
+	if !strings.HasSuffix(name, binary) {
+		if !printable(value) {
+			return refused("METADATA_INVALID", connect.CodeInvalidArgument, "the header %s may hold printable ASCII only", name)
+		}
+		md.Append(name, value)
+		return nil
+	}
+	for v := range strings.SplitSeq(value, ",") { // several values in one are usual
+		raw, err := connect.DecodeBinaryHeader(strings.TrimSpace(v))
+		if err != nil {
+			return refused("METADATA_INVALID", connect.CodeInvalidArgument, "the header %s must be base64", name)
+		}
+		md.Append(name, string(raw))
+	}
+	return nil
+}
+
+// addTo writes metadata as headers, but for those that would tell the browser something.
+func addTo(header http.Header, md metadata.MD) {
+	for name, values := range md {
+		if name = strings.ToLower(name); commands(name) {
+			continue
+		}
+		for _, v := range values {
+			if strings.HasSuffix(name, binary) {
+				v = connect.EncodeBinaryHeader([]byte(v))
+			}
+			header.Add(name, v)
+		}
+	}
+}
+
+// stays tells the headers of a request that are no metadata. Cookies are among them: a browser
+// sends them by itself, and they are none of a tool's business.
+func stays(name string) bool {
+	switch name {
+	case "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded", "host", "keep-alive", "origin", "pragma", "priority",
+		"purpose", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "upgrade-insecure-requests", "user-agent",
+		"x-grpc-web", "x-user-agent":
+		return true
+	}
+	return hasPrefix(name, "accept", "content-", "connect-", "grpc-", "if-", "proxy-", "sec-", ":") || strings.HasPrefix(name, "x-capgate-") && name != origin
+}
+
+// commands tells what a backend may not say to a browser in the gateway's name, and what is about
+// the protocol.
+func commands(name string) bool {
+	switch name {
+	case "age", "allow", "alt-svc", "cache-control", "clear-site-data", "connection", "critical-ch", "date", "digest", "etag", "expires", "keep-alive",
+		"last-modified", "link", "location", "nel", "origin-agent-cluster", "permissions-policy", "pragma", "referrer-policy", "refresh", "report-to",
+		"reporting-endpoints", "server", "server-timing", "service-worker-allowed", "set-cookie", "set-cookie2", "sourcemap", "speculation-rules",
+		"strict-transport-security", "supports-loading-mode", "te", "timing-allow-origin", "trailer", "transfer-encoding", "upgrade", "vary",
+		"via", "www-authenticate", "x-sourcemap":
+		return true
+	}
+	return hasPrefix(name, "accept-", "access-control-", "connect-", "content-", "cross-origin-", "grpc-", "proxy-", "sec-", "trailer-", ":",
+		"x-accel-", "x-content-", "x-dns-", "x-frame-", "x-permitted-", "x-xss-")
+}
+
+func hasPrefix(name string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isName is whether a name may be one of metadata (gRPC over HTTP/2, "Header-Name").
+func isName(name string) bool {
+	for i := range len(name) {
+		if b := name[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-' && b != '_' && b != '.' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// printable is whether v may be a value of metadata (gRPC over HTTP/2, "ASCII-Value").
+func printable(v string) bool {
+	for i := range len(v) {
+		if v[i] < 0x20 || v[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}

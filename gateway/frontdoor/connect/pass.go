@@ -1,0 +1,104 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+)
+
+// passUnary makes a call of one message and one answer.
+func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
+	t := targetFrom(ctx)
+	ctx, err := outgoing(ctx, req.Header())
+	if err == nil {
+		err = t.decode(req.Msg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var header, trailer metadata.MD
+	resp := connect.NewResponse(new(message))
+	if err := h.conn.Invoke(ctx, t.path, req.Msg, resp.Msg, t.options(grpc.Header(&header), grpc.Trailer(&trailer))...); err != nil {
+		failed := errorOf(err)
+		addTo(failed.Meta(), header)
+		addTo(failed.Meta(), trailer)
+		return nil, failed
+	}
+	addTo(resp.Header(), header)
+	addTo(resp.Trailer(), trailer)
+	return resp, t.encode(resp.Msg)
+}
+
+// passStream makes any call. What has come from either side goes on at once, and nothing more is
+// taken before that.
+func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[message, message]) error {
+	t := targetFrom(ctx)
+	ctx, err := outgoing(ctx, client.RequestHeader())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends the call however this does
+	defer cancel()
+	call, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path, t.options()...)
+	if err != nil {
+		return errorOf(err)
+	}
+	if err := t.ask(client, call, bodybudget.Of(ctx)); err != nil {
+		return err
+	}
+	return t.answer(client, call)
+}
+
+// ask sends what the client says, to the end or until the call has its answer.
+func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream, held *bodybudget.Hold) error {
+	for {
+		m, err := client.Receive()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.decode(m)
+		}
+		if err != nil {
+			return err
+		}
+		if call.SendMsg(m) != nil { // the answer says why
+			return nil
+		}
+		held.Kept(len(m.data)) // it may not have gone yet; the one before has
+	}
+	return call.CloseSend()
+}
+
+// answer sends what the client shall hear, to the end.
+func (t *target) answer(client *connect.BidiStream[message, message], call grpc.ClientStream) error {
+	if header, err := call.Header(); err == nil && len(header) > 0 {
+		addTo(client.ResponseHeader(), header)
+		if err := client.Send(nil); err != nil { // nobody waits for a first message to know them
+			return err
+		}
+	}
+	for {
+		m := new(message)
+		err := call.RecvMsg(m)
+		if err != nil {
+			addTo(client.ResponseTrailer(), call.Trailer())
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return errorOf(err)
+		}
+		if err = t.encode(m); err == nil {
+			err = client.Send(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

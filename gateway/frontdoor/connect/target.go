@@ -1,0 +1,51 @@
+package connect
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// target is what a request calls.
+type target struct {
+	path      string                        // as gRPC has it
+	authority string                        // which may name the capability
+	json      bool                          // the messages are JSON
+	schema    protoreflect.MethodDescriptor // nil: not known
+}
+
+type targetKey struct{}
+
+// target is that of the request that ctx is of.
+func targetFrom(ctx context.Context) *target {
+	t, _ := ctx.Value(targetKey{}).(*target)
+	return t
+}
+
+func targetOf(r *http.Request) *target {
+	t := &target{path: r.URL.EscapedPath(), authority: r.Host}
+	typ := mediaType(r.Header)
+	t.json = strings.HasSuffix(typ, "/json") || strings.HasSuffix(typ, "+json")
+	service, method, _ := strings.Cut(strings.TrimPrefix(t.path, "/"), "/")
+	if d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service)); err == nil {
+		if s, ok := d.(protoreflect.ServiceDescriptor); ok {
+			t.schema = s.Methods().ByName(protoreflect.Name(method))
+		}
+	}
+	return t
+}
+
+// looksLikeMethod is whether a path is one of gRPC, of a service in a package.
+func looksLikeMethod(path string) bool {
+	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return ok && strings.Contains(service, ".") && method != "" && !strings.Contains(method, "/")
+}
+
+// options are those of the call inside the process.
+func (t *target) options(more ...grpc.CallOption) []grpc.CallOption {
+	return append(more, grpc.ForceCodecV2(wire{}), grpc.CallAuthority(t.authority))
+}

@@ -1,0 +1,111 @@
+package connect
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// asText takes base64 off a request and puts it on the response: gRPC-Web for browsers that give a
+// page nothing but text (gRPC-Web, "Text-encoded"). The request's header is the caller's to change.
+func asText(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, io.ReadCloser) {
+	plain := typeWeb + strings.TrimPrefix(mediaType(r.Header), typeWebText)
+	r.Header.Set("Content-Type", plain)
+	return &textWriter{ResponseWriter: w}, &textBody{ReadCloser: r.Body}
+}
+
+// textBody reads base64. It may have padding in between: each message may be encoded by itself.
+type textBody struct {
+	io.ReadCloser
+	ready []byte // read, and not taken yet
+	rest  []byte // of a group of four characters
+	err   error
+	buf   [3 << 10]byte
+}
+
+// Read implements io.Reader.
+func (b *textBody) Read(p []byte) (int, error) {
+	for len(b.ready) == 0 && b.err == nil {
+		b.fill()
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	if n > 0 || len(p) == 0 {
+		return n, nil
+	}
+	return 0, b.err
+}
+
+func (b *textBody) fill() {
+	var in [4 << 10]byte
+	n := copy(in[:], b.rest)
+	m, err := b.ReadCloser.Read(in[n:])
+	n += m
+	b.ready = b.buf[:0]
+	whole := n &^ 3
+	for i := 0; i < whole; i += 4 {
+		var group [3]byte
+		k, wrong := base64.StdEncoding.Decode(group[:], in[i:i+4])
+		if wrong != nil {
+			b.err = errors.New("the body is not base64")
+			return
+		}
+		b.ready = append(b.ready, group[:k]...)
+	}
+	b.rest = append(b.rest[:0], in[whole:n]...)
+	if err == io.EOF && len(b.rest) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	b.err = err
+}
+
+// textWriter writes base64. What is flushed can be decoded.
+type textWriter struct {
+	http.ResponseWriter
+	begun bool
+	rest  []byte // of a group of three bytes
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *textWriter) WriteHeader(status int) {
+	w.begun = true
+	if plain, ok := strings.CutPrefix(w.Header().Get("Content-Type"), typeWeb); ok {
+		w.Header().Set("Content-Type", typeWebText+plain)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *textWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	all := append(w.rest, p...)
+	whole := len(all) - len(all)%3
+	w.rest = append([]byte(nil), all[whole:]...)
+	return len(p), w.encode(all[:whole])
+}
+
+// Flush implements http.Flusher.
+func (w *textWriter) Flush() {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.encode(w.rest) == nil { // or the next write fails too
+		w.rest = nil
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *textWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *textWriter) encode(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	_, err := w.ResponseWriter.Write([]byte(base64.StdEncoding.EncodeToString(p)))
+	return err
+}

@@ -1,0 +1,128 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+)
+
+// Config is how the front door is set up. The zero value works.
+type Config struct {
+	MaxMessage int           // bytes of the largest message; default 16 MiB
+	Stall      time.Duration // how long a client may send or read nothing while it should; default 1 min
+}
+
+func (c Config) withDefaults() Config {
+	c.MaxMessage, c.Stall = cmp.Or(c.MaxMessage, 16<<20), cmp.Or(c.Stall, time.Minute)
+	return c
+}
+
+// compressFrom is the length in bytes from which messages are compressed for who accepts that.
+const compressFrom = 1 << 10
+
+// Handler serves gRPC-Web and Connect. It is safe for concurrent use and has nothing to close.
+type Handler struct {
+	cfg    Config
+	conn   grpc.ClientConnInterface
+	next   http.Handler
+	unary  *connect.Handler // of Connect: without an envelope
+	stream *connect.Handler // of Connect: with envelopes; and gRPC-Web, where unary looks the same
+}
+
+// New returns the front door of the gateway that conn leads to. What is of neither protocol goes
+// to next.
+func New(conn grpc.ClientConnInterface, next http.Handler, cfg Config) *Handler {
+	h := &Handler{cfg: cfg.withDefaults(), conn: conn, next: next}
+	options := connect.WithHandlerOptions(
+		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")), connect.WithCodec(codec("json; charset=utf-8")),
+		connect.WithReadMaxBytes(h.cfg.MaxMessage), connect.WithCompressMinBytes(compressFrom))
+	h.unary = connect.NewUnaryHandler("", h.passUnary, options)
+	h.stream = connect.NewBidiStreamHandler("", h.passStream, options)
+	return h
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := protocolOf(r)
+	if p == none {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	t := targetOf(r)
+	control := http.NewResponseController(w)
+	out := &patientWriter{ResponseWriter: w, control: control, stall: h.cfg.Stall}
+	defer out.end()
+	w = out
+	r = r.WithContext(context.WithValue(r.Context(), targetKey{}, t))
+	in := bodybudget.Patient(w, r.Body, h.cfg.Stall)
+	r.Body = &heldBody{bodybudget.Of(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
+	if p == grpcWebText {
+		r.Header = r.Header.Clone()
+		w, r.Body = asText(w, r)
+	}
+	if p != grpcWeb && p != grpcWebText && t.schema != nil { // Connect has a form for each, and says no to the other
+		p = connectUnary
+		if t.schema.IsStreamingClient() || t.schema.IsStreamingServer() {
+			p = connectStream
+		}
+	}
+	if p == connectUnary {
+		h.unary.ServeHTTP(w, r)
+		return
+	}
+	// Of HTTP/1.1 connect-go expects that it reads and writes at the same time, or not at all.
+	r.ProtoMajor, r.ProtoMinor = 2, 0
+	h.stream.ServeHTTP(w, r)
+}
+
+// protocol is what a request speaks.
+type protocol uint8
+
+const (
+	none protocol = iota
+	grpcWeb
+	grpcWebText
+	connectUnary
+	connectStream
+)
+
+// protocolOf tells the requests of a protocol from all others. JSON may also be meant for the JSON
+// API, none of whose paths begin like a service.
+func protocolOf(r *http.Request) protocol {
+	if r.Method != http.MethodPost {
+		return none
+	}
+	typ := mediaType(r.Header)
+	switch {
+	case strings.HasPrefix(typ, typeWebText):
+		return grpcWebText
+	case strings.HasPrefix(typ, typeWeb):
+		return grpcWeb
+	case strings.HasPrefix(typ, "application/connect+"):
+		return connectStream
+	case typ == "application/proto":
+		return connectUnary
+	case typ == "application/json" && (r.Header.Get("Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path)):
+		return connectUnary
+	}
+	return none
+}
+
+const (
+	typeWeb     = "application/grpc-web"
+	typeWebText = "application/grpc-web-text"
+)
+
+// mediaType is the type of the body, without parameters.
+func mediaType(header http.Header) string {
+	typ, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(typ))
+}

@@ -1,0 +1,135 @@
+package connect
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// endless is a connection whose calls are streams that never end by themselves.
+type endless struct {
+	grpc.ClientConnInterface
+	over chan struct{} // closed with the one stream
+}
+
+func (e *endless) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	context.AfterFunc(ctx, func() { close(e.over) })
+	return &endlessStream{ctx: ctx}, nil
+}
+
+type endlessStream struct {
+	grpc.ClientStream
+	ctx context.Context
+}
+
+func (s *endlessStream) Header() (metadata.MD, error) { return nil, nil }
+func (s *endlessStream) Trailer() metadata.MD         { return nil }
+func (s *endlessStream) SendMsg(any) error            { return nil }
+func (s *endlessStream) CloseSend() error             { return nil }
+func (s *endlessStream) RecvMsg(m any) error {
+	m.(*message).data = make([]byte, 1<<20)
+	return s.ctx.Err()
+}
+
+// serve is a front door of streams that never end, and a connection to it.
+func serve(t *testing.T) (*endless, net.Conn) {
+	t.Helper()
+	conn := &endless{over: make(chan struct{})}
+	srv := httptest.NewServer(New(conn, http.NotFoundHandler(), Config{Stall: 100 * time.Millisecond}))
+	t.Cleanup(srv.Close)
+	client, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return conn, client
+}
+
+func TestWhoReadsNothingIsCutOff(t *testing.T) {
+	t.Parallel()
+	conn, client := serve(t)
+	if _, err := io.WriteString(client, "POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00\x00\x00\x00\x00"); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, conn.over)
+}
+
+func TestWhoSendsNothingIsCutOff(t *testing.T) {
+	t.Parallel()
+	conn, client := serve(t)
+	if _, err := io.WriteString(client, "POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00"); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, conn.over)
+}
+
+func wait(t *testing.T, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(time.Minute):
+		t.Fatal("the call goes on")
+	}
+}
+
+func TestTextBody(t *testing.T) {
+	t.Parallel()
+	whole := base64.StdEncoding.EncodeToString([]byte("hello, world"))
+	for _, test := range []struct {
+		in, want string
+		good     bool
+	}{
+		{"", "", true},
+		{whole, "hello, world", true},
+		{"aA==aGk=" + whole, "hhihello, world", true},
+		{strings.Repeat("aGVsbG8=", 5000), strings.Repeat("hello", 5000), true},
+		{whole + "aG", "hello, world", false},
+		{"aG!=", "", false},
+		{"=aaa", "", false},
+		{"aGVs\nbG8=", "", false},
+	} {
+		for _, slow := range []bool{false, true} {
+			var in io.Reader = strings.NewReader(test.in)
+			if slow {
+				in = iotest.OneByteReader(in)
+			}
+			got, err := io.ReadAll(&textBody{ReadCloser: io.NopCloser(in)})
+			if (err == nil) != test.good || test.good && string(got) != test.want {
+				t.Errorf("%.20q: %d bytes, %v", test.in, len(got), err)
+			}
+		}
+	}
+}
+
+func TestTextWriter(t *testing.T) {
+	t.Parallel()
+	rec := httptest.NewRecorder()
+	rec.Header().Set("Content-Type", "application/grpc-web+proto")
+	w := &textWriter{ResponseWriter: rec}
+	for _, part := range []string{"a", "bcde", "f", "", "gh"} {
+		if n, err := io.WriteString(w, part); n != len(part) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	w.Flush()
+	w.Flush()
+	_, _ = io.WriteString(w, "i")
+	w.Flush()
+	enc := base64.StdEncoding.EncodeToString
+	if got, want := rec.Body.String(), enc([]byte("abcdefgh"))+enc([]byte("i")); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := rec.Header().Get("Content-Type"); got != "application/grpc-web-text+proto" {
+		t.Error(got)
+	}
+}

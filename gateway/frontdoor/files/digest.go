@@ -1,0 +1,55 @@
+package files
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// Sum is the SHA-256 of a file.
+type Sum [sha256.Size]byte
+
+// The headers that have a digest. Of a request any may say what its body is.
+const (
+	digestHeader = "Digest"      // RFC 3230; what older clients know
+	reprDigest   = "Repr-Digest" // RFC 9530 §3
+	contDigest   = "Content-Digest"
+)
+
+// Trailers are the names of those that Upload looks at, as the header Trailer has them (RFC 9110 §6.6.2).
+const Trailers = digestHeader + ", " + reprDigest + ", " + contDigest
+
+// Digest is s as the header Digest has it.
+func (s Sum) Digest() string { return "sha-256=" + s.base64() }
+
+// ReprDigest is s as Repr-Digest has it.
+func (s Sum) ReprDigest() string { return "sha-256=:" + s.base64() + ":" }
+
+func (s Sum) base64() string { return base64.StdEncoding.EncodeToString(s[:]) }
+
+// tell puts s into a header or a trailer.
+func (s Sum) tell(header http.Header) {
+	header.Set(digestHeader, s.Digest())
+	header.Set(reprDigest, s.ReprDigest())
+}
+
+// agrees is whether s is what a request's headers say, as far as they say anything of SHA-256.
+func (s Sum) agrees(header http.Header) bool {
+	for _, name := range [...]string{reprDigest, contDigest, digestHeader} {
+		for _, line := range header.Values(name) {
+			for one := range strings.SplitSeq(line, ",") {
+				algorithm, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+				if !strings.EqualFold(algorithm, "sha-256") {
+					continue
+				}
+				said, err := base64.StdEncoding.DecodeString(strings.Trim(value, ":"))
+				if err != nil || subtle.ConstantTimeCompare(said, s[:]) != 1 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

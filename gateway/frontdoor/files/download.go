@@ -1,0 +1,165 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// ahead is how much of a file is read before its response begins, in bytes: of what is shorter
+// the header can say the length and the digest.
+const ahead = 64 << 10
+
+// slice is how much is written before the client's time begins anew, in bytes.
+const slice = 64 << 10
+
+// Download answers a GET or a HEAD with an artifact. An error, which is a Problem or a gRPC status, is
+// one before the response began. A file that breaks off later has its response broken off, so
+// that nobody takes it for whole: then Download panics with http.ErrAbortHandler, which is
+// how net/http is told.
+func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id string) error {
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability))
+	defer cancel()
+	stream, err := f.client.DownloadOutputArtifact(ctx, &docpb.DownloadOutputArtifactRequest{ArtifactId: id})
+	if err != nil {
+		return err
+	}
+	in := &source{stream: stream}
+	if r.Method == http.MethodHead {
+		return head(w, r, in)
+	}
+	out := &sink{w: w, control: http.NewResponseController(w), stall: f.cfg.Stall, sum: sha256.New()}
+	begin, err := first(in)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	describe(w.Header(), r, in)
+	if err == io.EOF {
+		tellWhole(w.Header(), int64(len(begin)), sha256.Sum256(begin))
+	} else if out.trailers = takesTrailers(r.Header); out.trailers {
+		w.Header().Set("Trailer", digestHeader+", "+reprDigest)
+	}
+	w.WriteHeader(http.StatusOK)
+	if !out.all(begin, in, err == io.EOF) {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// first reads ahead. io.EOF says that the answer is the whole file.
+func first(in *source) (begin []byte, err error) {
+	for len(begin) < ahead && err == nil {
+		var piece []byte
+		piece, err = in.next()
+		begin = append(begin, piece...)
+	}
+	return begin, err
+}
+
+// head reads a file and says what it is like. No RPC says it in fewer words.
+func head(w http.ResponseWriter, r *http.Request, in *source) error {
+	sum, size := sha256.New(), int64(0)
+	for {
+		piece, err := in.next()
+		if err != nil && err != io.EOF {
+			return err
+		}
+		_, _ = sum.Write(piece) // it never fails
+		if size += int64(len(piece)); err == io.EOF {
+			describe(w.Header(), r, in)
+			tellWhole(w.Header(), size, Sum(sum.Sum(nil)))
+			w.WriteHeader(http.StatusOK)
+			return nil
+		}
+	}
+}
+
+// describe says what is known of a file once it has begun.
+func describe(head http.Header, r *http.Request, in *source) {
+	typ, how := mediaType(in.typ), "attachment"
+	if r.URL.Query().Get("disposition") == "inline" && maySee(typ) {
+		how = "inline"
+	} else {
+		head.Set("Content-Security-Policy", "default-src 'none'; sandbox") // should it be shown all the same
+	}
+	head.Set("Content-Type", typ)
+	head.Set("Content-Disposition", disposition(how, cleanName(in.name)))
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Accept-Ranges", "none")
+	head.Set("Cache-Control", "private, no-cache, no-transform")
+	head.Set("Referrer-Policy", "no-referrer")
+}
+
+// tellWhole says what is known of a file that has come to its end.
+func tellWhole(head http.Header, size int64, sum Sum) {
+	head.Set("Content-Length", strconv.FormatInt(size, 10))
+	sum.tell(head)
+}
+
+// takesTrailers is whether a client says so. Who does not gets none: what is in between may drop them
+// (RFC 9110 §6.5.1).
+func takesTrailers(header http.Header) bool {
+	for _, line := range header.Values("Te") {
+		for one := range strings.SplitSeq(line, ",") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(one), ";"); strings.EqualFold(strings.TrimSpace(name), "trailers") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sink is the body of a response.
+type sink struct {
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	stall    time.Duration
+	sum      hash.Hash
+	trailers bool
+}
+
+// all writes a file, of which begin was read, to its end; whole says that begin is all. It is false if
+// the file broke off or the client is gone.
+func (o *sink) all(begin []byte, in *source, whole bool) bool {
+	for piece := begin; ; {
+		if !o.write(piece) {
+			return false
+		}
+		if whole {
+			break
+		}
+		var err error
+		if piece, err = in.next(); err != nil && err != io.EOF {
+			return false
+		}
+		whole = err == io.EOF
+	}
+	if o.trailers {
+		Sum(o.sum.Sum(nil)).tell(o.w.Header())
+	}
+	return true
+}
+
+// write fails if the client reads nothing for too long. How long the capability takes is another matter.
+func (o *sink) write(piece []byte) bool {
+	_, _ = o.sum.Write(piece) // it never fails
+	for len(piece) > 0 {
+		n := min(len(piece), slice)
+		_ = o.control.SetWriteDeadline(time.Now().Add(o.stall)) // what cannot do that ends with the connection
+		if _, err := o.w.Write(piece[:n]); err != nil {
+			return false
+		}
+		piece = piece[n:]
+	}
+	_ = o.control.SetWriteDeadline(time.Time{})
+	return true
+}

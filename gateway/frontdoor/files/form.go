@@ -1,0 +1,112 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+)
+
+// boundaryOf is what is between the parts of a body whose type is a form's.
+func boundaryOf(contentType string) (boundary string, isForm bool, problem *Problem) {
+	typ, params, err := mime.ParseMediaType(contentType)
+	begin, _, _ := strings.Cut(contentType, ";")
+	switch {
+	case typ != formType && !strings.EqualFold(strings.TrimSpace(begin), formType):
+		return "", false, nil
+	case err != nil || params["boundary"] == "" || len(params["boundary"]) > 70: // RFC 2046 §5.1.1
+		return "", true, badForm("the form's Content-Type names no boundary, or no good one; let the HTTP client write that header")
+	}
+	return params["boundary"], true, nil
+}
+
+const formType = "multipart/form-data"
+
+// form carries the files of a form, one after the other. Fields that are no files are passed
+// over. What is wrong while no file has been dealt with is an error of the whole; so is what the
+// gateway says of the first file, as it would say it of all.
+func (f *Files) form(ctx context.Context, in *body, boundary string) (results []Result, err error) {
+	parts := multipart.NewReader(in, boundary)
+	for err == nil {
+		var part *multipart.Part
+		if part, err = parts.NextPart(); err == io.EOF && len(results) == 0 {
+			return nil, badForm("the form has no file: a part that is one has a filename in its Content-Disposition")
+		}
+		if err == io.EOF {
+			return results, nil
+		}
+		if err != nil {
+			break
+		}
+		if part.FileName() == "" {
+			continue
+		}
+		if len(results) == maxFiles {
+			err = badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read", maxFiles))
+			break
+		}
+		var r Result
+		if r, err = f.part(ctx, part); r.Err != nil && len(results) == 0 && !ofTheFile(r.Err) {
+			return nil, r.Err
+		}
+		results = append(results, r)
+	}
+	if err = formError(err); len(results) == 0 {
+		return nil, err
+	}
+	if results[len(results)-1].Err == nil { // else it is that file's
+		results = append(results, Result{Err: err})
+	}
+	return results, nil
+}
+
+// part carries one file. An error is one of the body, of which nothing more can be read.
+func (f *Files) part(ctx context.Context, part *multipart.Part) (r Result, err error) {
+	r.Filename, r.ContentType = cleanName(part.FileName()), mediaType(part.Header.Get("Content-Type"))
+	in := &partReader{part: part}
+	r.Err = f.send(ctx, &r.Uploaded, in, upload{answered: func() {}, whole: func(Sum) error { return nil }})
+	if in.err != nil && r.Err != nil {
+		return r, in.err
+	}
+	return r, nil
+}
+
+// partReader reads a part of a form, and keeps what else than its end was its end.
+type partReader struct {
+	part *multipart.Part
+	err  error
+}
+
+func (p *partReader) Read(b []byte) (int, error) {
+	n, err := p.part.Read(b)
+	if err != nil && err != io.EOF {
+		p.err = formError(err)
+		err = p.err
+	}
+	return n, err
+}
+
+// formError is what went wrong with the body of a form.
+func formError(err error) error {
+	problem := (*Problem)(nil)
+	switch {
+	case errors.As(err, &problem):
+		return problem
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return broken()
+	}
+	return badForm("the form cannot be read: it is not as RFC 7578 has it")
+}
+
+// ofTheFile is whether an error says nothing of other files: it is the capability's own, or one
+// file was too large for it.
+func ofTheFile(err error) bool {
+	problem := (*Problem)(nil)
+	return errors.As(err, &problem) && (problem.Status == http.StatusUnprocessableEntity || problem.Code == codes.DataLoss)
+}

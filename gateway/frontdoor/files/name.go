@@ -1,0 +1,96 @@
+package files
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName is the longest name of a file, in bytes: what file systems take.
+const maxName = 255
+
+// cleanName is a name that does no harm where a file is made by it or a person reads it: the
+// last part of a path, without control characters and those that turn the direction of
+// writing around, and not longer than file systems take. "" stands for no name.
+func cleanName(name string) string {
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || r == '\uFEFF' {
+			return -1
+		}
+		return r
+	}, name)
+	name = shorten(strings.TrimSpace(name))
+	name = strings.TrimRight(name, ". ") // which Windows takes off, and what is left would have another type
+	return name
+}
+
+// shorten takes the middle of a long name away: what is before its extension.
+func shorten(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	ext := path.Ext(name)
+	if len(ext) > 20 {
+		ext = ""
+	}
+	end := maxName - len(ext)
+	for !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return strings.TrimRight(name[:end], " ") + ext
+}
+
+// nameIn is the name of a file in a request: of the query, else of Content-Disposition (RFC 6266,
+// whose filename* goes first).
+func nameIn(r *http.Request) (string, *Problem) {
+	if query := r.URL.Query(); query.Has("filename") {
+		return cleanName(query.Get("filename")), nil
+	}
+	said := r.Header.Get("Content-Disposition")
+	if said == "" {
+		return "", nil
+	}
+	_, params, err := mime.ParseMediaType(said)
+	if err != nil {
+		return "", badHeader("Content-Disposition", `cannot be read; it may be like attachment; filename="report.pdf"`)
+	}
+	return cleanName(params["filename"]), nil
+}
+
+// disposition is the value of a response's Content-Disposition (RFC 6266). name must be clean.
+func disposition(how, name string) string {
+	if name == "" {
+		return how
+	}
+	plain, same := strings.Builder{}, true
+	for _, r := range name {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' || r == '%' { // RFC 6266 appendix D
+			r, same = '_', false
+		}
+		plain.WriteRune(r)
+	}
+	if same {
+		return fmt.Sprintf(`%s; filename="%s"`, how, name)
+	}
+	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain.String(), extended(name))
+}
+
+// extended is a text as RFC 8187 writes it.
+func extended(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$&+-.^_`|~", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,46 @@
+package files
+
+import (
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// source is what a capability sends of a file.
+type source struct {
+	stream grpc.ServerStreamingClient[docpb.ArtifactChunk]
+	name   string // as the capability says it, when anything has come
+	typ    string
+	begun  bool
+}
+
+// next is the next piece of the file, which may be empty. io.EOF is its end, and that the call
+// ended well, too. It is only read until then.
+func (s *source) next() ([]byte, error) {
+	c, err := s.stream.Recv()
+	if err == io.EOF {
+		return nil, cutOff()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.GetError() != "" {
+		return nil, refusedByCapability(http.StatusNotFound, codes.NotFound, c.GetError())
+	}
+	if !s.begun {
+		s.begun, s.name, s.typ = true, c.GetFilename(), c.GetMimeType()
+	}
+	if !c.GetDone() {
+		return c.GetData(), nil
+	}
+	if _, err := s.stream.Recv(); err == nil {
+		return nil, cutOff() // a file that goes on behind its end
+	} else if err != io.EOF {
+		return nil, err
+	}
+	return c.GetData(), io.EOF
+}

@@ -1,0 +1,195 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/lib/recovery"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// chunkBytes is how much of a file goes into one message, as Selu's orchestrator does it.
+const chunkBytes = 256 << 10
+
+// Uploaded is a file that a capability has.
+type Uploaded struct {
+	ID          string
+	Filename    string // as the capability was told it; "": it was not
+	ContentType string
+	Size        int64
+	SHA256      Sum
+}
+
+// Result is what became of one file.
+type Result struct {
+	Uploaded
+	Err error // a Problem or a gRPC status; nil: the capability has the file
+}
+
+// Upload carries the file that is the body of a request, or the files of a form, to a capability.
+// An error, which is a Problem or a gRPC status, is of the request as a whole. Nothing is written.
+func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (results []Result, isForm bool, err error) {
+	if r.ContentLength > f.cfg.MaxSize {
+		return nil, false, tooLarge(f.cfg.MaxSize)
+	}
+	in := newBody(w, r, f.cfg.MaxSize, f.cfg.Stall)
+	defer func() { in.finish(err == nil) }()
+	ctx := metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability)
+	boundary, isForm, problem := boundaryOf(r.Header.Get("Content-Type"))
+	if problem != nil {
+		return nil, isForm, problem
+	}
+	if isForm {
+		results, err = f.form(ctx, in, boundary)
+		return results, true, err
+	}
+	up := Uploaded{ContentType: rawType(r.Header.Get("Content-Type"))}
+	if up.Filename, problem = nameIn(r); problem != nil {
+		return nil, false, problem
+	}
+	whole := func(sum Sum) error {
+		if !sum.agrees(r.Header) || !sum.agrees(r.Trailer) {
+			return mismatch()
+		}
+		return nil
+	}
+	if err := f.send(ctx, &up, in, upload{answered: in.end, whole: whole}); err != nil {
+		return nil, false, err
+	}
+	return []Result{{Uploaded: up}}, false, nil
+}
+
+// rawType is the type of a body. A form's is what curl says of any.
+func rawType(said string) string {
+	if clean := mediaType(said); clean != "application/x-www-form-urlencoded" {
+		return clean
+	}
+	return anyType
+}
+
+// upload is what else is to happen in the course of one.
+type upload struct {
+	answered func()          // the call has ended; it may be called from another goroutine
+	whole    func(Sum) error // all has come; an error undoes it
+}
+
+// send carries one file to a capability, and completes up. A file whose end did not come is
+// never completed: the call is cancelled.
+func (f *Files) send(ctx context.Context, up *Uploaded, in io.Reader, u upload) error {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := f.client.UploadInputArtifact(ctx)
+	if err != nil {
+		cancel()
+		return err
+	}
+	answer := awaitAnswer(stream, u.answered)
+	early, err := f.pump(stream, up, in, answer)
+	if err == nil && !early {
+		if err = u.whole(up.SHA256); err == nil {
+			err = stream.CloseSend()
+		}
+	}
+	if err != nil {
+		cancel()
+	}
+	<-answer.told
+	cancel()
+	if err != nil {
+		return err
+	}
+	return answer.read(up, early)
+}
+
+// pump sends in, chunk by chunk, until it ends, or the capability has answered before that.
+// An error is in's.
+func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse], up *Uploaded, in io.Reader, a *answer) (early bool, err error) {
+	sum := sha256.New()
+	buf := make([]byte, chunkBytes) // used again: sending copies it
+	for first := true; ; first = false {
+		n, err := fill(in, buf)
+		if a.came() {
+			return true, nil
+		}
+		last := err == io.EOF
+		if err != nil && !last {
+			return false, err
+		}
+		if n > 0 || first { // an empty file is one empty chunk
+			_, _ = sum.Write(buf[:n]) // it never fails
+			up.Size += int64(n)
+			chunk := &docpb.UploadInputArtifactChunk{Data: buf[:n]}
+			if first {
+				chunk.Filename, chunk.MimeType = up.Filename, up.ContentType
+			}
+			if stream.Send(chunk) != nil {
+				<-a.done // it says why
+				return true, nil
+			}
+		}
+		if last {
+			sum.Sum(up.SHA256[:0])
+			return false, nil
+		}
+	}
+}
+
+// fill reads until buf is full or in ends. Unlike io.ReadFull it leaves in's errors as they are.
+func fill(in io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = in.Read(buf[n:])
+		n += more
+	}
+	return n, err
+}
+
+// answer is what a capability says to an upload.
+type answer struct {
+	done  chan struct{} // closed when it is there
+	told  chan struct{} // closed when whoever waits for it was told, too
+	reply docpb.UploadInputArtifactResponse
+	err   error
+}
+
+// awaitAnswer waits beside the upload: a capability may answer before it has all. It ends with
+// the stream.
+func awaitAnswer(stream grpc.ClientStream, answered func()) *answer {
+	a := &answer{done: make(chan struct{}), told: make(chan struct{})}
+	go func() {
+		defer close(a.told)
+		a.err = recovery.Do("upload", func() error { return stream.RecvMsg(&a.reply) })
+		close(a.done)
+		recovery.Round("upload", answered)
+	}()
+	return a
+}
+
+// came is whether the answer is there.
+func (a *answer) came() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// read takes the id out of an answer that is there. early says that the file was not over by then.
+func (a *answer) read(up *Uploaded, early bool) error {
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.reply.GetError() != "":
+		return refusedByCapability(http.StatusUnprocessableEntity, codes.Unknown, a.reply.GetError())
+	case early, a.reply.GetCapabilityArtifactId() == "":
+		return unread()
+	}
+	up.ID = a.reply.GetCapabilityArtifactId()
+	return nil
+}

@@ -1,0 +1,112 @@
+package problem
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/capgate/capgate/docs"
+)
+
+// Path is where the page of all reasons is, at both ports. A reason is a fragment of it.
+const Path = "/docs/errors"
+
+// Page serves what docs/errors.md says to browsers. It needs no credential: nothing in it is a secret.
+// It is made when somebody first asks for it.
+func Page() http.Handler {
+	page := sync.OnceValues(func() (text []byte, tag string) {
+		text = []byte(pageOf(docs.Errors))
+		sum := sha256.Sum256(text)
+		return text, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, tag := page()
+		head := w.Header()
+		head.Set("Content-Type", "text/html; charset=utf-8")
+		head.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Cache-Control", "public, max-age=300")
+		head.Set("ETag", tag)
+		_, _ = w.Write(text) // the reader may be gone; there is nobody left to tell
+	})
+}
+
+const pageHead = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>capgate: errors</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}table{border-collapse:collapse}
+td,th{border:1px solid #8886;padding:.3rem .6rem;text-align:left;vertical-align:top}:target{background:#fd6}</style></head><body>
+`
+
+// pageOf writes as HTML what errors.md has of Markdown: headings, tables and paragraphs.
+func pageOf(text string) string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		switch {
+		case strings.HasPrefix(block, "## "):
+			b.WriteString("<h2>" + spans(block[3:]) + "</h2>\n")
+		case strings.HasPrefix(block, "# "):
+			b.WriteString("<h1>" + spans(block[2:]) + "</h1>\n")
+		case strings.HasPrefix(block, "|"):
+			b.WriteString("<table>\n")
+			for i, row := range strings.Split(block, "\n") {
+				if i != 1 { // which is dashes
+					writeRow(&b, row, i == 0, strings.HasPrefix(block, "| reason"))
+				}
+			}
+			b.WriteString("</table>\n")
+		default:
+			b.WriteString("<p>" + spans(block) + "</p>\n")
+		}
+	}
+	b.WriteString("</body></html>\n")
+	return b.String()
+}
+
+var (
+	reasonCode = regexp.MustCompile("<code>([A-Z][A-Z_]+)</code>")
+	markedUp   = regexp.MustCompile("`([^`]+)`|\\*\\*?([^*]+)\\*\\*?|\\[([^]]+)\\]\\(([^)]+)\\)")
+)
+
+// writeRow writes a row of a table. In a table of reasons those in the first cell are what types of problems lead to.
+func writeRow(b *strings.Builder, row string, heading, reasons bool) {
+	cell := "td"
+	if heading {
+		cell = "th"
+	}
+	b.WriteString("<tr>")
+	for i, text := range strings.Split(strings.Trim(row, "|"), "|") {
+		text = spans(strings.TrimSpace(text))
+		if i == 0 && reasons {
+			text = reasonCode.ReplaceAllString(text, `<code id="$1">$1</code>`)
+		}
+		b.WriteString("<" + cell + ">" + text + "</" + cell + ">")
+	}
+	b.WriteString("</tr>\n")
+}
+
+// spans writes code, emphasis and links. Links into the repository are left out, as it is not here.
+func spans(text string) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range markedUp.FindAllStringSubmatchIndex(text, -1) {
+		b.WriteString(html.EscapeString(text[at:m[0]]))
+		at = m[1]
+		switch {
+		case m[2] >= 0:
+			b.WriteString("<code>" + html.EscapeString(text[m[2]:m[3]]) + "</code>")
+		case m[4] >= 0:
+			b.WriteString("<em>" + html.EscapeString(text[m[4]:m[5]]) + "</em>")
+		case strings.HasPrefix(text[m[8]:m[9]], "https://"):
+			b.WriteString(`<a rel="noreferrer" href="` + html.EscapeString(text[m[8]:m[9]]) + `">` + html.EscapeString(text[m[6]:m[7]]) + "</a>")
+		default:
+			b.WriteString(html.EscapeString(text[m[6]:m[7]]))
+		}
+	}
+	b.WriteString(html.EscapeString(text[at:]))
+	return b.String()
+}

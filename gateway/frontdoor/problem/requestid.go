@@ -1,0 +1,73 @@
+package problem
+
+import (
+	"crypto/rand"
+	"io"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+)
+
+// RequestID is the header, of requests and of answers, by which a request is known.
+const RequestID = "X-Request-Id"
+
+// maxRequestID is the longest id of a request, in bytes.
+const maxRequestID = 128
+
+// WithRequestID gives each request that has none an id, and says it in the header of the answer. An id that cannot
+// be kept is refused, and not replaced: whoever sent it would look for it. gRPC passes untouched, and is refused by
+// HTTP/1.1, which cannot carry it.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		grpc := isGRPC(r.Header.Get("Content-Type"))
+		if grpc && r.ProtoMajor != 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		given := r.Header.Values(RequestID)
+		id := r.Header.Get(RequestID)
+		good := len(given) <= 1 && isRequestID(id)
+		if id == "" || !good {
+			id = rand.Text()
+			r.Header.Set(RequestID, id)
+		}
+		w.Header().Set(RequestID, id)
+		defer drain(r, r.Body)
+		if grpc {
+			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",
+				"gRPC needs HTTP/2, and this request came by HTTP/1.1: a proxy on the way may have changed it; over HTTP/1.1 use JSON, Connect or gRPC-Web"))
+			return
+		}
+		if !good {
+			Write(w, r, Own(http.StatusBadRequest, codes.InvalidArgument, "INVALID_HEADER",
+				"the header X-Request-Id may be there once, with at most 128 bytes of printable ASCII"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// drain reads what a short body has yet that nobody has read. By HTTP/2 an answer may end before its request does, and
+// then the stream is reset: curl loses the answer where that comes in between (RFC 9113 §8.1 says that it should not).
+func drain(r *http.Request, body io.Reader) {
+	const short = 64 << 10
+	if r.ProtoMajor == 2 && r.ContentLength > 0 && r.ContentLength <= short && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, body, r.ContentLength+1) // to its end; the client may be gone
+	}
+}
+
+func isRequestID(id string) bool {
+	for i := range len(id) {
+		if id[i] < 0x20 || id[i] > 0x7e {
+			return false
+		}
+	}
+	return len(id) <= maxRequestID
+}
+
+// isGRPC is whether a request is one of gRPC's own protocol, whose answers are no problem documents.
+func isGRPC(contentType string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(contentType), "application/grpc")
+	return ok && !strings.HasPrefix(rest, "-web")
+}

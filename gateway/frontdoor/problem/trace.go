@@ -1,0 +1,40 @@
+package problem
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+)
+
+// traced is the trace that the gateway begins with the call that a request becomes.
+type traced struct {
+	id     string // 32 hexadecimal digits
+	called atomic.Bool
+}
+
+type tracedKey struct{}
+
+// WithTrace is a request whose calls begin a trace.
+func WithTrace(r *http.Request, id string) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), tracedKey{}, &traced{id: id}))
+}
+
+// Called says that the request which ctx is of has become a call. One that was refused before is in no trace.
+func Called(ctx context.Context) {
+	if t, ok := ctx.Value(tracedKey{}).(*traced); ok {
+		t.called.Store(true)
+	}
+}
+
+// traceOf is the trace that a request belongs to: its sender's, or the one that the gateway began. "" is none.
+func traceOf(r *http.Request) string {
+	if parent, ok := tracing.ParseParent(r.Header.Get(tracing.Traceparent)); ok {
+		return parent.TraceID().Text()
+	}
+	if t, ok := r.Context().Value(tracedKey{}).(*traced); ok && t.called.Load() {
+		return t.id
+	}
+	return ""
+}

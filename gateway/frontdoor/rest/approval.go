@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+const (
+	approvalRequired = "APPROVAL_REQUIRED"
+	approvalWait     = "X-Approval-Wait" // header and metadata: seconds
+)
+
+// awaiting is the answer to a call that a person has to approve first.
+type awaiting struct {
+	Status   string `json:"status"`
+	Approval string `json:"approval_id"`
+	Expires  string `json:"expire_time"` // RFC 3339; without an answer until then it is denied
+	Detail   string `json:"detail"`
+}
+
+// awaitApproval answers a request whose call waits for a person: 202, and where to look.
+// It is false for any other error.
+func awaitApproval(w http.ResponseWriter, err error) bool {
+	st := status.Convert(err)
+	var info *errdetails.ErrorInfo
+	var again *errdetails.RetryInfo
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			info = d
+		case *errdetails.RetryInfo:
+			again = d
+		}
+	}
+	id := info.GetMetadata()["approval"]
+	if info.GetDomain() != problem.OwnDomain || info.GetReason() != approvalRequired || id == "" {
+		return false
+	}
+	out, err := plainJSON(awaiting{Status: "approval_required", Approval: id, Expires: info.GetMetadata()["expires"], Detail: st.Message()})
+	if err != nil {
+		return false
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/json")
+	head.Set("Location", "/v1/approvals/"+id)
+	if seconds := int(again.GetRetryDelay().AsDuration().Seconds()); seconds > 0 {
+		head.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = w.Write(append(out, '\n')) // the client may be gone; there is nobody left to tell
+	return true
+}

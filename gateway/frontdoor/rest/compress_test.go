@@ -1,0 +1,133 @@
+package rest_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+func packed(t testing.TB, coding, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser = gzip.NewWriter(&b)
+	if coding == "zstd" {
+		var err error
+		if w, err = zstd.NewWriter(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func unpacked(t testing.TB, coding, data string) string {
+	t.Helper()
+	var from io.Reader = strings.NewReader(data)
+	var err error
+	switch coding {
+	case "gzip":
+		from, err = gzip.NewReader(from)
+	case "zstd":
+		var z *zstd.Decoder
+		z, err = zstd.NewReader(from)
+		defer z.Close()
+		from = z
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestCompressedAnswers(t *testing.T) {
+	t.Parallel()
+	long := `{"a":"` + strings.Repeat("x", 5000) + `"}`
+	b := &backend{invoke: func(_ context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+		return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil
+	}}
+	web := door(t, b, rest.Config{})
+	web.Client().Transport.(*http.Transport).DisableCompression = true
+	for accept, want := range map[string]string{
+		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip", "gzip;q=0, *": "zstd", "*": "zstd",
+		"*;q=0": "", "gzip;q=0": "", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "", "gzip;q=2": "", "x-gzip": "gzip", "gzip ; q=0.1": "gzip",
+	} {
+		got := send(t, web, "POST", toolPath, long, "Accept-Encoding", accept)
+		if got.status != 200 || got.header.Get("Content-Encoding") != want || unpacked(t, want, got.body) != long || !strings.Contains(strings.Join(got.header.Values("Vary"), ","), "Accept-Encoding") {
+			t.Errorf("%q: %d %v", accept, got.status, got.header)
+		}
+		if want != "" && len(got.body) > 1000 {
+			t.Errorf("%q: %d bytes", accept, len(got.body))
+		}
+	}
+	if got := send(t, web, "POST", toolPath, `{"a":1}`, "Accept-Encoding", "gzip"); got.header.Get("Content-Encoding") != "" || got.body != `{"a":1}` {
+		t.Errorf("a short one: %v", got.header)
+	}
+	if got := send(t, web, "POST", streamPath, `{"tool_name":"t","args":`+long+`}`, "Accept-Encoding", "gzip"); got.header.Get("Content-Encoding") != "" || !strings.Contains(got.body, "event: done") {
+		t.Errorf("a stream: %v", got.header)
+	}
+	page := send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip")
+	tag := page.header.Get("ETag")
+	if page.header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(tag, `W/"`) || !strings.Contains(unpacked(t, "gzip", page.body), "CAPABILITY_UNKNOWN") {
+		t.Errorf("the page: %v", page.header)
+	}
+	for _, known := range []string{tag, strings.TrimPrefix(tag, "W/"), `"x", ` + tag, "*"} {
+		if got := send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip", "If-None-Match", known); got.status != 304 || got.body != "" || got.header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %d %v", known, got.status, got.header)
+		}
+	}
+	if got := send(t, web, "HEAD", "/docs/errors", "", "Accept-Encoding", "gzip"); got.status != 200 || got.header.Get("Content-Encoding") != "gzip" || got.body != "" {
+		t.Errorf("HEAD: %d %v", got.status, got.header)
+	}
+}
+
+func TestCompressedRequests(t *testing.T) {
+	t.Parallel()
+	b := new(backend)
+	web := door(t, b, rest.Config{MaxBody: 1 << 20})
+	const text = `{"a":[1,2]}`
+	bomb := `{"a":"` + strings.Repeat("x", 2<<20) + `"}`
+	for _, tt := range []struct {
+		name, coding, body string
+		status             int
+		reason             string
+	}{
+		{"gzip", "gzip", packed(t, "gzip", text), 200, ""},
+		{"another name", "X-GZIP", packed(t, "gzip", text), 200, ""},
+		{"zstd", "zstd", packed(t, "zstd", text), 200, ""},
+		{"none", "identity", text, 200, ""},
+		{"unknown", "br", text, 415, "UNSUPPORTED_ENCODING"},
+		{"twice", "gzip, gzip", packed(t, "gzip", packed(t, "gzip", text)), 415, "UNSUPPORTED_ENCODING"},
+		{"not gzip", "gzip", text, 400, "INVALID_BODY"},
+		{"not zstd", "zstd", text, 400, "INVALID_BODY"},
+		{"cut off", "gzip", packed(t, "gzip", text)[:12], 400, "INVALID_BODY"},
+		{"much in little, gzip", "gzip", packed(t, "gzip", bomb), 413, "BODY_TOO_LARGE"},
+		{"much in little, zstd", "zstd", packed(t, "zstd", bomb), 413, "BODY_TOO_LARGE"},
+		{"two members", "gzip", packed(t, "gzip", text) + packed(t, "gzip", ""), 400, "INVALID_BODY"},
+		{"not JSON", "gzip", packed(t, "gzip", "{"), 400, "INVALID_BODY"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := send(t, web, "POST", toolPath, tt.body, "Content-Encoding", tt.coding)
+			if got.status != tt.status || tt.status == 200 && got.body != text || tt.reason != "" && problemOf(t, got).Reason != tt.reason || (tt.status == 415) != (got.header.Get("Accept-Encoding") != "") {
+				t.Errorf("%d %v %s", got.status, got.header, got.body)
+			}
+		})
+	}
+}

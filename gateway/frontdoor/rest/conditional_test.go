@@ -1,0 +1,61 @@
+package rest_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+)
+
+// Each JSON answer to a GET has an ETag, but for what must not be kept, is not whole, or has one of its own.
+func TestConditional(t *testing.T) {
+	t.Parallel()
+	const text = `{"a":1}`
+	h := rest.Conditional(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head, query := w.Header(), r.URL.Query()
+		head.Set("Content-Type", "application/json")
+		head.Set("Content-Length", strconv.Itoa(len(text)))
+		switch {
+		case query.Has("text"):
+			head.Set("Content-Type", "text/plain")
+		case query.Has("secret"):
+			head.Set("Cache-Control", "no-store")
+		case query.Has("pieces"):
+			head.Del("Content-Length")
+		case query.Has("own"):
+			head.Set("ETag", `"own"`)
+		case query.Has("failed"):
+			w.WriteHeader(http.StatusNotFound)
+		case query.Has("said"):
+			w.WriteHeader(http.StatusOK)
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	ask := func(method, query string, known ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), method, "/?"+query, nil)
+		r.Header["If-None-Match"] = known
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	tag := ask("GET", "").Header().Get("ETag")
+	if len(tag) < 10 || ask("GET", "said").Header().Get("ETag") != tag || ask("HEAD", "").Header().Get("ETag") != tag || ask("GET", "").Header().Get("Cache-Control") != "private, no-cache" {
+		t.Errorf("the ETag %q", tag)
+	}
+	for query, want := range map[string]string{"text": "", "secret": "", "pieces": "", "own": `"own"`, "failed": ""} {
+		if w := ask("GET", query, tag); w.Header().Get("ETag") != want || w.Body.String() != text || w.Code == http.StatusNotModified {
+			t.Errorf("%s: %d %v %s", query, w.Code, w.Header(), w.Body)
+		}
+	}
+	if w := ask("POST", "", "*"); w.Header().Get("ETag") != "" || w.Code != http.StatusOK {
+		t.Errorf("POST: %d %v", w.Code, w.Header())
+	}
+	for _, known := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
+		if w := ask("GET", "said", known); w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != tag || w.Header().Get("Content-Length") != "" {
+			t.Errorf("%s: %d %v", known, w.Code, w.Header())
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/openapi"
+	"github.com/capgate/capgate/openapi/viewer"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	listed = 200 // capabilities asked for at once: the most that a page may have
+	asking = 4   // callers whose tools are gathered at once
+)
+
+// documents answers with a caller's OpenAPI document. What the caller may use is asked for each time,
+// of the catalog and with its credentials; written is only what nobody was answered with before.
+type documents struct {
+	catalog capgatepb.CatalogClient
+	write   *openapi.Documents
+	kept    kept
+	places  chan struct{} // bounds what is gathered at once
+}
+
+// routeDocuments adds the OpenAPI documents, and the page that shows one.
+func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
+	write, err := openapi.New()
+	if err != nil {
+		return err
+	}
+	d := &documents{catalog: capgatepb.NewCatalogClient(inside{conn}), write: write, places: make(chan struct{}, asking)}
+	for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
+		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+			ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Catalog_ListTools_FullMethodName)
+			if err == nil {
+				err = d.answer(ctx, w, r.URL.Query().Get("capability"), form)
+			}
+			if err != nil {
+				WriteProblem(w, r, err, h.status)
+			}
+		}))
+	}
+	for path, serve := range viewer.Pages() {
+		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+			serve(w, r)
+		}))
+	}
+	return err
+}
+
+func (d *documents) answer(ctx context.Context, w http.ResponseWriter, only, form string) error {
+	text, tag, err := d.document(ctx, only, form)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	head.Set("Content-Type", form)
+	head.Set("ETag", tag)
+	head.Set("Cache-Control", "private, no-cache")
+	_, _ = w.Write(text) // the client may be gone; there is nobody left to tell
+	return nil
+}
+
+// document is what the caller of ctx gets, and its ETag.
+func (d *documents) document(ctx context.Context, only, form string) (text []byte, tag string, err error) {
+	select {
+	case d.places <- struct{}{}:
+		defer func() { <-d.places }()
+	case <-ctx.Done():
+		return nil, "", status.FromContextError(ctx.Err()).Err()
+	}
+	g := &gathering{catalog: d.catalog, room: openapi.MaxBytes}
+	if err := g.gather(ctx, only); err != nil && !nobody(err) {
+		return nil, "", err
+	}
+	tag = g.tag(d.write.Version(), form)
+	if text, ok := d.kept.get(tag); ok {
+		return text, tag, nil
+	}
+	if text, err = d.write.Write(g.capabilities(), g.more); err == nil && form == "application/yaml" {
+		text, err = openapi.YAML(text)
+	}
+	if err != nil {
+		return nil, "", status.Error(codes.Internal, "the document cannot be written")
+	}
+	d.kept.put(tag, text)
+	return text, tag, nil
+}
+
+// nobody is whether a caller was refused because it sent no credential. The fixed routes are no secret.
+func nobody(err error) bool {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
+			return info.GetReason() == "CREDENTIAL_MISSING"
+		}
+	}
+	return false
+}
+
+// gathering collects the tools that one caller may use.
+type gathering struct {
+	catalog capgatepb.CatalogClient
+	lists   []listOf
+	tags    []string // of the lists
+	room    int      // bytes
+	more    bool     // there was no room for all
+}
+
+// listOf are the tools of a capability.
+type listOf struct {
+	capability string
+	tools      []*capgatepb.Tool
+}
+
+func (g *gathering) gather(ctx context.Context, only string) error {
+	if only != "" {
+		return g.add(ctx, only)
+	}
+	req := &capgatepb.ListCapabilitiesRequest{PageSize: listed}
+	for {
+		page, err := g.catalog.ListCapabilities(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, c := range page.GetCapabilities() {
+			if !c.GetToolsKnown() {
+				continue
+			}
+			if err := g.add(ctx, c.GetId()); err != nil && status.Code(err) != codes.NotFound { // it may be gone since
+				return err
+			}
+			if g.room < 0 {
+				return nil
+			}
+		}
+		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+			return nil
+		}
+	}
+}
+
+func (g *gathering) add(ctx context.Context, id string) error {
+	list, err := g.catalog.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
+	switch {
+	case status.Code(err) == codes.ResourceExhausted && !isOwn(err): // the list is longer than a message: it would have no room anyway
+		g.more = true
+		return nil
+	case err != nil:
+		return err
+	}
+	if g.room -= proto.Size(list); g.room < 0 {
+		g.more = true
+	}
+	g.lists, g.tags = append(g.lists, listOf{id, list.GetTools()}), append(g.tags, list.GetEtag())
+	return nil
+}
+
+// capabilities are what was gathered, as documents tell of it.
+func (g *gathering) capabilities() (all []openapi.Capability) {
+	for _, list := range g.lists {
+		c := openapi.Capability{ID: list.capability}
+		for _, t := range list.tools {
+			c.Tools = append(c.Tools, openapi.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: t.GetInputSchema().AsMap(),
+				Policy: t.GetPolicy(), Terminal: t.GetTerminalOnSuccess()})
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// tag is the ETag of the document of what was gathered.
+func (g *gathering) tag(version, form string) string {
+	var all strings.Builder
+	fmt.Fprintln(&all, version, form, g.more)
+	for i, list := range g.lists {
+		fmt.Fprintf(&all, "%q %q\n", list.capability, g.tags[i])
+	}
+	sum := sha256.Sum256([]byte(all.String()))
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+}

@@ -1,0 +1,103 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// streamGot answers the GET of an EventSource, which has neither a body nor headers of its own. GET is what
+// browsers, proxies and crawlers send of their own accord, and what a page of another site can make a
+// browser send; so it calls only tools that the configuration offers so, and for no page of another site.
+func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	if again(w, r) {
+		return
+	}
+	capability, tool := params["capability_id"], params["tool_name"]
+	if !h.cfg.EventSource(capability, tool) {
+		h.notGot(w, r, capability)
+		return
+	}
+	if refused := ofAnotherSite(r); refused != nil {
+		h.writeRefusal(w, r, refused)
+		return
+	}
+	f, ok := formWanted(r.Header, events, onlyStreams())
+	if !ok {
+		h.writeRefusal(w, r, notAcceptable())
+		return
+	}
+	req, refused := callInQuery(r.URL.Query())
+	if refused != nil {
+		h.writeRefusal(w, r, refused)
+		return
+	}
+	req.CapabilityId, req.ToolName = capability, tool
+	w.Header().Add("Vary", "Accept")
+	h.serveStream(w, r, f, req)
+}
+
+// notGot answers the GET of a tool that is not offered so: to who may call the capability with 405, to anyone else
+// with what the gateway says of any call of it, so that nobody learns what there is.
+func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability string) {
+	ctx, err := h.outgoing(r, docpb.Capability_Healthcheck_FullMethodName)
+	if err == nil {
+		_, err = healthOf(ctx, h.capabilities, capability)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Allow", "POST, OPTIONS")
+	h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: http.StatusMethodNotAllowed, reason: "METHOD_NOT_ALLOWED",
+		detail: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
+}
+
+// ofAnotherSite refuses what a browser sends for a page of another site: whoever has a client certificate,
+// or is where the gateway asks nobody who they are, would make calls by looking at it.
+func ofAnotherSite(r *http.Request) *refusal {
+	if cors.Allowed(r) {
+		return nil
+	}
+	asked := r.Clone(r.Context())
+	asked.Method = http.MethodPost // the standard library takes GET for harmless
+	if new(http.CrossOriginProtection).Check(asked) == nil {
+		return nil
+	}
+	return &refusal{code: codes.PermissionDenied, reason: "CROSS_SITE", detail: "a page of another site may not call tools by GET"}
+}
+
+// callInQuery reads the call of a tool out of a query.
+func callInQuery(query url.Values) (*docpb.InvokeRequest, *refusal) {
+	req := &docpb.InvokeRequest{ConfigJson: []byte("{}")}
+	for name, values := range query {
+		value := values[0]
+		switch {
+		case len(values) > 1:
+			return nil, badQuery(fmt.Sprintf("%.64q is there twice", name))
+		case name == "args":
+			args, err := objectOf([]byte(value))
+			if err != nil {
+				return nil, badQuery("args: " + strings.Replace(err.Error(), "the body ", "it ", 1))
+			}
+			req.ArgsJson = args
+		case name == "session_id":
+			req.SessionId = value
+		case name == "thread_id":
+			req.ThreadId = value
+		default:
+			return nil, badQuery(fmt.Sprintf("there is no parameter %.64q; arguments are JSON in args", name))
+		}
+	}
+	return req, nil
+}
+
+func badQuery(why string) *refusal {
+	return &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is not what is wanted: " + why}
+}

@@ -1,0 +1,230 @@
+package rest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+// Where files are, as the mux writes its patterns. A file's id may have slashes.
+const (
+	filesPattern = "/v1/capabilities/{capability_id=*}/artifacts"
+	filePattern  = filesPattern + "/{artifact_id=**}"
+)
+
+// tooLargeReason is of a file that is larger than its tenant's may be.
+const tooLargeReason = "ARTIFACT_TOO_LARGE"
+
+// isFile is whether a request's body or answer is a file, and no JSON.
+func isFile(r *http.Request) bool {
+	pattern, _ := runtime.HTTPPattern(r.Context())
+	return pattern.String() == filesPattern || pattern.String() == filePattern
+}
+
+// routeFiles adds the routes of files.
+func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
+	h.files = files.New(conn, h.cfg.Files)
+	for _, route := range []struct {
+		method, pattern string
+		serve           runtime.HandlerFunc
+	}{
+		{http.MethodPost, filesPattern, h.upload},
+		{http.MethodGet, filePattern, h.download},
+		{http.MethodHead, filePattern, h.download},
+	} {
+		if err := h.mux.HandlePath(route.method, route.pattern, route.serve); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareFile is prepare for requests that have to do with files.
+func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request, params map[string]string) {
+	if !printable(params["capability_id"]) { // there is none, and metadata could not say it
+		h.writeRefusal(w, r, noSuchPath())
+		return
+	}
+	if !utf8.ValidString(params["artifact_id"]) {
+		h.writeRefusal(w, r, noSuchPath())
+		return
+	}
+	timeout, refused := checkHeader(r.Header)
+	if refused != nil {
+		h.writeRefusal(w, r, refused)
+		return
+	}
+	ctx := r.Context()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	md := metadataOf(r.Header)
+	if query := r.URL.Query(); r.Method != http.MethodPost && query.Has(signature) {
+		text := query.Get(signature)
+		if text == "" || !printable(text) {
+			text = "-" // which nobody has signed
+		}
+		md = signedMetadata(r.Header, text)
+	}
+	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, md)), params)
+}
+
+const (
+	signature       = "signature"           // of a URL, in its query
+	signatureHeader = "x-capgate-signature" // in place of a credential
+)
+
+// ofSigned are the headers that go along where a URL has a signature: who made it says all else.
+var ofSigned = [...]string{"x-request-id", origin, "traceparent", "tracestate", "baggage"} //nolint:gochecknoglobals // a table
+
+// signedMetadata is metadataOf for a URL with a signature: that is the credential, whatever else
+// a browser sends.
+func signedMetadata(header http.Header, signature string) metadata.MD {
+	md := metadata.MD{signatureHeader: {signature}}
+	for _, name := range ofSigned {
+		if v := header.Values(name); len(v) > 0 {
+			md[name] = v
+		}
+	}
+	return md
+}
+
+// noFile answers a request for a file without an id, as if its route did not have the path.
+func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
+	code := http.StatusNotFound
+	if probeOf(r) == nil && len(h.allowed(r)) > 0 {
+		code = http.StatusMethodNotAllowed
+	}
+	h.noRoute(r.Context(), h.mux, nil, w, r, code)
+}
+
+// metadataOf is what of a request's headers goes along with the call that it becomes.
+func metadataOf(header http.Header) metadata.MD {
+	md := metadata.MD{}
+	for _, name := range append(forwarded[:], authorization) {
+		if v := header.Values(name); len(v) > 0 && (name != apiKey || strings.HasPrefix(v[0], ownKey)) {
+			md[name] = v
+		}
+	}
+	return md
+}
+
+// uploadedFile is a file that a capability has, as the answer to an upload says it; or one
+// that it has not, and why.
+type uploadedFile struct {
+	ID          string           `json:"id,omitempty"`
+	Name        string           `json:"name,omitempty"` // of the resource (AIP-122): capabilities/{capability}/artifacts/{id}
+	Filename    string           `json:"filename,omitempty"`
+	ContentType string           `json:"content_type,omitempty"`
+	Size        *int64           `json:"size,omitempty"`   // bytes
+	SHA256      string           `json:"sha256,omitempty"` // in hexadecimal digits
+	Path        string           `json:"path,omitempty"`   // where it may be had
+	Problem     *problem.Problem `json:"problem,omitempty"`
+}
+
+func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	results, isForm, err := h.files.Upload(w, r, params["capability_id"])
+	if err != nil {
+		h.failFile(w, r, err)
+		return
+	}
+	code := http.StatusCreated
+	all := make([]uploadedFile, len(results))
+	for i := range results {
+		all[i] = h.uploaded(r, params["capability_id"], &results[i])
+		if results[i].Err != nil {
+			code = http.StatusMultiStatus
+		}
+	}
+	if len(all) == 1 && results[0].Err != nil {
+		h.failFile(w, r, results[0].Err)
+		return
+	}
+	if len(all) == 1 {
+		w.Header().Set("Location", all[0].Path)
+		w.Header().Set("Digest", results[0].SHA256.Digest())
+	}
+	if !isForm {
+		writeJSON(w, code, all[0])
+		return
+	}
+	writeJSON(w, code, map[string][]uploadedFile{"artifacts": all})
+}
+
+func (h *Handler) uploaded(r *http.Request, capability string, result *files.Result) uploadedFile {
+	u := uploadedFile{Filename: result.Filename, ContentType: result.ContentType}
+	if result.Err != nil {
+		p := h.problemOfFile(r, result.Err).In(r)
+		u.Problem = &p
+		return u
+	}
+	u.ID, u.Size, u.SHA256 = result.ID, &result.Size, hex.EncodeToString(result.SHA256[:])
+	u.Name = "capabilities/" + capability + "/artifacts/" + result.ID
+	u.Path = "/v1/capabilities/" + url.PathEscape(capability) + "/artifacts/" + url.PathEscape(result.ID)
+	return u
+}
+
+func (h *Handler) download(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	if err := h.files.Download(w, r, params["capability_id"], params["artifact_id"]); err != nil {
+		h.failFile(w, r, err)
+	}
+}
+
+func (h *Handler) failFile(w http.ResponseWriter, r *http.Request, err error) {
+	p := h.problemOfFile(r, err)
+	tellQuota(w.Header(), err, &p)
+	problem.Write(w, r, p)
+}
+
+// problemOfFile is what went wrong with a file. One that is too large for its tenant does not become
+// smaller later.
+func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
+	var own *files.Problem
+	if errors.As(err, &own) {
+		err = &refusal{code: own.Code, status: own.Status, reason: own.Reason, detail: own.Detail}
+	}
+	p := h.problemIn(r, err)
+	if p.Reason == tooLargeReason && isOwn(err) && r.Method == http.MethodPost {
+		p.Status = http.StatusRequestEntityTooLarge
+	}
+	return p
+}
+
+// isOwn is whether an error is the gateway's, and not a capability's.
+func isOwn(err error) bool {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetDomain() == problem.OwnDomain
+		}
+	}
+	return false
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	out, err := plainJSON(v)
+	if err != nil { // of what is written here there is nothing that could not be
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	out = append(out, '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
+	w.WriteHeader(code)
+	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+}

@@ -1,0 +1,66 @@
+package rest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/lib/strictgzip"
+)
+
+// inflated is a compressed body as it was before. Its reader is made with the first Read: that takes memory.
+type inflated struct {
+	from io.Reader
+	open func(io.Reader) (io.Reader, error)
+	to   io.Reader
+	done func()
+}
+
+// maxWindow is what a zstd body may refer back to, in bytes; RFC 8878 §3.1.1.1.2 wants no more of a decoder.
+const maxWindow = 8 << 20
+
+// inflate lets r's body be read as it was before it was compressed. How long it is then, its reader has to limit.
+func inflate(r *http.Request) *refusal {
+	coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ","))
+	in := &inflated{from: r.Body, done: func() {}}
+	switch strings.TrimSpace(coding) {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		in.open = func(from io.Reader) (io.Reader, error) { return strictgzip.NewReader(from) }
+	case "zstd":
+		in.open = func(from io.Reader) (io.Reader, error) {
+			z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+			if err == nil {
+				in.done = z.Close
+			}
+			return z, err
+		}
+	default:
+		return &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_ENCODING",
+			detail: fmt.Sprintf("the body is compressed by %.32q: send it by gzip or zstd, or as it is", coding)}
+	}
+	r.Body, r.ContentLength = in, -1
+	r.Header.Del("Content-Encoding")
+	return nil
+}
+
+func (in *inflated) Read(p []byte) (n int, err error) {
+	if in.to == nil {
+		if in.to, err = in.open(in.from); err != nil {
+			in.to = nil
+			return 0, err
+		}
+	}
+	return in.to.Read(p)
+}
+
+// Close ends what reads the body. The body's own end is net/http's, after the answer: it would read on first.
+func (in *inflated) Close() error {
+	in.done()
+	return nil
+}

@@ -1,0 +1,61 @@
+package rest
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+// telling is the connection to our own relay, which tells a request's problem documents that it has become a call.
+// What the gateway itself answers is in no trace.
+type telling struct{ grpc.ClientConnInterface }
+
+// Invoke implements grpc.ClientConnInterface.
+func (c telling) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	tell(ctx, method)
+	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c telling) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	tell(ctx, method)
+	return c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+}
+
+func tell(ctx context.Context, method string) {
+	if !strings.HasPrefix(method, "/capgate.v1.") {
+		problem.Called(ctx)
+	}
+}
+
+// inside is the connection to our own relay as grpc-gateway's generated clients use it:
+// of the metadata that they send only what is meant goes on.
+type inside struct{ grpc.ClientConnInterface }
+
+// Invoke implements grpc.ClientConnInterface.
+func (c inside) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	out, _ := metadata.FromOutgoingContext(ctx)
+	return c.ClientConnInterface.Invoke(withMetadata(ctx, out), method, args, reply, opts...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	out, _ := metadata.FromOutgoingContext(ctx)
+	return c.ClientConnInterface.NewStream(withMetadata(ctx, out), desc, method, opts...)
+}
+
+// withMetadata sends on the metadata that grpc-gateway made out of the request's
+// headers, less what it adds of its own accord.
+func withMetadata(ctx context.Context, made metadata.MD) context.Context {
+	out := metadata.MD{}
+	for _, name := range append(forwarded[:], authorization, keyedMetadata) {
+		if v := made.Get(name); len(v) > 0 {
+			out[name] = v
+		}
+	}
+	return metadata.NewOutgoingContext(ctx, out)
+}

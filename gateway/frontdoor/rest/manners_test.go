@@ -1,0 +1,158 @@
+package rest_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	b := &backend{health: func(context.Context) (*docpb.HealthResponse, error) { return &docpb.HealthResponse{Ready: true}, nil }}
+	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
+	const health = "/v1/capabilities/weather/health"
+	get, head := send(t, web, "GET", health, ""), send(t, web, "HEAD", health, "")
+	if get.status != 200 || head.status != 200 || head.body != "" || head.header.Get("Content-Length") != get.header.Get("Content-Length") || head.header.Get("Content-Type") != "application/json" {
+		t.Errorf("HEAD: %d %v, and not %v", head.status, head.header, get.header)
+	}
+	for path, want := range map[string]string{
+		health: "GET, HEAD, OPTIONS", invokePath: "POST, OPTIONS", toolPath + "/stream": "GET, POST, OPTIONS",
+		"/v1/capabilities/weather/artifacts/a": "GET, HEAD, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
+	} {
+		if got := send(t, web, "OPTIONS", path, ""); got.status != 204 || got.header.Get("Allow") != want || got.header.Get("X-Request-Id") == "" {
+			t.Errorf("OPTIONS %s: %d %v", path, got.status, got.header)
+		}
+		if got := send(t, web, "PUT", path, ""); got.status != 405 || got.header.Get("Allow") != want {
+			t.Errorf("PUT %s: %d %v", path, got.status, got.header)
+		}
+	}
+	if got := send(t, web, "HEAD", toolPath+"/stream?args={}", ""); got.status != 405 {
+		t.Errorf("HEAD of a stream: %d", got.status)
+	}
+	if req, _, _ := b.last(); req != nil {
+		t.Error("a HEAD made a call")
+	}
+	for _, path := range []string{health + "/", "/v1/capabilities/weather/invoke/", "/v1/nothing", "//v1/capabilities"} {
+		if got := send(t, web, "GET", path, ""); got.status != 404 || problemOf(t, got).Reason != "NO_SUCH_PATH" {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+func TestIdsInPaths(t *testing.T) {
+	t.Parallel()
+	b := new(backend)
+	web := door(t, b, rest.Config{})
+	for path, want := range map[string]string{"a%20b": "a b", "a%25b": "a%b", "a%3Ab": "a:b", "%C3%BC": "ü", "a+b": "a+b", "a%3Fb": "a?b"} {
+		got := send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`)
+		if req, _, _ := b.last(); got.status != 200 || req.GetToolName() != want {
+			t.Errorf("%s: %d, %q, %s", path, got.status, req.GetToolName(), got.body)
+		}
+	}
+	for _, path := range []string{"%ff", "a%2Fb"} { // a slash parts segments, however it is written
+		if got := send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`); got.status != 404 {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// What clients write that are no Go.
+func TestRawRequests(t *testing.T) {
+	t.Parallel()
+	web := door(t, new(backend), rest.Config{})
+	const head = " HTTP/1.1\r\nHost: gateway.test\r\nConnection: close\r\n"
+	for name, tt := range map[string]struct {
+		request string
+		status  int
+	}{
+		"chunked":          {"POST " + toolPath + head + "Transfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n", 200},
+		"absolute target":  {"POST http://gateway.test" + toolPath + head + "Content-Length: 2\r\n\r\n{}", 200},
+		"no such escape":   {"POST " + toolPath + "%zz" + head + "Content-Length: 2\r\n\r\n{}", 400},
+		"two lengths":      {"POST " + toolPath + head + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
+		"HTTP/1.0":         {"POST " + toolPath + " HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}", 200},
+		"unknown method":   {"BREW " + toolPath + head + "\r\n", 405},
+		"of a larger body": {"POST " + toolPath + head + "Content-Length: 99999999999\r\n\r\n", 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", web.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			if _, err := fmt.Fprint(conn, tt.request); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != tt.status {
+				t.Errorf("%d, want %d", resp.StatusCode, tt.status)
+			}
+		})
+	}
+}
+
+// Who asks first whether a body would be taken sends none that would not.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	web := door(t, new(backend), rest.Config{})
+	for typ, want := range map[string]string{"application/json": "HTTP/1.1 100 Continue", "text/plain": "HTTP/1.1 415 Unsupported Media Type"} {
+		conn, err := net.Dial("tcp", web.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Type: %s\r\nContent-Length: 2\r\n\r\n", toolPath, typ); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || strings.TrimSpace(line) != want {
+			t.Errorf("%s: %q, %v", typ, line, err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// FuzzRequest: whatever the request, there is an answer, and one that is an error is a problem with an id.
+func FuzzRequest(f *testing.F) {
+	f.Add("POST", toolPath, "X-Request-Id", "r", []byte(`{}`))
+	f.Add("POST", invokePath, "Content-Encoding", "gzip", []byte("\x1f\x8b\x08"))
+	f.Add("HEAD", "/v1/capabilities/%2F/health", "Accept-Encoding", "gzip;q=x", []byte{})
+	f.Add("GET", "/v1/capabilities?page_size=x", "Prefer", "wait=1;;", []byte("x"))
+	f.Add("OPTIONS", "/docs/errors", "Grpc-Timeout", "1S", []byte{})
+	failed := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+		return nil, status.Error(codes.NotFound, "no")
+	}, health: func(context.Context) (*docpb.HealthResponse, error) { return nil, status.Error(codes.NotFound, "no") }}
+	web := door(f, failed, rest.Config{})
+	f.Fuzz(func(t *testing.T, method, path, name, value string, body []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), method, web.URL, strings.NewReader(string(body)))
+		if err != nil {
+			return
+		}
+		if r.URL, err = r.URL.Parse(path); err != nil {
+			return
+		}
+		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
+		w := httptest.NewRecorder()
+		web.Config.Handler.ServeHTTP(w, r)
+		grpc := strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/grpc")
+		if w.Code < 200 || w.Code > 599 || w.Header().Get("X-Request-Id") == "" && !grpc {
+			t.Fatalf("%d %v", w.Code, w.Header())
+		}
+		if w.Code >= 400 && w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package rest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/lib/paging"
+)
+
+const (
+	defaultPage = 50
+	maxPage     = 200
+)
+
+// pageOf is the page that a request asks for, of all that there is, and its next_page_token. A token has the place behind the
+// page before, and the id of its last: where that one is elsewhere by now, the page begins behind it.
+func pageOf[T interface{ GetId() string }](req paging.Request, all []T) (page []T, next string, err error) {
+	const reason = "LIST_INVALID"
+	size, after, wrong := paging.Read(req, defaultPage, maxPage, reason)
+	if wrong != nil {
+		return nil, "", &refusal{code: codes.InvalidArgument, reason: reason, detail: wrong.Message, metadata: wrong.Metadata}
+	}
+	from := 0
+	if after != "" {
+		number, id, _ := strings.Cut(after, " ")
+		if from, err = strconv.Atoi(number); err != nil || from < 1 {
+			return nil, "", &refusal{code: codes.InvalidArgument, reason: reason, detail: "page_token: it must be an answer's next_page_token",
+				metadata: map[string]string{"field": "page_token"}}
+		}
+		from = min(from, len(all))
+		if from == 0 || all[from-1].GetId() != id {
+			if i := slices.IndexFunc(all, func(e T) bool { return e.GetId() == id }); i >= 0 {
+				from = i + 1
+			}
+		}
+	}
+	if page = all[from:]; len(page) > size {
+		page = page[:size]
+		next = paging.Token(strconv.Itoa(from+size) + " " + page[size-1].GetId())
+	}
+	return page, next, nil
+}

@@ -1,0 +1,271 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+// forwarded are the request headers that go to the gateway as metadata. Authorization
+// does too: grpc-gateway sees to it.
+var forwarded = [...]string{"x-request-id", sessionID, "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
+	origin, apiKey, "traceparent", "tracestate", "baggage"}
+
+const (
+	origin         = "x-capgate-origin" // the gateway's own, in place of what a caller sent
+	authorization  = "authorization"
+	sessionID      = "x-session-id"
+	idempotencyKey = "Idempotency-Key"           // a call that is made again with it is not carried out again
+	keyedMetadata  = "x-capgate-idempotency-key" // what that is called inside the gateway
+	replayed       = "idempotency-replayed"      // metadata of an answer that the first such call got
+	apiKey         = "x-api-key"                 // a key of the gateway's own; others' go nowhere
+	ownKey         = "cg_"                       // how those begin
+	grpcTimeout    = "Grpc-Timeout"              // "1500m", as gRPC writes it
+	requestTimeout = "Request-Timeout"           // "1.5" seconds, or "1500ms"
+)
+
+// forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
+// goes no further than here: it is a field of the message.
+func forwardHeader(name string) (string, bool) {
+	if strings.EqualFold(name, threadID) {
+		return threadID, true
+	}
+	if strings.EqualFold(name, idempotencyKey) {
+		return keyedMetadata, true
+	}
+	for _, f := range forwarded {
+		if strings.EqualFold(name, f) {
+			return f, true
+		}
+	}
+	return "", false
+}
+
+// body is a request's body on its way through grpc-gateway's generated code. It takes
+// along what that code does not pass on: to the decoder what the path says, and back
+// what the decoder found, which the generated code would flatten into a text.
+type body struct {
+	io.ReadCloser
+	capability string // from the path
+	args       []byte // where the body is the arguments of a tool: their text
+	asHTTP     bool   // a tool's own error is to be an HTTP status
+	outcome    string // of a call: success or tool_error, as the log has it
+	replayed   bool   // the answer is that of the first call with its idempotency key
+	failed     error  // of the decoder
+}
+
+// tellReplay tells who repeats a call that this is not the first answer to it.
+func (b *body) tellReplay(head http.Header) {
+	if b.replayed {
+		head.Set("Idempotency-Replayed", "true")
+	}
+}
+
+type bodyKey struct{}
+
+// bodyOf is the body of the request that ctx is of.
+func bodyOf(ctx context.Context) *body {
+	if b, ok := ctx.Value(bodyKey{}).(*body); ok {
+		return b
+	}
+	return &body{ReadCloser: http.NoBody}
+}
+
+// prepare stands between the mux and the generated code of every route.
+func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if id, ok := params["artifact_id"]; ok && id == "" { // the pattern takes the list of files, which there is not, for one
+			h.noFile(w, r)
+			return
+		}
+		if p := probeOf(r); p != nil {
+			pattern, _ := runtime.HTTPPattern(r.Context())
+			p.hit, p.stream = true, onlyStreamed(pattern.String())
+			return
+		}
+		if pattern, _ := runtime.HTTPPattern(r.Context()); r.Method == http.MethodGet && isHead(r) && onlyStreamed(pattern.String()) {
+			w.Header().Set("Allow", strings.Join(h.allowed(r), ", "))
+			problem.Write(w, r, problem.MethodNotAllowed())
+			return
+		}
+		if isFile(r) {
+			h.prepareFile(next, w, r, params)
+			return
+		}
+		timeout, refused := h.check(r, params)
+		if refused != nil {
+			h.writeRefusal(w, r, refused)
+			return
+		}
+		ctx := r.Context()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		r.Header = r.Header.Clone()
+		r.Header.Del(grpcTimeout) // it is in ctx
+		if !strings.HasPrefix(r.Header.Get(apiKey), ownKey) {
+			r.Header.Del(apiKey)
+		}
+		r.Header.Del("Te")                               // or grpc-gateway would send trailers
+		r.Header.Set("Content-Type", "application/json") // whatever it was, it means that; grpc-gateway complains of none
+		if seconds := preferWait(r.Header); seconds != "" && r.Header.Get(approvalWait) == "" {
+			r.Header.Set(approvalWait, seconds)
+			w.Header().Add("Preference-Applied", "wait="+seconds)
+		}
+		in := io.ReadCloser(http.NoBody)
+		if r.Body != nil && r.Body != http.NoBody {
+			in = bodybudget.Patient(w, r.Body, h.cfg.Stall)
+		}
+		r.Body = http.MaxBytesReader(w, io.NopCloser(in), h.cfg.MaxBody)
+		if refused := inflate(r); refused != nil {
+			w.Header().Set("Accept-Encoding", "gzip, zstd") // RFC 9110 §15.5.16
+			h.writeRefusal(w, r, refused)
+			return
+		}
+		defer func() { _ = r.Body.Close() }()
+		in = bodybudget.Of(ctx).Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
+		b := &body{ReadCloser: in, capability: params["capability_id"]}
+		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
+		r.Body = b
+		next(conditionally(w, r), r, params)
+	}
+}
+
+// check is what can be said of a request before its body is read. It returns the time
+// that the caller gives the call, 0 when it does not say.
+func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
+	for id, v := range params {
+		if !utf8.ValidString(v) || v == "" && slices.Contains([]string{"capability_id", "tool_name", "engine", "session_id"}, id) {
+			return 0, noSuchPath()
+		}
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return 0, &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE",
+			detail: "the body must be JSON: send it with Content-Type: application/json"}
+	}
+	if r.ContentLength > h.cfg.MaxBody {
+		return 0, tooLarge(h.cfg.MaxBody)
+	}
+	return checkHeader(r.Header)
+}
+
+// checkHeader is what can be said of the headers of any request.
+func checkHeader(header http.Header) (time.Duration, *refusal) {
+	for name, values := range header {
+		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {
+			continue
+		}
+		for _, v := range values {
+			if !printable(v) {
+				return 0, badHeader(name, "may hold printable ASCII only")
+			}
+		}
+	}
+	return timeoutOf(header)
+}
+
+// isJSON is whether a body of that type is read as JSON. A form is what curl -d calls
+// any body, and no type at all is what many scripts send.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	typ, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	switch typ {
+	case "application/json", "text/json", "application/x-www-form-urlencoded":
+		return true
+	}
+	return strings.HasPrefix(typ, "application/") && strings.HasSuffix(typ, "+json")
+}
+
+// printable is whether v may be a metadata value (gRPC over HTTP/2, "ASCII-Value").
+func printable(v string) bool {
+	for i := range len(v) {
+		if v[i] < 0x20 || v[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// timeoutOf is the shorter of the times that the two headers name.
+func timeoutOf(header http.Header) (time.Duration, *refusal) {
+	var shortest time.Duration
+	for _, h := range []struct {
+		name  string
+		parse func(string) (time.Duration, bool)
+		want  string
+	}{
+		{grpcTimeout, parseGRPCTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
+		{requestTimeout, parseSeconds, "must be a positive number of seconds, like 1.5, or a duration, like 1500ms"},
+	} {
+		for _, v := range header.Values(h.name) {
+			d, ok := h.parse(textproto.TrimString(v))
+			if !ok {
+				return 0, badHeader(h.name, h.want)
+			}
+			if shortest == 0 || d < shortest {
+				shortest = d
+			}
+		}
+	}
+	return shortest, nil
+}
+
+// parseGRPCTimeout reads a timeout as gRPC over HTTP/2 defines it. Zero becomes the
+// shortest time there is: the deadline has passed.
+func parseGRPCTimeout(v string) (time.Duration, bool) {
+	if len(v) < 2 || len(v) > 9 {
+		return 0, false
+	}
+	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second,
+		'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+	unit, ok := units[v[len(v)-1]]
+	n, err := strconv.ParseUint(v[:len(v)-1], 10, 32)
+	if !ok || err != nil {
+		return 0, false
+	}
+	const most = 1 << 62
+	if n > uint64(most/unit) {
+		return most, true
+	}
+	return max(time.Duration(n)*unit, 1), true
+}
+
+func parseSeconds(v string) (time.Duration, bool) {
+	if s, err := strconv.ParseFloat(v, 64); err == nil {
+		const most = 1e9 // some thirty years
+		return time.Duration(min(s, most) * float64(time.Second)), s > 0
+	}
+	d, err := time.ParseDuration(v)
+	return d, err == nil && d > 0
+}
+
+func badHeader(name, want string) *refusal {
+	return &refusal{code: codes.InvalidArgument, reason: "INVALID_HEADER",
+		detail: fmt.Sprintf("the header %s %s", http.CanonicalHeaderKey(name), want)}
+}
+
+func tooLarge(limit int64) *refusal {
+	return &refusal{code: codes.ResourceExhausted, status: http.StatusRequestEntityTooLarge, reason: "BODY_TOO_LARGE",
+		detail: fmt.Sprintf("the body is larger than %d bytes", limit)}
+}

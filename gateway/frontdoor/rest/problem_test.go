@@ -1,0 +1,233 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// problemOf is the problem in an answer; the test fails if there is none.
+func problemOf(t testing.TB, a answer) problem.Problem {
+	t.Helper()
+	var p problem.Problem
+	dec := json.NewDecoder(strings.NewReader(a.body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&p); err != nil || a.header.Get("Content-Type") != "application/problem+json" {
+		t.Fatalf("not a problem: %v, %v, %q", err, a.header, a.body)
+	}
+	if p.Status != a.status || p.Type == "" || p.Title == "" || p.Code == "" || p.RequestID == "" || p.RequestID != a.header.Get("X-Request-Id") {
+		t.Errorf("%d %+v", a.status, p)
+	}
+	return p
+}
+
+func TestBadBodies(t *testing.T) {
+	t.Parallel()
+	b := new(backend)
+	web := door(t, b, rest.Config{})
+	for _, tt := range []struct{ name, body, detail string }{
+		{"empty", "", "body is empty"},
+		{"blank", " \n", "body is empty"},
+		{"null", "null", "must be a JSON object"},
+		{"array", "[]", "must be a JSON object"},
+		{"string", `"tool_name"`, "must be a JSON object"},
+		{"form", "tool_name=t&args=%7B%7D", "syntax error in line 1, column 2"},
+		{"cut off", `{"tool_name":"t"`, "syntax error"},
+		{"syntax", "{\"tool_name\":\"t\",\n \"args\": {x}}", "line 2, column 11"},
+		{"trailing garbage", `{"tool_name":"t"} {}`, "syntax error"},
+		{"trailing comma", `{"tool_name":"t",}`, "syntax error"},
+		{"comment", `{"tool_name":"t"/**/}`, "syntax error"},
+		{"byte order mark", "\ufeff" + `{"tool_name":"t"}`, "syntax error"},
+		{"open string", `{"tool_name":"t`, "syntax error"},
+		{"only closing", `}]`, "syntax error"},
+		{"NaN", `{"tool_name":"t","args":{"a":NaN}}`, "syntax error"},
+		{"UTF-8", "{\"tool_name\":\"\xff\"}", "UTF-8"},
+		{"UTF-8 in args", "{\"tool_name\":\"t\",\"args\":{\"a\":\"\xc3\"}}", "UTF-8"},
+		{"too deep", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, "deeper than 100"},
+		{"far too deep", strings.Repeat(`{"a":`, 1<<20), "deeper than 100"},
+		{"duplicate", `{"tool_name":"t","tool_name":"t"}`, "same name twice"},
+		{"duplicate in disguise", `{"tool_name":"t","tool\u005fname":"t"}`, "same name twice"},
+		{"two spellings", `{"tool_name":"t","toolName":"t"}`, "same field"},
+		{"unknown", `{"tool_name":"t","location":"Berlin"}`, `unknown field "location"`},
+		{"wrong case", `{"Tool_Name":"t"}`, `unknown field "Tool_Name"`},
+		{"no tool", `{"args":{}}`, "tool_name is required"},
+		{"empty tool", `{"tool_name":""}`, "tool_name is required"},
+		{"tool of another type", `{"tool_name":7}`, "tool_name must be a string"},
+		{"args of another type", `{"tool_name":"t","args":"{}"}`, "args must be a JSON object"},
+		{"config of another type", `{"tool_name":"t","config":["hunter2"]}`, "config must be a JSON object"},
+		{"args twice", `{"tool_name":"t","args":{},"args_json":"e30="}`, "exclude each other"},
+		{"config twice", `{"tool_name":"t","config":{"k":"hunter2"},"configJson":"e30="}`, "exclude each other"},
+		{"not base64", `{"tool_name":"t","config_json":"hunter2!"}`, "config_json must be base64"},
+		{"base64 of another type", `{"tool_name":"t","args_json":{}}`, "args_json must be a string"},
+		{"another capability", `{"tool_name":"t","capability_id":"news"}`, "not the capability in the path"},
+		{"a secret in a broken body", `{"tool_name":"t","config":{"password":"hunter2"}`, "syntax error"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := send(t, web, "POST", invokePath, tt.body)
+			p := problemOf(t, got)
+			if got.status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != "INVALID_BODY" || !strings.Contains(p.Detail, tt.detail) {
+				t.Errorf("%d %+v; want %q", got.status, p, tt.detail)
+			}
+			if strings.Contains(got.body, "hunter2") {
+				t.Errorf("the secret is in %s", got.body)
+			}
+		})
+	}
+	if req, _, _ := b.last(); req != nil {
+		t.Errorf("a call went through: %v", req)
+	}
+}
+
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	web := door(t, new(backend), rest.Config{})
+	const good = `{"tool_name":"t"}`
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		allow        string
+		reason       string
+	}{
+		{"POST", "/", 404, "", "NO_SUCH_PATH"},
+		{"POST", "/v1/capabilities/weather", 405, "GET, HEAD, OPTIONS", "METHOD_NOT_ALLOWED"},
+		{"POST", "/v1/capabilities/weather/invoke/", 404, "", "NO_SUCH_PATH"},
+		{"POST", "/v1/capabilities//invoke", 404, "", "NO_SUCH_PATH"},
+		{"POST", "/v1/capabilities/a%2Fb/invoke", 404, "", "NO_SUCH_PATH"},
+		{"POST", "/v1/capabilities/%ff/invoke", 404, "", "NO_SUCH_PATH"},
+		{"POST", "/v1/capabilities/weather/invoke:verb", 404, "", "NO_SUCH_PATH"},
+		{"GET", "/nothing", 404, "", "NO_SUCH_PATH"},
+		{"HEAD", "/nothing", 404, "", ""},
+		{"OPTIONS", "/nothing", 404, "", "NO_SUCH_PATH"},
+		{"GET", invokePath, 405, "POST, OPTIONS", "METHOD_NOT_ALLOWED"},
+		{"PUT", invokePath, 405, "POST, OPTIONS", "METHOD_NOT_ALLOWED"},
+		{"BREW", invokePath, 405, "POST, OPTIONS", "METHOD_NOT_ALLOWED"},
+		{"HEAD", invokePath, 405, "POST, OPTIONS", ""},
+		{"OPTIONS", invokePath, 204, "POST, OPTIONS", ""},
+		{"POST", "/v1/capabilities/w%C3%A4%25/invoke?x=1", 200, "", ""},
+	} {
+		got := send(t, web, tt.method, tt.path, good)
+		if got.status != tt.status || got.header.Get("Allow") != tt.allow {
+			t.Errorf("%s %s: %d, Allow %q; %s", tt.method, tt.path, got.status, got.header.Get("Allow"), got.body)
+		}
+		if tt.reason != "" && problemOf(t, got).Reason != tt.reason {
+			t.Errorf("%s %s: %s", tt.method, tt.path, got.body)
+		}
+	}
+	if got := send(t, web, "POST", invokePath, good, "X-HTTP-Method-Override", "GET"); got.status != 200 {
+		t.Errorf("a header changes the method: %d %s", got.status, got.body)
+	}
+}
+
+func TestPathNamesTheCapability(t *testing.T) {
+	t.Parallel()
+	b := new(backend)
+	send(t, door(t, b, rest.Config{}), "POST", "/v1/capabilities/w%C3%A4%2520/invoke", `{"tool_name":"t"}`)
+	if req, _, _ := b.last(); req.GetCapabilityId() != "wä%20" {
+		t.Errorf("got %q", req.GetCapabilityId())
+	}
+}
+
+func TestBadHeaders(t *testing.T) {
+	t.Parallel()
+	web := door(t, new(backend), rest.Config{})
+	for _, name := range []string{"Authorization", "X-Request-Id"} {
+		got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, name, "hünter2")
+		if p := problemOf(t, got); got.status != 400 || p.Reason != "INVALID_HEADER" || strings.Contains(got.body, "nter2") {
+			t.Errorf("%s: %s", name, got.body)
+		}
+	}
+	if got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, "X-Name", "ü"); got.status != 200 {
+		t.Errorf("a header that stays here: %d", got.status)
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	var next error
+	b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) { return nil, next }}
+	web := door(t, b, rest.Config{})
+	for c := codes.Canceled; c <= codes.Unauthenticated+1; c++ {
+		next = status.Error(c, "because ü")
+		got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
+		p := problemOf(t, got)
+		if got.status != runtime.HTTPStatusFromCode(c) || p.Detail != "because ü" {
+			t.Errorf("%v: %d %+v", c, got.status, p)
+		}
+		if (got.header.Get("WWW-Authenticate") != "") != (got.status == 401) {
+			t.Errorf("%v: WWW-Authenticate %q", c, got.header.Get("WWW-Authenticate"))
+		}
+	}
+	st, err := status.New(codes.Unavailable, "no backend").WithDetails(
+		&errdetails.ErrorInfo{Reason: "NO_BACKEND", Domain: "capgate.dev", Metadata: map[string]string{"capability": "weather"}},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next = st.Err()
+	got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
+	p := problemOf(t, got)
+	if got.status != 503 || p.Code != "UNAVAILABLE" || p.Title != "Service Unavailable" || p.Reason != "NO_BACKEND" ||
+		p.Metadata["capability"] != "weather" || p.RetryAfter != 1.5 || got.header.Get("Retry-After") != "2" {
+		t.Errorf("%v %+v", got.header, p)
+	}
+}
+
+func TestStatusTableIsTheGiven(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[int]int{418: 418, 200: 500, 0: 500} {
+		h, err := rest.New(nil, func(codes.Code) int { return given }, rest.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, invokePath, strings.NewReader("{")))
+		if w.Code != want {
+			t.Errorf("%d, want %d", w.Code, want)
+		}
+	}
+}
+
+// FuzzBody: whatever the body, the answer is 200 with the arguments as they were, or 400
+// with a problem.
+func FuzzBody(f *testing.F) {
+	f.Add([]byte(`{"tool_name":"t","args":{"a":[1,{"b":null}]},"config_json":"e30="}`))
+	f.Add([]byte(`{"tool_name":"t","args":{"\u0061":1,"a":2}}`))
+	f.Add([]byte("{\"\\"))
+	f.Add([]byte("]},\"\x00"))
+	b := new(backend)
+	web := door(f, b, rest.Config{})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got := send(t, web, "POST", invokePath, string(body))
+		switch got.status {
+		case 400:
+			problemOf(t, got)
+		case 200:
+			var in struct {
+				Args json.RawMessage `json:"args"`
+			}
+			if err := json.Unmarshal(body, &in); err != nil {
+				t.Fatalf("accepted what is not JSON: %v", err)
+			}
+			if req, _, _ := b.last(); in.Args != nil && string(in.Args) != "null" && string(in.Args) != string(req.GetArgsJson()) {
+				t.Fatalf("%s became %s", in.Args, req.GetArgsJson())
+			}
+		default:
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	})
+}

@@ -1,0 +1,34 @@
+package rest
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+// windows are the times that limits are for, in seconds, where they are always the same.
+var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "per_day": "86400"} //nolint:gochecknoglobals // a table
+
+// tellLimit says which limit refused a call: as draft-ietf-httpapi-ratelimit-headers-10 has it, and by the
+// three headers that were there before.
+func tellLimit(head http.Header, p *problem.Problem) {
+	limit, most := p.Metadata["limit"], p.Metadata["max"]
+	if limit == "" || most == "" {
+		return
+	}
+	policy, now := strconv.Quote(limit)+";q="+most, strconv.Quote(limit)+";r=0"
+	if w := windows[limit]; w != "" {
+		policy += ";w=" + w
+	}
+	head.Set("RateLimit-Limit", most)
+	head.Set("RateLimit-Remaining", "0")
+	if p.RetryAfter > 0 {
+		reset := strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64)
+		now += ";t=" + reset
+		head.Set("RateLimit-Reset", reset)
+	}
+	head.Set("RateLimit-Policy", policy)
+	head.Set("RateLimit", now)
+}

@@ -1,0 +1,116 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+// The records of a stream.
+const (
+	recordChunk  = "chunk"
+	recordDone   = "done"
+	recordError  = "error"
+	recordFailed = "failed" // of an engine, some of whose own are errors
+)
+
+// records writes the records of one stream.
+type records struct {
+	form form
+	out  *live
+	id   int // of the last
+}
+
+func (h *Handler) recordsTo(w http.ResponseWriter, f form) *records {
+	return &records{form: f, out: newLive(w, f.contentType(), "no-cache, no-transform", h.cfg.Stall)}
+}
+
+func (r *records) record(event string, members []byte) error {
+	r.id++
+	return r.out.write(r.form.record(event, r.id, members))
+}
+
+func (r *records) problem(event string, p problem.Problem) error {
+	text, err := plainJSON(p)
+	if err != nil {
+		return err
+	}
+	return r.record(event, append([]byte(`"problem":`), text...))
+}
+
+func (r *records) beat() error { return r.out.write(r.form.beat(r.out.begun)) }
+
+// form is how a stream is written.
+type form uint8
+
+// The forms.
+const (
+	whole  form = iota // not as a stream
+	events             // server-sent events (WHATWG HTML §9.2)
+	lines              // JSON, one record a line
+)
+
+const (
+	eventStream = "text/event-stream"
+	jsonLines   = "application/x-ndjson"
+)
+
+func (f form) contentType() string {
+	if f == lines {
+		return jsonLines
+	}
+	return eventStream
+}
+
+// record is one record: members are those of its JSON object besides event and id, without the braces, and
+// have no line breaks.
+func (f form) record(event string, id int, members []byte) []byte {
+	number := strconv.Itoa(id)
+	b := make([]byte, 0, len(members)+64)
+	if f == lines {
+		b = append(b, `{"event":"`+event+`","id":"`+number+`"`...)
+		if len(members) > 0 {
+			b = append(b, ',')
+		}
+		return append(append(b, members...), "}\n"...)
+	}
+	b = append(b, "id: "+number+"\nevent: "+event+"\ndata: {"...)
+	return append(append(b, members...), "}\n\n"...)
+}
+
+// beat is what shows that a stream lives. The first thing of an event stream has an id, so that a client that
+// loses it does not begin the call again.
+func (f form) beat(begun bool) []byte {
+	switch {
+	case f == lines:
+		return []byte(`{"event":"heartbeat"}` + "\n") // who reads lines may not expect an empty one
+	case begun:
+		return []byte(":\n\n")
+	}
+	return []byte("id: 0\n:\n\n")
+}
+
+// piece is data as a member: JSON as the text that it is, on one line, and anything else in base64.
+func piece(data []byte) []byte {
+	if !isText(data) {
+		b := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(data))+20), `"data_base64":"`...)
+		return append(base64.StdEncoding.AppendEncode(b, data), '"')
+	}
+	b := append(make([]byte, 0, len(data)+8), `"data":`...)
+	from := len(b)
+	b = append(b, bytes.Trim(data, " \t\r\n")...)
+	for i, c := range b[from:] {
+		if c == '\n' || c == '\r' { // between its words: inside a string there is none
+			b[from+i] = ' '
+		}
+	}
+	return b
+}
+
+// isText is whether data is one JSON text.
+func isText(data []byte) bool { return utf8.Valid(data) && json.Valid(data) }

@@ -1,0 +1,148 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Config is how the front door is set up. The zero value works.
+type Config struct {
+	// MaxBody is the largest request body in bytes; 0 means 16 MiB. More is 413.
+	MaxBody int64
+	// ToolErrors says how a tool's own error is answered where the request does not say it by Prefer: errors=….
+	ToolErrors ToolErrors
+	// EventSource is asked whether a tool may be called by GET. It must not block. nil: none may.
+	EventSource func(capability, tool string) bool
+	Beat        time.Duration // how often a stream that has nothing to tell shows that it lives; default 15 s
+	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
+	// Files bounds files.
+	Files files.Config
+}
+
+// ToolErrors is how a tool's own error is answered.
+type ToolErrors uint8
+
+// The ways.
+const (
+	ResultErrors ToolErrors = iota // 200, and the answer says it
+	HTTPErrors                     // 422 and problem+json
+)
+
+// defaultMaxBody is 16 MiB, like the largest message of Selu's orchestrator.
+const defaultMaxBody = 16 << 20
+
+func (c Config) withDefaults() Config {
+	if c.MaxBody <= 0 {
+		c.MaxBody = defaultMaxBody
+	}
+	if c.EventSource == nil {
+		c.EventSource = func(string, string) bool { return false }
+	}
+	c.Beat, c.Stall = cmp.Or(c.Beat, 15*time.Second), cmp.Or(c.Stall, time.Minute)
+	return c
+}
+
+// Handler serves the JSON API. It is safe for concurrent use and has nothing to close.
+type Handler struct {
+	mux          *runtime.ServeMux
+	way          http.Handler // of each request, to mux
+	status       func(codes.Code) int
+	cfg          Config
+	capabilities docpb.CapabilityClient
+	engines      openparallaxv1.ClientServiceClient
+	files        *files.Files
+}
+
+// New returns the JSON API of the gateway that conn leads to. httpStatus is the
+// gateway's table of HTTP statuses for gRPC codes.
+func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
+	conn = telling{conn}
+	h := &Handler{status: httpStatus, cfg: cfg.withDefaults()}
+	h.way = problem.WithRequestID(http.HandlerFunc(h.serve))
+	h.mux = runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
+		runtime.WithMiddlewares(h.prepare, h.choose),
+		runtime.WithErrorHandler(h.callFailed),
+		runtime.WithRoutingErrorHandler(h.noRoute),
+		runtime.WithIncomingHeaderMatcher(forwardHeader),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithForwardResponseOption(label),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters), // %3A is no verb of a path
+		runtime.WithDisablePathLengthFallback(),                         // a form is JSON here: what curl -d sends
+		runtime.WithWriteContentLength(),
+	)
+	srv := &server{capabilities: docpb.NewCapabilityClient(conn)}
+	if err := capgatepb.RegisterGatewayHandlerServer(context.Background(), h.mux, srv); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
+	}
+	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux, capgatepb.NewCatalogClient(inside{conn})); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
+	}
+	if err := capgatepb.RegisterArtifactsHandlerClient(context.Background(), h.mux, capgatepb.NewArtifactsClient(inside{conn})); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Artifacts: %w", err)
+	}
+	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux, capgatepb.NewTenantsClient(inside{conn})); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.Tenants: %w", err)
+	}
+	page := problem.Page()
+	if err := h.mux.HandlePath(http.MethodGet, problem.Path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }); err != nil {
+		return nil, fmt.Errorf("register the page of errors: %w", err)
+	}
+	if err := h.routeCalls(conn); err != nil {
+		return nil, fmt.Errorf("register the routes of streams: %w", err)
+	}
+	if err := h.routeEngines(conn); err != nil {
+		return nil, fmt.Errorf("routes of engines: %w", err)
+	}
+	if err := h.routeDocuments(conn); err != nil {
+		return nil, fmt.Errorf("routes of documents: %w", err)
+	}
+	if err := h.routeFiles(conn); err != nil {
+		return nil, fmt.Errorf("register the routes of files: %w", err)
+	}
+	return h, h.routeApprovals(conn)
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.way.ServeHTTP(w, r) }
+
+// serve answers a request that has an id.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	c := &compressed{ResponseWriter: w, coding: codingWanted(r.Header), head: r.Method == http.MethodHead}
+	defer c.end()
+	switch r.Method {
+	case http.MethodOptions:
+		h.options(c, r)
+	case http.MethodHead:
+		h.mux.ServeHTTP(c, h.asGET(r))
+	default:
+		h.mux.ServeHTTP(c, r)
+	}
+}
+
+// options answers what may be done with a path.
+func (h *Handler) options(w http.ResponseWriter, r *http.Request) {
+	methods := h.allowed(r)
+	if len(methods) == 0 {
+		h.writeRefusal(w, r, noSuchPath())
+		return
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,116 @@
+package rest
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// answer makes records of what a call says.
+type answer[T any] interface {
+	tell(T) error
+	verdict() error               // of a call whose stream ended well: nil, or why that was not all, or not good
+	done() error                  // the last record of a call that ended well
+	failed(problem.Problem) error // that of any other
+}
+
+// serveAnswer makes a call and writes what it says, piece by piece. The response begins with the
+// first record, or the first beat; an error before that is an HTTP status.
+func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, r *http.Request, to *records, call func(context.Context, func(T) error) error, a answer[T]) {
+	over, err := pump(ctx, h.cfg.Beat, call, a.tell, to.beat)
+	if !over {
+		return // the client is gone, or reads nothing
+	}
+	if err == nil {
+		err = a.verdict()
+	}
+	switch {
+	case err == nil:
+		err = a.done()
+	case !to.out.begun:
+		h.fail(w, r, err)
+		return
+	default:
+		err = a.failed(h.problemIn(r, err))
+	}
+	if err == nil {
+		to.out.end()
+	}
+}
+
+// received tells what comes on a stream, until all has.
+func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(*T) error) error {
+	for err == nil {
+		var m *T
+		if m, err = stream.Recv(); err == nil {
+			err = tell(m)
+		}
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// serveStream makes one call of a tool and answers with its stream.
+func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, req *docpb.InvokeRequest) {
+	ctx, err := h.outgoing(r, docpb.Capability_StreamInvoke_FullMethodName)
+	if err != nil {
+		WriteProblem(w, r, err, h.status)
+		return
+	}
+	to := h.recordsTo(w, f)
+	serveAnswer(ctx, h, w, r, to, func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error {
+		stream, err := h.capabilities.StreamInvoke(ctx, req, grpc.MaxCallRecvMsgSize(maxReply))
+		return received(stream, err, tell)
+	}, &streaming{records: to})
+}
+
+// streaming is a call of a tool on its way to a client.
+type streaming struct {
+	*records
+	ended bool
+	fault string // the tool's own error
+}
+
+// tell writes a piece of the result. That it was the last is told once the call has ended well.
+func (s *streaming) tell(c *docpb.InvokeChunk) error {
+	if c.GetDone() || c.GetError() != "" {
+		s.ended, s.fault = true, c.GetError()
+	}
+	if len(c.GetData()) == 0 {
+		return nil
+	}
+	return s.record(recordChunk, piece(c.GetData()))
+}
+
+func (s *streaming) verdict() error {
+	if s.ended {
+		return nil
+	}
+	return cutOff("the capability ended its answer before its last piece: what came is not all")
+}
+
+func (s *streaming) done() error {
+	if s.fault == "" {
+		return s.record(recordDone, nil)
+	}
+	text, err := plainJSON(s.fault)
+	if err != nil {
+		return err
+	}
+	return s.record(recordDone, append([]byte(`"error":`), text...))
+}
+
+func (s *streaming) failed(p problem.Problem) error { return s.problem(recordError, p) }
+
+// cutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
+func cutOff(detail string) *refusal {
+	return &refusal{code: codes.DataLoss, status: http.StatusBadGateway, reason: "ANSWER_CUT_OFF", detail: detail}
+}

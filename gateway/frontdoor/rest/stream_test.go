@@ -1,0 +1,397 @@
+package rest_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+const (
+	eventStream = "text/event-stream"
+	jsonLines   = "application/x-ndjson"
+	streamPath  = "/v1/capabilities/weather/stream"
+	toolPath    = "/v1/capabilities/weather/tools/t"
+)
+
+type chunks = grpc.ServerStreamingServer[docpb.InvokeChunk]
+
+// sends is a tool that streams some chunks and ends with err.
+func sends(err error, all ...*docpb.InvokeChunk) func(*docpb.InvokeRequest, chunks) error {
+	return func(_ *docpb.InvokeRequest, stream chunks) error {
+		for _, c := range all {
+			if err := stream.Send(c); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+}
+
+func chunk(data string) *docpb.InvokeChunk { return &docpb.InvokeChunk{Data: []byte(data)} }
+
+func last(data, fault string) *docpb.InvokeChunk {
+	return &docpb.InvokeChunk{Data: []byte(data), Error: fault, Done: true}
+}
+
+func TestStreamIsWritten(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		chunks        []*docpb.InvokeChunk
+		events, lines string
+	}{
+		{"JSON as it is", []*docpb.InvokeChunk{chunk(` {"n":1.10,"z":1e400} `), last(`[ 1 ]`, "")},
+			"id: 1\nevent: chunk\ndata: {\"data\":{\"n\":1.10,\"z\":1e400}}\n\nid: 2\nevent: chunk\ndata: {\"data\":[ 1 ]}\n\nid: 3\nevent: done\ndata: {}\n\n",
+			`{"event":"chunk","id":"1","data":{"n":1.10,"z":1e400}}` + "\n" + `{"event":"chunk","id":"2","data":[ 1 ]}` + "\n" + `{"event":"done","id":"3"}` + "\n"},
+		{"on one line", []*docpb.InvokeChunk{chunk("{\n\t\"a\":\r\n 1\n}\n"), last("", "")},
+			"id: 1\nevent: chunk\ndata: {\"data\":{ \t\"a\":   1 }}\n\nid: 2\nevent: done\ndata: {}\n\n",
+			"{\"event\":\"chunk\",\"id\":\"1\",\"data\":{ \t\"a\":   1 }}\n{\"event\":\"done\",\"id\":\"2\"}\n"},
+		{"not JSON", []*docpb.InvokeChunk{chunk("hel"), chunk("\xff\n"), last(`"\xff"`, "")},
+			"id: 1\nevent: chunk\ndata: {\"data_base64\":\"aGVs\"}\n\nid: 2\nevent: chunk\ndata: {\"data_base64\":\"/wo=\"}\n\n" +
+				"id: 3\nevent: chunk\ndata: {\"data_base64\":\"Ilx4ZmYi\"}\n\nid: 4\nevent: done\ndata: {}\n\n", ""},
+		{"a tool that fails", []*docpb.InvokeChunk{chunk("1"), chunk(""), last("", "no <such>\n\"city\"")},
+			"id: 1\nevent: chunk\ndata: {\"data\":1}\n\nid: 2\nevent: done\ndata: {\"error\":\"no <such>\\n\\\"city\\\"\"}\n\n",
+			`{"event":"chunk","id":"1","data":1}` + "\n" + `{"event":"done","id":"2","error":"no <such>\n\"city\""}` + "\n"},
+		{"an error ends it without done", []*docpb.InvokeChunk{{Error: "e"}}, "id: 1\nevent: done\ndata: {\"error\":\"e\"}\n\n", ""},
+		{"nothing", []*docpb.InvokeChunk{last("", "")}, "id: 1\nevent: done\ndata: {}\n\n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := &backend{stream: sends(nil, tt.chunks...)}
+			web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
+			for _, way := range []struct{ method, path, body, accept, typ, want string }{
+				{"POST", streamPath, `{"tool_name":"t"}`, "", eventStream, tt.events},
+				{"POST", streamPath, `{"tool_name":"t"}`, jsonLines, jsonLines, tt.lines},
+				{"POST", invokePath, `{"tool_name":"t"}`, eventStream, eventStream, tt.events},
+				{"POST", invokePath, `{"tool_name":"t"}`, jsonLines, jsonLines, tt.lines},
+				{"POST", toolPath, `{}`, eventStream, eventStream, tt.events},
+				{"POST", toolPath + "/stream", `{}`, "*/*", eventStream, tt.events},
+				{"GET", toolPath + "/stream?args=%7B%7D", ``, eventStream, eventStream, tt.events},
+			} {
+				var header []string
+				if way.accept != "" {
+					header = []string{"Accept", way.accept}
+				}
+				got := send(t, web, way.method, way.path, way.body, header...)
+				if got.status != 200 || got.header.Get("Content-Type") != way.typ || way.want != "" && got.body != way.want {
+					t.Errorf("%s %s, %s: %d %s %q; want %q", way.method, way.path, way.accept, got.status, got.header.Get("Content-Type"), got.body, way.want)
+				}
+				if got.header.Get("Cache-Control") != "no-cache, no-transform" || got.header.Get("X-Accel-Buffering") != "no" || got.header.Get("Vary") != "Accept" {
+					t.Errorf("%s %s: %v", way.method, way.path, got.header)
+				}
+				if req, _, _ := b.last(); req.GetCapabilityId() != "weather" || req.GetToolName() != "t" || string(req.GetArgsJson()) != "{}" || string(req.GetConfigJson()) != "{}" {
+					t.Errorf("%s %s: the backend got %v", way.method, way.path, req)
+				}
+			}
+		})
+	}
+}
+
+// lastRecord is the last line of a stream of lines.
+func lastRecord(t *testing.T, body string) (event string, p problem.Problem) {
+	t.Helper()
+	all := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
+	var r struct {
+		Event   string
+		Problem problem.Problem
+	}
+	if err := json.Unmarshal([]byte(all[len(all)-1]), &r); err != nil {
+		t.Fatalf("%v: %q", err, body)
+	}
+	return r.Event, r.Problem
+}
+
+// TestStreamThatBreaks says so: by a status where nothing was sent yet, else by its last record.
+func TestStreamThatBreaks(t *testing.T) {
+	t.Parallel()
+	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST", Domain: "capgate.dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		chunks []*docpb.InvokeChunk
+		err    error
+		status int
+		code   string
+		reason string
+	}{
+		{"without done", nil, nil, 502, "DATA_LOSS", "ANSWER_CUT_OFF"},
+		{"with an error", nil, lost.Err(), 501, "UNAVAILABLE", "UPSTREAM_LOST"},
+		{"after done", []*docpb.InvokeChunk{last("", "")}, lost.Err(), 501, "UNAVAILABLE", "UPSTREAM_LOST"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			web := door(t, &backend{stream: sends(tt.err, tt.chunks...)}, rest.Config{})
+			got := send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
+			if p := problemOf(t, got); got.status != tt.status && tt.err == nil || p.Code != tt.code || p.Reason != tt.reason {
+				t.Errorf("before the first record: %d %s", got.status, got.body)
+			}
+			web = door(t, &backend{stream: sends(tt.err, append([]*docpb.InvokeChunk{chunk("1")}, tt.chunks...)...)}, rest.Config{})
+			got = send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", jsonLines)
+			event, p := lastRecord(t, got.body)
+			if got.status != 200 || event != "error" || p.Code != tt.code || p.Reason != tt.reason || p.Status < 500 || p.Title == "" || p.Type == "" {
+				t.Errorf("after it: %d %s", got.status, got.body)
+			}
+			got = send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
+			if !strings.Contains(got.body, "\n\nid: 2\nevent: error\ndata: {\"problem\":{\"type\":") || !strings.HasSuffix(got.body, "}}\n\n") {
+				t.Errorf("as events: %q", got.body)
+			}
+		})
+	}
+}
+
+func TestStreamsDeadline(t *testing.T) {
+	t.Parallel()
+	web := door(t, &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
+		if err := stream.Send(chunk("1")); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	}}, rest.Config{})
+	got := send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", jsonLines, "Request-Timeout", "1s")
+	var p problem.Problem
+	event := "error"
+	if got.status == 200 {
+		event, p = lastRecord(t, got.body)
+	} else { // the machine is so busy that there was no time for the first chunk
+		p = problemOf(t, got)
+	}
+	if event != "error" || p.Code != "DEADLINE_EXCEEDED" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestStreamIsRefused before anything is called, or sent.
+func TestStreamIsRefused(t *testing.T) {
+	t.Parallel()
+	b := &backend{}
+	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
+	get := toolPath + "/stream"
+	for _, tt := range []struct {
+		method, path, body string
+		header             []string
+		status             int
+		reason             string
+	}{
+		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "application/json"}, 406, "NOT_ACCEPTABLE"},
+		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0"}, 406, "NOT_ACCEPTABLE"},
+		{"POST", streamPath, `{}`, nil, 400, "INVALID_BODY"},
+		{"POST", streamPath, `[`, nil, 400, "INVALID_BODY"},
+		{"POST", invokePath, `{"tool_name":7}`, []string{"Accept", eventStream}, 400, "INVALID_BODY"},
+		{"POST", toolPath, `[]`, []string{"Accept", eventStream}, 400, "INVALID_BODY"},
+		{"POST", toolPath, `null`, nil, 400, "INVALID_BODY"},
+		{"POST", toolPath, `{"a":1,"a":2}`, nil, 400, "AMBIGUOUS_ARGUMENTS"},
+		{"POST", toolPath, `{}`, []string{"X-Thread-Id", "ü"}, 400, "INVALID_HEADER"},
+		{"POST", toolPath, `{}`, []string{"Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
+		{"POST", "/v1/capabilities/weather/tools/%ff", `{}`, nil, 404, "NO_SUCH_PATH"},
+		{"POST", "/v1/capabilities/weather/tools//stream", `{}`, nil, 404, "NO_SUCH_PATH"},
+		{"GET", get + "?args=[]", "", nil, 400, "INVALID_QUERY"},
+		{"GET", get + "?args={}&args={}", "", nil, 400, "INVALID_QUERY"},
+		{"GET", get + "?location=Berlin", "", nil, 400, "INVALID_QUERY"},
+		{"GET", get, "", []string{"Accept", "application/json"}, 406, "NOT_ACCEPTABLE"},
+		{"GET", get, "", []string{"Sec-Fetch-Site", "cross-site"}, 500, "CROSS_SITE"},
+		{"GET", get, "", []string{"Sec-Fetch-Site", "same-site"}, 500, "CROSS_SITE"},
+		{"GET", get, "", []string{"Origin", "https://elsewhere.example"}, 500, "CROSS_SITE"},
+	} {
+		got := send(t, web, tt.method, tt.path, tt.body, tt.header...)
+		if tt.reason == "CROSS_SITE" {
+			tt.status = 403
+		}
+		if p := problemOf(t, got); got.status != tt.status || p.Reason != tt.reason {
+			t.Errorf("%s %s %q: %d %s", tt.method, tt.path, tt.header, got.status, got.body)
+		}
+	}
+	if req, _, _ := b.last(); req != nil {
+		t.Errorf("a call went through: %v", req)
+	}
+	for _, site := range []string{"same-origin", "none"} {
+		if got := send(t, web, "GET", get, "", "Sec-Fetch-Site", site); got.status != 200 {
+			t.Errorf("%s: %d %s", site, got.status, got.body)
+		}
+	}
+}
+
+// TestStreamIsNotBegunAgain: whoever comes back for a stream gets no second call.
+func TestStreamIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	b := &backend{}
+	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
+	for _, way := range []struct{ method, path, accept string }{
+		{"GET", toolPath + "/stream", eventStream}, {"GET", toolPath + "/stream?last_event_id=2", eventStream},
+		{"POST", toolPath + "/stream", ""}, {"POST", streamPath, jsonLines}, {"POST", invokePath, eventStream}, {"POST", toolPath, eventStream},
+	} {
+		got := send(t, web, way.method, way.path, `{"tool_name":"t"}`, "Last-Event-ID", "0", "Accept", way.accept)
+		if got.status != 204 || got.body != "" {
+			t.Errorf("%s %s: %d %s", way.method, way.path, got.status, got.body)
+		}
+	}
+	if req, _, _ := b.last(); req != nil {
+		t.Errorf("a call went through: %v", req)
+	}
+}
+
+// TestToolsThatGETMayNotCall look to others as all else does that there is not.
+func TestToolsThatGETMayNotCall(t *testing.T) {
+	t.Parallel()
+	b := &backend{health: func(ctx context.Context) (*docpb.HealthResponse, error) { return &docpb.HealthResponse{}, nil }}
+	web := door(t, b, rest.Config{EventSource: func(c, tool string) bool { return c == "weather" && tool == "reads" }})
+	if got := send(t, web, "GET", "/v1/capabilities/weather/tools/reads/stream", ""); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	got := send(t, web, "GET", "/v1/capabilities/weather/tools/writes/stream", "")
+	if p := problemOf(t, got); got.status != 405 || got.header.Get("Allow") != "POST, OPTIONS" || p.Reason != "METHOD_NOT_ALLOWED" {
+		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	}
+	if req, _, _ := b.last(); req.GetToolName() != "reads" {
+		t.Errorf("called: %v", req)
+	}
+	b = &backend{health: func(ctx context.Context) (*docpb.HealthResponse, error) {
+		return nil, status.Error(codes.NotFound, "what?")
+	}}
+	for _, name := range []string{"weather", "w%C3%A4"} {
+		if got := send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/tools/t/stream", ""); problemOf(t, got).Status != 404 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
+// TestStreamBeats: what has nothing to tell shows that it lives, and that it has begun.
+func TestStreamBeats(t *testing.T) {
+	t.Parallel()
+	for typ, want := range map[string][]string{eventStream: {"id: 0", ":", "", ":", ""}, jsonLines: {`{"event":"heartbeat"}`, `{"event":"heartbeat"}`}} {
+		goOn := make(chan struct{})
+		b := &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
+			<-goOn
+			return status.Error(codes.Aborted, "no")
+		}}
+		resp := open(t.Context(), t, door(t, b, rest.Config{Beat: time.Millisecond}).URL, typ)
+		read := bufio.NewScanner(resp.Body)
+		for i, line := range want {
+			if !read.Scan() || read.Text() != line {
+				t.Errorf("%s: line %d is %q, %v; want %q", typ, i, read.Text(), read.Err(), line)
+			}
+		}
+		close(goOn)
+		rest, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(rest, []byte(`"code":"ABORTED"`)) && !strings.Contains(read.Text(), "ABORTED") {
+			t.Errorf("%s: %q", typ, rest)
+		}
+	}
+}
+
+// open begins a stream.
+func open(ctx context.Context, t *testing.T, url, accept string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "POST", url+streamPath, strings.NewReader(`{"tool_name":"t"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// TestClientLeavesStream: the capability learns that nobody waits any more.
+func TestClientLeavesStream(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	b := &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
+		if err := stream.Send(chunk(`"first"`)); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		ended <- stream.Context().Err()
+		return nil
+	}}
+	ctx, leave := context.WithCancel(t.Context())
+	resp := open(ctx, t, door(t, b, rest.Config{}).URL, jsonLines)
+	line, err := bufio.NewReader(resp.Body).ReadString('\n') // comes before the call has ended
+	if err != nil || line != `{"event":"chunk","id":"1","data":"first"}`+"\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	leave()
+	if err := receive(t, ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestSlowReaderOfStream stops the capability, and is cut off when it reads nothing for too long.
+func TestSlowReaderOfStream(t *testing.T) {
+	t.Parallel()
+	sent, ended := 0, make(chan error, 1)
+	b := &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
+		piece := chunk(`"` + strings.Repeat("x", 64<<10) + `"`)
+		var err error
+		for ; err == nil && sent < 10_000; sent++ {
+			err = stream.Send(piece)
+		}
+		ended <- err
+		return err
+	}}
+	addr := strings.TrimPrefix(door(t, b, rest.Config{Stall: 50 * time.Millisecond}).URL, "http://")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n%s", streamPath, addr, `{"tool_name":"t"}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, ended); err == nil || sent > 200 { // what sockets hold, and what is in a hand
+		t.Errorf("%d pieces went to nobody, %v", sent, err)
+	}
+}
+
+// TestStalledBody: who begins a body and sends no more of it is told so.
+func TestStalledBody(t *testing.T) {
+	t.Parallel()
+	addr := strings.TrimPrefix(door(t, new(backend), rest.Config{Stall: 50 * time.Millisecond}).URL, "http://")
+	for _, path := range []string{invokePath, toolPath, streamPath} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n{", path, addr); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "BODY_STALLED") {
+			t.Errorf("%s: %s %s", path, resp.Status, text)
+		}
+	}
+}

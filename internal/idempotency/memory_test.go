@@ -1,0 +1,101 @@
+package idempotency_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/aead"
+)
+
+var errAway = errors.New("away")
+
+// memory is a store that fails on demand. It knows no time.
+type memory struct {
+	mu       sync.Mutex
+	all      map[string]idempotency.Found
+	tokens   map[string]string
+	away     bool
+	deaf     bool // what it is told to end it fails at, and forgets
+	attempts chan idempotency.State
+}
+
+func newMemory() *memory {
+	return &memory{all: map[string]idempotency.Found{}, tokens: map[string]string{}, attempts: make(chan idempotency.State, 1000)}
+}
+
+func (m *memory) set(f func(*memory)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(m)
+}
+
+func (m *memory) Begin(_ context.Context, c *idempotency.Claim) (idempotency.Found, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return idempotency.Found{}, errAway
+	}
+	if f, there := m.all[c.ID]; there {
+		return f, nil
+	}
+	switch {
+	case c.Most == 0:
+		return idempotency.Found{State: idempotency.None}, nil
+	case len(m.all) >= c.Most:
+		return idempotency.Found{State: idempotency.Full}, nil
+	}
+	m.all[c.ID] = idempotency.Found{State: idempotency.Running, Print: c.Print, Left: time.Hour}
+	m.tokens[c.ID] = c.Token
+	return idempotency.Found{State: idempotency.Mine, Print: c.Print}, nil
+}
+
+func (m *memory) Renew(context.Context, *idempotency.Claim) error { return nil }
+
+func (m *memory) End(_ context.Context, c *idempotency.Claim, s idempotency.State, sealed []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.attempts <- s
+	switch {
+	case m.away || m.deaf:
+		return errAway
+	case m.tokens[c.ID] != c.Token:
+	case s == idempotency.None:
+		delete(m.all, c.ID)
+	default:
+		m.all[c.ID] = idempotency.Found{State: s, Print: c.Print, Sealed: sealed}
+	}
+	return nil
+}
+
+func (m *memory) Follow(ctx context.Context, _ func(string), connected func()) {
+	connected()
+	<-ctx.Done()
+}
+
+func key(b byte) []byte { return bytes.Repeat([]byte{b}, aead.KeyBytes) }
+
+func keeper(t *testing.T, m *memory, o idempotency.Options) *idempotency.Keeper {
+	t.Helper()
+	if o.Keys == nil {
+		o.Keys = [][]byte{key(1)}
+	}
+	k, err := idempotency.New(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return k
+}
+
+func request(args string) *idempotency.Request {
+	return &idempotency.Request{Tenant: "acme", User: "ann", Key: "k", Method: "Invoke", Capability: "mail", Tool: "send", Session: "s", Args: []byte(args)}
+}
+
+func says(answer string, how idempotency.Ended) idempotency.Run {
+	return func(context.Context) ([]byte, idempotency.Ended) { return []byte(answer), how }
+}

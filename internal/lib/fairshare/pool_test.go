@@ -1,0 +1,191 @@
+package fairshare_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/internal/lib/fairshare"
+)
+
+// An owner alone has four fifths; another finds the rest, and what is given back is there again.
+func TestRoomForOthers(t *testing.T) {
+	t.Parallel()
+	p := fairshare.New("bytes", 1000)
+	heavy, light := p.Of("heavy"), p.Of("light")
+	taken := int64(0)
+	for heavy.Reserve(10) {
+		taken += 10
+	}
+	if taken != 800 {
+		t.Errorf("an owner alone has %d of 1000", taken)
+	}
+	if !light.Reserve(100) || light.Reserve(100) {
+		t.Error("another has not four fifths of what is left")
+	}
+	if p.Used() != 900 || heavy.Held() != 800 || p.Refused() != 2 {
+		t.Errorf("%d is used, %d of it the first's, %d refused", p.Used(), heavy.Held(), p.Refused())
+	}
+	heavy.Release(800)
+	light.Release(100)
+	if p.Used() != 0 || !light.Reserve(800) {
+		t.Errorf("%d is used in the end", p.Used())
+	}
+}
+
+// What is refused above is not held below, and strangers are one owner above.
+func TestTree(t *testing.T) {
+	t.Parallel()
+	all := fairshare.New("all", 1000)
+	calls, bodies := all.Sub("calls", 1000), all.Sub("bodies", 500, fairshare.Weight(3))
+	strangers := all.Sub("strangers", 1000, fairshare.As("?"))
+	if !bodies.Of("a").Reserve(100) || all.Of("a").Held() != 300 {
+		t.Errorf("100 of a pool that weighs three times come to %d above", all.Of("a").Held())
+	}
+	if calls.Of("a").Reserve(550) || calls.Used() != 0 || all.Used() != 300 {
+		t.Errorf("an owner has more of all than it may: %d, %d above", calls.Used(), all.Used())
+	}
+	if !strangers.Of("10.0.0.1").Reserve(300) || !strangers.Of("10.0.0.2").Reserve(100) || all.Of("?").Held() != 400 {
+		t.Errorf("strangers hold %d above", all.Of("?").Held())
+	}
+	if strangers.Of("10.0.0.3").Reserve(170) {
+		t.Error("strangers have more of all than one owner may")
+	}
+	if !calls.Of("b").Reserve(240) {
+		t.Error("a tenant finds no room beside strangers")
+	}
+	bodies.Of("a").Release(100)
+	if all.Used() != 640 {
+		t.Errorf("%d is used in the end", all.Used())
+	}
+}
+
+// Owners that hold nothing are forgotten, and the limit holds whoever asks at once.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	p := fairshare.New("places", 100)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 5000 {
+				a := p.Of(strconv.Itoa(i))
+				if !a.Reserve(3) {
+					continue
+				}
+				if p.Used() > 100 {
+					t.Error("more is used than there is")
+				}
+				a.Release(3)
+			}
+		})
+	}
+	all.Wait()
+	if p.Used() != 0 {
+		t.Errorf("%d is used in the end", p.Used())
+	}
+}
+
+// tree is a root and pools below it of all kinds, which together may have more than there is.
+func tree() (root *fairshare.Pool, below []*fairshare.Pool, weights []int64) {
+	root = fairshare.New("all", 10_000)
+	below = []*fairshare.Pool{
+		root.Sub("calls", 10_000), root.Sub("bodies", 4_000, fairshare.Weight(3)),
+		root.Sub("strangers", 5_000, fairshare.As("?")), root.Sub("process", 3_000, fairshare.Whole()),
+	}
+	return root, below, []int64{1, 3, 1, 1}
+}
+
+// Whatever owners reserve and release, after each step the pools below hold exactly what the root does, which is never
+// more than its limit, and no owner more than its share was when it reserved.
+func TestSumNeverPassesTheRoot(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		root, below, weights := tree()
+		r := rand.New(rand.NewPCG(seed, 16))
+		type debt struct {
+			of *fairshare.Account
+			n  int64
+		}
+		var debts []debt
+		for step := range 5000 {
+			if i := r.IntN(2 * (len(debts) + 1)); i < len(debts) {
+				debts[i].of.Release(debts[i].n)
+				debts[i] = debts[len(debts)-1]
+				debts = debts[:len(debts)-1]
+			} else if d := (debt{below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))), 1 + r.Int64N(700)}); d.of.Reserve(d.n) {
+				debts = append(debts, d)
+			}
+			sum := int64(0)
+			for i, p := range below {
+				if sum += p.Used() * weights[i]; p.Used() > p.Limit() {
+					t.Fatalf("seed %d, step %d: %s holds %d of %d", seed, step, p.Name(), p.Used(), p.Limit())
+				}
+			}
+			if sum != root.Used() || sum > root.Limit() {
+				t.Fatalf("seed %d, step %d: %d below, %d in the root, of %d", seed, step, sum, root.Used(), root.Limit())
+			}
+		}
+		for _, d := range debts {
+			d.of.Release(d.n)
+		}
+		if root.Used() != 0 || root.Refused() == 0 {
+			t.Errorf("seed %d: %d is used in the end, %d refused", seed, root.Used(), root.Refused())
+		}
+	}
+}
+
+// The limits of the root and of each pool hold at every moment while many reserve and release at once.
+func TestLimitsHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	root, below, _ := tree()
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			for _, p := range slices.Concat(below, []*fairshare.Pool{root}) {
+				if used := p.Used(); used > p.Limit() || used < 0 {
+					t.Errorf("%s holds %d of %d", p.Name(), used, p.Limit())
+					return
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for worker := range uint64(8) {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(worker, 16))
+			for range 5000 {
+				n := 1 + r.Int64N(900)
+				if a := below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))); a.Reserve(n) {
+					if root.Used() < n {
+						t.Errorf("%d was reserved, and the root has %d", n, root.Used())
+					}
+					a.Release(n)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	<-watched
+	if root.Used() != 0 {
+		t.Errorf("%d is used in the end", root.Used())
+	}
+}
+
+func BenchmarkReserve(b *testing.B) {
+	a := fairshare.New("all", 1<<30).Sub("relay", 1<<30).Of("tenant")
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Reserve(64 << 10)
+		a.Release(64 << 10)
+	}
+}

@@ -1,0 +1,25 @@
+package telemetry
+
+// Audit is what is to be told of the audit log when somebody scrapes.
+type Audit struct {
+	Written uint64            // records
+	Lost    map[string]uint64 // records that were not written, by reason, one of a bounded set
+	Failing bool              // the last try to write failed
+}
+
+// WatchAudit lets every scrape report what ask answers. It may be called from any goroutine.
+func (m *Metrics) WatchAudit(ask func() Audit) { m.audit.ask.Store(&ask) }
+
+func newAudit() *watched[Audit] {
+	m := metrics{prefix: "capgate_audit_"}
+	written := m.add("records_total", "Records that were written to the audit log.")
+	lost := m.add("lost_total", "Records that could not be written to the audit log.", "reason")
+	failing := m.add("failing", "1 while the audit log cannot be written.")
+	return &watched[Audit]{metrics: m, tell: func(t told, a Audit) {
+		t.count(written, int64(a.Written))
+		for reason, n := range a.Lost {
+			t.count(lost, int64(n), reason)
+		}
+		t.flag(failing, a.Failing)
+	}}
+}

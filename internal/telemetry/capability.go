@@ -1,0 +1,90 @@
+package telemetry
+
+import (
+	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// numMethods is the number of call.Method values that have series of their own.
+const numMethods = int(call.DownloadOutputArtifact) + 1
+
+// CapabilityMetrics is the handle of one capability's series. Resolve it once,
+// when a routing table is built, and hand it to every Record: counting through it
+// looks nothing up.
+//
+// Every counter is a row of cells, one for each of a few goroutines that count at
+// the same time, so that they do not fight over a cache line; a scrape sums the
+// row. A method and code that never occurred cost a nil pointer.
+type CapabilityMetrics struct {
+	name      string
+	inFlight  []paddedInt
+	methods   [numMethods]atomic.Pointer[methodSeries]
+	exemplars [numCodes]atomic.Pointer[exemplars] // nil: no such call was traced
+	shadow    atomic.Pointer[[]differences]       // a row, made when candidate rules first differ
+	engine    atomic.Pointer[EngineMetrics]       // nil: it is no fleet of engines
+}
+
+type methodSeries [numCodes]atomic.Pointer[series]
+
+// series is the row of cells of one method and code.
+type series []cell
+
+// cell holds what one goroutine counted. It fills whole cache lines.
+type cell struct {
+	outcomes [numOutcomes]atomic.Int64
+	bytesIn  atomic.Int64
+	bytesOut atomic.Int64
+	took     latencies
+	_        [48]byte
+}
+
+type paddedInt struct {
+	atomic.Int64
+	_ [56]byte
+}
+
+// newCapabilityMetrics makes a handle with rows of that many cells, a power of two.
+func newCapabilityMetrics(name string, cells int) *CapabilityMetrics {
+	return &CapabilityMetrics{name: name, inFlight: make([]paddedInt, cells)}
+}
+
+func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
+	c.inFlight[int(shard)&(len(c.inFlight)-1)].Add(n)
+}
+
+// count adds a finished call.
+func (c *CapabilityMetrics) count(rec *Record) {
+	code, bucket := clampCode(rec.Code), bucketOf(rec.Ended)
+	row := c.series(rec.Call.Method, code)
+	cell := &row[int(rec.Shard)&(len(row)-1)]
+	cell.outcomes[min(rec.Outcome, numOutcomes-1)].Add(1)
+	cell.bytesIn.Add(rec.BytesIn)
+	cell.bytesOut.Add(rec.BytesOut)
+	cell.took.count(rec.Ended, bucket)
+	if rec.Traced {
+		c.keep(rec, code, bucket)
+	}
+	if rec.Decision.Differs {
+		c.differ(rec)
+	}
+}
+
+// series finds the row of a method and code, and makes it the first time.
+func (c *CapabilityMetrics) series(method call.Method, code uint32) series {
+	if int(method) >= numMethods {
+		method = call.Other
+	}
+	codes := c.methods[method].Load()
+	if codes == nil {
+		c.methods[method].CompareAndSwap(nil, new(methodSeries))
+		codes = c.methods[method].Load()
+	}
+	row := codes[code].Load()
+	if row == nil {
+		fresh := make(series, len(c.inFlight))
+		codes[code].CompareAndSwap(nil, &fresh)
+		row = codes[code].Load()
+	}
+	return *row
+}

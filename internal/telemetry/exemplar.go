@@ -1,0 +1,52 @@
+package telemetry
+
+import (
+	"encoding/hex"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TraceID is the id of a call's trace. Zero: there is none.
+type TraceID [16]byte
+
+// IsZero says that there is none.
+func (id TraceID) IsZero() bool { return id == TraceID{} }
+
+// Text is 32 hexadecimal digits.
+func (id TraceID) Text() string { return hex.EncodeToString(id[:]) }
+
+// exemplars are the newest calls that were traced, by bucket of the classic histogram.
+type exemplars [numBuckets]atomic.Pointer[exemplar]
+
+// exemplar is one call. It is never changed.
+type exemplar struct {
+	trace TraceID
+	took  time.Duration
+	at    time.Time
+}
+
+// keep makes a traced call the newest of its bucket. It allocates, as a trace does.
+func (c *CapabilityMetrics) keep(rec *Record, code uint32, bucket int) {
+	all := c.exemplars[code].Load()
+	if all == nil {
+		c.exemplars[code].CompareAndSwap(nil, new(exemplars))
+		all = c.exemplars[code].Load()
+	}
+	all[bucket].Store(&exemplar{trace: rec.Trace, took: rec.Ended, at: rec.Started.Add(rec.Ended)})
+}
+
+// list returns them with the label trace_id.
+func (all *exemplars) list() (list []prometheus.Exemplar) {
+	if all == nil {
+		return nil
+	}
+	for i := range all {
+		if e := all[i].Load(); e != nil {
+			labels := prometheus.Labels{"trace_id": hex.EncodeToString(e.trace[:])}
+			list = append(list, prometheus.Exemplar{Value: e.took.Seconds(), Labels: labels, Timestamp: e.at})
+		}
+	}
+	return list
+}

@@ -1,0 +1,85 @@
+package telemetry
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Fleet is what is to be told of a fleet when somebody scrapes. The counters only grow.
+type Fleet struct {
+	Capability string
+
+	Usable   int  // backends that calls go to
+	Down     int  // by probes
+	Ejected  int  // by how calls ended
+	Off      int  // of weight 0
+	Draining int  // taken out by an operator
+	Panic    bool // fewer than half are healthy, and calls go to all that are not surely dead
+
+	Ejections     int64
+	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
+	Retries       int64 // second tries
+	RetriesDenied int64 // that the budget did not allow
+
+	Limited      bool  // the rest is told only of a fleet with max_concurrent
+	Places       int   // that this replica has at the backends
+	PlacesUsed   int   // of these, by calls
+	Waiting      int   // calls that wait for a place
+	Waits        int64 // calls that had to wait
+	LimitRefused int64 // calls that could not wait, or waited too long
+}
+
+// WatchFleets lets every scrape report what fleets yields, each capability once. It
+// may be called from any goroutine.
+func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) {
+	m.fleets.ask.Store(new(func() iter.Seq[Fleet] { return fleets }))
+}
+
+// fleetMetrics are those of fleets. None has a backend as a label: there may be
+// 100,000 of them.
+type fleetMetrics struct {
+	metrics
+	backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc
+}
+
+func newFleets() *watched[iter.Seq[Fleet]] {
+	m := fleetMetrics{metrics: metrics{prefix: "capgate_"}}
+	m.backends = m.add("fleet_backends", "Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight 0, draining by an operator.",
+		"capability", "state")
+	m.panicking = m.add("fleet_panic", "1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.", "capability")
+	m.ejections = m.add("ejections_total", "Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
+		"capability", "result")
+	m.retries = m.add("retries_total", "Second tries of calls that did not start, and those that the budget denied.", "capability", "result")
+	m.places = m.add("fleet_places", "Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by calls, and free.", "capability", "state")
+	m.waiting = m.add("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.", "capability")
+	m.waits = m.add("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability")
+	m.limited = m.add("limit_refused_total", "Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability")
+	return &watched[iter.Seq[Fleet]]{metrics: m.metrics, tell: func(t told, all iter.Seq[Fleet]) {
+		for f := range all {
+			m.tell(t, &f)
+		}
+	}}
+}
+
+func (m *fleetMetrics) tell(t told, f *Fleet) {
+	name := strings.ToValidUTF8(f.Capability, "\uFFFD")
+	t.gauge(m.backends, float64(f.Usable), name, "usable")
+	t.gauge(m.backends, float64(f.Down), name, "down")
+	t.gauge(m.backends, float64(f.Ejected), name, "ejected")
+	t.gauge(m.backends, float64(f.Off), name, "off")
+	t.gauge(m.backends, float64(f.Draining), name, "draining")
+	t.flag(m.panicking, f.Panic, name)
+	t.count(m.ejections, f.Ejections, name, "ejected")
+	t.count(m.ejections, f.Spared, name, "spared")
+	t.count(m.retries, f.Retries, name, "sent")
+	t.count(m.retries, f.RetriesDenied, name, "denied")
+	if f.Limited {
+		t.gauge(m.places, float64(f.PlacesUsed), name, "used")
+		t.gauge(m.places, float64(max(f.Places-f.PlacesUsed, 0)), name, "free")
+		t.gauge(m.waiting, float64(f.Waiting), name)
+		t.count(m.waits, f.Waits, name)
+		t.count(m.limited, f.LimitRefused, name)
+	}
+}

@@ -1,0 +1,185 @@
+package telemetry
+
+import (
+	"encoding/hex"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// layout appends the parts of a log line as slog.JSONHandler or, when true, as
+// slog.TextHandler would. It passes the line by value from part to part: behind a
+// pointer the compiler would move it to the heap.
+type layout bool
+
+const text layout = true
+
+// appendLine appends the line of a call. Attributes without a value are left out;
+// method, code, bytes and duration are always there.
+func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
+	w := layout(l.cfg.Text)
+	b = w.begin(b, l.clock.at(rec.Started.Add(rec.Ended)), level)
+	c := rec.Call
+	b = w.word(b, `,"method":`, c.Method.String())
+	if c.Method == call.Other {
+		b = w.str(b, `,"path":`, call.WithoutQuery(c.Path))
+	}
+	if c.Dialect != call.Auto {
+		b = w.word(b, `,"dialect":`, c.Dialect.String())
+	}
+	b = w.str(b, `,"capability":`, c.Capability)
+	b = w.str(b, `,"tool":`, c.Tool)
+	b = w.str(b, `,"backend":`, rec.Backend)
+	b = w.word(b, `,"code":`, codeNames[clampCode(rec.Code)])
+	if o := min(rec.Outcome, numOutcomes-1); o != Unjudged {
+		b = w.word(b, `,"outcome":`, outcomeNames[o])
+	}
+	if rec.Decision.Made {
+		b = w.word(b, `,"policy":`, rec.Decision.Verdict.String())
+		b = w.word(b, `,"policy_level":`, rec.Decision.Level.String())
+		if rec.Decision.Differs {
+			b = w.word(b, `,"policy_candidate":`, rec.Decision.Candidate.String())
+		}
+		b = strconv.AppendBool(w.key(b, `,"policy_cached":`), rec.Decision.Cached)
+		b = w.str(b, `,"approval":`, rec.Decision.Approval)
+	}
+	if rec.Replayed {
+		b = strconv.AppendBool(w.key(b, `,"replayed":`), true)
+	}
+	b = w.str(b, `,"reason":`, rec.Reason)
+	b = w.str(b, `,"limit_shadow":`, rec.Shadowed)
+	b = w.str(b, `,"failure":`, rec.Failure)
+	b = w.num(b, `,"bytes_in":`, rec.BytesIn)
+	b = w.num(b, `,"bytes_out":`, rec.BytesOut)
+	b = w.millis(b, `,"duration_ms":`, rec.Ended)
+	if rec.Forwarded > 0 {
+		b = w.millis(b, `,"forwarded_ms":`, rec.Forwarded)
+	}
+	if rec.FirstByte > 0 {
+		b = w.millis(b, `,"first_byte_ms":`, rec.FirstByte)
+	}
+	b = w.str(b, `,"client":`, rec.Client)
+	b = w.str(b, `,"tenant":`, c.Tenant)
+	b = w.str(b, `,"key":`, c.Key)
+	b = w.str(b, `,"user":`, c.User)
+	b = w.str(b, `,"agent":`, c.Agent)
+	b = w.str(b, `,"request_id":`, rec.RequestID)
+	b = w.trace(b, `,"trace_id":`, rec.Trace)
+	return w.end(b)
+}
+
+// begin writes time, level and message.
+func (w layout) begin(b []byte, t stamp, level slog.Level) []byte {
+	name := `INFO`
+	if level == slog.LevelWarn {
+		name = `WARN`
+	}
+	if w == text {
+		b = append(b, `time=`...)
+		b = t.appendMillis(b)
+		b = append(b, ` level=`...)
+		b = append(b, name...)
+		return append(b, ` msg=call`...)
+	}
+	b = append(b, `{"time":"`...)
+	b = t.appendNanos(b)
+	b = append(b, `","level":"`...)
+	b = append(b, name...)
+	return append(b, `","msg":"call"`...)
+}
+
+func (w layout) end(b []byte) []byte {
+	if w == text {
+		return append(b, '\n')
+	}
+	return append(b, '}', '\n')
+}
+
+// key appends a key, given as JSON wants it: `,"name":`.
+func (w layout) key(b []byte, key string) []byte {
+	if w == text {
+		b = append(b, ' ')
+		b = append(b, key[2:len(key)-2]...)
+		return append(b, '=')
+	}
+	return append(b, key...)
+}
+
+// word appends a string of ours, which needs no escaping.
+func (w layout) word(b []byte, key, s string) []byte {
+	if w == text {
+		return append(w.key(b, key), s...)
+	}
+	b = append(b, key...)
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// str appends any string, cut to maxString bytes; nothing when it is empty.
+func (w layout) str(b []byte, key, s string) []byte {
+	if s == "" {
+		return b
+	}
+	b = w.key(b, key)
+	s = truncate(s)
+	if w == text {
+		return appendText(b, s)
+	}
+	b = append(b, '"')
+	b = appendJSON(b, s)
+	return append(b, '"')
+}
+
+// trace appends the id of a trace; nothing when there is none.
+func (w layout) trace(b []byte, key string, id TraceID) []byte {
+	if id.IsZero() {
+		return b
+	}
+	b = w.key(b, key)
+	if w == text {
+		return hex.AppendEncode(b, id[:])
+	}
+	b = append(b, '"')
+	b = hex.AppendEncode(b, id[:])
+	return append(b, '"')
+}
+
+func (w layout) num(b []byte, key string, n int64) []byte {
+	return strconv.AppendInt(w.key(b, key), n, 10)
+}
+
+// millis appends milliseconds with at most three decimals: whole microseconds. It
+// prints what slog prints for the same float64, without the search for the
+// shortest form.
+func (w layout) millis(b []byte, key string, d time.Duration) []byte {
+	b = w.key(b, key)
+	micros := max(d.Microseconds(), 0)
+	if w == text && micros >= 1e9 { // slog's text turns to exponents at 1e6
+		return strconv.AppendFloat(b, float64(micros)/1000, 'g', -1, 64)
+	}
+	b = strconv.AppendInt(b, micros/1000, 10)
+	if rest := uint32(micros % 1000); rest != 0 {
+		b = append(b, '.')
+		b = appendFraction(b, rest, 3, true)
+	}
+	return b
+}
+
+// appendFraction appends n as that many digits with zeros in front, and, with
+// trim, none at the end.
+func appendFraction(b []byte, n uint32, digits int, trim bool) []byte {
+	for trim && n%10 == 0 {
+		n /= 10
+		digits--
+	}
+	start := len(b)
+	b = append(b, "000000000"[:digits]...)
+	for i := start + digits - 1; n > 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return b
+}

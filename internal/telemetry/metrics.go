@@ -1,0 +1,159 @@
+package telemetry
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// maxCells bounds the cells of a row: 512 bytes each for every capability, method
+// and code that occurs, and 64 for each power of two in which its latencies are.
+const maxCells = 8
+
+// MetricsConfig describes the process that is measured.
+type MetricsConfig struct {
+	Version  string     // label of capgate_build_info
+	Revision string     // label of capgate_build_info: the commit
+	Log      *AccessLog // whose dropped lines are counted; may be nil
+	Tenants  int        // how many tenants get a label of their own; all others share one
+}
+
+// Metrics are the gateway's counters.
+type Metrics struct {
+	registry  *prometheus.Registry
+	cfg       MetricsConfig
+	cells     int                // of every row; a power of two
+	since     time.Time          // when everything was 0
+	unknown   *CapabilityMetrics // calls without a known capability; not in byName
+	tenants   *tenants
+	refusals  reasonCounter
+	failures  reasonCounter
+	decisions *decisions
+
+	affinity    *watched[Affinity]
+	approvals   *watched[Approvals]
+	audit       *watched[Audit]
+	cache       *watched[Policy]
+	config      *watched[ConfigLoads]
+	fleets      *watched[iter.Seq[Fleet]]
+	health      *watched[Health]
+	idempotency *watched[Idempotency]
+	identities  *watched[Identities]
+	issuers     *watched[[]Issuer]
+	leases      *watched[Leases]
+	members     *watched[Registry]
+	memory      *watched[[]MemoryPool]
+	connections *watched[Crowding]
+	overload    *watched[Overload]
+	proxies     *watched[uint64]
+	redis       *watched[Redis]
+	shields     *watched[[]Shield]
+	tools       *watched[iter.Seq[Tools]]
+	traces      *watched[Traces]
+	upstreams   *watched[int]
+	webhook     *watched[Webhook]
+
+	mu     sync.Mutex // guards byName; never held while a call is counted
+	byName map[string]*CapabilityMetrics
+}
+
+// NewMetrics registers the gateway's metrics, and those of the Go runtime and of
+// the process, in reg.
+func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
+	m := &Metrics{
+		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics),
+		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(), config: newConfig(), connections: newConnections(), fleets: newFleets(), health: newHealth(),
+		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(), members: newRegistry(), memory: newMemory(), overload: newOverload(), proxies: newProxies(),
+		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(), upstreams: newUpstreams(), webhook: newWebhook(),
+	}
+	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells), newDecisions(m.cells)
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(m), newTenantMetrics(m.tenants), newEngineMetrics(m), m.decisions,
+		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
+		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook, newPanics(),
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// cellsFor returns the power of two that is not below procs, at most maxCells.
+func cellsFor(procs int) int {
+	n := 1
+	for n < procs && n < maxCells {
+		n *= 2
+	}
+	return n
+}
+
+// Capability returns the handle of a configured capability, always the same one
+// for the same name. Names become label values: never pass one that a client sent.
+func (m *Metrics) Capability(name string) *CapabilityMetrics {
+	if name == "" {
+		return m.unknown
+	}
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.byName[name]
+	if c == nil {
+		c = newCapabilityMetrics(name, m.cells)
+		m.byName[name] = c
+	}
+	return c
+}
+
+// Forget drops the series of a capability that is configured no more. Calls that
+// still hold its handle end without being seen.
+func (m *Metrics) Forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byName, strings.ToValidUTF8(name, "\uFFFD"))
+}
+
+// Handler serves the registry: in Prometheus' protobuf format to who asks for it, which alone has native
+// histograms, in OpenMetrics' text, which has exemplars too, or in Prometheus' text.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// handle returns where a record is counted.
+func (m *Metrics) handle(rec *Record) *CapabilityMetrics {
+	if rec.Capability == nil {
+		return m.unknown
+	}
+	return rec.Capability
+}
+
+// count adds a finished call.
+func (m *Metrics) count(rec *Record) {
+	m.handle(rec).count(rec)
+	rec.Tenant.count(rec)
+	m.decisions.count(rec.Shard, rec.Decision)
+	if rec.Reason != "" {
+		m.refusals.add(rec.Reason)
+	}
+	if rec.Failure != "" {
+		m.failures.add(rec.Failure)
+	}
+}
+
+// capabilities returns every handle, the unknown one first.
+func (m *Metrics) capabilities() []*CapabilityMetrics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.AppendSeq([]*CapabilityMetrics{m.unknown}, maps.Values(m.byName))
+}

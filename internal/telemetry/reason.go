@@ -1,0 +1,65 @@
+package telemetry
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// maxReasons bounds the label values of one reasonCounter. Reasons are constants
+// of the code that refuses, some dozens; the bound is for the day when one is not.
+const maxReasons = 64
+
+// otherReason counts what found no place of its own.
+const otherReason = "OTHER"
+
+// reasonCounter counts by a word. Its map is replaced, never changed, so counting
+// takes no lock once a word is known.
+type reasonCounter struct {
+	counts atomic.Pointer[map[string]*atomic.Int64]
+	mu     sync.Mutex // held to replace counts
+}
+
+func (c *reasonCounter) add(reason string) {
+	if counts := c.counts.Load(); counts != nil {
+		if n, ok := (*counts)[reason]; ok {
+			n.Add(1)
+			return
+		}
+	}
+	c.counter(reason).Add(1)
+}
+
+// counter finds or makes the counter of a reason that add did not know.
+func (c *reasonCounter) counter(reason string) *atomic.Int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.snapshot()
+	if n, ok := known[reason]; ok {
+		return n
+	}
+	reason = strings.ToValidUTF8(reason, "\uFFFD")
+	if len(known) >= maxReasons-1 {
+		reason = otherReason
+	}
+	if n, ok := known[reason]; ok {
+		return n
+	}
+	counts := maps.Clone(known)
+	if counts == nil {
+		counts = make(map[string]*atomic.Int64)
+	}
+	n := new(atomic.Int64)
+	counts[strings.Clone(reason)] = n
+	c.counts.Store(&counts)
+	return n
+}
+
+// snapshot returns the counters by reason; the map must not be changed.
+func (c *reasonCounter) snapshot() map[string]*atomic.Int64 {
+	if counts := c.counts.Load(); counts != nil {
+		return *counts
+	}
+	return nil
+}

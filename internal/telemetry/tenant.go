@@ -1,0 +1,231 @@
+package telemetry
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// otherTenant is the label of all tenants that have none of their own.
+const otherTenant = "other"
+
+// TenantMetrics is the handle of one tenant's series, or of those of all tenants that
+// have no label of their own. The methods of nil do nothing.
+type TenantMetrics struct {
+	id    string // "" for all others
+	label string
+	row   []tenantCell
+
+	limited limited
+	limits  [call.NumLimits]atomic.Bool // that it has
+	turns   [call.NumTurned]atomic.Int64
+}
+
+// tenantCell holds what one goroutine counted. It fills whole cache lines.
+type tenantCell struct {
+	inFlight atomic.Int64
+	bytesIn  atomic.Int64
+	bytesOut atomic.Int64
+	codes    [numCodes]atomic.Int64
+	shed     atomic.Int64
+	_        [24]byte
+}
+
+// Label is the value of the label tenant, "" for nil. There are not more of them than
+// MetricsConfig.Tenants, and one.
+func (t *TenantMetrics) Label() string {
+	if t == nil {
+		return ""
+	}
+	return t.label
+}
+
+func (t *TenantMetrics) cell(shard uint32) *tenantCell { return &t.row[int(shard)&(len(t.row)-1)] }
+
+func (t *TenantMetrics) addInFlight(shard uint32, n int64) {
+	if t != nil {
+		t.cell(shard).inFlight.Add(n)
+	}
+}
+
+// count adds a finished call.
+func (t *TenantMetrics) count(rec *Record) {
+	if t == nil {
+		return
+	}
+	c := t.cell(rec.Shard)
+	c.codes[clampCode(rec.Code)].Add(1)
+	c.bytesIn.Add(rec.BytesIn)
+	c.bytesOut.Add(rec.BytesOut)
+	if rec.Shed {
+		c.shed.Add(1)
+	}
+}
+
+// tenants finds handles by id without a lock: a hash table that only grows, to a size that
+// is known beforehand. Where one goes another table takes its place.
+type tenants struct {
+	seed  maphash.Seed
+	slots atomic.Pointer[[]tenantSlot] // a power of two of them, at least half of which stay empty
+	other *TenantMetrics
+	cells int
+	free  atomic.Int64 // labels left
+
+	mu sync.Mutex // held for adding one, or taking one out
+}
+
+type tenantSlot = atomic.Pointer[TenantMetrics]
+
+func newTenants(labels, cells int) *tenants {
+	labels = max(labels, 0)
+	all := &tenants{
+		seed: maphash.MakeSeed(), cells: cells,
+		other: &TenantMetrics{label: otherTenant, row: make([]tenantCell, cells)},
+	}
+	slots := make([]tenantSlot, 2<<bits.Len(uint(labels)))
+	all.slots.Store(&slots)
+	all.free.Store(int64(labels))
+	return all
+}
+
+// Tenant returns the handle of a tenant, the same one for the same id until it is forgotten: the first
+// ones have a label of their own, all others share one. It does not block but for adding
+// one of the first and, for a tenant that was there before, does not allocate. The tenant
+// "", of calls that nobody identified, has none: nil.
+func (m *Metrics) Tenant(id string) *TenantMetrics {
+	if id == "" {
+		return nil
+	}
+	t := m.tenants.slot(id).Load()
+	if t == nil {
+		t = m.tenants.add(id)
+	}
+	return t
+}
+
+// slot is where a tenant's handle is, or nil where it would be.
+func (all *tenants) slot(id string) *tenantSlot { return slotIn(*all.slots.Load(), all.seed, id) }
+
+func slotIn(slots []tenantSlot, seed maphash.Seed, id string) *tenantSlot {
+	mask := len(slots) - 1
+	for at := int(maphash.String(seed, id)) & mask; ; at = (at + 1) & mask {
+		if t := slots[at].Load(); t == nil || t.id == id {
+			return &slots[at]
+		}
+	}
+}
+
+// add gives a tenant a label of its own, if there is one left and it can be one.
+func (all *tenants) add(id string) *TenantMetrics {
+	if all.free.Load() == 0 || id == otherTenant || !utf8.ValidString(id) {
+		return all.other
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	slot := all.slot(id)
+	t := slot.Load()
+	switch {
+	case t != nil:
+		return t
+	case all.free.Load() == 0:
+		return all.other
+	}
+	all.free.Add(-1)
+	t = &TenantMetrics{id: strings.Clone(id), row: make([]tenantCell, all.cells)}
+	t.label = t.id
+	slot.Store(t)
+	return t
+}
+
+// ForgetTenant drops the series of a tenant that there is no more, so that another can have its
+// label. Calls that still hold its handle end without being seen.
+func (m *Metrics) ForgetTenant(id string) {
+	all := m.tenants
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.slot(id).Load() == nil {
+		return
+	}
+	old := *all.slots.Load()
+	next := make([]tenantSlot, len(old))
+	for i := range old {
+		if t := old[i].Load(); t != nil && t.id != id {
+			slotIn(next, all.seed, t.id).Store(t)
+		}
+	}
+	all.slots.Store(&next)
+	all.free.Add(1)
+}
+
+// Tenants are those that have a label of their own.
+func (m *Metrics) Tenants() (ids []string) {
+	slots := *m.tenants.slots.Load()
+	for i := range slots {
+		if t := slots[i].Load(); t != nil {
+			ids = append(ids, t.id)
+		}
+	}
+	return ids
+}
+
+type tenantMetrics struct {
+	metrics
+	from *tenants
+
+	calls, inFlight, bytes, shed, limited, turns *prometheus.Desc
+}
+
+func newTenantMetrics(from *tenants) *tenantMetrics {
+	m := &tenantMetrics{metrics: metrics{prefix: "capgate_"}, from: from}
+	const other = " Tenants without a label of their own are other."
+	m.calls = m.add("tenant_calls_total", "Finished calls of a tenant."+other, "tenant", "code")
+	m.inFlight = m.add("tenant_calls_in_flight", "Calls of a tenant that were routed and have not finished."+other, "tenant")
+	m.bytes = m.add("tenant_bytes_total", "Message bytes of a tenant's finished calls; in is from the client."+other, "tenant", "direction")
+	m.shed = m.add("shed_total", "Calls of a tenant that were turned away, as the process had too much to do."+other, "tenant")
+	m.limited = m.add("tenant_limited_total", "Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
+	m.turns = m.add("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn ended; see capgate_engine_turns_total."+other, "tenant", "result")
+	return m
+}
+
+// Collect implements prometheus.Collector. It tells of every tenant that has called, or has limits in the configuration.
+func (m *tenantMetrics) Collect(ch chan<- prometheus.Metric) {
+	slots := *m.from.slots.Load()
+	for i := range slots {
+		if t := slots[i].Load(); t != nil {
+			m.tell(ch, t)
+		}
+	}
+	m.tell(ch, m.from.other)
+}
+
+func (m *tenantMetrics) tell(to told, t *TenantMetrics) {
+	var sum tenantCell
+	for i := range t.row {
+		c := &t.row[i]
+		sum.inFlight.Add(c.inFlight.Load())
+		sum.bytesIn.Add(c.bytesIn.Load())
+		sum.bytesOut.Add(c.bytesOut.Load())
+		sum.shed.Add(c.shed.Load())
+		for code := range c.codes {
+			sum.codes[code].Add(c.codes[code].Load())
+		}
+	}
+	for code := range sum.codes {
+		if n := sum.codes[code].Load(); n > 0 {
+			to.count(m.calls, n, t.label, codeNames[code])
+		}
+	}
+	to.gauge(m.inFlight, float64(sum.inFlight.Load()), t.label)
+	to.count(m.bytes, sum.bytesIn.Load(), t.label, "in")
+	to.count(m.bytes, sum.bytesOut.Load(), t.label, "out")
+	to.count(m.shed, sum.shed.Load(), t.label)
+	t.tellLimited(to, m.limited)
+	t.tellTurns(to, m.turns)
+}

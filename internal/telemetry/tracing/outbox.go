@@ -1,0 +1,117 @@
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// maxBatch is how many spans go out together.
+const maxBatch = 512
+
+// outbox is the SDK's queue of spans with a bound on all that is in it, also on what is
+// being sent, and with counts of what it loses, which the SDK keeps for itself. It stands on
+// both sides of the queue: as its processor, and as the exporter behind it.
+type outbox struct {
+	queue    sdk.SpanProcessor
+	exporter sdk.SpanExporter
+	log      *slog.Logger
+	most     int64
+
+	waiting  atomic.Int64
+	exported atomic.Int64
+	full     atomic.Int64
+	failed   atomic.Int64
+	away     atomic.Bool // the last batch could not be sent
+
+	closed  atomic.Bool
+	sending context.Context // ends when there is no more time
+	giveUp  context.CancelFunc
+	done    chan struct{} // closed when nothing is sent any more
+}
+
+func newOutbox(exporter sdk.SpanExporter, cfg *Config) *outbox {
+	o := &outbox{exporter: exporter, log: cfg.Log, most: int64(cfg.Queue), done: make(chan struct{})}
+	o.sending, o.giveUp = context.WithCancel(context.Background())
+	o.queue = sdk.NewBatchSpanProcessor(behind{o},
+		sdk.WithMaxQueueSize(cfg.Queue), sdk.WithMaxExportBatchSize(min(maxBatch, cfg.Queue)),
+		sdk.WithBatchTimeout(cfg.Delay), sdk.WithExportTimeout(retryUntil+cfg.Timeout))
+	return o
+}
+
+// OnStart implements sdk.SpanProcessor.
+func (o *outbox) OnStart(context.Context, sdk.ReadWriteSpan) {}
+
+// OnEnd implements sdk.SpanProcessor. It does not block.
+func (o *outbox) OnEnd(s sdk.ReadOnlySpan) {
+	if o.waiting.Add(1) > o.most || o.closed.Load() {
+		o.waiting.Add(-1)
+		o.full.Add(1)
+		return
+	}
+	o.queue.OnEnd(s)
+}
+
+// ForceFlush implements sdk.SpanProcessor.
+func (o *outbox) ForceFlush(ctx context.Context) error { return o.queue.ForceFlush(ctx) }
+
+// Shutdown implements sdk.SpanProcessor.
+func (o *outbox) Shutdown(ctx context.Context) error {
+	o.close(ctx)
+	return nil
+}
+
+// close sends what waits until ctx ends. What is left then is counted as failed.
+func (o *outbox) close(ctx context.Context) {
+	o.closed.Store(true)
+	defer context.AfterFunc(ctx, o.giveUp)()
+	_ = o.queue.Shutdown(ctx) // says no more than that ctx ended
+	select {
+	case <-o.done:
+	case <-time.After(time.Second): // an exporter that does not heed its context
+	}
+	o.giveUp()
+}
+
+func (o *outbox) stats() telemetry.Traces {
+	return telemetry.Traces{Exported: o.exported.Load(), Full: o.full.Load(), Failed: o.failed.Load(), Waiting: int(o.waiting.Load())}
+}
+
+// behind is the outbox as the queue's exporter.
+type behind struct{ *outbox }
+
+// ExportSpans implements sdk.SpanExporter. The queue need not know of errors: it would tell
+// the SDK's handler, which is of the whole process.
+func (o behind) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(o.sending, cancel)()
+	err := ctx.Err()
+	if err == nil {
+		err = o.exporter.ExportSpans(ctx, spans)
+	}
+	o.waiting.Add(-int64(len(spans)))
+	if err != nil {
+		o.failed.Add(int64(len(spans)))
+		if !o.away.Swap(true) {
+			o.log.Warn("spans cannot be sent to the collector; calls are not held up", "error", why(err))
+		}
+		return nil
+	}
+	o.exported.Add(int64(len(spans)))
+	if o.away.Swap(false) {
+		o.log.Info("spans are sent again")
+	}
+	return nil
+}
+
+// Shutdown implements sdk.SpanExporter.
+func (o behind) Shutdown(ctx context.Context) error {
+	defer close(o.done)
+	return o.exporter.Shutdown(ctx)
+}

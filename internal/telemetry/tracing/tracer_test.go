@@ -1,0 +1,298 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
+)
+
+const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+// lines is a log that a test reads.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+	news chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) wait(t *testing.T, part string) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for !strings.Contains(l.String(), part) {
+		select {
+		case <-l.news:
+		case <-limit:
+			t.Fatalf("no %q in the log: %s", part, l)
+		}
+	}
+}
+
+func open(t *testing.T, cfg tracing.Config) (*tracing.Tracer, *lines) {
+	t.Helper()
+	log := &lines{news: make(chan struct{}, 1)}
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	if cfg.Delay == 0 {
+		cfg.Delay = time.Millisecond
+	}
+	tracer, err := tracing.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shut(tracer, 0) })
+	return tracer, log
+}
+
+func shut(tracer *tracing.Tracer, within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	tracer.Close(ctx)
+}
+
+// one makes a call with one try.
+func one(tracer *tracing.Tracer, tool string) {
+	c := &call.Call{Path: "/selu.capability.v1.Capability/Invoke", Method: call.Invoke, Capability: "weather", Tenant: "acme", Tool: tool, Session: "secret"}
+	came := time.Now()
+	s := tracer.Begin(tracing.Parent{}, "", c, came)
+	s.Try("10.0.0.7:50051", c.Path)
+	s.End(&telemetry.Record{Call: c, Started: came, Ended: time.Since(came)})
+}
+
+// TestSpansArrive: over both forms of OTLP, with what the collector asks for.
+func TestSpansArrive(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	for _, endpoint := range []string{c.Addr, c.URL, c.URL + "/v1/traces"} {
+		before := len(c.Spans(t, 0))
+		tracer, log := open(t, tracing.Config{Endpoint: endpoint, Headers: map[string]string{"authorization": "Bearer secret"}, Delay: time.Hour})
+		one(tracer, "get_weather")
+		shut(tracer, 20*time.Second) // what waits is sent
+		if all := c.Spans(t, before+2); len(all) != before+2 {
+			t.Errorf("%s: %d spans", endpoint, len(all)-before)
+		}
+		if s := tracer.Stats(); s != (telemetry.Traces{Exported: 2}) {
+			t.Errorf("%s: %+v", endpoint, s)
+		}
+		if strings.Contains(log.String(), "secret") {
+			t.Error(log)
+		}
+		one(tracer, "late")
+		if s := tracer.Stats(); s != (telemetry.Traces{Exported: 2, Full: 2}) {
+			t.Errorf("%s: after its end %+v", endpoint, s)
+		}
+	}
+	if headers := c.Headers(t); slices.ContainsFunc(headers, func(h string) bool { return h != "Bearer secret" }) {
+		t.Errorf("headers %q", headers)
+	}
+}
+
+// TestNobodyTakesSpans: calls are not held up, what is lost is counted, and one line says so,
+// and one when somebody does again.
+func TestNobodyTakesSpans(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	for _, endpoint := range []string{c.Addr, c.URL} {
+		c.Fail(errors.New("nobody may"))
+		tracer, log := open(t, tracing.Config{Endpoint: endpoint})
+		for n := int64(2); n <= 6; n += 2 {
+			one(tracer, "get_weather")
+			for tracer.Stats().Failed < n {
+				c.Headers(t)
+				time.Sleep(time.Millisecond) //nolint:forbidigo // it is counted a moment after the collector has answered, and nobody is told
+			}
+		}
+		c.Fail(nil)
+		one(tracer, "get_weather")
+		log.wait(t, "spans are sent again")
+		if s := tracer.Stats(); s.Failed != 6 || s.Full != 0 {
+			t.Errorf("%+v", s)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 2 {
+			t.Errorf("%d lines: %s", n, log)
+		}
+	}
+}
+
+// TestASlowCollector: spans queue up to the bound, and the end is not held up either.
+func TestASlowCollector(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	for _, endpoint := range []string{c.Addr, c.URL} {
+		c.Hold()
+		tracer, _ := open(t, tracing.Config{Endpoint: endpoint, Queue: 100})
+		for range 500 {
+			one(tracer, "get_weather")
+		}
+		if s := tracer.Stats(); s != (telemetry.Traces{Full: 900, Waiting: 100}) {
+			t.Errorf("%s: %+v", endpoint, s)
+		}
+		c.Headers(t) // it is asked
+		shut(tracer, 10*time.Millisecond)
+		if s := tracer.Stats(); s != (telemetry.Traces{Full: 900, Failed: 100}) {
+			t.Errorf("%s: %+v at the end", endpoint, s)
+		}
+		c.Release()
+	}
+}
+
+// TestNobodyIsThere: an address where nothing listens is no reason not to start.
+func TestNobodyIsThere(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	for _, endpoint := range []string{addr, "http://" + addr} {
+		tracer, _ := open(t, tracing.Config{Endpoint: endpoint})
+		one(tracer, "get_weather")
+		shut(tracer, 10*time.Millisecond)
+		if s := tracer.Stats(); s != (telemetry.Traces{Failed: 2}) {
+			t.Errorf("%s: %+v", endpoint, s)
+		}
+	}
+}
+
+// TestWordsOfCallers: whatever they hold, the collector can read them, and they are bounded.
+func TestWordsOfCallers(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	tracer, _ := open(t, tracing.Config{Endpoint: c.Addr})
+	for _, tool := range []string{"\xff\xfe", strings.Repeat("x", 10_000), "x" + strings.Repeat("é", 10_000), "a\x00b"} {
+		one(tracer, tool)
+	}
+	for _, s := range c.Spans(t, 8) {
+		for name, v := range s.Of {
+			if len(v) > 128 || !utf8.ValidString(v) {
+				t.Errorf("%s is %q", name, v)
+			}
+		}
+	}
+	if s := tracer.Stats(); s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestChance: about the share that is asked for, and callers decide unless nobody listens to them.
+func TestChance(t *testing.T) {
+	t.Parallel()
+	yes, _ := tracing.ParseParent(traceparent)
+	no, _ := tracing.ParseParent(traceparent[:53] + "00")
+	for _, test := range []struct {
+		sample      float64
+		stubborn    bool
+		parent      tracing.Parent
+		least, most int
+	}{
+		{0, false, tracing.Parent{}, 0, 0}, {1, false, tracing.Parent{}, 10_000, 10_000}, {0.1, false, tracing.Parent{}, 800, 1200},
+		{0, false, yes, 10_000, 10_000}, {1, false, no, 0, 0},
+		{0, true, yes, 0, 0}, {1, true, no, 10_000, 10_000}, {0.1, true, yes, 800, 1200},
+	} {
+		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, Stubborn: test.stubborn})
+		n := 0
+		for range 10_000 {
+			if tracer.Samples(test.parent) {
+				n++
+			}
+		}
+		if n < test.least || n > test.most {
+			t.Errorf("%+v: %d", test, n)
+		}
+	}
+}
+
+// TestACallThatIsNotSampledAllocatesNothing: not parallel, as AllocsPerRun counts what every goroutine allocates.
+func TestACallThatIsNotSampledAllocatesNothing(t *testing.T) {
+	tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: 0})
+	var s *tracing.Span
+	rec := &telemetry.Record{Call: &call.Call{}}
+	header := traceparent[:53] + "00"
+	if n := testing.AllocsPerRun(1000, func() {
+		p, ok := tracing.ParseParent(header)
+		if !ok || tracer.Samples(p) || tracer.Samples(tracing.Parent{}) {
+			t.Error("it is sampled")
+		}
+		s.Wait(tracing.ForPlace)
+		s.GoOn(tracing.ForPlace)
+		s.Approved("")
+		s.Missed()
+		s.End(rec)
+		_, _ = s.TraceID(), s.Traceparent()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestEndpointsThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, endpoint := range []string{"ftp://a", "http://"} {
+		if tracer, err := tracing.New(tracing.Config{Endpoint: endpoint}); err == nil {
+			shut(tracer, 0)
+			t.Errorf("%s is taken", endpoint)
+		}
+	}
+}
+
+// FuzzParent: what is read is written the same, and has both ids.
+func FuzzParent(f *testing.F) {
+	f.Add(traceparent)
+	f.Add("cc" + traceparent[2:] + "-more")
+	f.Add(strings.ToUpper(traceparent))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, ok := tracing.ParseParent(text)
+		if id := p.TraceID(); ok == id.IsZero() {
+			t.Errorf("%q: %v, %v", text, ok, id)
+		}
+		if ok && fmt.Sprintf("%x", p.TraceID()) != text[3:35] {
+			t.Errorf("%q: %v", text, p.TraceID())
+		}
+	})
+}
+
+func BenchmarkCall(b *testing.B) {
+	for name, sample := range map[string]float64{"sampled": 1, "not": 0} {
+		b.Run(name, func(b *testing.B) {
+			tracer, err := tracing.New(tracing.Config{Endpoint: "127.0.0.1:1", Sample: sample})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { shut(tracer, 0) })
+			b.ReportAllocs()
+			for b.Loop() {
+				if tracer.Samples(tracing.Parent{}) {
+					one(tracer, "get_weather")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package difftest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"flag"
+	"iter"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
+	legacypb "github.com/capgate/capgate/proto/selu/legacy"
+)
+
+// What encoders write that are no clients: protoc --encode, and what those of C# wrote when csharp/messages.txt was made.
+func TestEncodedMessages(t *testing.T) {
+	j := newJournal()
+	w := &world{journal: j, backends: startGo(t, j)[:1]}
+	w.gateway = startGateway(t, w.backends)
+	t.Run("protoc --encode", func(t *testing.T) {
+		for _, d := range []string{live, doc, legacy} {
+			for _, s := range shapes("grpcgo-"+d, d) {
+				if s.Method == "Invoke" && len(s.Unknown) == 0 { // of which the text format has none
+					s.Dialect = d
+					w.sendEncoded(t, &s, protoc(t, &s))
+				}
+			}
+		}
+	})
+	t.Run("C#", func(t *testing.T) {
+		for s, msg := range csharp(t) {
+			w.sendEncoded(t, &s, msg)
+		}
+	})
+}
+
+// sendEncoded sends a message as it is, and compares what the backend decodes.
+func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
+	t.Helper()
+	c := &client{w: w}
+	defer c.close()
+	a := &attempt{fleet: "grpcgo-" + s.Dialect, path: invokePaths[s.Dialect], header: plainHeader(), named: true, parts: [][]byte{msg}}
+	if s.Gzip {
+		a.pack = packed
+	}
+	id, status := c.send(a, w.gateway.ours)
+	if status != "0" {
+		t.Errorf("%v: status %s", s, status)
+		return
+	}
+	s.Metadata = map[string]string{"x-request-id": id}
+	w.compare(t, s)
+}
+
+// protoc encodes what the text format says.
+func protoc(t *testing.T, s *spoken) []byte {
+	t.Helper()
+	file := map[string]string{live: "selu/capability/v1/capability.proto", doc: "selu/capability/capability.proto", legacy: "selu/legacy/legacy.proto"}[s.Dialect]
+	cmd := exec.Command(program(t, "bin/java/protoc"), "-I"+program(t, "proto"), "--encode="+string(s.request().ProtoReflect().Descriptor().FullName()), file)
+	cmd.Stdin = strings.NewReader(prototext.Format(s.request()))
+	msg, err := cmd.Output()
+	must(t, err)
+	return msg
+}
+
+// request is the message that is meant.
+func (s *spoken) request() proto.Message {
+	switch s.Dialect {
+	case live:
+		return &livepb.InvokeRequest{ToolName: s.Tool, ArgsJson: s.Args, ConfigJson: s.Config, SessionId: s.Session, CapabilityId: s.Capability, ThreadId: s.Thread}
+	case doc:
+		return &docpb.InvokeRequest{ToolName: s.Tool, ArgsJson: s.Args, ConfigJson: s.Config, SessionId: s.Session, CapabilityId: s.Capability, ThreadId: s.Thread}
+	}
+	return &legacypb.InvokeRequest{ToolName: s.Tool, Parameters: string(s.Args), Context: s.Context}
+}
+
+// csharp is what csharp/messages.txt has: fields of a message, and the message in hex.
+func csharp(t *testing.T) iter.Seq2[spoken, []byte] {
+	t.Helper()
+	text, err := os.ReadFile("csharp/messages.txt")
+	must(t, err)
+	return func(yield func(spoken, []byte) bool) {
+		for line := range strings.Lines(string(text)) {
+			fields, digits, _ := strings.Cut(strings.TrimSpace(line), " = ")
+			msg, err := hex.DecodeString(digits)
+			must(t, err)
+			if !yield(unwritten(t, fields), msg) {
+				return
+			}
+		}
+	}
+}
+
+// written is a message as csharp/Encode.cs reads it.
+func (s *spoken) written() string {
+	fields := [][]byte{[]byte(s.Dialect), []byte(s.Tool), s.Args, s.Config, []byte(s.Session), []byte(s.Capability), []byte(s.Thread), s.Unknown}
+	for _, name := range slices.Sorted(maps.Keys(s.Context)) {
+		fields = append(fields, []byte(name), []byte(s.Context[name]))
+	}
+	var words []string
+	for _, f := range fields {
+		words = append(words, base64.StdEncoding.EncodeToString(f))
+	}
+	return strings.Join(words, " ")
+}
+
+// unwritten is the reverse.
+func unwritten(t *testing.T, line string) spoken {
+	t.Helper()
+	var fields [][]byte
+	for word := range strings.SplitSeq(line, " ") {
+		f, err := base64.StdEncoding.DecodeString(word)
+		must(t, err)
+		fields = append(fields, f)
+	}
+	s := spoken{
+		Dialect: string(fields[0]), Tool: string(fields[1]), Args: fields[2], Config: fields[3], Session: string(fields[4]),
+		Capability: string(fields[5]), Thread: string(fields[6]), Unknown: fields[7],
+	}
+	return s
+}
+
+// TestCSharpInput prints what csharp/Encode.cs is to encode: go test ./internal/testkit/difftest -run CSharpInput -csharp FILE.
+func TestCSharpInput(t *testing.T) {
+	var lines strings.Builder
+	for _, d := range []string{live, doc, legacy} {
+		for _, s := range shapes("grpcgo-"+d, d) {
+			if s.Method == "Invoke" && !s.Gzip && len(s.Args) < 1<<16 {
+				lines.WriteString(s.written() + "\n")
+			}
+		}
+	}
+	if *input != "" {
+		must(t, os.WriteFile(*input, []byte(lines.String()), 0o600))
+		return
+	}
+	text, err := os.ReadFile("csharp/messages.txt")
+	must(t, err)
+	var committed strings.Builder
+	for line := range strings.Lines(string(text)) {
+		fields, _, _ := strings.Cut(line, " = ")
+		committed.WriteString(fields + "\n")
+	}
+	if committed.String() != lines.String() {
+		t.Error("csharp/messages.txt has not the messages of shapes: see csharp/README.md")
+	}
+}
+
+var input = flag.String("csharp", "", "where TestCSharpInput writes what csharp/Encode.cs is to encode")

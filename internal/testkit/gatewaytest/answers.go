@@ -1,0 +1,36 @@
+package gatewaytest
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+// Answers keeps those of calls with idempotency keys in a store, until the test ends. All of one
+// store know what the others keep.
+func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempotency.Keeper {
+	t.Helper()
+	o.Keys = [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}
+	if o.Lease == 0 {
+		o.Lease = time.Hour // no busy machine looks dead
+	}
+	k, err := idempotency.New(s.Idempotency(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() {
+		k.Close()
+		stop()
+		running.Wait()
+	})
+	return k
+}

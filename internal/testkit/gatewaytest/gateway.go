@@ -1,0 +1,380 @@
+package gatewaytest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/pprof"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// Patience is how long a test waits for what should come at once.
+const Patience = time.Minute
+
+// Options says what the gateway under test is made of. Only Fleets is required.
+type Options struct {
+	Fleets  []Fleet
+	Domains []string       // weather.<domain> as :authority names the capability weather
+	Relay   relay.Config   // limits of the relay
+	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
+
+	Store    affinity.Store  // that gateways share; default none
+	Slots    router.Slots    // that gateways share; default none
+	Affinity affinity.Config // default Wait: Patience
+	Policy   policy.Options  // default Source: every fleet allows every tool
+
+	Audit      *audit.Log         // default none
+	Edge       *clientaddr.Edge   // default nobody is believed
+	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
+	Signed     gateway.Identifier // default: no URL may be signed
+	MaxWaiting int                // as gateway.Config's
+	MaxMemory  int64              // as gateway.Config's
+	MaxBodies  int64              // as gateway.Config's
+	OpenCalls  gateway.OpenCalls  // as gateway.Config's
+	Exempt     []netip.Prefix     // as gateway.Config's
+	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
+
+	Limits *limits.Limiter // of tenants; it is run; default none
+
+	REST rest.Config // of the JSON API; default as it is
+	CORS cors.Config // default: no page of another site may call
+
+	Hosts gateway.Hosts // names that the ports answer to; default loopback's and addresses
+
+	Approver gateway.Approver    // default nobody
+	Answers  *idempotency.Keeper // of calls with idempotency keys; default none
+	Leaving  func()              // as gateway.Config's; default nobody
+	Engines  engine.Shared       // what replicas share of engines; default nothing, and they are not guarded
+	Shield   gateway.Shield      // default none
+	Tracer   *tracing.Tracer     // default none
+	Services func(*grpc.Server)  // of the public port, that the gateway does not have by itself; default none
+}
+
+// Fleet is one capability and its backends.
+type Fleet struct {
+	Capability string
+	Services   []string // gRPC services that come here without naming a capability
+	Methods    []string // gRPC methods that it has beside those
+	Backends   []string // addresses
+	Dialect    call.Dialect
+	Deadlines  router.Deadlines
+	Ejection   router.Ejection
+	Retries    router.Retries
+	Idempotent []string // tools
+	Keyed      bool     // idempotency-key by gRPC is the gateway's
+	Limit      router.Limit
+	SlowStart  time.Duration
+	Affinity   router.Affinity
+	Reserved   map[string]string // addresses of backends that serve one session, to that
+	Tenant     string            // whose sessions those of Reserved are; default tenant.Default
+	Health     health.Config     // default Interval: an hour, so that a backend is probed once
+	Engine     *call.Engine      // how it is guarded, if it is of OpenParallax engines; its sessions keep to their engines
+	Sources    []string          // tools that may be called by GET
+	Unprobed   bool              // health never looks at the backends, which stay usable
+}
+
+// Gateway is a gateway that serves.
+type Gateway struct {
+	Addr      string // public host:port
+	AdminAddr string // operators' host:port
+	Log       *Log
+
+	gateway   *gateway.Gateway
+	prober    *health.Prober
+	affinity  *affinity.Keeper
+	limits    *router.Limits
+	tenants   *limits.Limiter
+	accessLog *telemetry.AccessLog
+	watch     *watch
+	label     string // of every goroutine of it
+
+	public   net.Listener
+	drain    context.CancelFunc
+	stopped  chan struct{} // closed when nothing runs any more
+	err      error         // of gateway.Run, once stopped
+	stopOnce sync.Once
+}
+
+// Start runs a gateway until the test ends, and returns when health knows all
+// backends that it probes.
+func Start(t testing.TB, o Options) *Gateway {
+	t.Helper()
+	g := &Gateway{Log: NewLog(), watch: newWatch(), stopped: make(chan struct{})}
+	g.label = newLabel(t, g)
+	public, admin := listen(t), listen(t)
+	g.public = public
+	g.Addr, g.AdminAddr = public.Addr().String(), admin.Addr().String()
+	// What the gateway starts inherits the label, by which leftovers are recognized.
+	pprof.Do(context.Background(), pprof.Labels(labelKey, g.label), func(ctx context.Context) {
+		if err := g.build(o); err != nil {
+			t.Fatal(err)
+		}
+		ctx, g.drain = context.WithCancel(ctx)
+		go g.run(ctx, public, admin)
+	})
+	t.Cleanup(func() { g.Stop(t) })
+	for _, f := range o.Fleets {
+		if !f.Unprobed {
+			g.WaitHealth(t, f.Capability, func(s *health.Snapshot) bool { return probed(s, len(f.Backends)) })
+		}
+	}
+	return g
+}
+
+// build does what cmd/capgate does for a configuration file.
+func (g *Gateway) build(o Options) error {
+	g.limits = router.NewLimits(router.LimitsConfig{Slots: o.Slots, Patience: Patience})
+	routes, probes := o.fleets(g.limits)
+	decider, err := o.decider()
+	if err != nil {
+		return err
+	}
+	table, err := router.NewTable(routes, nil)
+	if err != nil {
+		return err
+	}
+	routing := router.New(table)
+	logger := slog.New(slog.NewJSONHandler(g.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	g.prober = health.New(probes, health.Options{Logger: logger, Changed: func(s *health.Snapshot) {
+		routing.SetHealth(s)
+		g.watch.tell(s)
+	}})
+	g.accessLog = telemetry.NewAccessLog(g.Log, telemetry.AccessLogConfig{Interval: time.Millisecond})
+	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: "test", Log: g.accessLog, Tenants: 100})
+	if err != nil {
+		return err
+	}
+	o.bePatient()
+	o.Relay.Log = logger
+	g.tenants = o.Limits
+	g.affinity = affinity.New(o.Affinity, o.Store)
+	g.gateway, err = gateway.New(gateway.Config{
+		Affinity:   g.affinity,
+		Relay:      o.Relay,
+		Audit:      o.Audit,
+		Edge:       o.Edge,
+		Identifier: o.Identifier,
+		Signed:     o.Signed,
+		Overload:   o.Overload,
+		MaxWaiting: o.MaxWaiting,
+		MaxMemory:  o.MaxMemory,
+		MaxBodies:  o.MaxBodies,
+		OpenCalls:  o.OpenCalls,
+		Exempt:     o.Exempt,
+		Decider:    decider,
+		Approver:   o.Approver,
+		Answers:    o.Answers,
+		Engines:    o.Engines,
+		Limits:     o.Limits,
+		Shield:     o.Shield,
+		Services:   o.Services,
+		Leaving:    o.Leaving,
+		Router:     routing,
+		Metrics:    metrics,
+		Recorder:   telemetry.NewRecorder(metrics, g.accessLog),
+		Tracer:     o.Tracer,
+		Drain:      *o.Drain,
+		REST:       o.REST,
+		CORS:       o.CORS,
+		Hosts:      o.Hosts,
+		Log:        logger,
+	})
+	return err
+}
+
+// bePatient sets the times of waiting that are not given: a busy machine takes its time for many large messages at once.
+func (o *Options) bePatient() {
+	if o.Drain == nil {
+		o.Drain = &gateway.Drain{Timeout: Patience}
+	}
+	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, Patience)
+	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, Patience)
+}
+
+// fleets are what is to be routed and probed.
+func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []health.Fleet) {
+	routes = router.Config{Domains: o.Domains, Limits: limits}
+	for _, f := range o.Fleets {
+		backends := router.Addrs(f.Backends...)
+		for i := range backends {
+			backends[i].Session, backends[i].Tenant = f.Reserved[backends[i].Addr], cmp.Or(f.Tenant, tenant.Default)
+		}
+		routes.Fleets = append(routes.Fleets, router.FleetConfig{
+			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, EventSource: f.Sources, Engine: f.Engine, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+		})
+		if f.Unprobed {
+			continue
+		}
+		if f.Health.Interval == 0 {
+			f.Health.Interval = time.Hour
+		}
+		if f.Health.Timeout == 0 {
+			f.Health.Timeout = Patience / 2
+		}
+		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect, Config: f.Health})
+	}
+	return routes, probes
+}
+
+// decider makes a Decider that allows what nothing is said of.
+func (o *Options) decider() (*policy.Decider, error) {
+	if o.Policy.Source == nil {
+		table := map[string]catalog.Author{}
+		for _, f := range o.Fleets {
+			table[f.Capability] = catalog.Author{Fleet: call.Allow}
+		}
+		tools := catalog.New(catalog.Options{})
+		tools.Replace(table)
+		o.Policy.Source = tools
+	}
+	if o.Policy.Entries == 0 {
+		o.Policy.Entries = 1000 // the default takes 20 MB of each gateway
+	}
+	return policy.New(o.Policy)
+}
+
+func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
+	defer close(g.stopped)
+	probing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var beside sync.WaitGroup
+	beside.Go(func() { g.prober.Run(probing) })
+	beside.Go(func() { g.affinity.Run(probing) })
+	beside.Go(func() { g.limits.Run(probing) })
+	if g.tenants != nil {
+		beside.Go(func() { g.tenants.Run(probing) })
+	}
+	g.err = g.gateway.Run(ctx, public, admin)
+	stop()
+	beside.Wait()
+	_ = g.accessLog.Close() // a Log never fails
+}
+
+// Drain asks the gateway to stop, as SIGTERM does, and does not wait.
+func (g *Gateway) Drain() { g.drain() }
+
+// Stopped is closed when the gateway has stopped.
+func (g *Gateway) Stopped() <-chan struct{} { return g.stopped }
+
+// Stop ends the gateway, and fails the test if it did not end well or left something
+// behind. It is called when the test ends, at the latest.
+func (g *Gateway) Stop(t testing.TB) {
+	t.Helper()
+	g.stopOnce.Do(func() {
+		g.drain()
+		Wait(t, g.stopped, "the gateway to stop")
+		if g.err != nil {
+			t.Errorf("gateway: %v", g.err)
+		}
+		if tcp, ok := g.public.(*net.TCPListener); ok && !errors.Is(tcp.SetDeadline(time.Time{}), net.ErrClosed) {
+			t.Error("the public port still takes connections")
+		}
+		assertNothingLeft(t, g.label)
+	})
+}
+
+// Invoke calls a tool as the gateway itself does, for its own purposes.
+func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	return g.gateway.Invoke(ctx, capability, req)
+}
+
+// Bodies is how much is used of Options.MaxBodies: 1 is all.
+func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
+
+// Follow is gateway.Gateway's.
+func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.gateway.Follow(ctx, tenants) }
+
+// FindArtifact is as the gateway's.
+func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
+	return g.gateway.FindArtifact(who, capability, id)
+}
+
+// AskForTools is a catalog.Ask.
+func (g *Gateway) AskForTools(ctx context.Context, q catalog.Question) ([]byte, error) {
+	return g.gateway.AskForTools(ctx, q)
+}
+
+// Conn is a client's connection to the public port, until the test ends.
+func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	opts = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)
+	conn, err := grpc.NewClient("passthrough:///"+g.Addr, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// HTTP1 is an HTTP/1.1 client, until the test ends.
+func (g *Gateway) HTTP1(t testing.TB) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return client(t, protocols)
+}
+
+// HTTP2 is a client that speaks HTTP/2 in clear with prior knowledge, until the test ends.
+func (g *Gateway) HTTP2(t testing.TB) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return client(t, protocols)
+}
+
+func client(t testing.TB, protocols *http.Protocols) *http.Client {
+	transport := &http.Transport{Protocols: protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: Patience}
+}
+
+// URL is a path on the public port.
+func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
+
+// Wait waits for a channel to be closed, or to deliver.
+func Wait[T any](t testing.TB, ch <-chan T, what string) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(Patience):
+		t.Fatalf("waited %v for %s", Patience, what)
+	}
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}

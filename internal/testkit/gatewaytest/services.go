@@ -1,0 +1,65 @@
+package gatewaytest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin"
+)
+
+// Services are an operators' port that has nothing but some services.
+type Services struct {
+	Conn *grpc.ClientConn
+	URL  string
+}
+
+// ServeOperators serves them until the test ends.
+func ServeOperators(t testing.TB, all ...admin.Service) *Services {
+	t.Helper()
+	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewUnstartedServer(gateway.NewAdmin(gateway.AdminConfig{API: services.Mount}))
+	web.Config.Protocols = new(http.Protocols)
+	web.Config.Protocols.SetHTTP1(true)
+	web.Config.Protocols.SetUnencryptedHTTP2(true)
+	web.Start()
+	t.Cleanup(web.Close)
+	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &Services{Conn: conn, URL: web.URL}
+}
+
+// Ask makes a request of JSON, and answers with status and body. header are names and
+// values in turn.
+func (s *Services) Ask(t testing.TB, method, path, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}

@@ -1,0 +1,89 @@
+package extauthz
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+const (
+	// maxArgs keeps a question, which has them twice, below the 4 MiB that a gRPC server
+	// takes: arguments that are too long must not look like a Shield that fails.
+	maxArgs = 1 << 20
+	// maxTool bounds a tool's name, which is the caller's word.
+	maxTool = 512
+	// untold is the type of a call whose tool has no name.
+	untold = "tool_call"
+)
+
+// action is a call as Shield gets to see it.
+type action struct {
+	kind string // its type
+	tool string // capability__tool
+	args []byte // a JSON object
+	hash hash   // what its verdict is kept under
+}
+
+type hash [sha256.Size]byte
+
+// newAction does not look into the arguments yet.
+func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal) {
+	switch {
+	case len(c.Tool) > maxTool || !utf8.ValidString(c.Tool):
+		return nil, invalid(c, "the tool's name is not UTF-8, or too long to be judged")
+	case len(args) > maxArgs:
+		return nil, invalid(c, "the arguments are too long to be judged: at most 1 MiB is possible")
+	case len(args) == 0:
+		args = []byte("{}")
+	}
+	a := &action{kind: cmp.Or(strings.ToLower(c.Tool), untold), tool: c.Capability + "__" + c.Tool, args: args}
+	h := sha256.New()
+	for _, word := range []string{c.Tenant, shield, a.kind, c.Capability, c.Tool} {
+		var length [8]byte
+		h.Write(binary.BigEndian.AppendUint64(length[:0], uint64(len(word))))
+		h.Write([]byte(word))
+	}
+	h.Write(args)
+	h.Sum(a.hash[:0])
+	return a, nil
+}
+
+// check refuses arguments that Shield and a backend could understand differently.
+func (a *action) check(c *call.Call) *call.Refusal {
+	if err := strictjson.Check(a.args); err != nil {
+		return invalid(c, "the arguments cannot be judged: the JSON "+err.Error())
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(a.args, " \t\r\n"), []byte("{")) {
+		return invalid(c, "the arguments cannot be judged: they are no JSON object")
+	}
+	return nil
+}
+
+func invalid(c *call.Call, message string) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: message,
+		Metadata: map[string]string{"capability": c.Capability},
+	}
+}
+
+func blocked(c *call.Call) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED", Message: "the shield of this capability blocks the call",
+		Metadata: map[string]string{"capability": c.Capability},
+	}
+}
+
+func unavailable(c *call.Call) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.Unavailable, Reason: "SHIELD_UNAVAILABLE", RetryAfter: time.Second,
+		Message:  "the shield of this capability cannot judge the call at the moment",
+		Metadata: map[string]string{"capability": c.Capability},
+	}
+}

@@ -1,0 +1,282 @@
+package extauthz_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/extauthz"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// clock is moved by tests alone.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Unix(2_000_000_000, 0)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+// judge asks once, and returns whether the cache knew.
+func judge(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
+	t.Helper()
+	a, refusal := s.Judge(t.Context(), c, []byte(args))
+	if refusal != nil || a.Failed {
+		t.Fatalf("%+v, %v", a, refusal)
+	}
+	return a.Cached
+}
+
+func TestVerdictsExpire(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		began := newClock().now
+		for name, test := range map[string]struct {
+			evaluated, expires time.Duration // after the clock; 0: not given
+			kept               time.Duration
+		}{
+			"never said":           {0, 0, 0},
+			"in the past":          {0, -time.Second, 0},
+			"a minute":             {0, time.Minute, time.Minute},
+			"more than an hour":    {0, 5 * time.Hour, time.Hour},
+			"a clock that is fast": {time.Hour, time.Hour + time.Minute, time.Minute},
+			"a clock that is slow": {-time.Hour, -time.Hour + time.Minute, 0},
+			"expired when made":    {time.Minute, time.Second, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				clock := newClock()
+				srv := &server{answer: func(context.Context, question) (answer, error) {
+					a := answer{decision: "ESCALATE", reasoning: "why", hash: "h"}
+					if test.evaluated != 0 {
+						a.evaluated = began.Add(test.evaluated)
+					}
+					if test.expires != 0 {
+						a.expires = began.Add(test.expires)
+					}
+					return a, nil
+				}}
+				s := judges(t, start(srv), extauthz.Options{Now: clock.Now})
+				if judge(t, s, forecast(), "") {
+					t.Fatal("known before it was asked")
+				}
+				if test.kept > 0 {
+					clock.set(began.Add(test.kept - time.Nanosecond))
+					a, _ := s.Judge(t.Context(), forecast(), nil)
+					if (a != extauthz.Answer{Verdict: call.Ask, Reason: "why", ActionHash: "h", Cached: true}) {
+						t.Errorf("just before its end: %+v", a)
+					}
+				}
+				clock.set(began.Add(test.kept))
+				if judge(t, s, forecast(), "") || len(srv.questions()) != 2 {
+					t.Error("still known at its end")
+				}
+			})
+		}
+	})
+}
+
+// raw serves one verdict, whatever it says.
+type raw struct {
+	openparallaxv1.UnimplementedShieldServiceServer
+	verdict *openparallaxv1.Verdict
+}
+
+func (r raw) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+	return &openparallaxv1.EvaluateResponse{Verdict: r.verdict}, nil
+}
+
+// Nobody wrote down which unit the times of gRPC have.
+func TestTimesInMilliseconds(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	began := clock.Now()
+	for name, unit := range map[string]func(time.Time) int64{"seconds": time.Time.Unix, "milliseconds": time.Time.UnixMilli} {
+		ln := listen(t)
+		g := grpc.NewServer()
+		openparallaxv1.RegisterShieldServiceServer(g, raw{verdict: &openparallaxv1.Verdict{
+			Decision: openparallaxv1.VerdictDecision_ALLOW, EvaluatedAt: unit(began), ExpiresAt: unit(began.Add(time.Minute)),
+		}})
+		go func() { _ = g.Serve(ln) }()
+		t.Cleanup(g.Stop)
+		clock.set(began)
+		s := judges(t, extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 1}, extauthz.Options{Now: clock.Now})
+		first := judge(t, s, forecast(), "")
+		clock.set(began.Add(time.Minute - 1))
+		second := judge(t, s, forecast(), "")
+		clock.set(began.Add(time.Minute))
+		if first || !second || judge(t, s, forecast(), "") {
+			t.Errorf("%s: it was not kept for a minute", name)
+		}
+	}
+}
+
+// What differs in a word is another action, and another tenant's is not answered from ours.
+func TestWhatAVerdictIsKeptUnder(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		srv := &server{answer: func(context.Context, question) (answer, error) {
+			return answer{decision: "ALLOW", expires: time.Now().Add(time.Hour)}, nil
+		}}
+		c := start(srv)
+		s := judges(t, c, extauthz.Options{})
+		if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": "main", "weathe": "main"}); err != nil {
+			t.Fatal(err)
+		}
+		first := forecast()
+		judge(t, s, first, `{"a":1}`)
+		for name, change := range map[string]func(*call.Call) string{
+			"tenant":     func(c *call.Call) string { c.Tenant = "acm"; return `{"a":1}` },
+			"capability": func(c *call.Call) string { c.Capability, c.Tool = "weathe", "rGet_Forecast"; return `{"a":1}` },
+			"tool":       func(c *call.Call) string { c.Tool = "get_Forecast"; return `{"a":1}` },
+			"arguments":  func(*call.Call) string { return `{"a": 1}` },
+		} {
+			c := *first
+			if args := change(&c); judge(t, s, &c, args) {
+				t.Errorf("another %s has the same verdict", name)
+			}
+		}
+		other := *first
+		other.User, other.Agent, other.Session = "bob", "x", "y" // of whom Shield knows nothing
+		if !judge(t, s, &other, `{"a":1}`) {
+			t.Error("asked again for another user, whom Shield does not see")
+		}
+	})
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	srv := &server{answer: func(context.Context, question) (answer, error) {
+		return answer{decision: "ALLOW", expires: time.Now().Add(time.Hour)}, nil
+	}}
+	c := serveGRPC(t, srv, nil)
+	c.Cache = 2
+	s := judges(t, c, extauthz.Options{})
+	for _, n := range []int{1, 2, 3} {
+		judge(t, s, forecast(), fmt.Sprintf(`{"n":%d}`, n))
+	}
+	if judge(t, s, forecast(), `{"n":1}`) || !judge(t, s, forecast(), `{"n":3}`) {
+		t.Error("a cache of two does not have the two that were used last")
+	}
+	c.Cache = 0
+	s = judges(t, c, extauthz.Options{})
+	for range 2 {
+		if judge(t, s, forecast(), "") {
+			t.Error("a cache of none has something")
+		}
+	}
+}
+
+// Many who ask the same at once are one question.
+func TestOneQuestionForAll(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		const callers = 50
+		ready := make(chan struct{}, callers)
+		srv := &server{answer: func(context.Context, question) (answer, error) {
+			for range callers {
+				<-ready
+			}
+			return answer{decision: "ALLOW", expires: time.Now().Add(time.Hour)}, nil
+		}}
+		s := judges(t, start(srv), extauthz.Options{})
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				ready <- struct{}{}
+				if a, refusal := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+					t.Errorf("%+v, %v", a, refusal)
+				}
+			})
+		}
+		all.Wait()
+		if n := len(srv.questions()); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// Different questions are asked at once up to a bound, and the others wait for their turn.
+func TestPlacesAreBounded(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		const places, callers = 64, 150
+		var now, most atomic.Int64
+		full := make(chan struct{})
+		srv := &server{answer: func(context.Context, question) (answer, error) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			if n == places {
+				close(full)
+			}
+			<-full
+			return allow(), nil
+		}}
+		s := judges(t, start(srv), extauthz.Options{})
+		var all sync.WaitGroup
+		for n := range callers {
+			all.Go(func() {
+				if a, refusal := s.Judge(t.Context(), forecast(), fmt.Appendf(nil, `{"n":%d}`, n)); a.Failed || refusal != nil {
+					t.Errorf("%+v, %v", a, refusal)
+				}
+			})
+		}
+		all.Wait()
+		if most.Load() != places || len(srv.questions()) != callers {
+			t.Errorf("%d at once, %d in all", most.Load(), len(srv.questions()))
+		}
+	})
+}
+
+// A call whose time is over is refused, whatever on_failure says, and nobody is asked for
+// it any longer.
+func TestWhoLeavesIsRefused(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		asked, ended := make(chan struct{}), make(chan struct{})
+		srv := &server{answer: func(ctx context.Context, _ question) (answer, error) {
+			close(asked)
+			<-ctx.Done()
+			close(ended)
+			return allow(), nil
+		}}
+		c := start(srv)
+		c.OnFailure = call.Allow
+		s := judges(t, c, extauthz.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-asked
+			cancel()
+		}()
+		a, refusal := s.Judge(ctx, forecast(), nil)
+		if refusal == nil || refusal.Reason != "SHIELD_UNAVAILABLE" || a.Verdict != call.Block {
+			t.Errorf("%+v, %v", a, refusal)
+		}
+		<-ended
+		for _, stats := range s.All() {
+			if stats.Absent+stats.Malformed != 0 {
+				t.Errorf("who leaves counts as a failure of Shield: %+v", stats)
+			}
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package extauthz
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// aboard waits until n callers wait for the one question that is out.
+func (f *flights) aboard(n int) {
+	for {
+		f.mu.Lock()
+		for _, fl := range f.byHash {
+			if fl.waiting == n {
+				f.mu.Unlock()
+				return
+			}
+		}
+		f.mu.Unlock()
+		runtime.Gosched()
+	}
+}
+
+func newFlights() (*flights, *lease) {
+	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}}, &lease{end: func() {}}
+}
+
+// Who leaves takes nothing away from those who stay, and all of them get the one answer,
+// also when it is an error.
+func TestFlight(t *testing.T) {
+	t.Parallel()
+	f, l := newFlights()
+	l.hold()
+	release, failed := make(chan struct{}), errors.New("failed")
+	ask := func(ctx context.Context) (verdict, error) {
+		<-release
+		return verdict{reason: "one"}, errors.Join(failed, ctx.Err())
+	}
+	leaving, leave := context.WithCancel(t.Context())
+	var gone, all sync.WaitGroup
+	gone.Go(func() {
+		if _, err := f.join(leaving, hash{}, l, ask); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	f.aboard(1)
+	for range 20 {
+		all.Go(func() {
+			v, err := f.join(t.Context(), hash{}, l, func(context.Context) (verdict, error) { return verdict{}, errors.New("asked twice") })
+			if v.reason != "one" || !errors.Is(err, failed) || errors.Is(err, context.Canceled) {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+	f.aboard(21)
+	leave()
+	gone.Wait()
+	close(release)
+	all.Wait()
+	if v, err := f.join(t.Context(), hash{}, l, func(context.Context) (verdict, error) { return verdict{reason: "two"}, nil }); v.reason != "two" || err != nil {
+		t.Errorf("the next question: %+v, %v", v, err)
+	}
+}
+
+// When the last one leaves the question ends, and who comes then asks anew.
+func TestFlightEndsWithTheLast(t *testing.T) {
+	t.Parallel()
+	f, l := newFlights()
+	ended := make(chan struct{})
+	l.hold()
+	ctx, leave := context.WithCancel(t.Context())
+	var gone sync.WaitGroup
+	gone.Go(func() {
+		_, _ = f.join(ctx, hash{}, l, func(ctx context.Context) (verdict, error) {
+			<-ctx.Done()
+			close(ended)
+			return verdict{}, ctx.Err()
+		})
+	})
+	f.aboard(1)
+	leave()
+	gone.Wait()
+	if v, err := f.join(t.Context(), hash{}, l, func(context.Context) (verdict, error) { return verdict{reason: "new"}, nil }); v.reason != "new" || err != nil {
+		t.Errorf("%+v, %v", v, err)
+	}
+	<-ended
+}
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	ends := 0
+	l := &lease{end: func() { ends++ }}
+	if !l.hold() {
+		t.Fatal("cannot be held")
+	}
+	l.retire()
+	if ends != 0 || !l.hold() {
+		t.Error("it ended below who holds it")
+	}
+	l.release()
+	l.release()
+	if ends != 1 || l.hold() {
+		t.Errorf("it ended %d times", ends)
+	}
+}
+
+func FuzzReadVerdict(f *testing.F) {
+	f.Add([]byte(`{"decision":"ALLOW","reasoning":"\u202e","action_hash":"x","evaluated_at":"2026-01-01T00:00:00Z","expires_at":"2026-01-01T01:00:00Z"}`))
+	f.Add([]byte(`{"decision":["BLOCK"],"expires_at":1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := readVerdict(text)
+		if (r == nil) != (err != nil) {
+			t.Fatalf("%v, %v", r, err)
+		}
+		if err != nil {
+			return
+		}
+		now := time.Unix(1_800_000_000, 0)
+		if v := verdictOf(r, now); len(v.reason) > maxReason || len(v.actionHash) > maxActionHash || v.until.After(now.Add(maxKept)) {
+			t.Errorf("%+v", v)
+		}
+	})
+}

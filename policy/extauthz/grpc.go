@@ -1,0 +1,91 @@
+package extauthz
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// maxReply is how long a reply of Shield may be, in bytes.
+const maxReply = 64 << 10
+
+// viaGRPC is Shield's gRPC form.
+type viaGRPC struct {
+	conn   *grpc.ClientConn
+	client openparallaxv1.ShieldServiceClient
+}
+
+func newGRPC(addr string, secure *tls.Config) (*viaGRPC, error) {
+	creds := insecure.NewCredentials()
+	if secure != nil {
+		creds = credentials.NewTLS(secure)
+	}
+	// passthrough: the name is resolved at each dial. Pings find a connection that died in
+	// silence, only while a question is out, so that no server takes them for abuse.
+	conn, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithNoProxy(),
+		grpc.WithUserAgent("capgate-shield"),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)))
+	if err != nil {
+		return nil, err
+	}
+	return &viaGRPC{conn, openparallaxv1.NewShieldServiceClient(conn)}, nil
+}
+
+func (g *viaGRPC) close() { g.conn.Close() }
+
+// decisions of the wire. What is not among them is no verdict.
+var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
+	openparallaxv1.VerdictDecision_ALLOW:    call.Allow,
+	openparallaxv1.VerdictDecision_BLOCK:    call.Block,
+	openparallaxv1.VerdictDecision_ESCALATE: call.Ask,
+}
+
+func (g *viaGRPC) ask(ctx context.Context, a *action) (*reply, error) {
+	args := string(a.args)
+	answer, err := g.client.Evaluate(ctx, &openparallaxv1.EvaluateRequest{
+		ActionType: a.kind, PayloadJson: args, ToolName: a.tool, ToolArgsJson: args,
+	})
+	if err != nil {
+		return nil, grpcFailure(err)
+	}
+	v := answer.GetVerdict()
+	decision, ok := decisions[v.GetDecision()]
+	if !ok {
+		return nil, malformed("a decision that is none")
+	}
+	return &reply{
+		verdict: decision, reasoning: v.GetReasoning(), actionHash: v.GetActionHash(),
+		evaluated: timeOf(v.GetEvaluatedAt()), expires: timeOf(v.GetExpiresAt()),
+	}, nil
+}
+
+// grpcFailure tells a Shield that is not there from one that answers nonsense. The status's
+// message is left out: it may quote arguments.
+func grpcFailure(err error) *failure {
+	code := status.Code(err)
+	switch code {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return absent("gRPC status " + code.String())
+	}
+	return malformed("gRPC status " + code.String())
+}

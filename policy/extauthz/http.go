@@ -1,0 +1,134 @@
+package extauthz
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// viaHTTP is Shield's HTTP form: POST /evaluate of the standalone server, which takes {type,
+// payload} and answers with a Verdict whose times are RFC 3339 (openparallax/openparallax,
+// cmd/shield/serve.go and shield/types.go). Its documentation calls the type action_type
+// (docs/shield/standalone.md), so it is sent under both names.
+type viaHTTP struct {
+	url    string
+	client http.Client
+}
+
+func newHTTP(address string, secure *tls.Config) (*viaHTTP, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the URL must be as in http://shield:9090/evaluate") // without it: it may hold a password
+	}
+	if secure == nil {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return &viaHTTP{url: address, client: http.Client{
+		// A redirect is no verdict.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
+			MaxConnsPerHost: maxAtOnce, MaxIdleConnsPerHost: maxAtOnce, IdleConnTimeout: 90 * time.Second,
+		},
+	}}, nil
+}
+
+func (h *viaHTTP) close() { h.client.CloseIdleConnections() }
+
+func (h *viaHTTP) ask(ctx context.Context, a *action) (*reply, error) {
+	body, err := json.Marshal(map[string]any{
+		"type": a.kind, "action_type": a.kind, "payload": json.RawMessage(a.args), "tool_name": a.tool,
+	})
+	if err != nil {
+		return nil, malformed("a question that cannot be written") // the arguments are JSON: it does not happen
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, malformed("a URL that cannot be asked")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "capgate-shield")
+	response, err := h.client.Do(request)
+	if err != nil {
+		return nil, httpFailure(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, statusFailure(response.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return nil, malformed("a reply that is cut off")
+	case err != nil:
+		return nil, httpFailure(ctx.Err())
+	case len(text) > maxReply:
+		return nil, malformed("a reply that is too long")
+	}
+	return readVerdict(text)
+}
+
+// readVerdict is strict on the decision. What cannot be read of the rest is as if it were
+// not there.
+func readVerdict(text []byte) (*reply, error) {
+	value, err := toolschema.Decode(text)
+	if err != nil {
+		return nil, malformed("a reply that is no JSON")
+	}
+	fields, _ := value.(map[string]any)
+	r := &reply{}
+	switch fields["decision"] {
+	case "ALLOW":
+		r.verdict = call.Allow
+	case "BLOCK":
+		r.verdict = call.Block
+	case "ESCALATE":
+		r.verdict = call.Ask
+	default:
+		return nil, malformed("a decision that is none")
+	}
+	r.reasoning, _ = fields["reasoning"].(string)
+	r.actionHash, _ = fields["action_hash"].(string)
+	r.evaluated, r.expires = timeIn(fields["evaluated_at"]), timeIn(fields["expires_at"])
+	return r, nil
+}
+
+// timeIn is zero for what is no time.
+func timeIn(value any) time.Time {
+	text, _ := value.(string)
+	t, _ := time.Parse(time.RFC3339, text)
+	return t
+}
+
+// httpFailure tells a Shield that is not there from one that answers nonsense. The error's
+// own text is left out.
+func httpFailure(err error) *failure {
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return absent("no answer in time")
+	case errors.Is(err, io.EOF), errors.As(err, new(*net.OpError)), errors.As(err, &network) && network.Timeout():
+		return absent("no connection, or it was lost")
+	}
+	return malformed("a reply that is no HTTP")
+}
+
+func statusFailure(code int) *failure {
+	why := "HTTP status " + strconv.Itoa(code)
+	switch code {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return absent(why)
+	}
+	return malformed(why)
+}

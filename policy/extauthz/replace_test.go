@@ -1,0 +1,176 @@
+package extauthz_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/extauthz"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// watched tells when each connection that it accepted has been closed by the other side.
+type watched struct {
+	net.Listener
+	closed chan struct{}
+}
+
+type watchedConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (w *watched) Accept() (net.Conn, error) {
+	nc, err := w.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &watchedConn{Conn: nc, closed: w.closed}, nil
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil { // a reset too: the last answer to a ping may be unread
+		c.once.Do(func() { c.closed <- struct{}{} })
+	}
+	return n, err
+}
+
+// A shield that is gone answers the calls that ask it, and only then loses its connection.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan struct{}), make(chan struct{})
+	old := &server{answer: func(_ context.Context, q question) (answer, error) {
+		if q.args == `{"wait":1}` {
+			close(asked)
+			<-release
+		}
+		return answer{decision: "ESCALATE", expires: time.Now().Add(time.Hour)}, nil
+	}}
+	ln := &watched{listen(t), make(chan struct{}, 10)}
+	g := grpc.NewServer()
+	openparallaxv1.RegisterShieldServiceServer(g, grpcServer{server: old})
+	go func() { _ = g.Serve(ln) }()
+	t.Cleanup(g.Stop)
+	first := extauthz.Config{Name: "old", Address: ln.Addr().String(), Timeout: patience, Cache: 10}
+	second := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) { return allow(), nil }}, nil)
+
+	s := judges(t, first, extauthz.Options{})
+	judge(t, s, forecast(), "")
+	if err := s.Replace([]extauthz.Config{second, first}, map[string]string{"weather": "old", "other": "main"}); err != nil {
+		t.Fatal(err)
+	}
+	if !judge(t, s, forecast(), "") || !s.For("other") {
+		t.Error("a shield that did not change has forgotten its verdicts")
+	}
+	for name, test := range map[string]struct {
+		configs []extauthz.Config
+		of      map[string]string
+	}{
+		"twice":   {[]extauthz.Config{second, second}, nil},
+		"unknown": {[]extauthz.Config{second}, map[string]string{"weather": "nobody"}},
+		"nothing": {[]extauthz.Config{{Name: "x"}}, nil},
+		"both":    {[]extauthz.Config{{Name: "x", Address: "h:1", URL: "http://h/evaluate"}}, nil},
+		"bad URL": {[]extauthz.Config{{Name: "x", URL: "h:1"}}, nil},
+	} {
+		if err := s.Replace(test.configs, test.of); err == nil || !judge(t, s, forecast(), "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	waiting := make(chan extauthz.Answer, 1)
+	go func() {
+		a, _ := s.Judge(t.Context(), forecast(), []byte(`{"wait":1}`))
+		waiting <- a
+	}()
+	<-asked
+	if err := s.Replace([]extauthz.Config{second}, map[string]string{"weather": "main"}); err != nil {
+		t.Fatal(err)
+	}
+	if a, _ := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || a.Cached {
+		t.Errorf("the new shield: %+v", a)
+	}
+	select {
+	case <-ln.closed:
+		t.Error("the connection was closed below a call")
+	default:
+	}
+	close(release)
+	if a := <-waiting; a.Verdict != call.Ask || a.Failed {
+		t.Errorf("the call that waited: %+v", a)
+	}
+	<-ln.closed
+
+	if err := s.Replace(nil, nil); err != nil || s.For("weather") {
+		t.Error(err)
+	}
+	if a, refusal := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+		t.Errorf("without a shield: %+v, %v", a, refusal)
+	}
+}
+
+// Calls and changes at once: each call is judged by one or the other.
+func TestReplaceWhileCalled(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		c := start(&server{answer: func(context.Context, question) (answer, error) { return answer{decision: "ESCALATE"}, nil }})
+		s := judges(t, c, extauthz.Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if a, refusal := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Ask || a.Failed || refusal != nil {
+						t.Errorf("%+v, %v", a, refusal)
+						return
+					}
+				}
+			})
+		}
+		for n := range 50 {
+			c.Cache = n
+			if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": "main"}); err != nil {
+				t.Error(err)
+			}
+			_, _ = s.Judge(t.Context(), forecast(), nil)
+		}
+		stop()
+		all.Wait()
+		var judged int64
+		for _, stats := range s.All() {
+			judged = stats.Answered[call.Ask][0]
+		}
+		if judged < 50 {
+			t.Error("a shield that is replaced forgets what it counted")
+		}
+	})
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	c := serveHTTP(t, &server{answer: func(_ context.Context, q question) (answer, error) {
+		return answer{decision: map[string]string{"{}": "BLOCK", `{"a":1}`: "ALLOW"}[q.args], expires: time.Now().Add(time.Hour)}, nil
+	}}, nil)
+	s := judges(t, c, extauthz.Options{})
+	for _, args := range []string{"{}", "{}", `{"a":1}`, `{"a":2}`} {
+		_, _ = s.Judge(t.Context(), forecast(), []byte(args))
+	}
+	for name, got := range s.All() {
+		want := extauthz.Stats{Malformed: 1, Took: got.Took, Seconds: got.Seconds}
+		want.Answered[call.Block] = [2]int64{1, 1}
+		want.Answered[call.Allow] = [2]int64{1, 0}
+		var asked int64
+		for _, n := range got.Took {
+			asked += n
+		}
+		if name != "main" || got != want || asked != 3 || got.Seconds <= 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package extauthz
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Stats count what one Shield did. They only grow.
+type Stats struct {
+	Answered  [call.Allow + 1][2]int64 // calls that were judged: by verdict; [1]: from the cache
+	Absent    int64                    // questions without an answer
+	Malformed int64                    // questions with an answer that nobody understands
+	Took      [len(Buckets) + 1]int64  // questions, by the first bucket that they fit into; the last fit into none
+	Seconds   float64                  // that all questions took together
+}
+
+// Buckets are the upper bounds of Stats.Took, in seconds: a rule takes under 1 ms, a
+// classifier tens of them, a model seconds.
+var Buckets = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
+
+type counters struct {
+	verdicts          [call.Allow + 1][2]atomic.Int64
+	absent, malformed atomic.Int64
+	buckets           [len(Buckets) + 1]atomic.Int64
+	nanoseconds       atomic.Int64
+}
+
+func (c *counters) answered(v call.Verdict, cached bool) {
+	from := 0
+	if cached {
+		from = 1
+	}
+	c.verdicts[v][from].Add(1)
+}
+
+func (c *counters) failed(malformed bool) {
+	if malformed {
+		c.malformed.Add(1)
+	} else {
+		c.absent.Add(1)
+	}
+}
+
+func (c *counters) took(d time.Duration) {
+	i := 0
+	for i < len(Buckets) && d.Seconds() > Buckets[i] {
+		i++
+	}
+	c.buckets[i].Add(1)
+	c.nanoseconds.Add(int64(d))
+}
+
+func (c *counters) snapshot() Stats {
+	s := Stats{Absent: c.absent.Load(), Malformed: c.malformed.Load(), Seconds: time.Duration(c.nanoseconds.Load()).Seconds()}
+	for v := range c.verdicts {
+		s.Answered[v] = [2]int64{c.verdicts[v][0].Load(), c.verdicts[v][1].Load()}
+	}
+	for i := range c.buckets {
+		s.Took[i] = c.buckets[i].Load()
+	}
+	return s
+}
