@@ -216,6 +216,7 @@ func TestChartRefuses(t *testing.T) {
 		"env.CAPGATE_REDIS=redis://h":    "at '/env/CAPGATE_REDIS': got string, want object",
 		"redis.existingSecret=redis://h": "at '/redis/existingSecret': 'redis://h' does not match pattern",
 		"env.CAPGATE_REDIS.secret=s,env.CAPGATE_REDIS.key=k,redis.existingSecret=s": "env.CAPGATE_REDIS and redis.existingSecret are the same",
+		"config.redis.wait_replicas=1,redis.existingSecret=s":                       "config.redis has fields without a url",
 		"config.redis.store_key_file=/x,redis.storeKey.secret=s":                    "config.redis.store_key_file is the chart's to set",
 		"service.type=Cluster":                 "at '/service/type': value must be one of",
 		"image.repository=":                    "at '/image/repository': minLength",

@@ -52,6 +52,11 @@ podSelector:
 {{- with .Values.tls.secret }}
 {{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
 {{- end }}
+{{- if and .Values.redis.existingSecret (kindIs "map" $config.redis) }}
+{{- if not (hasKey $config.redis "url") }}
+{{- fail "config.redis has fields without a url: give the address of redis.existingSecret without the password, as what the fields are checked with" }}
+{{- end }}
+{{- end }}
 {{- if .Values.redis.storeKey.secret }}
 {{- $redis := $config.redis | default dict }}
 {{- if kindIs "string" $redis }}
