@@ -78,6 +78,8 @@ func (c *crowd) waits(n int) {
 		})
 		return err == nil && line == int64(n)
 	})
+	// Redis may tell how many wait before it has answered the last of them. What it is asked next, it answers after that.
+	must(c.t, c.look.Do(c.t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Ping(ctx).Err() }))
 }
 
 // ended waits until all have had their turn, n of them, in the order in which they came.
