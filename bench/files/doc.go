@@ -1,6 +1,6 @@
-// Package files moves a large file through a gateway, up and down: over HTTP/1.1 and HTTP/2, by
-// which it takes a second passage (gateway/frontdoor/files), and by gRPC. Nothing of it is kept: clients
-// and the capability make zeros, and throw away what they get.
+// Package files moves a large file through a gateway, up and down: over HTTP/1.1 and HTTP/2, where
+// gateway/frontdoor/files makes a second call of it, and over gRPC. The file is kept nowhere: clients and the
+// capability make zeros, and discard the bytes that they receive.
 //
 //	ways.go        clients
 //	capability.go  a capability

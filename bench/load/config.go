@@ -43,7 +43,7 @@ const (
 type Config struct {
 	Target netip.AddrPort
 	TLS    bool  // without verifying the certificate
-	HTTP   bool  // by JSON over HTTP/1.1 instead of gRPC; then Invoke only
+	HTTP   bool  // JSON over HTTP/1.1 instead of gRPC; Invoke only
 	JSON   *JSON // JSON requests instead of gRPC calls, from the same hand-made generator; Closed only
 
 	Mode         Mode

@@ -254,9 +254,9 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 	c.verify(t, 160<<20)
 }
 
-// TestConnectionsAreCharged: one address opens connections without a credential that are never of use: some begin a
-// request by HTTP/1.1 whose headers do not end, some a frame, and some are silent. What they take is counted: when it is
-// the address' share, further ones are closed, or answered that it is too much. Calls of a tenant go on.
+// TestConnectionsAreCharged: one address opens connections without a credential that are never of use: some begin an
+// HTTP/1.1 request whose headers do not end, some a frame, and some are silent. Their memory is counted: beyond the
+// address' share, further connections are closed or refused. Calls of a tenant go on.
 func TestConnectionsAreCharged(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 64, 2)

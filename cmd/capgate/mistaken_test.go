@@ -53,7 +53,7 @@ func TestWrongProtocol(t *testing.T) {
 }
 
 // TestWrongPort: commands that ask the wrong one of a gateway's two ports are told which it is, addresses may be URLs, and
-// gRPC by HTTP/1.1 is refused in words, with a request id.
+// gRPC over HTTP/1.1 is refused in words, with a request id.
 func TestWrongPort(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -1,4 +1,4 @@
-// Package admin is what operators ask a gateway by JSON over HTTP: which fleets there
+// Package admin is the operators' JSON API of a gateway, over HTTP: which fleets there
 // are and how their backends stand, and that a backend be drained.
 //
 //	GET  /v1/fleets?page_size=&page_token=   all fleets, by capability; with &capability= one

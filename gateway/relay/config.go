@@ -46,7 +46,7 @@ type Config struct {
 	// TooMuch is what requests that are not gRPC get with the status 429 when there is no room for them. The zero value is
 	// nothing.
 	TooMuch Page
-	// Cleartext is what requests by HTTP/1.1 in cleartext get with the status 400 where the listener speaks TLS. The zero
+	// Cleartext is the answer to cleartext HTTP/1.1 requests, with the status 400, where the listener speaks TLS. The zero
 	// value is nothing.
 	Cleartext Page
 

@@ -2,7 +2,7 @@ package relay
 
 import "sync"
 
-// heads charges the headers of requests by HTTP/1.1 while they come, webHeads times: as they came, and as the
+// heads charges the headers of HTTP/1.1 requests while they come, webHeads times: as they came, and as the
 // http.Handler's server has them. It stops when the http.Handler has the request, which is charged otherwise from then
 // on, and gives all back when the request is over.
 type heads struct {

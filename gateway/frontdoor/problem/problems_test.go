@@ -72,7 +72,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 	next := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200) }))
 	grpc := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.ProtoMajor = 2 // by HTTP/1.1 it is refused
+		r.ProtoMajor = 2 // it is refused over HTTP/1.1
 		next.ServeHTTP(w, r)
 	})
 	for typ, untouched := range map[string]bool{"application/grpc": true, "Application/gRPC+proto": true, "application/grpc;x": true, "application/grpc-web": false, "application/grpc-web-text": false} {

@@ -36,7 +36,8 @@ func WithRequestID(next http.Handler) http.Handler {
 		defer drain(r, r.Body)
 		if grpc {
 			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",
-				"gRPC needs HTTP/2, and this request came by HTTP/1.1: a proxy on the way may have changed it; over HTTP/1.1 use JSON, Connect or gRPC-Web"))
+				"gRPC needs HTTP/2, and this request came over HTTP/1.1: a proxy on the way may have changed it; "+
+					"over HTTP/1.1 use JSON, Connect or gRPC-Web"))
 			return
 		}
 		if !good {
