@@ -20,6 +20,15 @@ func viaGRPCGo(t *testing.T) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return served(t, p)
+}
+
+// served is where a proxy listens until the test ends.
+func served(t *testing.T, p interface {
+	Serve(net.Listener) error
+	Close()
+}) netip.AddrPort {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

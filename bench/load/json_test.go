@@ -2,7 +2,6 @@ package load_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -21,19 +20,7 @@ func viaGRPCGateway(t *testing.T) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- p.Serve(ln) }()
-	t.Cleanup(func() {
-		p.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return netip.MustParseAddrPort(ln.Addr().String())
+	return served(t, p)
 }
 
 func jsonOver(http1 bool, path, body string) load.Config {
