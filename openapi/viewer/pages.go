@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 //go:embed files/index.html files/page.css files/page.js files/swagger-ui-bundle.js.gz files/swagger-ui.css.gz
@@ -20,8 +21,11 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Pages are what answers at which path. They take GET and HEAD.
-func Pages() map[string]http.HandlerFunc {
+// Pages returns the handlers of the page's files, by path. They take GET and HEAD.
+func Pages() map[string]http.HandlerFunc { return pages() }
+
+// pages reads the files once: reading an embedded file copies it.
+var pages = sync.OnceValue(func() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"/docs":                      page("index.html", "text/html; charset=utf-8"),
 		"/docs/page.css":             page("page.css", "text/css; charset=utf-8"),
@@ -29,7 +33,7 @@ func Pages() map[string]http.HandlerFunc {
 		"/docs/swagger-ui.css":       page("swagger-ui.css.gz", "text/css; charset=utf-8"),
 		"/docs/swagger-ui-bundle.js": page("swagger-ui-bundle.js.gz", "text/javascript; charset=utf-8"),
 	}
-}
+})
 
 // page answers with a file. One that is compressed goes as it is to whoever can read that.
 func page(name, form string) http.HandlerFunc {
