@@ -42,12 +42,14 @@ func (c *conn) flush() {
 }
 
 // relieve writes before the turn ends, if what the turn brought is already much, and
-// takes no more from a client that has much to read.
-func (c *conn) relieve() {
+// takes no more from a client that has much to read. It returns false when that is too much for it to take
+// another response's headers.
+func (c *conn) relieve() bool {
 	if c.out.size >= burstLimit && !c.blocked {
 		c.flush()
 	}
 	c.stalled = c.stalled || c.clogged()
+	return c.out.size <= headersLimit
 }
 
 // clogged tells that a client has so much to read, other than DATA, that no more is

@@ -187,7 +187,7 @@ func (g *Group) serve(sh *shard) {
 		m := at.first
 		at.remove(m)
 		h := m.half
-		if h.conn == nil || h.gotEnd || h.owed == 0 {
+		if h.transport == nil || h.gotEnd || h.owed == 0 {
 			continue
 		}
 		n := h.owed

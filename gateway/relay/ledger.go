@@ -128,11 +128,7 @@ func (s *Stream) Charge(g *Group) bool {
 		s.charged = 0
 	}
 	s.ledger = &g.shards[s.sh.index].ledger
-	if c := s.down.conn; !c.adopted && !c.peer.Internal {
-		c.adopted = true
-		c.own.move(g.account)
-		s.sh.relay.Adopt(c.peer, g)
-	}
+	s.client.adopt(g)
 	return s.recount()
 }
 
@@ -143,7 +139,7 @@ func (s *Stream) chargeClient() bool {
 		return true
 	}
 	if s.ledger == nil {
-		s.ledger = &s.down.conn.strangers
+		s.ledger = s.client.ledger()
 	}
 	if s.recount() {
 		return true

@@ -179,7 +179,7 @@ func (s *Stream) abandon() {
 		s.result.Code, s.result.Failure, s.result.Upstream = codeInternal, Panicked, false
 	}
 	s.phase, s.gen = over, s.gen+1
-	s.down.conn, s.up.conn = nil, nil
+	s.down.transport, s.up.transport = nil, nil
 	if s.group != nil {
 		s.group.shards[s.sh.index].reset()
 	}

@@ -15,7 +15,8 @@ type Stream struct {
 
 	sh       *shard
 	peer     *Peer
-	down, up half // the client's side and the upstream's
+	client   downstream // as long as down is attached
+	down, up half       // the client's side and the upstream's
 	phase    phase
 	gen      uint32 // counts the calls that this Stream has served, for Parked
 
@@ -67,25 +68,6 @@ const (
 	answered        // only what the relay says itself is still to be sent
 	over            // nothing more will be sent
 )
-
-// half is one side of a stream: what goes to and comes from one connection.
-type half struct {
-	stream   *Stream
-	conn     *conn // nil: not attached, or no more
-	id       uint32
-	sendWin  int // what we may send to this side
-	recvWin  int // what this side may still send us
-	owed     int // received and passed on, not yet given back
-	got      int64
-	length   int64 // content-length, or -1
-	gotEnd   bool  // END_STREAM received
-	sentEnd  bool  // END_STREAM sent
-	queueEnd bool  // END_STREAM is to follow the queue
-	queue    queue // bytes to this side
-	prev     *half // in conn.waiting
-	next     *half
-	listed   bool
-}
 
 // edit is a header that the Handler sets, or drops when its value is unset.
 type edit struct {
@@ -278,17 +260,15 @@ func (s *Stream) expire() {
 		s.hush()
 	case s.phase == answered:
 		// The response is whole, but the client has not taken it in its time.
-		s.down.conn.writeReset(s.down.id, errCancel)
+		s.down.transport.cutShort(&s.down, errCancel)
 		s.result.Code, s.result.Failure, s.result.Upstream = codeDeadlineExceeded, DeadlineExceeded, false
 		s.finish()
 	case s.deadline != 0 && s.sh.now >= s.deadline:
 		s.fail(DeadlineExceeded)
 	case s.phase == reading:
-		c := s.down.conn
+		c := s.client
 		s.fail(MessageTimeout)
-		if !c.peer.Internal {
-			c.drain()
-		}
+		c.tardy()
 	}
 }
 
@@ -296,39 +276,11 @@ func (s *Stream) expire() {
 func (s *Stream) open(c *conn, id uint32, head *hpack.List, end bool) {
 	s.phase = deciding
 	s.head, s.replay, s.headSize = head, true, head.Size()
-	c.heads += s.headSize
+	c.hold(s.headSize, 0)
 	s.sh.buffered += int64(s.headSize)
-	s.began, s.peer = time.Duration(s.sh.now), c.peer
-	s.down.attach(c, id)
+	s.began, s.peer, s.client = time.Duration(s.sh.now), c.peer, c
+	s.down.join(c, id, c.peerWindow)
 	s.down.gotEnd, s.up.queueEnd = end, end
-}
-
-func (h *half) attach(c *conn, id uint32) {
-	h.conn, h.id = c, id
-	h.sendWin, h.recvWin = c.peerWindow, c.sh.relay.cfg.StreamWindow
-	h.length = -1
-	c.streams.put(h)
-	if c.streams.count == 1 {
-		c.setTimer()
-	}
-}
-
-// detach forgets a half; frames for its id are strays from now on.
-func (h *half) detach() {
-	c := h.conn
-	if c == nil {
-		return
-	}
-	if l := h.stream.limit; l != nil {
-		l.meter(h).leave()
-	}
-	h.conn = nil
-	c.streams.remove(h.id)
-	c.waiting.remove(h)
-	if c.body.half == h {
-		c.body.half = nil
-	}
-	c.streamGone()
 }
 
 // begin hands the stream to whoever decides it.

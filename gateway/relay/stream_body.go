@@ -29,7 +29,7 @@ func (h *half) accept(n, extra int) *half {
 func (h *half) credit(n int) {
 	h.owed += n
 	window := h.stream.sh.relay.cfg.StreamWindow
-	if h.conn != nil && !h.gotEnd && h.owed >= window/2 && !h.paced() {
+	if h.transport != nil && !h.gotEnd && h.owed >= window/2 && !h.paced() {
 		h.grant(h.owed)
 	}
 }
@@ -37,7 +37,7 @@ func (h *half) credit(n int) {
 // grant gives n bytes of what is owed back.
 func (h *half) grant(n int) {
 	h.recvWin += n
-	h.conn.writeWindowUpdate(h.id, n)
+	h.transport.replenish(h, n)
 	h.owed -= n
 }
 
@@ -98,11 +98,11 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 // move passes n bytes on: as many as the windows take from where they lie, the
 // rest into the queue of their destination.
 func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
-	c, sent := to.conn, 0
+	t, sent := to.transport, 0
 	if to.queue.len() == 0 {
-		if sent = max(min(n, c.room(to)), 0); sent > 0 || n == 0 && end {
-			c.guard.sent(sent, sent < n)
-			c.writeData(to, buf, pos, sent, end && sent == n)
+		if sent = max(min(n, t.room(to)), 0); sent > 0 || n == 0 && end {
+			t.flood().sent(sent, sent < n)
+			t.writeData(to, buf, pos, sent, end && sent == n)
 			from.credit(sent)
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 	}
 	to.queueEnd = to.queueEnd || end
 	if sent < n {
-		c.wait(to)
+		t.wait(to)
 		s.buffered(n - sent)
 	}
 }
@@ -141,14 +141,6 @@ func (s *Stream) noReplay() {
 	}
 }
 
-// wait lists a half that has bytes left because of its connection. One whose own
-// window is used up is woken by its WINDOW_UPDATE instead.
-func (c *conn) wait(h *half) {
-	if h.sendWin > 0 {
-		c.waiting.push(h)
-	}
-}
-
 // account counts n bytes more, or fewer, in the stream's queues.
 func (s *Stream) account(n int) {
 	s.held += n
@@ -156,17 +148,16 @@ func (s *Stream) account(n int) {
 	if s.group != nil {
 		s.group.shards[s.sh.index].held += int64(n)
 	}
-	if c := s.down.conn; c != nil {
-		c.held += n
+	if s.down.transport != nil {
+		s.client.hold(0, n)
 	}
 }
 
-// buffered accounts for n more bytes held, and ends the stream when it is too much. A connection
-// from inside the process has many callers, and none of them is to suffer for another.
+// buffered accounts for n more bytes held, and ends the stream when it is too much.
 func (s *Stream) buffered(n int) {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
-	if c := s.down.conn; s.sh.buffered > cfg.MaxBuffered || c != nil && !c.peer.Internal && c.held > cfg.MaxConnBuffered || s.crowds() {
+	if s.sh.buffered > cfg.MaxBuffered || s.down.transport != nil && s.client.crowded() || s.crowds() {
 		s.fail(MemoryExceeded)
 		return
 	}
@@ -185,19 +176,19 @@ func (s *Stream) hold(p []byte, end bool) {
 // pump sends what waits in a half's queue, as far as its windows allow, and what
 // follows it.
 func (s *Stream) pump(h *half) {
-	c := h.conn
-	if c == nil || s.phase < forwarded || s.phase == over {
+	t := h.transport
+	if t == nil || s.phase < forwarded || s.phase == over {
 		return
 	}
 	for h.queue.len() > 0 {
-		n := min(h.queue.len(), c.room(h), maxFrame)
+		n := min(h.queue.len(), t.room(h), maxFrame)
 		if n <= 0 {
-			c.wait(h)
+			t.wait(h)
 			return
 		}
 		end := h.queueEnd && n == h.queue.len()
-		c.guard.sent(n, n < min(h.queue.len(), maxFrame))
-		c.copyData(h, h.queue.buf[h.queue.off:h.queue.off+n], end)
+		t.flood().sent(n, n < min(h.queue.len(), maxFrame))
+		t.copyData(h, h.queue.buf[h.queue.off:h.queue.off+n], end)
 		keep := h == &s.up && s.replay
 		h.queue.sent(&s.sh.buffers, n, keep)
 		if !keep {
@@ -206,11 +197,11 @@ func (s *Stream) pump(h *half) {
 		s.creditSource(h, n)
 	}
 	s.recount()
-	c.waiting.remove(h)
+	t.unwait(h)
 	switch {
 	case h.sentEnd:
 	case h.queueEnd:
-		c.copyData(h, nil, true)
+		t.copyData(h, nil, true)
 	case h == &s.down && s.trailers != nil:
 		s.writeBlock(s.trailers, true)
 	case h == &s.up && s.follow != nil:

@@ -31,7 +31,7 @@ func (s *Stream) start(c *conn) {
 		c.pool.retire(c)
 		c.draining = true
 	}
-	s.up.attach(c, c.lastID)
+	s.up.join(c, c.lastID, c.peerWindow)
 	s.up.gotEnd, s.up.sentEnd = false, false
 	if s.result.Forwarded == 0 {
 		s.result.Forwarded = max(time.Duration(s.sh.now)-s.began, 1)
@@ -92,9 +92,7 @@ func (s *Stream) edited(name string) *edit {
 
 // unsent takes back a stream that did not start at its upstream.
 func (s *Stream) unsent(err error) {
-	if s.up.conn != nil {
-		s.up.detach()
-	}
+	s.up.detach()
 	if s.started || !s.replay {
 		s.failWith(UpstreamLost)
 		return
@@ -121,7 +119,7 @@ func (s *Stream) unsent(err error) {
 func (s *Stream) Reply(msg []byte) {
 	s.sh.acting++
 	s.phase = answered
-	w := s.down.conn.beginBlock()
+	w := s.down.transport.beginBlock()
 	w.field(&s.sh.consts.status200)
 	w.field(&s.sh.consts.contentType)
 	w.end(&s.down, false)
@@ -148,7 +146,7 @@ func (s *Stream) refuse(st Status) {
 	s.dropUpstream(errCancel)
 	s.result.Code, s.result.Upstream = st.Code, false
 	s.phase = answered
-	if s.down.conn == nil {
+	if s.down.transport == nil {
 		return
 	}
 	s.account(-s.down.queue.len())
@@ -170,7 +168,7 @@ func (s *Stream) fail(f Failure) {
 	}
 	s.dropUpstream(errCancel)
 	if s.started {
-		s.down.conn.writeReset(s.down.id, errInternal)
+		s.down.transport.cutShort(&s.down, errInternal)
 		s.finish()
 		return
 	}
@@ -203,7 +201,7 @@ func (s *Stream) failWith(f Failure) {
 // refuseHTTP answers a request that is not to be treated as gRPC.
 func (s *Stream) refuseHTTP(status string) {
 	s.phase = answered
-	w := s.down.conn.beginBlock()
+	w := s.down.transport.beginBlock()
 	w.text(":status", status)
 	w.end(&s.down, true)
 	s.checkDone()
@@ -222,7 +220,7 @@ func (s *Stream) refusePage(status string, page Page) {
 		return
 	}
 	s.phase = answered
-	w := s.down.conn.beginBlock()
+	w := s.down.transport.beginBlock()
 	w.text(":status", status)
 	w.text("content-type", page.Type)
 	w.text("content-length", strconv.Itoa(len(page.Body)))

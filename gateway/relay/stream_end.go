@@ -14,14 +14,15 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		return
 	}
 	status, code, ok := checkResponse(list)
-	if s.down.conn.relieve(); s.phase == over {
+	roomy := s.client.relieve()
+	if s.phase == over {
 		return // its client is gone
 	}
 	switch {
 	case tooLong || !ok || h.gotEnd, s.started && (status != "" || !end), !s.started && status == "":
 		s.broken(h, errProtocol)
 		return
-	case s.down.conn.out.size > headersLimit:
+	case !roomy:
 		s.fail(MemoryExceeded) // headers are under no flow control
 		return
 	case status != "" && status[0] == '1':
@@ -29,7 +30,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 			s.broken(h, errProtocol)
 			return
 		}
-		h.conn.guard.control(1)
+		h.transport.flood().control(1)
 		s.writeBlock(list, false)
 		return
 	}
@@ -39,7 +40,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		return
 	}
 	if end && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
-		h.conn.guard.pay(answerPays)
+		h.transport.flood().pay(answerPays)
 		s.dropUpstream(errCancel)
 		s.unsent(ErrLost)
 		return
@@ -92,7 +93,7 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 	}
 	s.follow = s.sh.keepScratch()
 	s.headSize += s.follow.Size()
-	s.down.conn.heads += s.follow.Size()
+	s.client.hold(s.follow.Size(), 0)
 	s.sh.buffered += int64(s.follow.Size())
 	if !s.recount() {
 		s.fail(AccountExceeded)
@@ -103,7 +104,7 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 
 // writeFollow ends the request with its trailers.
 func (s *Stream) writeFollow() {
-	w := s.up.conn.beginBlock()
+	w := s.up.transport.beginBlock()
 	for i := range s.follow.Fields {
 		if f := &s.follow.Fields[i]; f.Tag&tagHidden == 0 {
 			w.field(f)
@@ -125,7 +126,7 @@ func (s *Stream) responseStarts() {
 
 // forgetHead takes the request's headers off the account.
 func (s *Stream) forgetHead() {
-	s.down.conn.heads -= s.headSize
+	s.client.hold(-s.headSize, 0)
 	s.sh.buffered -= int64(s.headSize)
 	s.headSize = 0
 	s.recount()
@@ -134,14 +135,14 @@ func (s *Stream) forgetHead() {
 // responseEnds leaves the upstream when it has said all; what the client has not
 // read yet is still to be delivered.
 func (s *Stream) responseEnds() {
-	s.up.conn.guard.pay(answerPays)
+	s.up.transport.flood().pay(answerPays)
 	s.dropUpstream(errCancel)
 	s.phase = answered
 	s.checkDone()
 }
 
 func (s *Stream) writeBlock(list *hpack.List, end bool) {
-	w := s.down.conn.beginBlock()
+	w := s.down.transport.beginBlock()
 	for i := range list.Fields {
 		w.field(&list.Fields[i])
 	}
@@ -153,11 +154,11 @@ func (s *Stream) checkDone() {
 	if s.phase == over || s.lingers || !s.down.sentEnd {
 		return
 	}
-	if s.down.conn != nil {
-		s.down.conn.guard.pay(answerPays)
+	if s.down.transport != nil {
+		s.down.transport.flood().pay(answerPays)
 	}
 	s.dropUpstream(errCancel)
-	if !s.down.gotEnd && s.down.conn != nil {
+	if !s.down.gotEnd && s.down.transport != nil {
 		s.linger()
 		return
 	}
@@ -170,9 +171,9 @@ func (s *Stream) dropUpstream(code errCode) {
 	case queued:
 		s.sh.poolOf(s.upstream).remove(s)
 	case forwarded:
-		if c := s.up.conn; c != nil {
+		if t := s.up.transport; t != nil {
 			if !s.up.sentEnd || !s.up.gotEnd {
-				c.writeReset(s.up.id, code)
+				t.cutShort(&s.up, code)
 			}
 			s.up.detach()
 		}
@@ -188,7 +189,7 @@ func (s *Stream) finish() {
 	s.phase = over
 	s.report() // first of all: whatever goes wrong
 	s.forgetHead()
-	s.down.conn.held -= s.held
+	s.client.hold(0, -s.held)
 	s.down.detach()
 	s.up.detach()
 	s.sh.wheel.clear(&s.timer)
@@ -221,14 +222,14 @@ func (s *Stream) refused(code errCode) {
 		return
 	}
 	s.result.Code, s.result.Upstream = code.grpcCode(), true
-	s.down.conn.writeReset(s.down.id, code)
+	s.down.transport.cutShort(&s.down, code)
 	s.finish()
 }
 
 // broken ends a stream because one of its peers broke the protocol on it.
 func (s *Stream) broken(h *half, code errCode) {
-	c := h.conn
-	c.writeReset(h.id, code)
+	t := h.transport
+	t.cutShort(h, code)
 	if s.lingers {
 		s.finish()
 		return
@@ -238,7 +239,7 @@ func (s *Stream) broken(h *half, code errCode) {
 		s.failWith(UpstreamProtocol)
 		return
 	}
-	c.guard.reset()
+	t.flood().reset()
 	s.dropUpstream(errCancel)
 	s.result.Code, s.result.Failure = codeInternal, ClientProtocol
 	s.finish()

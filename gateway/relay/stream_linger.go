@@ -39,7 +39,7 @@ func (s *Stream) hear(h *half, n int, end bool) {
 
 // hush asks the client to stop, and forgets the stream.
 func (s *Stream) hush() {
-	s.down.conn.writeReset(s.down.id, errNone)
+	s.down.transport.cutShort(&s.down, errNone)
 	s.finish()
 }
 

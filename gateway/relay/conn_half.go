@@ -1,0 +1,66 @@
+package relay
+
+// A connection as the transport of its streams' halves.
+
+var (
+	_ transport  = (*conn)(nil)
+	_ downstream = (*conn)(nil)
+)
+
+func (c *conn) attach(h *half) {
+	c.streams.put(h)
+	if c.streams.count == 1 {
+		c.setTimer()
+	}
+}
+
+func (c *conn) detach(h *half) {
+	c.streams.remove(h.id)
+	c.waiting.remove(h)
+	if c.body.half == h {
+		c.body.half = nil
+	}
+	c.streamGone()
+}
+
+// wait lists a half that has bytes left because of its connection. One whose own
+// window is used up is woken by its WINDOW_UPDATE instead.
+func (c *conn) wait(h *half) {
+	if h.sendWin > 0 {
+		c.waiting.push(h)
+	}
+}
+
+func (c *conn) unwait(h *half) { c.waiting.remove(h) }
+
+func (c *conn) cutShort(h *half, code errCode) { c.writeReset(h.id, code) }
+
+func (c *conn) replenish(h *half, n int) { c.writeWindowUpdate(h.id, n) }
+
+func (c *conn) flood() *guard { return &c.guard }
+
+func (c *conn) hold(headers, queued int) {
+	c.heads += headers
+	c.held += queued
+}
+
+// crowded is never true of a connection from inside the process: it has many callers, and none of them is to
+// suffer for another.
+func (c *conn) crowded() bool { return !c.peer.Internal && c.held > c.sh.relay.cfg.MaxConnBuffered }
+
+func (c *conn) ledger() *ledger { return &c.strangers }
+
+func (c *conn) adopt(g *Group) {
+	if !c.adopted && !c.peer.Internal {
+		c.adopted = true
+		c.own.move(g.account)
+		c.sh.relay.Adopt(c.peer, g)
+	}
+}
+
+// tardy sends a client elsewhere that does not finish what it has begun.
+func (c *conn) tardy() {
+	if !c.peer.Internal {
+		c.drain()
+	}
+}
