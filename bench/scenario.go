@@ -15,9 +15,10 @@ type scenario struct {
 	cfg    load.Config
 	cost   func(r, direct load.Result) (float64, bool)
 	rate   func(r load.Result) string // how much was done
-	direct bool                       // a window without a proxy, the backend on the proxy's core, comes first in each round
-	fresh  bool                       // a new process for it, and one round
-	http2  bool                       // only for proxies that know streams
+	// a window without a proxy, the backend on the proxy's core, comes first in each round
+	direct bool
+	fresh  bool // a new process for it, and one round
+	http2  bool // only for proxies that know streams
 }
 
 const (

@@ -75,7 +75,8 @@ func TestCompose(t *testing.T) {
 	}
 	checkComposed(t, services)
 	operators := fmt.Sprint(field(file, "networks", "default", "ipam", "config"))
-	if admin := list(field(services["gateway"], "command")); !strings.Contains(operators, strings.TrimSuffix(admin[len(admin)-1], ":8081")) {
+	if admin := list(field(services["gateway"], "command")); !strings.Contains(operators,
+		strings.TrimSuffix(admin[len(admin)-1], ":8081")) {
 		t.Errorf("the operators' port listens at %s, and their network is %s", admin[len(admin)-1], operators)
 	}
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
@@ -149,10 +150,12 @@ func TestHaproxy(t *testing.T) {
 	f.load(t, client)
 	f.served(t)
 
-	resp, err := http.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke", "application/json", strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
+	resp, err := http.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke", "application/json",
+		strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
 	must(t, err)
 	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `{"a":1}`) {
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
+		!strings.Contains(string(body), `{"a":1}`) {
 		t.Errorf("JSON by HTTP/1.1: %s %s %v", resp.Status, body, err)
 	}
 
@@ -177,7 +180,8 @@ func (f *fleet) startGateways(t *testing.T) {
 	text, err := os.ReadFile("compose/config/capgate.yaml")
 	must(t, err)
 	backend := gatewaytest.NewCapability("weather").Serve(t, call.Doc).Addr
-	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`, `"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
+	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`,
+		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
 	must(t, os.WriteFile(f.file, []byte(config), 0o600))
 	for i := range 3 {
@@ -187,7 +191,8 @@ func (f *fleet) startGateways(t *testing.T) {
 
 func (f *fleet) startGateway(t *testing.T, i int) *process {
 	t.Helper()
-	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+publicPort, "--admin", f.host(i+1)+adminPort)
+	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+publicPort, "--admin",
+		f.host(i+1)+adminPort)
 	p.wait(t, `"msg":"serving"`)
 	return p
 }
@@ -199,7 +204,8 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	text, err := os.ReadFile("compose/haproxy.cfg")
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080", "bind "+f.host(9)+publicPort,
+	must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",
+		"bind "+f.host(9)+publicPort,
 		"gateways:8080", "gateways"+publicPort, "check port 8081", "check port "+adminPort[1:])), 0o600))
 	start(t, "haproxy", "-db", "-f", file)
 }
@@ -207,7 +213,8 @@ func (f *fleet) startHaproxy(t *testing.T) {
 // dial is a client with an address of its own.
 func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+f.host(9)+publicPort, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///"+f.host(9)+publicPort,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.host(77))}}
 			return d.DialContext(ctx, "tcp", addr)
@@ -218,7 +225,8 @@ func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 }
 
 func invoke(ctx context.Context, client docpb.CapabilityClient) error {
-	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Echo,
+		ArgsJson: []byte("{}")})
 	return err
 }
 

@@ -75,7 +75,10 @@ func startGateways(t *testing.T) *gateways {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "asked.yaml"), []byte("id: asked\nimage: x\ntool_source: dynamic\n"), 0o600))
-	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusGone)
+	}))
 	t.Cleanup(refuses.Close)
 	one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
 	two.Lists = func() ([]byte, string, error) {
@@ -83,14 +86,16 @@ func startGateways(t *testing.T) *gateways {
 	}
 	issuer := issuertest.Start(t)
 	config := map[string]string{
-		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": serveShield(t), "tenants": g.tenants(t, "acme", "globex"),
-		"issuer": issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
+		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": serveShield(t),
+		"tenants": g.tenants(t, "acme", "globex"),
+		"issuer":  issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
 		"engine": gatewaytest.Serve(t, engine.New(engine.Config{}).Register).Addr,
 		"one":    one.Serve(t, call.Doc).Addr, "two": two.Serve(t, call.Live).Addr, "gone": gatewaytest.Unreachable(t),
 	}
 	g.keys = append(g.keys, issuer.Token(t, nil))
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })), 0o600))
+	must(t, os.WriteFile(file, []byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })),
+		0o600))
 	for range 2 {
 		log := start(t, capgate, "serve", "--config", file).wait(t, `"msg":"serving"`)
 		g.public, g.admin = append(g.public, attribute(log, "listen")), append(g.admin, attribute(log, "admin"))
@@ -101,7 +106,8 @@ func startGateways(t *testing.T) *gateways {
 		t.Cleanup(func() { _ = conn.Close() })
 		g.clients = append(g.clients, client{docpb.NewCapabilityClient(conn), openparallaxv1.NewClientServiceClient(conn)})
 	}
-	command(t, capgate, "policy", "set", "caps", gatewaytest.Echo, "ask", "--candidate", "--tenant", "acme", "--admin", g.admin[0])
+	command(t, capgate, "policy", "set", "caps", gatewaytest.Echo, "ask", "--candidate", "--tenant", "acme",
+		"--admin", g.admin[0])
 	return g
 }
 
@@ -113,7 +119,8 @@ func (g *gateways) tenants(t *testing.T, ids ...string) string {
 		key, entry := command(t, capgate, "keys", "new")
 		_, entry, _ = strings.Cut(entry, "\n- ")
 		g.keys = append(g.keys, strings.TrimSpace(key))
-		fmt.Fprintf(&text, "  - {id: %s, capabilities: ['*'], keys: [%s, scopes: [invoke, read, engine.chat]}]}\n", id, strings.TrimSuffix(strings.TrimSpace(entry), "}"))
+		fmt.Fprintf(&text, "  - {id: %s, capabilities: ['*'], keys: [%s, scopes: [invoke, read, engine.chat]}]}\n",
+			id, strings.TrimSuffix(strings.TrimSpace(entry), "}"))
 	}
 	return text.String()
 }
@@ -130,7 +137,8 @@ type allowingShield struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 }
 
-func (allowingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+func (allowingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
+	error) {
 	return &openparallaxv1.EvaluateResponse{Verdict: &openparallaxv1.Verdict{
 		Decision: openparallaxv1.VerdictDecision_ALLOW, ExpiresAt: time.Now().Add(time.Hour).Unix(),
 	}}, nil
@@ -171,7 +179,8 @@ func (g *gateways) load(t *testing.T) {
 func (g *gateways) calls(ctx context.Context, client client, key string) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 	invoke := func(ctx context.Context, capability, tool, session string) {
-		_, _ = client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, SessionId: session, ArgsJson: []byte("{}")})
+		_, _ = client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, SessionId: session,
+			ArgsJson: []byte("{}")})
 	}
 	for _, capability := range []string{"caps", "people", "shielded", "asked", "gone", "nobody"} {
 		invoke(ctx, capability, gatewaytest.Echo, "")
@@ -184,12 +193,14 @@ func (g *gateways) calls(ctx context.Context, client client, key string) {
 	defer cancel()
 	invoke(brief, "caps", gatewaytest.Block, "")
 	for _, tool := range []string{gatewaytest.Echo, gatewaytest.Cut} {
-		stream, err := client.StreamInvoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
+		stream, err := client.StreamInvoke(ctx,
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
 		for err == nil {
 			_, err = stream.Recv()
 		}
 	}
-	said, err := client.engines.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{Content: "hello", Mode: openparallaxv1.SessionMode_OTR})
+	said, err := client.engines.SendMessage(ctx,
+		&openparallaxv1.ClientMessageRequest{Content: "hello", Mode: openparallaxv1.SessionMode_OTR})
 	for err == nil {
 		_, err = said.Recv()
 	}
@@ -201,7 +212,8 @@ func (g *gateways) ready(t *testing.T) {
 	for _, client := range g.clients {
 		eventually(t, "a call", func() error {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.keys[0])
-			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+				ArgsJson: []byte("{}")})
 			if status.Code(err) != codes.OK {
 				return err
 			}

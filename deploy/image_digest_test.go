@@ -9,11 +9,13 @@ import (
 func TestImageByDigest(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("0a", 32)
-	out, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set", "image.digest="+digest+",image.tag=x")
+	out, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
+		"image.digest="+digest+",image.tag=x")
 	if err != nil || !strings.Contains(string(out), `image: "capgate@`+digest+`"`) {
 		t.Errorf("%v", err)
 	}
-	if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set", "image.digest=latest"); err == nil {
+	if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
+		"image.digest=latest"); err == nil {
 		t.Error("what is no digest is taken")
 	}
 }

@@ -196,11 +196,14 @@ func TestImages(t *testing.T) {
 	if len(files) != 2 { // capgate, and etc with the authorities
 		t.Errorf("the image has %v", files)
 	}
-	must(t, os.WriteFile(gateway.root+"/capgate.yaml", fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\nfleets: [{capability: weather, policy: allow, backends: ['%s']}]\n", addr), 0o644))
+	must(t, os.WriteFile(gateway.root+"/capgate.yaml",
+		fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\nfleets: [{capability: "+
+			"weather, policy: allow, backends: ['%s']}]\n", addr), 0o644))
 	p := gateway.start(t)
 	public := attribute(p.wait(t, `"msg":"serving"`), "listen")
 	eventually(t, "a call", func() error {
-		out, err := exec.CommandContext(t.Context(), gateway.root+"/capgate", "invoke", "--addr", public, "weather", "get_current_weather", `{"location":"Berlin"}`).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), gateway.root+"/capgate", "invoke", "--addr", public, "weather",
+			"get_current_weather", `{"location":"Berlin"}`).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "Germany") {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -233,7 +236,8 @@ func TestPythonImages(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join("../examples", name)
 			b := buildImageOf(t, dir, filepath.Join(dir, "Dockerfile"), nil)
-			cmd := exec.CommandContext(t.Context(), filepath.Join(pythons, b.entrypoint), append(b.command, "--listen", "127.0.0.1:0")...)
+			cmd := exec.CommandContext(t.Context(), filepath.Join(pythons, b.entrypoint),
+				append(b.command, "--listen", "127.0.0.1:0")...)
 			cmd.Dir = b.in(".")
 			cmd.SysProcAttr = &syscall.SysProcAttr{}
 			cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1")
@@ -241,7 +245,8 @@ func TestPythonImages(t *testing.T) {
 			if port == nil || b.user != "65532:65532" {
 				t.Fatalf("it does not say its port, or is to run as %q", b.user)
 			}
-			if out, _ := command(t, capgate, "probe", "127.0.0.1:"+port[1], "--timeout", "30s", "--manifest", dir); !strings.Contains(out, strings.TrimPrefix(name, "python-")) {
+			if out, _ := command(t, capgate, "probe", "127.0.0.1:"+port[1], "--timeout", "30s", "--manifest",
+				dir); !strings.Contains(out, strings.TrimPrefix(name, "python-")) {
 				t.Errorf("probe: %s", out)
 			}
 		})

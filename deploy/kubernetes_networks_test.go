@@ -14,7 +14,8 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	all := renderChart(t, "--values", "helm/examples/autoscaled.yaml")
 	gateways := map[string]any{
 		"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "tools"}},
-		"podSelector":       map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/name": "capgate", "app.kubernetes.io/instance": "capgate"}},
+		"podSelector": map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/name": "capgate",
+			"app.kubernetes.io/instance": "capgate"}},
 	}
 	for _, test := range []struct {
 		policy string
@@ -23,47 +24,60 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	}{
 		{"capgate", []any{"ingress", 0, "ports"}, []any{map[string]any{"port": "public"}}},
 		{"capgate", []any{"ingress", 1, "ports"}, []any{map[string]any{"port": "admin"}}},
-		{"capgate", []any{"ingress", 1, "from"}, []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"}}}}},
+		{"capgate", []any{"ingress", 1, "from"},
+			[]any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"}}}}},
 		{"capgate-capabilities", []any{"podSelector", "matchLabels"}, map[string]any{"example.com/capability": "true"}},
 		{"capgate-capabilities", []any{"policyTypes"}, []any{"Ingress", "Egress"}},
 		{"capgate-capabilities", []any{"ingress"}, []any{map[string]any{"from": []any{gateways}}}},
-		{"capgate-capabilities", []any{"egress", 0, "ports"}, []any{map[string]any{"port": 53, "protocol": "UDP"}, map[string]any{"port": 53, "protocol": "TCP"}}},
-		{"capgate-capabilities", []any{"egress", 1}, map[string]any{"to": []any{gateways}, "ports": []any{map[string]any{"port": 8080}}}},
+		{"capgate-capabilities", []any{"egress", 0, "ports"},
+			[]any{map[string]any{"port": 53, "protocol": "UDP"}, map[string]any{"port": 53, "protocol": "TCP"}}},
+		{"capgate-capabilities", []any{"egress", 1},
+			map[string]any{"to": []any{gateways}, "ports": []any{map[string]any{"port": 8080}}}},
 		{"capgate-redis", []any{"podSelector", "matchLabels"}, map[string]any{"app": "redis"}},
-		{"capgate-redis", []any{"ingress", 0}, map[string]any{"from": []any{gateways}, "ports": []any{map[string]any{"port": 6379}}}},
-		{"capgate-redis", []any{"ingress", 1, "from"}, []any{map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "redis"}}}}},
+		{"capgate-redis", []any{"ingress", 0},
+			map[string]any{"from": []any{gateways}, "ports": []any{map[string]any{"port": 6379}}}},
+		{"capgate-redis", []any{"ingress", 1, "from"},
+			[]any{map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "redis"}}}}},
 	} {
-		if got := field(all["NetworkPolicy "+test.policy], append([]any{"spec"}, test.path...)...); !reflect.DeepEqual(got, test.want) {
+		if got := field(all["NetworkPolicy "+test.policy],
+			append([]any{"spec"}, test.path...)...); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s, %v: %v, want %v", test.policy, test.path, got, test.want)
 		}
 	}
-	for policy, way := range map[string]string{"capgate": "ingress", "capgate-capabilities": "egress", "capgate-redis": "ingress"} {
+	for policy, way := range map[string]string{"capgate": "ingress", "capgate-capabilities": "egress",
+		"capgate-redis": "ingress"} {
 		if rules, _ := field(all["NetworkPolicy "+policy], "spec", way).([]any); len(rules) != 2 {
 			t.Errorf("%s: %s: %v", policy, way, rules)
 		}
 	}
-	if policies := renderChart(t, "--set", "networkPolicy.redis.podLabels.app=redis,networkPolicy.enabled=false"); policies["NetworkPolicy capgate-redis"] != nil {
+	if policies := renderChart(t, "--set",
+		"networkPolicy.redis.podLabels.app=redis,networkPolicy.enabled=false"); policies["NetworkPolicy capgate-redis"] != nil {
 		t.Error("there are policies, which are not enabled")
 	}
-	if ns := field(renderChart(t, "--values", "helm/examples/tenants.yaml")["NetworkPolicy capgate-redis"], "metadata", "namespace"); ns != "data" {
+	if ns := field(renderChart(t, "--values", "helm/examples/tenants.yaml")["NetworkPolicy capgate-redis"],
+		"metadata", "namespace"); ns != "data" {
 		t.Errorf("the policy of Redis in %v", ns)
 	}
 }
 
-// TestChartTakesSecretsOfRedis: the URL is an environment variable and the store key a file, both from secrets that exist.
+// TestChartTakesSecretsOfRedis: the URL is an environment variable and the store key a file, both from secrets
+// that exist.
 func TestChartTakesSecretsOfRedis(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t, "--values", "helm/examples/autoscaled.yaml")
 	pod := field(all["Deployment capgate"], "spec", "template", "spec")
-	ref := map[string]any{"name": "CAPGATE_REDIS", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "capgate-redis", "key": "url"}}}
+	ref := map[string]any{"name": "CAPGATE_REDIS",
+		"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "capgate-redis", "key": "url"}}}
 	if env := field(pod, "containers", 0, "env"); !reflect.DeepEqual(env, []any{ref}) {
 		t.Errorf("env: %v", env)
 	}
 	mounts, _ := field(pod, "containers", 0, "volumeMounts").([]any)
 	volumes, _ := field(pod, "volumes").([]any)
 	for what, found := range map[string]bool{
-		"mount":  contains(mounts, map[string]any{"name": "store-key", "mountPath": "/etc/capgate/store", "readOnly": true}),
-		"volume": contains(volumes, map[string]any{"name": "store-key", "secret": map[string]any{"secretName": "capgate-store", "defaultMode": 0o440, "items": []any{map[string]any{"key": "store.key", "path": "store.key"}}}}),
+		"mount": contains(mounts, map[string]any{"name": "store-key", "mountPath": "/etc/capgate/store", "readOnly": true}),
+		"volume": contains(volumes, map[string]any{"name": "store-key",
+			"secret": map[string]any{"secretName": "capgate-store", "defaultMode": 0o440,
+				"items": []any{map[string]any{"key": "store.key", "path": "store.key"}}}}),
 	} {
 		if !found {
 			t.Errorf("there is no %s of the store key: %v, %v", what, mounts, volumes)
@@ -72,14 +86,17 @@ func TestChartTakesSecretsOfRedis(t *testing.T) {
 	for values, want := range map[string]map[string]any{
 		"helm/examples/autoscaled.yaml": {"store_key_file": "/etc/capgate/store/store.key"},
 		"helm/examples/tenants.yaml": {
-			"url": "rediss://redis.data.svc:6379", "password_file": "/etc/capgate/secrets/capgate-redis/password", "store_key_file": "/etc/capgate/store/1.key",
+			"url": "rediss://redis.data.svc:6379", "password_file": "/etc/capgate/secrets/capgate-redis/password",
+			"store_key_file": "/etc/capgate/store/1.key",
 		},
 	} {
 		if got := chartConfig(t, "--values", values)["redis"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: redis: %v", values, got)
 		}
 	}
-	if got := chartConfig(t, "--set", "config.redis=redis://r,redis.storeKey.secret=s")["redis"]; !reflect.DeepEqual(got, map[string]any{"url": "redis://r", "store_key_file": "/etc/capgate/store/store.key"}) {
+	if got := chartConfig(t, "--set",
+		"config.redis=redis://r,redis.storeKey.secret=s")["redis"]; !reflect.DeepEqual(got,
+		map[string]any{"url": "redis://r", "store_key_file": "/etc/capgate/store/store.key"}) {
 		t.Errorf("an address alone: %v", got)
 	}
 }

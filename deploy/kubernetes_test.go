@@ -21,7 +21,8 @@ import (
 )
 
 // tools are the programs of modules in tools/, built by the first test that needs one.
-var tools = map[string]func() (string, error){"helm": built("helm"), "kustomize": built("kustomize"), "crane": built("crane")}
+var tools = map[string]func() (string, error){"helm": built("helm"), "kustomize": built("kustomize"),
+	"crane": built("crane")}
 
 func built(name string) func() (path string, err error) {
 	return sync.OnceValues(func() (string, error) {
@@ -125,7 +126,8 @@ func TestChart(t *testing.T) {
 	examples, err := filepath.Glob("helm/examples/*.yaml")
 	must(t, err)
 	validate := schemas(t)
-	if err := validate(map[string]any{"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"port": 80}}); err == nil {
+	if err := validate(map[string]any{"apiVersion": "v1", "kind": "Service",
+		"spec": map[string]any{"port": 80}}); err == nil {
 		t.Error("a field that does not exist is taken")
 	}
 	for _, values := range append(examples, "") {
@@ -149,7 +151,8 @@ func TestChart(t *testing.T) {
 
 func renderChart(t *testing.T, args ...string) objects {
 	t.Helper()
-	out, err := tool(t, "helm", append([]string{"template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--namespace", "tools"}, args...)...)
+	out, err := tool(t, "helm", append([]string{"template", "capgate", "helm/capgate", "--kube-version", "1.34.0",
+		"--namespace", "tools"}, args...)...)
 	must(t, err)
 	return parseObjects(t, out)
 }
@@ -215,16 +218,19 @@ func TestChartRefuses(t *testing.T) {
 		"config.tls.cert_file=/x":        "config.tls.cert_file is the chart's to set, from tls.secret",
 		"env.CAPGATE_REDIS=redis://h":    "at '/env/CAPGATE_REDIS': got string, want object",
 		"redis.existingSecret=redis://h": "at '/redis/existingSecret': 'redis://h' does not match pattern",
-		"env.CAPGATE_REDIS.secret=s,env.CAPGATE_REDIS.key=k,redis.existingSecret=s": "env.CAPGATE_REDIS and redis.existingSecret are the same",
-		"config.redis.wait_replicas=1,redis.existingSecret=s":                       "config.redis has fields without a url",
-		"config.redis.store_key_file=/x,redis.storeKey.secret=s":                    "config.redis.store_key_file is the chart's to set",
-		"service.type=Cluster":                 "at '/service/type': value must be one of",
-		"image.repository=":                    "at '/image/repository': minLength",
-		"secrets[0]=not_a_name":                "at '/secrets/0': 'not_a_name' does not match pattern",
-		"disruptionBudget.maxUnavailable=some": "at '/disruptionBudget/maxUnavailable': 'some' does not match pattern",
-		"autoscaling.enabled=true,autoscaling.minReplicas=9,autoscaling.maxReplicas=3": "autoscaling.minReplicas is more than autoscaling.maxReplicas",
+		"env.CAPGATE_REDIS.secret=s,env.CAPGATE_REDIS.key=k,redis.existingSecret=s": "env.CAPGATE_REDIS and " +
+			"redis.existingSecret are the same",
+		"config.redis.wait_replicas=1,redis.existingSecret=s":    "config.redis has fields without a url",
+		"config.redis.store_key_file=/x,redis.storeKey.secret=s": "config.redis.store_key_file is the chart's to set",
+		"service.type=Cluster":                                   "at '/service/type': value must be one of",
+		"image.repository=":                                      "at '/image/repository': minLength",
+		"secrets[0]=not_a_name":                                  "at '/secrets/0': 'not_a_name' does not match pattern",
+		"disruptionBudget.maxUnavailable=some":                   "at '/disruptionBudget/maxUnavailable': 'some' does not match pattern",
+		"autoscaling.enabled=true,autoscaling.minReplicas=9,autoscaling.maxReplicas=3": "autoscaling.minReplicas " +
+			"is more than autoscaling.maxReplicas",
 	} {
-		if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set", set); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
+			set); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", set, err, why)
 		}
 	}

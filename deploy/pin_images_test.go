@@ -78,7 +78,8 @@ func pin(t *testing.T, r *registry) (dir string, images map[string]string) {
 	}
 	write("deploy/compose/compose.yaml", named.ReplaceAll(text, []byte("$${$1:-"+r.addr+"/$2}")), 0o600)
 	must(t, os.Mkdir(filepath.Join(dir, "deploy/helm"), 0o700))
-	for name, mode := range map[string]os.FileMode{"deploy/pin-images": 0o700, "tools/crane/go.mod": 0o600, "tools/crane/go.sum": 0o600} {
+	for name, mode := range map[string]os.FileMode{"deploy/pin-images": 0o700, "tools/crane/go.mod": 0o600,
+		"tools/crane/go.sum": 0o600} {
 		content, err := os.ReadFile(filepath.Join("..", name))
 		must(t, err)
 		write(name, content, mode)
@@ -94,13 +95,15 @@ func TestPinImages(t *testing.T) {
 	own := r.addr + "/edge/capgate:1.0"
 	for _, image := range append(slices.Collect(maps.Values(images)), own) {
 		layer := filepath.Join(t.TempDir(), "layer.tar")
-		command(t, "tar", "-cf", layer, "-C", "compose", "compose.yaml", "--transform", "s|^|"+strings.ReplaceAll(image[len(r.addr):], ":", "-")+"/|")
+		command(t, "tar", "-cf", layer, "-C", "compose", "compose.yaml", "--transform",
+			"s|^|"+strings.ReplaceAll(image[len(r.addr):], ":", "-")+"/|")
 		if _, err := tool(t, "crane", "append", "-f", layer, "-t", image, "--oci-empty-base"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// One image is for several platforms.
-	if _, err := tool(t, "crane", "index", "append", "-m", images["REDIS_IMAGE"], "-m", own, "-t", images["REDIS_IMAGE"]); err != nil {
+	if _, err := tool(t, "crane", "index", "append", "-m", images["REDIS_IMAGE"], "-m", own, "-t",
+		images["REDIS_IMAGE"]); err != nil {
 		t.Fatal(err)
 	}
 	script := func(args ...string) error {
@@ -136,7 +139,8 @@ func TestPinImages(t *testing.T) {
 		t.Errorf("%d images of %v:\n%s", n, images, env)
 	}
 	values := filepath.Join(dir, "deploy/helm/pinned.yaml")
-	got := field(renderChart(t, "--values", values)["Deployment capgate"], "spec", "template", "spec", "containers", 0, "image")
+	got := field(renderChart(t, "--values", values)["Deployment capgate"], "spec", "template", "spec", "containers",
+		0, "image")
 	if want := r.addr + "/edge/capgate@" + r.digest(t, own); got != want {
 		t.Errorf("the chart's image is %v, want %s", got, want)
 	}
@@ -146,7 +150,8 @@ func TestPinImages(t *testing.T) {
 func (r *registry) digest(t *testing.T, image string) string {
 	t.Helper()
 	name, tag, _ := strings.Cut(strings.TrimPrefix(image, r.addr+"/"), ":")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.addr+"/v2/"+name+"/manifests/"+tag, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+r.addr+"/v2/"+name+"/manifests/"+tag, nil)
 	must(t, err)
 	req.Header.Set("Authorization", "Bearer open")
 	resp, err := http.DefaultClient.Do(req)

@@ -119,7 +119,8 @@ func (p *process) read() (string, <-chan struct{}) {
 // tail is what is worth reading of what it wrote; calls are not.
 func (p *process) tail() string {
 	text, _ := p.read()
-	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(line, `"msg":"call"`) })
+	lines := slices.DeleteFunc(strings.Split(text, "\n"),
+		func(line string) bool { return strings.Contains(line, `"msg":"call"`) })
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 

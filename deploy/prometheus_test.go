@@ -27,7 +27,8 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 	must(t, err)
 	var config map[string]any
 	must(t, yaml.Unmarshal(text, &config))
-	config["global"] = map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
+	config["global"] = map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms",
+		"evaluation_interval": "500ms"}
 	rules, err := filepath.Abs("prometheus/rules")
 	must(t, err)
 	config["rule_files"] = []string{rules + "/*.yml"}
@@ -40,7 +41,8 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 	text, err = yaml.Marshal(config)
 	must(t, err)
 	must(t, os.WriteFile(file, text, 0o600))
-	p := start(t, "prometheus", "--config.file="+file, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address=127.0.0.1:0",
+	p := start(t, "prometheus", "--config.file="+file, "--storage.tsdb.path="+t.TempDir(),
+		"--web.listen-address=127.0.0.1:0",
 		"--enable-feature=exemplar-storage")
 	log := p.wait(t, "Server is ready to receive web requests")
 	addr := regexp.MustCompile(`msg="?Listening on"? address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(log)

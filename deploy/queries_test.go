@@ -105,7 +105,8 @@ func (p *prometheus) checkExemplars(t *testing.T) {
 		var series []struct {
 			Exemplars []struct{ Labels map[string]string }
 		}
-		query := url.Values{"query": {"capgate_call_duration_seconds_bucket"}, "start": {"0"}, "end": {strconv.FormatInt(time.Now().Unix()+1, 10)}}
+		query := url.Values{"query": {"capgate_call_duration_seconds_bucket"}, "start": {"0"},
+			"end": {strconv.FormatInt(time.Now().Unix()+1, 10)}}
 		if err := p.get("/api/v1/query_exemplars", query, &series); err != nil {
 			return err
 		}
@@ -193,10 +194,11 @@ func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
 	names, err := p.values("__name__", "")
 	must(t, err)
 	for _, name := range names {
-		if strings.HasPrefix(name, "capgate_") && !shown[name] && !slices.ContainsFunc([]string{"_bucket", "_sum", "_count"}, func(end string) bool {
-			family, of := strings.CutSuffix(name, end)
-			return of && shown[family+"_bucket"]
-		}) {
+		if strings.HasPrefix(name, "capgate_") && !shown[name] &&
+			!slices.ContainsFunc([]string{"_bucket", "_sum", "_count"}, func(end string) bool {
+				family, of := strings.CutSuffix(name, end)
+				return of && shown[family+"_bucket"]
+			}) {
 			t.Errorf("%s is on no dashboard", name)
 		}
 	}

@@ -43,16 +43,20 @@ func TestRedisACL(t *testing.T) {
 		t.Error("the default user is on")
 	}
 	for _, words := range [][]any{
-		{"FLUSHALL"}, {"FLUSHDB"}, {"CONFIG", "GET", "*"}, {"KEYS", "*"}, {"ACL", "LIST"}, {"SHUTDOWN"}, {"REPLICAOF", "NO", "ONE"},
-		{"MONITOR"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "LIST"}, {"CLIENT", "LIST"}, {"MODULE", "LIST"}, {"SAVE"}, {"GET", "other"}, {"PUBLISH", "other", "x"},
+		{"FLUSHALL"}, {"FLUSHDB"}, {"CONFIG", "GET", "*"}, {"KEYS", "*"}, {"ACL", "LIST"}, {"SHUTDOWN"},
+		{"REPLICAOF", "NO", "ONE"},
+		{"MONITOR"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "LIST"}, {"CLIENT", "LIST"}, {"MODULE", "LIST"}, {"SAVE"},
+		{"GET", "other"}, {"PUBLISH", "other", "x"},
 		{"EVAL", "return redis.call('GET', 'other')", 0}, {"RENAME", "cg:a", "cg:b"}, {"MIGRATE", "h", 1, "cg:a", 0, 1},
 	} {
-		if err := mine.Do(ctx, words...).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
+		if err := mine.Do(ctx, words...).Err(); err == nil ||
+			!strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
 			t.Errorf("%v: %v", words, err)
 		}
 	}
 
-	store, err := redisstore.Open(redisstore.Config{URL: "redis://capgate@" + addr, Password: password, Timeout: 10 * time.Second})
+	store, err := redisstore.Open(redisstore.Config{URL: "redis://capgate@" + addr, Password: password,
+		Timeout: 10 * time.Second})
 	must(t, err)
 	defer store.Close()
 	must(t, store.Tenants().CreateTenant(ctx, &tenant.Record{ID: "acme", UID: "u"}))
@@ -62,7 +66,8 @@ func TestRedisACL(t *testing.T) {
 	if _, err := store.Approvals().Ask(ctx, draft); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := store.Approvals().Answer(ctx, "acme", draft.ID, &approvals.Reply{State: approvals.Approved, TTL: time.Minute}); err != nil {
+	if _, _, err := store.Approvals().Answer(ctx, "acme", draft.ID,
+		&approvals.Reply{State: approvals.Approved, TTL: time.Minute}); err != nil {
 		t.Error(err)
 	}
 	must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // which looks through all keys
@@ -77,7 +82,8 @@ func startRedis(t *testing.T, acl string) (addr string) {
 	_ = ln.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir())
+	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir())
 	must(t, cmd.Start())
 	t.Cleanup(func() { stop(); _ = cmd.Wait() })
 	return addr

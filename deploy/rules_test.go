@@ -43,7 +43,8 @@ func TestRules(t *testing.T) {
 			if !strings.Contains(tests.String(), `{alertname="`+r.Alert+`"`) {
 				t.Errorf("no test expects %s to fire", r.Alert)
 			}
-			if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.Annotations["summary"] == "" ||
+				r.Annotations["description"] == "" {
 				t.Errorf("%s: severity, summary or description is missing", r.Alert)
 			}
 		}

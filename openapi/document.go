@@ -115,7 +115,8 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 			if i > 0 {
 				continue
 			}
-			tag, err := encode(map[string]string{"name": tagOf(c.ID), "description": "Tools of the capability " + plain(c.ID) + "."})
+			tag, err := encode(map[string]string{"name": tagOf(c.ID),
+				"description": "Tools of the capability " + plain(c.ID) + "."})
 			if err != nil {
 				return nil, err
 			}

@@ -54,7 +54,8 @@ func write(t *testing.T, schema string) map[string]any {
 			t.Fatalf("no manifest has this: %v", err)
 		}
 	}
-	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
+	text, err := documents(t).Write([]openapi.Capability{{ID: "c",
+		Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,8 @@ func TestAToolIsAnOperation(t *testing.T) {
 	t.Parallel()
 	schema := object(t, []byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}},"required":["n"],"additionalProperties":false}`))
 	text, err := documents(t).Write([]openapi.Capability{
-		{ID: "weather", Tools: []openapi.Tool{{Name: "now", Description: "Says <b>it</b> ![x](http://x)", Schema: schema, Policy: "ask", Terminal: true}}},
+		{ID: "weather", Tools: []openapi.Tool{{Name: "now", Description: "Says <b>it</b> ![x](http://x)",
+			Schema: schema, Policy: "ask", Terminal: true}}},
 		{ID: "we/ä{r}", Tools: []openapi.Tool{{Name: "now", Schema: map[string]any{}}, {Name: "t"}}},
 		{ID: "we___r_", Tools: []openapi.Tool{{Name: "t"}}},
 		{ID: "none"},
@@ -74,15 +76,18 @@ func TestAToolIsAnOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := object(t, text)
-	if !strings.HasPrefix(string(text), `{"openapi":"3.1.0","info":{`) || doc["x-tool-operation"] != nil || doc["x-capgate-left-out"] != nil {
+	if !strings.HasPrefix(string(text), `{"openapi":"3.1.0","info":{`) || doc["x-tool-operation"] != nil ||
+		doc["x-capgate-left-out"] != nil {
 		t.Errorf("%.200s", text)
 	}
 	post, _ := at(t, doc, "paths", "/v1/capabilities/weather/tools/now", "post").(map[string]any)
-	if post["operationId"] != "weather.now" || post["summary"] != "now" || post["description"] != `Says &lt;b>it&lt;/b> !\[x](http://x)` ||
+	if post["operationId"] != "weather.now" || post["summary"] != "now" ||
+		post["description"] != `Says &lt;b>it&lt;/b> !\[x](http://x)` ||
 		post["x-capgate-policy"] != "ask" || post["x-capgate-terminal-on-success"] != true {
 		t.Errorf("%v", post)
 	}
-	if ref := at(t, post, "requestBody", "content", "application/json", "schema", "$ref"); ref != "#/components/schemas/weather.now" {
+	if ref := at(t, post, "requestBody", "content", "application/json", "schema",
+		"$ref"); ref != "#/components/schemas/weather.now" {
 		t.Error(ref)
 	}
 	if got := at(t, doc, "components", "schemas", "weather.now"); !reflect.DeepEqual(got, any(schema)) {
@@ -100,7 +105,8 @@ func TestAToolIsAnOperation(t *testing.T) {
 		}
 	}
 	at(t, doc, "paths", "/v1/capabilities/we%2F%C3%A4%7Br%7D/tools/now", "post")
-	if got := at(t, doc, "components", "schemas", "we___r_.now"); !reflect.DeepEqual(got, any(map[string]any{"type": "object"})) {
+	if got := at(t, doc, "components", "schemas", "we___r_.now"); !reflect.DeepEqual(got,
+		any(map[string]any{"type": "object"})) {
 		t.Error(got)
 	}
 	at(t, doc, "components", "schemas", "we___r_.t")
@@ -112,22 +118,26 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 	t.Parallel()
 	const here = `#/components/schemas/c.t`
 	for name, test := range map[string]struct{ schema, want string }{
-		"definitions":     {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
-		"to itself":       {`{"type":"object","properties":{"a":{"$ref":"#"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `"}}}`},
-		"odd names":       {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`},
-		"an older draft":  {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"$ref":"#/definitions/x"},"definitions":{"items":[{"type":"null"}],"additionalItems":false},"b":{"$ref":"#/properties/definitions/items/0"}},"definitions":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"definitions":{"prefixItems":[{"type":"null"}],"items":{"not":{}}},"b":{"$ref":"` + here + `/properties/definitions/prefixItems/0"}},"$defs":{"x":{"type":"string"}}}`},
-		"the oldest":      {`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"minimum":1,"exclusiveMinimum":true,"maximum":2,"exclusiveMaximum":false}}}`, `{"type":"object","properties":{"n":{"exclusiveMinimum":1,"maximum":2}}}`},
-		"by name":         {`{"type":"object","properties":{"a":{"$ref":"#x"},"b":{"$dynamicRef":"#y"}},"$defs":{"x":{"$anchor":"x","type":"string"},"y":{"$dynamicAnchor":"y","type":"null"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"b":{"$ref":"` + here + `/$defs/y"}},"$defs":{"x":{"type":"string"},"y":{"type":"null"}}}`},
-		"a resource":      {`{"type":"object","properties":{"a":{"$id":"tool:///a","properties":{"b":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"tool:///a"}}}`, `{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"` + here + `/properties/a/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"` + here + `/properties/a"}}}`},
-		"in circles":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/z"},"z":{"properties":{"x":{"$ref":"#/$defs/x"}}}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"$ref":"` + here + `/$defs/y"},"y":{"$ref":"` + here + `/$defs/z"},"z":{"properties":{"x":{"$ref":"` + here + `/$defs/x"}}}}}`},
-		"names of fields": {`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`, `{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`},
-		"data":            {`{"type":"object","default":{"$ref":"http://evil/"},"examples":[{"a":[{"$ref":"file:///etc/passwd"}]}],"enum":[{"a":1}]}`, `{"type":"object","enum":[{"a":1}]}`},
-		"unknown":         {`{"type":"object","x-y":{"$ref":"http://evil/"},"externalDocs":{"url":"http://evil/"}}`, `{"type":"object"}`},
-		"true and false":  {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
-		"nothing":         {`{}`, `{"type":"object"}`},
+		"definitions": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
+		"to itself": {`{"type":"object","properties":{"a":{"$ref":"#"}}}`,
+			`{"type":"object","properties":{"a":{"$ref":"` + here + `"}}}`},
+		"odd names":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`},
+		"an older draft": {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"$ref":"#/definitions/x"},"definitions":{"items":[{"type":"null"}],"additionalItems":false},"b":{"$ref":"#/properties/definitions/items/0"}},"definitions":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"definitions":{"prefixItems":[{"type":"null"}],"items":{"not":{}}},"b":{"$ref":"` + here + `/properties/definitions/prefixItems/0"}},"$defs":{"x":{"type":"string"}}}`},
+		"the oldest":     {`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"minimum":1,"exclusiveMinimum":true,"maximum":2,"exclusiveMaximum":false}}}`, `{"type":"object","properties":{"n":{"exclusiveMinimum":1,"maximum":2}}}`},
+		"by name":        {`{"type":"object","properties":{"a":{"$ref":"#x"},"b":{"$dynamicRef":"#y"}},"$defs":{"x":{"$anchor":"x","type":"string"},"y":{"$dynamicAnchor":"y","type":"null"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"b":{"$ref":"` + here + `/$defs/y"}},"$defs":{"x":{"type":"string"},"y":{"type":"null"}}}`},
+		"a resource":     {`{"type":"object","properties":{"a":{"$id":"tool:///a","properties":{"b":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"tool:///a"}}}`, `{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"` + here + `/properties/a/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"` + here + `/properties/a"}}}`},
+		"in circles":     {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/z"},"z":{"properties":{"x":{"$ref":"#/$defs/x"}}}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"$ref":"` + here + `/$defs/y"},"y":{"$ref":"` + here + `/$defs/z"},"z":{"properties":{"x":{"$ref":"` + here + `/$defs/x"}}}}}`},
+		"names of fields": {`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`,
+			`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`},
+		"data": {`{"type":"object","default":{"$ref":"http://evil/"},"examples":[{"a":[{"$ref":"file:///etc/passwd"}]}],"enum":[{"a":1}]}`, `{"type":"object","enum":[{"a":1}]}`},
+		"unknown": {`{"type":"object","x-y":{"$ref":"http://evil/"},"externalDocs":{"url":"http://evil/"}}`,
+			`{"type":"object"}`},
+		"true and false": {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
+		"nothing":        {`{}`, `{"type":"object"}`},
 	} {
 		doc := write(t, test.schema)
-		if got, want := at(t, doc, "components", "schemas", "c.t"), any(object(t, []byte(test.want))); !reflect.DeepEqual(got, want) {
+		if got, want := at(t, doc, "components", "schemas", "c.t"),
+			any(object(t, []byte(test.want))); !reflect.DeepEqual(got, want) {
 			text, _ := json.Marshal(got)
 			t.Errorf("%s: %s\nwant %s", name, text, test.want)
 		}
@@ -138,12 +148,16 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 func TestReferencesThatLeadNowhere(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{
-		`{"properties":{"a":{"$ref":"http://evil/"}}}`, `{"properties":{"a":{"$ref":"/etc/passwd"}}}`, `{"properties":{"a":{"$ref":"#/components/schemas/Tenant"}}}`,
-		`{"properties":{"a":{"$ref":"#/%zz"}}}`, `{"properties":{"a":{"$ref":""}}}`, `{"properties":{"a":{"$ref":"#/properties/a"}}}`,
-		`{"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"$ref":"#/nope"}}}`, `{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`,
+		`{"properties":{"a":{"$ref":"http://evil/"}}}`, `{"properties":{"a":{"$ref":"/etc/passwd"}}}`,
+		`{"properties":{"a":{"$ref":"#/components/schemas/Tenant"}}}`,
+		`{"properties":{"a":{"$ref":"#/%zz"}}}`, `{"properties":{"a":{"$ref":""}}}`,
+		`{"properties":{"a":{"$ref":"#/properties/a"}}}`,
+		`{"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"$ref":"#/nope"}}}`,
+		`{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`,
 		`{"properties":{"a":{"$ref":"#/allOf/7"}},"allOf":[]}`, `{"properties":{"a":{"$ref":7}}}`,
 	} {
-		text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
+		text, err := documents(t).Write([]openapi.Capability{{ID: "c",
+			Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +198,8 @@ func TestSchemasAreBounded(t *testing.T) {
 		schema string
 		shown  bool
 	}{
-		"laughs":          {`{"type":"object","properties":{"x":{"$ref":"#/$defs/l0"}},"$defs":{` + laughs.String() + `"l64":{"type":"string"}}}`, false},
+		"laughs": {`{"type":"object","properties":{"x":{"$ref":"#/$defs/l0"}},"$defs":{` + laughs.String() +
+			`"l64":{"type":"string"}}}`, false},
 		"a long one":      {`{"type":"object","properties":{"x":{"enum":["` + strings.Repeat("x", 130<<10) + `"]}}}`, false},
 		"many":            {`{"type":"object","properties":{` + many(9000) + `}}`, false},
 		"a deep one":      {`{"type":"object","properties":{"x":` + deep + `}}`, true},
@@ -192,7 +207,8 @@ func TestSchemasAreBounded(t *testing.T) {
 	} {
 		doc := write(t, test.schema)
 		got, _ := at(t, doc, "components", "schemas", "c.t").(map[string]any)
-		if description, _ := got["description"].(string); strings.Contains(description, "too large to be shown") == test.shown || len(description) > 5<<10 {
+		if description, _ := got["description"].(string); strings.Contains(description,
+			"too large to be shown") == test.shown || len(description) > 5<<10 {
 			t.Errorf("%s: %.300v", name, got)
 		}
 	}
@@ -201,7 +217,8 @@ func TestSchemasAreBounded(t *testing.T) {
 		tools[i] = openapi.Tool{Name: fmt.Sprint("t", i), Schema: map[string]any{"pattern": strings.Repeat("x", 100<<10)}}
 	}
 	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: tools}}, false)
-	if err != nil || len(text) > openapi.MaxBytes || len(text) < openapi.MaxBytes/2 || object(t, text)["x-capgate-left-out"] != true {
+	if err != nil || len(text) > openapi.MaxBytes || len(text) < openapi.MaxBytes/2 ||
+		object(t, text)["x-capgate-left-out"] != true {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
@@ -217,14 +234,16 @@ func many(n int) string {
 // TestYAMLSaysTheSame, and no reader takes a string for something else.
 func TestYAMLSaysTheSame(t *testing.T) {
 	t.Parallel()
-	odd := []any{"yes", "NO", "off", "~", "null", "1", "1_000", "0x1f", "1e3", ".inf", "12:30:45", "2026-01-02", "", " a", "a ", "a: b", "a #b", "- a", "?", "&a", "*a", "!x", "|", ">", "%", "@", "`",
+	odd := []any{"yes", "NO", "off", "~", "null", "1", "1_000", "0x1f", "1e3", ".inf", "12:30:45", "2026-01-02", "",
+		" a", "a ", "a: b", "a #b", "- a", "?", "&a", "*a", "!x", "|", ">", "%", "@", "`",
 		"\u2028", "\x00", "é\n\tü\n", "\"'", "{}", "[", "<<", "=", "true", "y", "N", "\U0001f600"}
 	names := map[string]any{}
 	for _, o := range odd {
 		names[o.(string)] = map[string]any{"type": "string"}
 	}
 	schema := map[string]any{"type": "object", "properties": names, "enum": odd}
-	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Description: "a\n\n  b: c\n", Schema: schema}}}}, false)
+	text, err := documents(t).Write([]openapi.Capability{{ID: "c",
+		Tools: []openapi.Tool{{Name: "t", Description: "a\n\n  b: c\n", Schema: schema}}}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

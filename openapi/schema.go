@@ -22,7 +22,8 @@ func schemaOf(component string, input map[string]any) any {
 	weight := s.weigh()
 	s.write()
 	if text, err := encode(s.root); err != nil || len(text) > maxSchema || weight > maxWeight {
-		return map[string]any{"type": "object", "description": "The schema is too large to be shown here. The list of the capability's tools has it."}
+		return map[string]any{"type": "object",
+			"description": "The schema is too large to be shown here. The list of the capability's tools has it."}
 	}
 	if s.root["type"] == nil && s.root[refKeyword] == nil {
 		s.root["type"] = "object" // which arguments are, whatever their schema says

@@ -17,7 +17,8 @@ type act struct {
 	name  string
 	lasts time.Duration
 	// A second:
-	probes, commands, notices, published, delivered float64 // the latter two in bytes, delivered to all followers together
+	// the latter two in bytes, delivered to all followers together
+	probes, commands, notices, published, delivered float64
 	busy                                            float64 // of Redis' thread, 0 to 1
 
 	news       uint64          // transitions told to routers

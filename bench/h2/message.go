@@ -9,8 +9,9 @@ import (
 
 // The capability protocol's doc dialect, as far as it is benchmarked.
 const (
-	PathInvoke   = "/selu.capability.Capability/Invoke"
-	PathLegacy   = "/selu.capability.v1.CapabilityService/Invoke" // of the legacy dialect, whose request has the same first fields
+	PathInvoke = "/selu.capability.Capability/Invoke"
+	// of the legacy dialect, whose request has the same first fields
+	PathLegacy   = "/selu.capability.v1.CapabilityService/Invoke"
 	PathStream   = "/selu.capability.Capability/StreamInvoke"
 	PathHealth   = "/selu.capability.Capability/Healthcheck"
 	PathUpload   = "/selu.capability.Capability/UploadInputArtifact"

@@ -114,8 +114,8 @@ func callOf(i int) call.Call {
 	return call.Call{Tenant: k.Tenant, User: k.User, Capability: k.Capability, Tool: k.Tool}
 }
 
-// decide is what a decision takes, in the middle one of many batches. A call's words are where a gateway would just have read
-// them, so that what is waited for is the cache's own memory.
+// decide is what a decision takes, in the middle one of many batches. A call's words are where a gateway would
+// just have read them, so that what is waited for is the cache's own memory.
 func decide(d *policy.Decider, next func() int) (nanos float64, unknown int, err error) {
 	var batch [batchSize]call.Call
 	took := make([]time.Duration, batches)

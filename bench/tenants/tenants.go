@@ -25,7 +25,8 @@ const (
 	batchSize = 64
 )
 
-// Result is what was measured, of one call: nanoseconds in a batch that only one in ten is faster than, and allocations.
+// Result is what was measured, of one call: nanoseconds in a batch that only one in ten is faster than, and
+// allocations.
 type Result struct {
 	Identity, NoLimits, Limits, Record, All float64
 	Allocs                                  float64
@@ -119,7 +120,8 @@ func (g *rig) keep() {
 	g.recorder.Record(&g.record)
 }
 
-// best is what a batch of each step takes that only one in ten is faster than. They take turns: others may use the machine.
+// best is what a batch of each step takes that only one in ten is faster than. They take turns: others may use
+// the machine.
 func best(steps ...func()) []float64 {
 	took := make([][]time.Duration, len(steps))
 	for range batches {

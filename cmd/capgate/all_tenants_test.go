@@ -30,8 +30,11 @@ func startTenants(t *testing.T) *twoTenants {
 	t.Helper()
 	manifest := writeConfig(t, manifestOf("ask"))
 	key, entry := makeKey(t)
-	text := "policies: {}\n" + patientRedis("") + "\nidentity: {store: redis}\ntenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Replace(entry, "{", "{asserts: [user, agent], scopes: [invoke, read], ", 1) + "]}]"
-	file := writeConfig(t, strings.Replace(configOf(text, gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	text := "policies: {}\n" + patientRedis("") +
+		"\nidentity: {store: redis}\ntenants: [{id: acme, capabilities: ['*'], keys: [" +
+		strings.Replace(entry, "{", "{asserts: [user, agent], scopes: [invoke, read], ", 1) + "]}]"
+	file := writeConfig(t, strings.Replace(configOf(text, gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr),
+		"policy: allow", "manifest: "+manifest, 1))
 	w := &twoTenants{keys: map[string]string{"acme": key}}
 	w.program, w.public, w.admin = serve(t, nil, "--config", file)
 	w.client = dial(t, w.public)
@@ -83,29 +86,35 @@ func TestOperatorsOfTenants(t *testing.T) {
 	if rows := strings.Split(list, "\n"); !strings.HasPrefix(rows[1], second) {
 		t.Errorf("the newest is not first: %s", list)
 	}
-	if one := w.run(t, 0, "approvals", "list", "--tenant", "globex"); strings.Contains(one, first) || !strings.Contains(one, second) {
+	if one := w.run(t, 0, "approvals", "list", "--tenant", "globex"); strings.Contains(one, first) ||
+		!strings.Contains(one, second) {
 		t.Errorf("%s", one)
 	}
-	if all := w.run(t, 0, "approvals", "list", "--tenant", "-"); !strings.Contains(all, first) || !strings.Contains(all, second) {
+	if all := w.run(t, 0, "approvals", "list", "--tenant", "-"); !strings.Contains(all, first) ||
+		!strings.Contains(all, second) {
 		t.Errorf("%s", all)
 	}
-	if text := w.run(t, 1, "approvals", "list", "--tenant", "globx"); !strings.Contains(text, `did you mean "globex"?`) || !strings.Contains(text, "TENANT_UNKNOWN") {
+	if text := w.run(t, 1, "approvals", "list", "--tenant", "globx"); !strings.Contains(text,
+		`did you mean "globex"?`) || !strings.Contains(text, "TENANT_UNKNOWN") {
 		t.Error(text)
 	}
 	if text := w.run(t, 0, "approvals", "show", second); !strings.Contains(text, "tenant      globex") {
 		t.Error(text)
 	}
-	if text := w.run(t, 1, "approvals", "show", "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"); !strings.Contains(text, "APPROVAL_UNKNOWN") {
+	if text := w.run(t, 1, "approvals", "show", "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"); !strings.Contains(text,
+		"APPROVAL_UNKNOWN") {
 		t.Error(text)
 	}
 	w.run(t, 0, "approvals", "approve", second)
 	watching.stdout.wait(t, watching, "approved  "+second)
-	if _, err := invokeAs(t, w.client, "ann", `{"n":"second"}`, "authorization", "Bearer "+w.keys["globex"], "x-approval-id", second); err != nil {
+	if _, err := invokeAs(t, w.client, "ann", `{"n":"second"}`, "authorization", "Bearer "+w.keys["globex"],
+		"x-approval-id", second); err != nil {
 		t.Error(err)
 	}
 	w.run(t, 0, "approvals", "deny", first)
 
-	if keys := w.run(t, 0, "keys", "list", "-"); !strings.Contains(keys, w.keys["acme"][3:19]) || !strings.Contains(keys, w.keys["globex"][3:19]) {
+	if keys := w.run(t, 0, "keys", "list", "-"); !strings.Contains(keys, w.keys["acme"][3:19]) ||
+		!strings.Contains(keys, w.keys["globex"][3:19]) {
 		t.Errorf("%s", keys)
 	}
 	if text := w.run(t, 0, "keys", "revoke", "-", w.keys["globex"][3:19]); !strings.Contains(text, "of globex") {
@@ -131,8 +140,10 @@ func TestRulesOfTenants(t *testing.T) {
 		{[]string{"explain", "caps", "echo"}, "TENANT_REQUIRED", []string{"acme, globex"}},
 		{[]string{"set", "caps", "echo", "allow", "--tenant", "default"}, "TENANT_UNKNOWN", []string{"acme, globex"}},
 		{[]string{"set", "caps", "echo", "allow", "--tenant", "acm"}, "TENANT_UNKNOWN", []string{`did you mean "acme"?`}},
-		{[]string{"set", "cap", "echo", "allow", "--tenant", "acme"}, "CAPABILITY_UNKNOWN", []string{`did you mean "caps"?`}},
-		{[]string{"set", "caps", "ecoh", "allow", "--tenant", "acme"}, "TOOL_UNKNOWN", []string{`did you mean "echo"?`, "has: echo", "--force"}},
+		{[]string{"set", "cap", "echo", "allow", "--tenant", "acme"}, "CAPABILITY_UNKNOWN",
+			[]string{`did you mean "caps"?`}},
+		{[]string{"set", "caps", "ecoh", "allow", "--tenant", "acme"}, "TOOL_UNKNOWN",
+			[]string{`did you mean "echo"?`, "has: echo", "--force"}},
 		{[]string{"set", "*", "ecoh", "block", "--global"}, "TOOL_UNKNOWN", []string{`did you mean "echo"?`}},
 		{[]string{"explain", "caps", "ecoh", "--tenant", "acme"}, "TOOL_UNKNOWN", []string{`did you mean "echo"?`}},
 		{[]string{"list", "--tenant", "acm"}, "TENANT_UNKNOWN", []string{`did you mean "acme"?`}},
@@ -151,7 +162,9 @@ func TestRulesOfTenants(t *testing.T) {
 		t.Error(err)
 	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+w.keys["globex"])
-	if _, err := w.client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: "later", ArgsJson: []byte("{}")}); status.Code(err) != codes.PermissionDenied {
+	if _, err := w.client.Invoke(ctx,
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: "later",
+			ArgsJson: []byte("{}")}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a rule ahead of its tool: %v", err)
 	}
 	list := strings.Fields(w.run(t, 0, "policy", "list"))
@@ -163,7 +176,8 @@ func TestRulesOfTenants(t *testing.T) {
 		t.Error(text)
 	}
 	w.run(t, 0, "policy", "rm", "caps", "*", "--tenant", "umbrella")
-	if text := w.run(t, 1, "policy", "rm", "caps", "*", "--tenant", "umbrella"); !strings.Contains(text, "TENANT_UNKNOWN") {
+	if text := w.run(t, 1, "policy", "rm", "caps", "*", "--tenant", "umbrella"); !strings.Contains(text,
+		"TENANT_UNKNOWN") {
 		t.Error(text)
 	}
 	w.run(t, 0, "policy", "rm", "caps", "later", "--tenant", "globex")
@@ -177,7 +191,8 @@ func TestRulesOfTenants(t *testing.T) {
 			Policies []struct{ Tenant string }
 			Next     string `json:"next_page_token"`
 		}
-		if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusOK || len(answer.Policies) > 1 || pages > 5 {
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusOK ||
+			len(answer.Policies) > 1 || pages > 5 {
 			t.Fatal(code, body, err)
 		}
 		for _, p := range answer.Policies {
@@ -188,7 +203,8 @@ func TestRulesOfTenants(t *testing.T) {
 	if !slices.Equal(tenants, []string{"acme", "globex"}) {
 		t.Error(tenants)
 	}
-	if code, body := page(t, "http://"+w.admin+"/v1/limits?tenant=acm"); code != http.StatusNotFound || !strings.Contains(body, `did you mean \"acme\"?`) {
+	if code, body := page(t, "http://"+w.admin+"/v1/limits?tenant=acm"); code != http.StatusNotFound ||
+		!strings.Contains(body, `did you mean \"acme\"?`) {
 		t.Error(code, body)
 	}
 	if code, _ := page(t, "http://"+w.admin+"/v1/limits?tenant=-"); code != http.StatusOK {

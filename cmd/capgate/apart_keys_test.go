@@ -37,7 +37,8 @@ func (p *party) line() string {
 	if p.key == "" {
 		return ""
 	}
-	return "  - " + strings.TrimSuffix(p.settings, "}") + `, "keys": [` + strings.TrimSuffix(p.entry, "}") + ", " + strings.TrimPrefix(p.grants, "{") + "]}\n"
+	return "  - " + strings.TrimSuffix(p.settings, "}") + `, "keys": [` + strings.TrimSuffix(p.entry, "}") + ", " +
+		strings.TrimPrefix(p.grants, "{") + "]}\n"
 }
 
 // join makes the tenant where the configuration has it not, and answers with its first key.
@@ -93,8 +94,8 @@ func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
 	return list, from, from + int(answer.InputOffset())
 }
 
-// listed is an answer to ListKeys as all worlds have it: with all keys, as ask says, in the place of a page of them. The page
-// has to be the one that there is of these.
+// listed is an answer to ListKeys as all worlds have it: with all keys, as ask says, in the place of a page of
+// them. The page has to be the one that there is of these.
 func (s *stranger) listed(request, told string, ask func(request string) string) string {
 	s.t.Helper()
 	page, from, to := readKeyList(s.t, told)
@@ -115,8 +116,10 @@ func (s *stranger) listed(request, told string, ask func(request string) string)
 	if end == 0 || all.Next != "" || len(all.Keys) == 0 {
 		s.t.Fatal("not all keys are told")
 	}
-	if want := all.page(int(cmp.Or(size, 100)), string(after)); !slices.EqualFunc(page.Keys, want.Keys, slices.Equal) || page.Next != want.Next {
-		s.t.Errorf("%d keys after %q: %q, and then %q; of all they are %q, and then %q", int(size), after, page.Keys, page.Next, want.Keys, want.Next)
+	if want := all.page(int(cmp.Or(size, 100)), string(after)); !slices.EqualFunc(page.Keys, want.Keys,
+		slices.Equal) || page.Next != want.Next {
+		s.t.Errorf("%d keys after %q: %q, and then %q; of all they are %q, and then %q", int(size), after, page.Keys,
+			page.Next, want.Keys, want.Next)
 	}
 	keys := make([]string, len(all.Keys))
 	for i, k := range all.Keys {

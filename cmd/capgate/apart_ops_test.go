@@ -26,7 +26,8 @@ import (
 // capabilities, and those that there are by JSON only.
 func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescriptor) {
 	t.Helper()
-	listed, err := askReflection(t.Context(), s.conn, &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	listed, err := askReflection(t.Context(), s.conn,
+		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	must(t, err)
 	var services []protoreflect.ServiceDescriptor
 	for _, l := range listed.GetListServicesResponse().GetService() {
@@ -34,7 +35,9 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 		must(t, err)
 		services = append(services, d.(protoreflect.ServiceDescriptor))
 	}
-	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto, livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto, capgatepb.File_capgate_v1_engines_proto,
+	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto,
+		livepb.File_selu_capability_v1_capability_proto, capgatepb.File_capgate_v1_gateway_proto,
+		capgatepb.File_capgate_v1_engines_proto,
 		openparallaxv1.File_openparallax_v1_pipeline_proto, openparallaxv1.File_openparallax_v1_shield_proto} {
 		for i := range file.Services().Len() {
 			services = append(services, file.Services().Get(i))
@@ -54,7 +57,8 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			name := file.Services().Get(i).FullName()
-			if ours := strings.HasPrefix(string(name), "capgate.") || strings.HasPrefix(string(name), "selu."); ours && public[name] == slices.Contains(operatorsOnly, name) {
+			if ours := strings.HasPrefix(string(name), "capgate.") ||
+				strings.HasPrefix(string(name), "selu."); ours && public[name] == slices.Contains(operatorsOnly, name) {
 				t.Errorf("%s: say whether it is at the public port", name)
 			}
 		}
@@ -122,7 +126,8 @@ func (g *generator) next() operation {
 	case 4:
 		m = openparallaxv1.File_openparallax_v1_pipeline_proto.Services().ByName("ClientService").Methods().ByName("SendMessage")
 	case 5, 6:
-		m = g.ofKeys([]protoreflect.Name{"CreateKey", "CreateKey", "CreateKey", "ListKeys", "ListKeys", "GetKey", "RotateKey", "RotateKey", "RevokeKey"}[g.random.IntN(9)])
+		m = g.ofKeys([]protoreflect.Name{"CreateKey", "CreateKey", "CreateKey", "ListKeys", "ListKeys", "GetKey",
+			"RotateKey", "RotateKey", "RevokeKey"}[g.random.IntN(9)])
 	}
 	return g.make(m)
 }
@@ -143,7 +148,8 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
 	must(g.t, err)
 	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
-	if g.random.IntN(6) == 0 && len(g.of.all("credential")) > 0 && m.FullName() != watch { // a key may not be let see what is made for it to see
+	// a key may not be let see what is made for it to see
+	if g.random.IntN(6) == 0 && len(g.of.all("credential")) > 0 && m.FullName() != watch {
 		op.credential = g.word("credential")
 	}
 	if m.ParentFile().Package() == "openparallax.v1" {
@@ -153,7 +159,8 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	for _, h := range []struct {
 		name   string
 		chance int
-	}{{"x-capability-id", 2}, {"x-session-id", 6}, {"x-approval-id", 6}, {"x-user-id", 4}, {"x-agent-id", 6}, {"x-tenant-id", 8}} {
+	}{{"x-capability-id", 2}, {"x-session-id", 6}, {"x-approval-id", 6}, {"x-user-id", 4}, {"x-agent-id", 6},
+		{"x-tenant-id", 8}} {
 		if h.name == "x-capability-id" && strings.Contains(op.request, `"capability_id"`) {
 			h.chance = 12 // they would seldom agree
 		}
@@ -184,7 +191,8 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	made := map[string]any{}
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
-		if one := f.ContainingOneof(); one != nil && len(made) > 0 || g.random.IntN(4) == 0 && (f.Name() != "tenant_id" || g.random.IntN(4) == 0) {
+		if one := f.ContainingOneof(); one != nil && len(made) > 0 ||
+			g.random.IntN(4) == 0 && (f.Name() != "tenant_id" || g.random.IntN(4) == 0) {
 			continue
 		}
 		made[string(f.Name())] = g.value(f)
@@ -204,7 +212,8 @@ func (g *generator) arguments() map[string]any {
 
 // wellKnown are values of messages that JSON has words for.
 var wellKnown = map[protoreflect.FullName]any{
-	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "3600s", "google.protobuf.FieldMask": "name,limits",
+	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "3600s",
+	"google.protobuf.FieldMask": "name,limits",
 }
 
 // fullName is that of a field's message, "" if it is none.
@@ -318,7 +327,8 @@ var words = map[string][]string{
 	"resource_name": {"", "tenants/acme", "tenants/globex/keys/x"},
 
 	// of engines
-	"engine":  {"engine", "engine", "engine", "engine", "engine", "hidden-engine", "hidden-engine", "hidden", "mine", "absent", ""},
+	"engine": {"engine", "engine", "engine", "engine", "engine", "hidden-engine", "hidden-engine", "hidden", "mine",
+		"absent", ""},
 	"content": {"hello", "hello", "hello", ""},
 	"mode":    {"", "", "NORMAL", "OTR", "otr"},
 
@@ -366,7 +376,9 @@ func (g *generator) word(field string) string {
 	if kind, ok := strings.CutPrefix(word, "«"); ok {
 		kind = strings.TrimSuffix(kind, "»")
 		own := g.of.all(kind)
-		theirs := slices.DeleteFunc(g.theirs.all(kind), func(id string) bool { return slices.Contains(own, id) || tellsTime(id) }) // that they had heard of
+		// that they had heard of
+		theirs := slices.DeleteFunc(g.theirs.all(kind),
+			func(id string) bool { return slices.Contains(own, id) || tellsTime(id) })
 		if len(theirs) > 0 {
 			return theirs[g.random.IntN(len(theirs))]
 		}

@@ -48,7 +48,8 @@ func TestTenantsAreApart(t *testing.T) {
 	globex.alone = true
 	methods := publicMethods(t, globex)
 	gen := &generator{t: t, random: random, methods: methods, of: globex.pools, theirs: acme[0].pools}
-	others := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), methods: methods, of: acme[0].pools, theirs: globex.pools, canary: "canary-of-acme", always: true}
+	others := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), methods: methods, of: acme[0].pools,
+		theirs: globex.pools, canary: "canary-of-acme", always: true}
 
 	spend := others.make(docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke"))
 	spend.request, spend.header, spend.json = `{"capability_id":"caps","tool_name":"echo","args_json":"e30="}`, nil, false
@@ -115,16 +116,19 @@ func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (por
 		}
 		capability := gatewaytest.NewCapability("at-" + id)
 		capability.Files = crand.Text() // no other world has the same ids
-		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, health: {interval: 20s, timeout: 20s}, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
+		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, health: {interval: 20s, "+
+			"timeout: 20s}, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
 	}
 	for _, id := range strings.Fields("engine " + strings.ReplaceAll(more, "hidden", "hidden-engine")) {
-		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, health: {interval: 20s, timeout: 20s}, backends: ['%s']}\n", id, serveMemory(t))
+		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, health: {interval: 20s, timeout: "+
+			"20s}, backends: ['%s']}\n", id, serveMemory(t))
 	}
 	lines := ""
 	for _, p := range tenants {
 		lines += p.line()
 	}
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+"', timeout: 10s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\npolicies: {}\n"+
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+
+		"', timeout: 10s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\npolicies: {}\n"+
 		"tenants:\n"+cmp.Or(lines, "  []\n")+"fleets:\n"+fleets)
 	admin := ""
 	for range gateways {

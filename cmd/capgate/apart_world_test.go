@@ -51,7 +51,8 @@ func newStranger(t *testing.T, name, key, addr string) *stranger {
 		_ = conn.Close()
 		client.CloseIdleConnections()
 	})
-	return &stranger{t: t, name: name, key: key, addr: addr, conn: conn, http: client, pools: &pools{ids: map[string][]string{}}}
+	return &stranger{t: t, name: name, key: key, addr: addr, conn: conn, http: client,
+		pools: &pools{ids: map[string][]string{}}}
 }
 
 // perform does what an operation says, and answers with everything that came back, in words
@@ -145,7 +146,8 @@ func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, 
 	}
 	last := stream.Trailer()
 	delete(last, "grpc-status-details-bin") // they are in the status, too
-	fmt.Fprintf(&told, "%v %v %s", map[string][]string(first), map[string][]string(last), compact(status.Convert(err).Proto()))
+	fmt.Fprintf(&told, "%v %v %s", map[string][]string(first), map[string][]string(last),
+		compact(status.Convert(err).Proto()))
 	if status.Code(err) == codes.DeadlineExceeded {
 		s.t.Errorf("%s: no end: %s", op.text(), told.String())
 	}
@@ -210,7 +212,9 @@ func (s *stranger) fence(header []string) string {
 	if at := slices.Index(header, "x-user-id"); at >= 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, header[at:at+2]...)
 	}
-	_, err := docpb.NewCapabilityClient(s.conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "people", ToolName: "echo", ArgsJson: fmt.Appendf(nil, `{"fence":%d,"of":%d}`, s.fences, time.Now().UnixNano())})
+	_, err := docpb.NewCapabilityClient(s.conn).Invoke(ctx,
+		&docpb.InvokeRequest{CapabilityId: "people", ToolName: "echo",
+			ArgsJson: fmt.Appendf(nil, `{"fence":%d,"of":%d}`, s.fences, time.Now().UnixNano())})
 	s.learn(compact(status.Convert(err).Proto()))
 	all := s.pools.all("approval")
 	if len(all) == 0 {
@@ -287,7 +291,8 @@ func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (me
 	fields := map[string]any{}
 	must(t, json.Unmarshal([]byte(request), &fields))
 	rule := httpRule(m)
-	for verb, path := range map[string]string{"GET": rule.GetGet(), "POST": rule.GetPost(), "PATCH": rule.GetPatch(), "PUT": rule.GetPut(), "DELETE": rule.GetDelete()} {
+	for verb, path := range map[string]string{"GET": rule.GetGet(), "POST": rule.GetPost(), "PATCH": rule.GetPatch(),
+		"PUT": rule.GetPut(), "DELETE": rule.GetDelete()} {
 		if path != "" {
 			method, target = verb, path
 		}

@@ -55,7 +55,8 @@ func runApprovals(ctx context.Context, args []string, std stdio) int {
 	c := approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, out: std.out, err: std.err}
 	fs := flag.NewFlagSet("approvals", flag.ContinueOnError)
 	c.addFlags(fs)
-	calls, answer := []string{"tenant", "user", "agent", "capability", "tool"}, []string{"tenant", "comment", "remember", "by"}
+	calls, answer := []string{"tenant", "user", "agent", "capability", "tool"},
+		[]string{"tenant", "comment", "remember", "by"}
 	all := verbs{
 		flags: fs, usage: approvalsUsage,
 		all: []verb{
@@ -73,7 +74,8 @@ func runApprovals(ctx context.Context, args []string, std stdio) int {
 func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
 	f := c.filter
 	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
-	fs.StringVar(&f.State, "state", "pending", "list those in this `state`: pending, approved, denied, expired, used, or all")
+	fs.StringVar(&f.State, "state", "pending",
+		"list those in this `state`: pending, approved, denied, expired, used, or all")
 	fs.StringVar(&f.User, "user", "", "list and watch the calls of the user with this `name`")
 	fs.StringVar(&f.Agent, "agent", "", "those of the agent with this `name`")
 	fs.StringVar(&f.Capability, "capability", "", "those of the capability with this `id`")
@@ -115,13 +117,15 @@ func (c *approvalsCommand) list(ctx context.Context) error {
 			break
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *capgatepb.Approval) int { // those of several tenants come one tenant after the other
+	// those of several tenants come one tenant after the other
+	slices.SortStableFunc(all, func(a, b *capgatepb.Approval) int {
 		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
 	})
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tASKED\tEXPIRES\tTENANT")
 	for _, a := range all {
-		fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()), word(a.GetCapability()), word(a.GetTool()),
+		fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()),
+			word(a.GetCapability()), word(a.GetTool()),
 			when(a.GetCreateTime()), when(a.GetExpireTime()), word(a.GetTenant())}, "\t"))
 	}
 	return table.Flush()
@@ -137,7 +141,8 @@ func (c *approvalsCommand) show(ctx context.Context) error {
 	fmt.Fprintf(c.out, "%s: %s\n\n", a.GetId(), a.GetState())
 	for _, line := range [][2]string{
 		{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"which says", a.GetDescription()},
-		{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())}, {"session", a.GetSession()},
+		{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())},
+		{"session", a.GetSession()},
 		{"asked by", a.GetLevel()}, {"because", a.GetWhy()}, {"request id", a.GetRequestId()},
 		{"asked", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
 	} {

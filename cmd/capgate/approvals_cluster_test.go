@@ -20,7 +20,8 @@ import (
 
 // startAsking runs a cluster of three gateways whose fleet asks about each call; more is
 // what else it has.
-func startAsking(t *testing.T, more string) (c *cluster, callers []docpb.CapabilityClient, desks []capgatepb.ApprovalsClient) {
+func startAsking(t *testing.T, more string) (c *cluster, callers []docpb.CapabilityClient,
+	desks []capgatepb.ApprovalsClient) {
 	t.Helper()
 	c = startBackends(t, 2)
 	config := clusterConfig(c.redis.URL(), time.Second, []string{c.backends[0].addr, c.backends[1].addr})
@@ -162,7 +163,8 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 	id := asked(t, callers[0], "ann", args)
 	_, err := desks[1].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: id})
 	must(t, err)
-	if exit, _, errs := capgatePolicy(t, c.gateways[2].admin, "set", "caps", "echo", "block", "--user", "ann"); exit != 0 {
+	if exit, _, errs := capgatePolicy(t, c.gateways[2].admin, "set", "caps", "echo", "block", "--user",
+		"ann"); exit != 0 {
 		t.Fatal(errs)
 	}
 	for _, caller := range callers {
@@ -171,7 +173,8 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if a, err := desks[0].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: id}); err != nil || a.GetApproval().GetState() != "approved" {
+	if a, err := desks[0].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: id}); err != nil ||
+		a.GetApproval().GetState() != "approved" {
 		t.Errorf("%v, %v", a, err)
 	}
 	if exit, _, errs := capgatePolicy(t, c.gateways[0].admin, "rm", "caps", "echo", "--user", "ann"); exit != 0 {
@@ -219,7 +222,8 @@ func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	all.Wait()
 	delivered, came, used := c.came(t), 0, 0
 	for i := range ids {
-		a, err := desks[1].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: ids[i]}, grpc.WaitForReady(true))
+		a, err := desks[1].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: ids[i]},
+			grpc.WaitForReady(true))
 		must(t, err)
 		n, isUsed := delivered[strings.Trim(killedArgs(i), `"`)], a.GetApproval().GetState() == "used"
 		if n > 1 || n == 1 && !isUsed {

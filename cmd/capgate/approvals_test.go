@@ -49,18 +49,21 @@ func approvalIn(err error) string {
 }
 
 // invokeAs calls on behalf of a user; more are names and values of metadata.
-func invokeAs(t *testing.T, client docpb.CapabilityClient, user, args string, more ...string) (*docpb.InvokeResponse, error) {
+func invokeAs(t *testing.T, client docpb.CapabilityClient, user, args string, more ...string) (*docpb.InvokeResponse,
+	error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, append(more, "x-user-id", user)...)
-	return client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)})
+	return client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+		ArgsJson: []byte(args)})
 }
 
 // TestApprovalsCommand: what waits is listed, shown, answered and watched, at any replica.
 func TestApprovalsCommand(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()),
+		capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	a, publicA, adminA := serve(t, nil, "--config", file)
 	b, _, adminB := serve(t, nil, "--config", file)
 	client := dial(t, publicA)
@@ -71,41 +74,51 @@ func TestApprovalsCommand(t *testing.T) {
 	watching.stdout.wait(t, watching, "asked     "+id+"  echo of caps by user ann\n")
 
 	exit, out, errs := capgateApprovals(t, adminB, "list")
-	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 3 || !strings.HasPrefix(rows[2], id+"  pending  ann   -      caps        echo  20") {
+	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 3 ||
+		!strings.HasPrefix(rows[2], id+"  pending  ann   -      caps        echo  20") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
-	if exit, out, errs = capgateApprovals(t, adminB, "list", "--user", "bob", "--state", "all"); exit != 0 || strings.Count(out, "\n") != 2 || strings.Contains(out, "ann") {
+	if exit, out, errs = capgateApprovals(t, adminB, "list", "--user", "bob", "--state", "all"); exit != 0 ||
+		strings.Count(out, "\n") != 2 || strings.Contains(out, "ann") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	exit, out, errs = capgateApprovals(t, adminB, "show", id)
-	for _, want := range []string{id + ": pending\n\n", "tool        echo of caps\n", "user        ann\n", "agent       -\n", "tenant      default\n", "expires     20", "asked by    fleet\n",
-		"\narguments:\n  {\n    \"password\": [masked: 1 to 8 characters, by its name],\n    \"to\": \"bob\\u001b[2J\"\n  }\n"} {
+	for _, want := range []string{id + ": pending\n\n", "tool        echo of caps\n", "user        ann\n",
+		"agent       -\n", "tenant      default\n", "expires     20", "asked by    fleet\n",
+		"\narguments:\n  {\n    \"password\": [masked: 1 to 8 characters, by its name],\n    \"to\": " +
+			"\"bob\\u001b[2J\"\n  }\n"} {
 		if exit != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d: no %q in %s%s", exit, want, out, errs)
 		}
 	}
 	exit, out, errs = capgateApprovals(t, adminB, "approve", id, "--by", "eve", "--comment", "go ahead")
-	if exit != 0 || !strings.HasPrefix(out, "approved until 20") || !strings.HasSuffix(out, ": echo of caps by user ann\n") {
+	if exit != 0 || !strings.HasPrefix(out, "approved until 20") ||
+		!strings.HasSuffix(out, ": echo of caps by user ann\n") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	watching.stdout.wait(t, watching, "approved  "+id+"  echo of caps by user ann; says eve: go ahead\n")
 	if _, out, _ = capgateApprovals(t, adminA, "show", id); !strings.Contains(out, " by eve, for the call: go ahead\n") {
 		t.Error(out)
 	}
-	if resp, err := invokeAs(t, client, "ann", `{"password":"hunter2","to":"bob\u001b[2J"}`, "x-approval-id", id); err != nil {
+	if resp, err := invokeAs(t, client, "ann", `{"password":"hunter2","to":"bob\u001b[2J"}`, "x-approval-id",
+		id); err != nil {
 		t.Errorf("%v, %v", resp, err)
 	}
 	watching.stdout.wait(t, watching, "used      "+id)
-	if exit, _, errs = capgateApprovals(t, adminA, "deny", id); exit != exitRefused || !strings.Contains(errs, "APPROVAL_NOT_PENDING") {
+	if exit, _, errs = capgateApprovals(t, adminA, "deny", id); exit != exitRefused ||
+		!strings.Contains(errs, "APPROVAL_NOT_PENDING") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	other := asked(t, client, "ann", `{"n":1}`)
-	if exit, out, errs = capgateApprovals(t, adminA, "deny", other, "--remember", "always"); exit != 0 || !strings.HasPrefix(out, "denied: echo of caps by user ann; so are all calls") {
+	if exit, out, errs = capgateApprovals(t, adminA, "deny", other, "--remember", "always"); exit != 0 ||
+		!strings.HasPrefix(out, "denied: echo of caps by user ann; so are all calls") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	until(t, client, "ann", gatewaytest.Echo, codes.PermissionDenied) // by the rule, whatever the arguments
-	for line, want := range map[string]string{"show apr_": "APPROVAL_UNKNOWN", "approve " + id + " --remember ever": "APPROVAL_INVALID", "show " + id + " --tenant acme": "APPROVAL_UNKNOWN"} {
-		if exit, _, errs = capgateApprovals(t, adminA, strings.Fields(line)...); exit != exitRefused || !strings.Contains(errs, want) {
+	for line, want := range map[string]string{"show apr_": "APPROVAL_UNKNOWN",
+		"approve " + id + " --remember ever": "APPROVAL_INVALID", "show " + id + " --tenant acme": "APPROVAL_UNKNOWN"} {
+		if exit, _, errs = capgateApprovals(t, adminA, strings.Fields(line)...); exit != exitRefused ||
+			!strings.Contains(errs, want) {
 			t.Errorf("%s: %d %s", line, exit, errs)
 		}
 	}
@@ -126,7 +139,8 @@ func TestApprovalsCommand(t *testing.T) {
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()),
+		capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	_, public, _ := serve(t, nil, "--config", file)
 	b, _, admin := serve(t, nil, "--config", file)
 	watching := start(t, []string{"CAPGATE_ADMIN=" + admin}, "approvals", "watch", "--old")
@@ -174,7 +188,8 @@ func TestApprovalKeys(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
 	keys := writeConfig(t, strings.Repeat("ab", 32)+"\n")
-	file := writeConfig(t, strings.Replace(configOf("approvals: {key_file: "+keys+", ttl: 1m}\npolicies: {}\n"+patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("approvals: {key_file: "+keys+", ttl: 1m}\npolicies: {}\n"+
+		patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	id := asked(t, dial(t, public), "ann", `{"to":"planted"}`)
 	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, `"to": "planted"`) {
@@ -191,7 +206,8 @@ func TestApprovalKeys(t *testing.T) {
 	waitPage(t, "http://"+admin+"/readyz", keys+":1: is no key")
 	p.stop(t)
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
-	if exit == 0 || !strings.Contains(stderr, "approvals.key_file: "+keys+":1: is no key") || strings.Contains(stderr, "hunter2") {
+	if exit == 0 || !strings.Contains(stderr, "approvals.key_file: "+keys+":1: is no key") ||
+		strings.Contains(stderr, "hunter2") {
 		t.Errorf("%d %s", exit, stderr)
 	}
 	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))

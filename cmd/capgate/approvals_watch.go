@@ -71,7 +71,8 @@ func (c *approvalsCommand) follow(ctx context.Context, req *capgatepb.WatchAppro
 func (c *approvalsCommand) wants(a *capgatepb.Approval) bool {
 	f := c.filter
 	for _, w := range [][2]string{
-		{f.GetUser(), a.GetUser()}, {f.GetAgent(), a.GetAgent()}, {f.GetCapability(), a.GetCapability()}, {f.GetTool(), a.GetTool()},
+		{f.GetUser(), a.GetUser()}, {f.GetAgent(), a.GetAgent()}, {f.GetCapability(), a.GetCapability()},
+		{f.GetTool(), a.GetTool()},
 	} {
 		if w[0] != "" && w[0] != w[1] {
 			return false

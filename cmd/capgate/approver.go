@@ -18,7 +18,8 @@ import (
 // newApprovals makes what asks people, and where they answer.
 func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Approvals
-	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, Most: cfg.MaxPending}
+	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
+		Most: cfg.MaxPending}
 	if p.rules != nil {
 		o.Rules = toldRules{p.rules, p.decider}
 	}
@@ -26,13 +27,15 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 		return err
 	}
 	p.approving = approval.New(approval.Config{
-		Keeper: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
+		Keeper: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
+		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
 	})
 	metrics.WatchApprovals(func() telemetry.Approvals {
 		s := p.approvals.Stats()
 		return telemetry.Approvals{
 			Events: map[string]int64{
-				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used, "released": s.Released, "expired": s.Expired,
+				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used,
+				"released": s.Released, "expired": s.Expired,
 			},
 			Refused: s.Refused, Waiting: s.Waiting, Pending: p.pendingByLabel(metrics),
 		}
@@ -48,7 +51,8 @@ type toldRules struct {
 
 func (r toldRules) Set(ctx context.Context, rule policy.Rule) error {
 	err := r.Rules.Set(ctx, rule)
-	r.decider.Changed(policy.Change{Tenant: rule.Tenant, Name: rule.Name}) // also where it is not known whether it was set
+	// also where it is not known whether it was set
+	r.decider.Changed(policy.Change{Tenant: rule.Tenant, Name: rule.Name})
 	return err
 }
 
@@ -66,7 +70,8 @@ func readKeys(file string, files prints) (keys [][]byte, err error) {
 		}
 		key := decodeKey(line)
 		if len(key) != approvals.KeyBytes {
-			return nil, wrongFile(file, "%s:%d: is no key; it must be %d bytes in base64 or hex, as openssl rand -base64 %[3]d prints them", file, n, approvals.KeyBytes)
+			return nil, wrongFile(file, "%s:%d: is no key; it must be %d bytes in base64 or hex, as openssl rand "+
+				"-base64 %[3]d prints them", file, n, approvals.KeyBytes)
 		}
 		keys = append(keys, key)
 	}

@@ -36,7 +36,8 @@ func TestReadKeys(t *testing.T) {
 			must(t, os.WriteFile(file, []byte(test.text), 0o600))
 		}
 		keys, err := readKeys(file, files)
-		if len(keys) != test.keys || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), file+test.err) {
+		if len(keys) != test.keys || (err == nil) != (test.err == "") ||
+			err != nil && !strings.Contains(err.Error(), file+test.err) {
 			t.Errorf("%s: %d keys, %v", name, len(keys), err)
 		}
 		for _, k := range keys {

@@ -85,7 +85,8 @@ func summaryOf(s *audit.Summary) string {
 	if s.Records == 0 {
 		return "no records"
 	}
-	text := fmt.Sprintf("%s, %d to %d, %s to %s, sha256 of the last %s", count(int(s.Records), "record"), s.First, s.Last, s.From, s.To, s.Head)
+	text := fmt.Sprintf("%s, %d to %d, %s to %s, sha256 of the last %s", count(int(s.Records), "record"), s.First,
+		s.Last, s.From, s.To, s.Head)
 	if s.Lost > 0 {
 		text += fmt.Sprintf("; %s could not be written, as they say", count(int(s.Lost), "other record"))
 	}

@@ -23,7 +23,8 @@ func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	redis, backend := redistest.Start(t), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	log := filepath.Join(t.TempDir(), "audit.log")
-	file := writeConfig(t, strings.Replace(configOf("audit: {to: "+log+"}\nidentity: {store: redis}\npolicies: {}\nredis: "+redis.URL(), backend), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("audit: {to: "+log+
+		"}\nidentity: {store: redis}\npolicies: {}\nredis: "+redis.URL(), backend), "policy: allow", "policy: ask", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	program := func(args ...string) string {
 		t.Helper()
@@ -37,7 +38,8 @@ func TestChangesAreAudited(t *testing.T) {
 	made := program("keys", "create", "acme")
 	credential := regexp.MustCompile(`cg_[a-z2-7]{16}_[a-z2-7]{32}`).FindString(made)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
-	_, err := dial(t, public).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)})
+	_, err := dial(t, public).Invoke(ctx,
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)})
 	var id string
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
@@ -52,8 +54,10 @@ func TestChangesAreAudited(t *testing.T) {
 	text, err := os.ReadFile(log)
 	must(t, err)
 	for _, want := range []string{
-		`"actor":"operator","what":"tenant.made","tenant":"acme"`, `"what":"key.made","tenant":"acme","key":"` + credential[3:19],
-		`"actor":"ann","what":"approval.approved","tenant":"acme","approval":"` + id, `"what":"rule.set","tenant":"acme","capability":"caps","tool":"echo","policy":"allow"`,
+		`"actor":"operator","what":"tenant.made","tenant":"acme"`, `"what":"key.made","tenant":"acme","key":"` +
+			credential[3:19],
+		`"actor":"ann","what":"approval.approved","tenant":"acme","approval":"` +
+			id, `"what":"rule.set","tenant":"acme","capability":"caps","tool":"echo","policy":"allow"`,
 		`"what":"rule.deleted","tenant":"acme"`, `"what":"key.revoked","tenant":"acme"`,
 	} {
 		if !strings.Contains(string(text), want) {
@@ -71,7 +75,8 @@ func TestAuditOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	dir := t.TempDir()
-	log, old, file := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.log.1"), filepath.Join(dir, "capgate.yaml")
+	log, old, file := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.log.1"),
+		filepath.Join(dir, "capgate.yaml")
 	must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+log+", required: true}", backend)), 0o600))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
@@ -85,7 +90,8 @@ func TestAuditOfTheFile(t *testing.T) {
 	waitPage(t, "http://"+admin+"/metrics", `capgate_audit_lost_total{reason="queue_full"} 0`)
 	p.stop(t)
 	exit, stdout, stderr := runProgram(t, nil, "audit", "verify", old, log)
-	if exit != 0 || !strings.Contains(stdout, "audit.log.1: whole: 2 records, 1 to 2, ") || !strings.Contains(stdout, "audit.log: whole: 2 records, 3 to 4, ") {
+	if exit != 0 || !strings.Contains(stdout, "audit.log.1: whole: 2 records, 1 to 2, ") ||
+		!strings.Contains(stdout, "audit.log: whole: 2 records, 3 to 4, ") {
 		t.Error(exit, stdout, stderr)
 	}
 	text, err := os.ReadFile(old)
@@ -101,7 +107,8 @@ func TestAuditOfTheFile(t *testing.T) {
 		}
 	}
 	must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+filepath.Join(dir, "no", "where")+"}", backend)), 0o600))
-	if exit, _, stderr := runProgram(t, nil, "serve", "--config", file); exit != 1 || !strings.Contains(stderr, "audit: open ") {
+	if exit, _, stderr := runProgram(t, nil, "serve", "--config", file); exit != 1 ||
+		!strings.Contains(stderr, "audit: open ") {
 		t.Error(exit, stderr)
 	}
 }

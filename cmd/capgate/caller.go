@@ -42,10 +42,13 @@ var callerFlags = []string{"addr", "tls", "tls-ca", "key-file"}
 
 func addCaller(fs *flag.FlagSet) *caller {
 	c := new(caller)
-	fs.StringVar(&c.addr, "addr", "localhost:8080", "`host:port` of the gateway's public port, or its URL; https:// implies --tls")
+	fs.StringVar(&c.addr, "addr", "localhost:8080",
+		"`host:port` of the gateway's public port, or its URL; https:// implies --tls")
 	fs.BoolVar(&c.useTLS, "tls", false, "connect with TLS")
 	fs.StringVar(&c.caFile, "tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
-	fs.StringVar(&c.keyFile, "key-file", "", "`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others see a command line)")
+	fs.StringVar(&c.keyFile, "key-file", "",
+		"`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others "+
+			"see a command line)")
 	return c
 }
 
@@ -67,7 +70,8 @@ func (c *caller) readAddr() error {
 	if isURL {
 		u, err := url.Parse(c.addr)
 		port := map[string]string{"http": "80", "https": "443"}[strings.ToLower(scheme)]
-		if err != nil || port == "" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		if err != nil || port == "" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" ||
+			u.RawQuery != "" {
 			return wrong
 		}
 		if port == "443" {
@@ -102,7 +106,8 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 // explain says what a call ended with. Where one side speaks TLS and the other does not, it says so as probe does.
 func (c *caller) explain(ctx context.Context, err error) string {
 	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
-		return c.addr + " is the operators' port of a gateway; calls go to its public port, which is listen in its configuration (--addr)"
+		return c.addr + " is the operators' port of a gateway; calls go to its public port, which is listen in " +
+			"its configuration (--addr)"
 	}
 	if status.Code(err) != codes.Unavailable || infoOf(err) != nil {
 		return describeStatus(err)

@@ -86,7 +86,8 @@ func (c *canaries) search() {
 			for form, coded := range formsOf(secret) {
 				if at := slices.IndexFunc(texts, func(text string) bool { return strings.Contains(text, coded) }); at >= 0 {
 					where := strings.Index(texts[at], coded)
-					c.t.Errorf("%s tells the secret of %s, %s: …%q…", sink, door, form, texts[at][max(0, where-100):min(len(texts[at]), where+len(coded)+20)])
+					c.t.Errorf("%s tells the secret of %s, %s: …%q…", sink, door, form,
+						texts[at][max(0, where-100):min(len(texts[at]), where+len(coded)+20)])
 				}
 			}
 		}
@@ -97,7 +98,8 @@ func (c *canaries) search() {
 // formsOf are ways in which a secret may be written. Of base64, where it may begin anywhere in
 // three bytes, it is the part that does not depend on its neighbours.
 func formsOf(secret string) map[string]string {
-	forms := map[string]string{"as it is": secret, "in hex": hex.EncodeToString([]byte(secret)), "escaped": url.QueryEscape(secret)}
+	forms := map[string]string{"as it is": secret, "in hex": hex.EncodeToString([]byte(secret)),
+		"escaped": url.QueryEscape(secret)}
 	for shift, name := range []string{"in base64", "in base64 behind one byte", "in base64 behind two bytes"} {
 		coded := base64.RawStdEncoding.EncodeToString(append(bytes.Repeat([]byte{0}, shift), secret...))
 		forms[name] = coded[(8*shift+5)/6 : len(coded)-2]

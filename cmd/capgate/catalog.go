@@ -68,7 +68,8 @@ func (c *catalogCommand) list(ctx context.Context) error {
 			return err
 		}
 		for _, e := range page.GetCapabilities() {
-			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), discovered(e), orDash(whyNot(e)))
+			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.GetCapability(), toolCount(e), e.GetDriftedCount(),
+				e.GetSource(), discovered(e), orDash(whyNot(e)))
 		}
 		if token = page.GetNextPageToken(); token == "" {
 			return table.Flush()
@@ -99,7 +100,8 @@ func whyNot(e *capgatepb.CatalogEntry) string {
 }
 
 func (c *catalogCommand) show(ctx context.Context) error {
-	answer, err := c.client.ShowCatalog(ctx, &capgatepb.ShowCatalogRequest{Capability: c.words[0]}, grpc.MaxCallRecvMsgSize(maxAnswer))
+	answer, err := c.client.ShowCatalog(ctx, &capgatepb.ShowCatalogRequest{Capability: c.words[0]},
+		grpc.MaxCallRecvMsgSize(maxAnswer))
 	if err == nil {
 		err = c.print(answer.GetCapability())
 	}
@@ -117,13 +119,16 @@ func (c *catalogCommand) print(e *capgatepb.CatalogEntry) error {
 		if t.GetDrifted() {
 			state = "drifted"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.GetName(), orDash(t.GetRecommendedPolicy()), state, t.GetHash(), beginning(t.GetDescription(), 60))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.GetName(), orDash(t.GetRecommendedPolicy()), state, t.GetHash(),
+			beginning(t.GetDescription(), 60))
 	}
 	return table.Flush()
 }
 
 func (c *catalogCommand) accept(ctx context.Context) error {
-	_, err := c.client.AcceptTool(ctx, &capgatepb.AcceptToolRequest{Capability: c.words[0], Tool: c.words[1], Hash: c.words[2]}, grpc.MaxCallRecvMsgSize(maxAnswer))
+	_, err := c.client.AcceptTool(ctx,
+		&capgatepb.AcceptToolRequest{Capability: c.words[0], Tool: c.words[1], Hash: c.words[2]},
+		grpc.MaxCallRecvMsgSize(maxAnswer))
 	if err == nil {
 		fmt.Fprintf(c.out, "accepted: %s of %s\n", c.words[1], c.words[0])
 	}
@@ -131,7 +136,8 @@ func (c *catalogCommand) accept(ctx context.Context) error {
 }
 
 func (c *catalogCommand) discover(ctx context.Context) error {
-	answer, err := c.client.DiscoverTools(ctx, &capgatepb.DiscoverToolsRequest{Capability: c.words[0]}, grpc.MaxCallRecvMsgSize(maxAnswer))
+	answer, err := c.client.DiscoverTools(ctx, &capgatepb.DiscoverToolsRequest{Capability: c.words[0]},
+		grpc.MaxCallRecvMsgSize(maxAnswer))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func TestAToolIsAccepted(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
 	manifest := writeConfig(t, manifestOf("allow"))
-	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow",
+		"manifest: "+manifest, 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "", gatewaytest.Echo, codes.OK)
@@ -39,14 +40,17 @@ func TestAToolIsAccepted(t *testing.T) {
 		t.Errorf("list: %d %s%s", exit, out, errs)
 	}
 	_, out, errs = capgateCatalog(t, admin, "show", "caps")
-	found := regexp.MustCompile(`(?m)^` + gatewaytest.Echo + ` +allow +drifted +([0-9a-f]{64}) +Changed`).FindStringSubmatch(out)
+	found := regexp.MustCompile(`(?m)^` + gatewaytest.Echo +
+		` +allow +drifted +([0-9a-f]{64}) +Changed`).FindStringSubmatch(out)
 	if found == nil {
 		t.Fatalf("show: %s%s", out, errs)
 	}
-	if exit, _, errs := capgateCatalog(t, admin, "accept", "caps", gatewaytest.Echo, strings.Repeat("0", 64)); exit != exitRefused || !strings.Contains(errs, "TOOL_CHANGED") {
+	if exit, _, errs := capgateCatalog(t, admin, "accept", "caps", gatewaytest.Echo,
+		strings.Repeat("0", 64)); exit != exitRefused || !strings.Contains(errs, "TOOL_CHANGED") {
 		t.Errorf("another hash: %d %s", exit, errs)
 	}
-	if exit, out, errs := capgateCatalog(t, admin, "accept", "caps", gatewaytest.Echo, found[1]); exit != 0 || out != "accepted: echo of caps\n" {
+	if exit, out, errs := capgateCatalog(t, admin, "accept", "caps", gatewaytest.Echo, found[1]); exit != 0 ||
+		out != "accepted: echo of caps\n" {
 		t.Errorf("accept: %d %s%s", exit, out, errs)
 	}
 	until(t, client, "", gatewaytest.Echo, codes.OK)
@@ -71,10 +75,12 @@ func TestToolsOfAProcessAreDiscovered(t *testing.T) {
 		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "", nil
 	}
 	manifest := writeConfig(t, "id: caps\nimage: x\ntool_source: dynamic\n")
-	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow",
+		"manifest: "+manifest, 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	until(t, dial(t, public), "", gatewaytest.Echo, codes.OK)
-	if exit, out, errs := capgateCatalog(t, admin, "discover", "caps"); exit != 0 || !strings.Contains(out, "echo  allow        accepted") {
+	if exit, out, errs := capgateCatalog(t, admin, "discover", "caps"); exit != 0 ||
+		!strings.Contains(out, "echo  allow        accepted") {
 		t.Errorf("discover: %d %s%s", exit, out, errs)
 	}
 	p.stop(t)

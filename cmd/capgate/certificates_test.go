@@ -28,15 +28,18 @@ func TestCertificatesOfTheFile(t *testing.T) {
 	apiKey, ofKey := makeKey(t)
 	files := configMap{dir: t.TempDir()}
 	put := func(auth, rules string) {
-		text := "tls: {cert_file: " + files.file("cert") + ", key_file: " + files.file("key") + ", client_ca_file: " + files.file("ca") + auth + "}\n" +
+		text := "tls: {cert_file: " + files.file("cert") + ", key_file: " + files.file("key") +
+			", client_ca_file: " + files.file("ca") + auth + "}\n" +
 			"tenants: [{id: acme, capabilities: ['*'], keys: [" + ofKey + "]}]\n" + rules
-		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "cert": cert, "key": key, "ca": authority.PEM})
+		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "cert": cert, "key": key,
+			"ca": authority.PEM})
 	}
 	put("", `certificates: [{spiffe: "spiffe://example.org/a", tenant: acme}]`)
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
 	reasonOf := func(conn *grpc.ClientConn, meta ...string) string {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), meta...)
-		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx,
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 		for _, detail := range status.Convert(err).Details() {
 			if info, ok := detail.(*errdetails.ErrorInfo); ok {
 				return info.GetReason()
@@ -45,13 +48,16 @@ func TestCertificatesOfTheFile(t *testing.T) {
 		return status.Code(err).String()
 	}
 	connect := func(certs ...tls.Certificate) *grpc.ClientConn {
-		conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, Certificates: certs})))
+		conn, err := grpc.NewClient("passthrough:///"+public,
+			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, Certificates: certs})))
 		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
-	a, b := connect(authority.Client(t, nil, "spiffe://example.org/a")), connect(authority.Client(t, nil, "spiffe://example.org/b"))
-	if got := reasonOf(a) + " " + reasonOf(b) + " " + reasonOf(connect(), "x-api-key", apiKey); got != "OK CREDENTIAL_INVALID Unavailable" {
+	a, b := connect(authority.Client(t, nil, "spiffe://example.org/a")),
+		connect(authority.Client(t, nil, "spiffe://example.org/b"))
+	if got := reasonOf(a) + " " + reasonOf(b) + " " +
+		reasonOf(connect(), "x-api-key", apiKey); got != "OK CREDENTIAL_INVALID Unavailable" {
 		t.Error(got)
 	}
 	put("", `certificates: [{spiffe: "spiffe://example.org/b", tenant: acme}]`)

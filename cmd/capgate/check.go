@@ -140,7 +140,8 @@ func (s *settings) allowsNothing(f *config.Fleet) string {
 	} else if s.cfg.Registration.Manifests {
 		return "" // its backends may bring one
 	}
-	return fmt.Sprintf("fleet %s: nothing can be allowed: its policy is block, %s, and there are no rules; set policy: allow or ask, or policies: {} for rules", f.Capability, why)
+	return fmt.Sprintf("fleet %s: nothing can be allowed: its policy is block, %s, and there are no rules; set "+
+		"policy: allow or ask, or policies: {} for rules", f.Capability, why)
 }
 
 // forgets says what a gateway with tenants does not know any more when it starts again, as its Redis is
@@ -149,7 +150,8 @@ func forgets(c *config.Config) string {
 	if c.Identity.Stored {
 		return "redis is embedded: tenants and API keys that are made are lost at a restart, and no other replica knows them"
 	}
-	return "redis is embedded: what tenants have used of their budgets, their rules and their approvals are lost at a restart, and no other replica knows them"
+	return "redis is embedded: what tenants have used of their budgets, their rules and their approvals are lost " +
+		"at a restart, and no other replica knows them"
 }
 
 // inFile begins every problem of an error with its file, if it does not begin with a place.

@@ -20,50 +20,69 @@ func TestCheck(t *testing.T) {
 	const fleet = "fleets: [{capability: a, policy: ask, backends: ['b:1']}]\n"
 	good := write("good.yaml", fleet)
 	bad := write("bad.yaml", "lisen: ':1'\nadmin: x\n"+fleet)
-	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
+	noCert := write("cert.yaml", "tls: {cert_file: /nowhere/c, key_file: /nowhere/k}\nfleets: [{capability: a, "+
+		"backends: ['b:1'], tls: {ca_file: "+good+"}}]\n")
 	noFolder := write("audit.yaml", "audit: {to: /nowhere/log}\n"+fleet)
 	stored := write("stored.yaml", "identity: {store: redis}\n"+fleet)
 	filed := write("filed.yaml", "tenants: []\n"+fleet)
 	shared := write("shared.yaml", "redis: redis://h\nidentity: {store: redis}\n"+fleet)
 	dynamic := write("dynamic.yaml", "id: files\nimage: i\ntool_source: dynamic\n")
 	static := write("static.yaml", "id: a\nimage: i\n")
-	misfits := write("misfits.yaml", "fleets:\n- {capability: a, backends: [], manifest: "+static+", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
-		"- {capability: b, backends: [], manifest: "+dynamic+", validate_arguments: true, discovery: {interval: 1m}}\n")
+	misfits := write("misfits.yaml",
+		"fleets:\n- {capability: a, backends: [], manifest: "+static+
+			", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
+			"- {capability: b, backends: [], manifest: "+dynamic+", validate_arguments: true, discovery: {interval: 1m}}\n")
 	wrong := write("wrong.yaml", "fleet: []\n")
-	recommendsNothing := write("blocks.yaml", "id: weather\nimage: i\ntools: [{name: t, description: d, input_schema: {type: object}}]\n")
-	blocked := write("blocked.yaml", "fleets: [{capability: weather, backends: ['b:1'], manifest: "+recommendsNothing+"}, {capability: a, backends: ['b:2']}]\n")
+	recommendsNothing := write("blocks.yaml",
+		"id: weather\nimage: i\ntools: [{name: t, description: d, input_schema: {type: object}}]\n")
+	blocked := write("blocked.yaml",
+		"fleets: [{capability: weather, backends: ['b:1'], manifest: "+recommendsNothing+
+			"}, {capability: a, backends: ['b:2']}]\n")
 	ruled := write("ruled.yaml", "policies: {}\nfleets: [{capability: a, backends: ['b:1']}]\n")
 	for name, test := range map[string]struct {
 		args           []string
 		status         int
 		stdout, stderr []string // parts
 	}{
-		"good":    {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
-		"stored":  {[]string{"--config", stored}, 0, []string{"ok: 1 fleet"}, []string{stored + ": warning: redis is embedded: tenants and API keys that are made are lost at a restart"}},
-		"filed":   {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"}, []string{filed + ": warning: redis is embedded: what tenants have used of their budgets"}},
+		"good": {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
+		"stored": {[]string{"--config", stored}, 0, []string{"ok: 1 fleet"},
+			[]string{stored + ": warning: redis is embedded: tenants and API keys that are made are lost at a restart"}},
+		"filed": {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"},
+			[]string{filed + ": warning: redis is embedded: what tenants have used of their budgets"}},
 		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 3 fleets, 4 backends\n"}, nil},
-		"bad":     {[]string{"--config=" + bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
-		"files":   {[]string{"--config", noCert}, 1, nil, []string{noCert + ":1: tls: /nowhere/c: cannot be read", noCert + ":2: fleet a: tls.ca_file: " + good + " holds no PEM"}},
-		"audit":   {[]string{"--config", noFolder}, 1, nil, []string{noFolder + ":1: audit.to: there is no folder /nowhere"}},
+		"bad": {[]string{"--config=" + bad}, 1, nil,
+			[]string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
+		"files": {[]string{"--config", noCert}, 1, nil,
+			[]string{noCert + ":1: tls: /nowhere/c: cannot be read",
+				noCert + ":2: fleet a: tls.ca_file: " + good + " holds no PEM"}},
+		"audit": {[]string{"--config", noFolder}, 1, nil,
+			[]string{noFolder + ":1: audit.to: there is no folder /nowhere"}},
 		"misfits": {[]string{"--config", misfits}, 1, nil, []string{
-			misfits + ":2: fleet a: validate_arguments: " + static + " has no tools", misfits + ":2: fleet a: discovery: " + static + " does not say tool_source: dynamic",
+			misfits + ":2: fleet a: validate_arguments: " + static + " has no tools", misfits +
+				":2: fleet a: discovery: " + static + " does not say tool_source: dynamic",
 			misfits + ":3: fleet b: manifest: " + dynamic + " is of the capability files"}},
-		"no such file":  {[]string{"--config", dir + "/none"}, 1, nil, []string{dir + "/none: cannot be read: no such file"}},
+		"no such file": {[]string{"--config", dir + "/none"}, 1, nil,
+			[]string{dir + "/none: cannot be read: no such file"}},
 		"both":          {[]string{"--config", good, good}, 2, nil, []string{"are two checks"}},
 		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"its directory": {[]string{"../../examples/weather"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"}, nil},
-		"manifests":     {[]string{dynamic, "../../examples/weather"}, 0, []string{"ok: 2 manifests, 3 tools, 1 with dynamic tools\n"}, nil},
-		"bad manifest":  {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong + ":1: id: needed"}},
-		"no --config":   {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
-		"bad config":    {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
+		"manifests": {[]string{dynamic, "../../examples/weather"}, 0,
+			[]string{"ok: 2 manifests, 3 tools, 1 with dynamic tools\n"}, nil},
+		"bad manifest": {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong + ":1: id: needed"}},
+		"no --config":  {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
+		"bad config":   {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"blocked": {[]string{blocked}, 0, []string{"ok: 2 fleets"}, []string{
-			blocked + ": warning: fleet weather: nothing can be allowed: its policy is block, no tool of " + recommendsNothing, blocked + ": warning: fleet a: nothing can be allowed: its policy is block, it has no manifest"}},
-		"with rules":    {[]string{ruled}, 0, []string{"ok: 1 fleet"}, nil},
-		"twice":         {[]string{dynamic, dynamic}, 1, nil, []string{dynamic + ": id: files is the id of " + dynamic + " already"}},
-		"no manifest":   {[]string{t.TempDir()}, 1, nil, []string{"no manifests are in it"}},
-		"nothing there": {[]string{dir + "/none", wrong}, 1, nil, []string{dir + "/none: cannot be read: no such file", wrong + ":1: id: needed"}},
+			blocked + ": warning: fleet weather: nothing can be allowed: its policy is block, no tool of " +
+				recommendsNothing, blocked + ": warning: fleet a: nothing can be allowed: its policy is block, " +
+				"it has no manifest"}},
+		"with rules": {[]string{ruled}, 0, []string{"ok: 1 fleet"}, nil},
+		"twice": {[]string{dynamic, dynamic}, 1, nil,
+			[]string{dynamic + ": id: files is the id of " + dynamic + " already"}},
+		"no manifest": {[]string{t.TempDir()}, 1, nil, []string{"no manifests are in it"}},
+		"nothing there": {[]string{dir + "/none", wrong}, 1, nil,
+			[]string{dir + "/none: cannot be read: no such file", wrong + ":1: id: needed"}},
 		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},
 		"asks for help": {[]string{"-h"}, 0, []string{"Usage: capgate check", "-config"}, nil},
 	} {

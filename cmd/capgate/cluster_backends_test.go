@@ -65,7 +65,8 @@ func (c *cluster) killBackend(t *testing.T, b *member, gateways []*member) {
 func (c *cluster) onlyFailuresOf(t *testing.T, g *member, backend string) {
 	t.Helper()
 	for line := range strings.Lines(g.stderr.String()) {
-		if strings.Contains(line, `"msg":"call"`) && !strings.Contains(line, `"outcome":"success"`) && attribute(line, "backend") != backend {
+		if strings.Contains(line, `"msg":"call"`) && !strings.Contains(line, `"outcome":"success"`) &&
+			attribute(line, "backend") != backend {
 			t.Errorf("no call should have failed so: %s", line)
 		}
 	}

@@ -141,7 +141,8 @@ func (l *ruledLoad) check(t *testing.T, changes []ruleChange) {
 func TestAPolicyChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}", capability.Serve(t, call.Doc).Addr))
+	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}",
+		capability.Serve(t, call.Doc).Addr))
 	var clients []docpb.CapabilityClient
 	var admin string
 	for range 3 {
@@ -154,15 +155,18 @@ func TestAPolicyChangesUnderLoad(t *testing.T) {
 	began := time.Now()
 	for _, verdict := range []string{"block", "allow", "block", "allow"} {
 		c := ruleChange{allowed: verdict == "allow", asked: time.Now()}
-		if exit, out, errs := capgatePolicy(t, admin, "set", "caps", gatewaytest.Echo, verdict, "--user", "ann"); exit != 0 || !strings.HasPrefix(out, verdict) {
+		if exit, out, errs := capgatePolicy(t, admin, "set", "caps", gatewaytest.Echo, verdict, "--user",
+			"ann"); exit != 0 || !strings.HasPrefix(out, verdict) {
 			t.Fatalf("%d %s%s", exit, out, errs)
 		}
 		c.done = time.Now()
 		changes = append(changes, c)
-		t.Logf("%s: the last of three replicas follows within %v", verdict, l.follow(t, len(clients), c).Round(time.Millisecond))
+		t.Logf("%s: the last of three replicas follows within %v", verdict,
+			l.follow(t, len(clients), c).Round(time.Millisecond))
 	}
 	close(l.ended)
 	l.all.Wait()
 	l.check(t, changes)
-	t.Logf("%.0f calls/s of ann, %d of bob in %v", float64(len(l.calls))/time.Since(began).Seconds(), l.bob, time.Since(began).Round(time.Millisecond))
+	t.Logf("%.0f calls/s of ann, %d of bob in %v", float64(len(l.calls))/time.Since(began).Seconds(), l.bob,
+		time.Since(began).Round(time.Millisecond))
 }

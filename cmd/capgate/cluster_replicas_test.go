@@ -88,7 +88,8 @@ func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	}
 	names := manual.NewBuilderWithScheme("gateways")
 	names.InitialState(state)
-	conn, err := grpc.NewClient("gateways:///all", grpc.WithResolvers(names), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("gateways:///all", grpc.WithResolvers(names),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`))
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -113,7 +114,8 @@ func TestClusterWithABlackHole(t *testing.T) {
 		for _, p := range proxies {
 			p.BlackHoleOf(connectionsOf(t, victim.cmd.Process.Pid))
 		}
-		c.waitVote(t, addrs[0], 0, victim.id+" says down", func(state, by string) bool { return state == "2" && by == victim.id })
+		c.waitVote(t, addrs[0], 0, victim.id+" says down",
+			func(state, by string) bool { return state == "2" && by == victim.id })
 		c.waitVote(t, addrs[0], 1, "another says up", func(state, by string) bool { return state == "1" && by != victim.id })
 		c.wait(t, "the others to know better", others, allUp)
 	})
@@ -164,7 +166,8 @@ func owns(t *testing.T, pid int, accepted net.Conn) bool {
 	for line := range strings.Lines(string(table)) {
 		// number, local address, remote address, …, inode
 		f := strings.Fields(line)
-		if len(f) < 10 || !strings.HasSuffix(f[1], port(accepted.RemoteAddr())) || !strings.HasSuffix(f[2], port(accepted.LocalAddr())) {
+		if len(f) < 10 || !strings.HasSuffix(f[1], port(accepted.RemoteAddr())) ||
+			!strings.HasSuffix(f[2], port(accepted.LocalAddr())) {
 			continue
 		}
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

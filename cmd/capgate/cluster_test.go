@@ -85,7 +85,8 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 // called twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
 	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms, reconcile: 1s, stale: 10s}", redis)
-	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms, max: 1s}, backends:", readTool, interval)
+	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms, max: "+
+		"1s}, backends:", readTool, interval)
 	return strings.Replace(configOf(more, backends...), "backends:", fleet, 1)
 }
 
@@ -138,7 +139,8 @@ func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*a
 			first = took
 		}
 		if n == len(gateways) {
-			t.Logf("%s: %v, for the first of %d gateways %v", what, took.Round(time.Millisecond), len(gateways), first.Round(time.Millisecond))
+			t.Logf("%s: %v, for the first of %d gateways %v", what, took.Round(time.Millisecond), len(gateways),
+				first.Round(time.Millisecond))
 			return
 		}
 		if time.Now().After(deadline) {

@@ -42,7 +42,8 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a tool to call, which must do no harm")
 	fs.StringVar(&c.args, "args", "", "its arguments, a `JSON` object; default {}")
 	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default what is no JSON at all")
-	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "", "`name` of a tool that takes seconds, to test whether it heeds deadlines and cancellation")
+	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "",
+		"`name` of a tool that takes seconds, to test whether it heeds deadlines and cancellation")
 	fs.StringVar(&c.slowArgs, "slow-args", "", "its arguments, a `JSON` object; default {}")
 	fs.StringVar(&c.dialects, "dialect", "", "check only this `dialect`: doc, live or legacy; default all that it speaks")
 	fs.DurationVar(&c.kit.Wait, "wait", 30*time.Second, "`duration` in which the container is ready")

@@ -90,7 +90,8 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	}
 	key := make([]byte, approvals.KeyBytes)
 	_, _ = rand.Read(key) // which does not fail
-	p, err := build(&settings{cfg: cfg, approvalKeys: [][]byte{key}, manifests: map[string]*manifest.Manifest{demoManifest: m}}, std.err)
+	p, err := build(&settings{cfg: cfg, approvalKeys: [][]byte{key},
+		manifests: map[string]*manifest.Manifest{demoManifest: m}}, std.err)
 	if err != nil {
 		return err
 	}

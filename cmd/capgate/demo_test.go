@@ -44,7 +44,8 @@ func TestDemoPrintsLinesThatWork(t *testing.T) {
 		output, exit := shell(t, command)
 		first, _, _ := strings.Cut(command, " ")
 		ran[first] = true
-		want := map[string]string{"curl": `{"result":{"location":"Berlin"`, "go": `"location":"Lisbon"`, "grpcurl": `"resultJson"`}[first]
+		want := map[string]string{"curl": `{"result":{"location":"Berlin"`, "go": `"location":"Lisbon"`,
+			"grpcurl": `"resultJson"`}[first]
 		if exit != 0 || want == "" || !strings.Contains(strings.ReplaceAll(output, ": ", ":"), want) {
 			t.Errorf("%s\nexit status %d, prints %s, want %s", command, exit, output, want)
 		}
@@ -71,7 +72,8 @@ func TestDemoReplicasShareFiles(t *testing.T) {
 	_, greeting := startDemo(t)
 	public, _ := addresses(greeting)
 	for range 8 {
-		exit, stdout, stderr := runProgram(t, nil, "invoke", "--addr", public, "weather", "export_report", `{"locations":["Oslo"]}`)
+		exit, stdout, stderr := runProgram(t, nil, "invoke", "--addr", public, "weather", "export_report",
+			`{"locations":["Oslo"]}`)
 		var result struct {
 			Artifact struct {
 				ID string `json:"capability_artifact_id"`
@@ -94,7 +96,8 @@ func TestDemoSaysWhichPortIsTaken(t *testing.T) {
 		"--admin":  {"demo", "--listen", "127.0.0.1:0", "--admin", busy},
 	} {
 		exit, stdout, stderr := runProgram(t, nil, args...)
-		if want := busy + " is taken by another program: choose another with " + flag + " HOST:PORT\n"; exit != 1 || stdout != "" || !strings.HasSuffix(stderr, want) {
+		if want := busy + " is taken by another program: choose another with " + flag + " HOST:PORT\n"; exit != 1 ||
+			stdout != "" || !strings.HasSuffix(stderr, want) {
 			t.Errorf("exit status %d, stdout %q, stderr %q", exit, stdout, stderr)
 		}
 	}
@@ -110,14 +113,18 @@ func TestInvokeThroughTheDemo(t *testing.T) {
 		exit int
 		want string // in stdout for 0, in stderr otherwise
 	}{
-		"result":             {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berlin"}`}, 0, `"location": "Berlin"`},
-		"stream":             {[]string{"--addr", public, "--stream", "weather", "get_forecast", `{"location":"Lima","days":2}`}, 0, `"location":"Lima"`},
-		"tool error":         {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berln"}`}, 1, "did you mean Berlin"},
+		"result": {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berlin"}`},
+			0, `"location": "Berlin"`},
+		"stream": {[]string{"--addr", public, "--stream", "weather", "get_forecast",
+			`{"location":"Lima","days":2}`}, 0, `"location":"Lima"`},
+		"tool error": {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berln"}`},
+			1, "did you mean Berlin"},
 		"streamed error":     {[]string{"--addr", public, "--stream", "weather", "nope"}, 1, "unknown tool"},
 		"usage":              {[]string{"--addr", public, "weather"}, 2, "Try: capgate invoke -h"},
 		"args are no object": {[]string{"--addr", public, "weather", "get_forecast", `[]`}, 2, "not a JSON object"},
 		"unknown capability": {[]string{"--addr", public, "wether", "get_forecast"}, 3, "NotFound"},
-		"nobody there":       {[]string{"--addr", nobody, "--timeout", "200ms", "weather", "get_forecast"}, 3, "DeadlineExceeded"},
+		"nobody there": {[]string{"--addr", nobody, "--timeout", "200ms", "weather", "get_forecast"}, 3,
+			"DeadlineExceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			exit, stdout, stderr := runProgram(t, nil, append([]string{"invoke"}, test.args...)...)
@@ -179,7 +186,8 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := docUpload.Send(&docpb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt", MimeType: "text/plain"}); err != nil {
+	if err := docUpload.Send(&docpb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt",
+		MimeType: "text/plain"}); err != nil {
 		t.Fatal(err)
 	}
 	if reply, err := docUpload.CloseAndRecv(); err != nil || reply.GetCapabilityArtifactId() == "" {
@@ -189,7 +197,8 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := liveUpload.Send(&livepb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt", MimeType: "text/plain"}); err != nil {
+	if err := liveUpload.Send(&livepb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt",
+		MimeType: "text/plain"}); err != nil {
 		t.Fatal(err)
 	}
 	uploaded, err := liveUpload.CloseAndRecv()
@@ -197,7 +206,8 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 		t.Fatalf("live: %v, %v", uploaded, err)
 	}
 	args := `{"attachments":[{"capability_artifact_id":"` + uploaded.GetCapabilityArtifactId() + `"}]}`
-	reply, err := live.Invoke(t.Context(), &livepb.InvokeRequest{ToolName: "export_report", ArgsJson: []byte(args), CapabilityId: "weather"})
+	reply, err := live.Invoke(t.Context(),
+		&livepb.InvokeRequest{ToolName: "export_report", ArgsJson: []byte(args), CapabilityId: "weather"})
 	if err != nil || reply.GetError() != "" {
 		t.Fatalf("%v, %v", reply, err)
 	}
@@ -209,7 +219,8 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	if err := json.Unmarshal(reply.GetResultJson(), &result); err != nil {
 		t.Fatal(err)
 	}
-	file, err := live.DownloadOutputArtifact(t.Context(), &livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: result.Artifact.ID})
+	file, err := live.DownloadOutputArtifact(t.Context(),
+		&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: result.Artifact.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func TestBackendsFromDNS(t *testing.T) {
 	})
 	calls.during(t, "dns fails", func() {
 		dns.Fail(true)
-		waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_dns_failures_total", func(n float64) bool { return n > 2 })
+		waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_dns_failures_total",
+			func(n float64) bool { return n > 2 })
 		waitBackends(t, admin, 2)
 		dns.Fail(false)
 	})

@@ -169,10 +169,12 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	given := map[string]string{}
 	for _, folder := range []string{"gateway", "router", "policy", "internal", "health"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(file string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, filepath.Join(root, "internal", "gatewaytest")) {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") ||
+				strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, filepath.Join(root, "internal", "gatewaytest")) {
 				return err
 			}
-			for _, m := range literal.FindAllStringSubmatch(read(t, strings.TrimPrefix(file, root+string(filepath.Separator))), -1) {
+			for _, m := range literal.FindAllStringSubmatch(read(t,
+				strings.TrimPrefix(file, root+string(filepath.Separator))), -1) {
 				given[m[1]] = file
 			}
 			return nil

@@ -47,8 +47,10 @@ func runDrain(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("drain", flag.ContinueOnError)
 	admin := addAdmin(fs)
 	fs.StringVar(&d.backend, "backend", "", "`host:port` of the backend, as capgate status shows it")
-	fs.StringVar(&d.request.Capability, "capability", "", "only in the fleet of this `name`; else in all that have the backend")
-	fs.BoolVar(&d.request.Force, "force", false, "also if a fleet has no other backend, so that its calls will be refused")
+	fs.StringVar(&d.request.Capability, "capability", "",
+		"only in the fleet of this `name`; else in all that have the backend")
+	fs.BoolVar(&d.request.Force, "force", false,
+		"also if a fleet has no other backend, so that its calls will be refused")
 	fs.BoolVar(&d.undo, "undo", false, "bring the backend back")
 	fs.DurationVar(&d.timeout, "timeout", 2*time.Minute, "wait this `duration` for calls to end; 0: do not wait")
 	if status, ok := parseOnlyFlags(fs, args, drainUsage, std); !ok {
@@ -155,7 +157,8 @@ func leftOf(state admin.BackendDrains) (left string, over bool) {
 	case !drained:
 		return "somebody has brought it back", false
 	case !state.Shared:
-		return "redis is away: the other replicas will hear of it when it is back; " + count(int(calls), "call") + " in flight at this one", false
+		return "redis is away: the other replicas will hear of it when it is back; " + count(int(calls), "call") +
+			" in flight at this one", false
 	case unheard > 0:
 		return count(unheard, "replica") + " of " + fmt.Sprint(replicas) + " did not hear of it yet", false
 	case calls > 0:

@@ -22,7 +22,8 @@ type replicas struct {
 
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
-	r := &replicas{redis: redistest.Start(t), first: gatewaytest.NewCapability("first"), second: gatewaytest.NewCapability("second")}
+	r := &replicas{redis: redistest.Start(t), first: gatewaytest.NewCapability("first"),
+		second: gatewaytest.NewCapability("second")}
 	r.one, r.two = r.first.Serve(t, call.Doc).Addr, r.second.Serve(t, call.Doc).Addr
 	r.file = r.config(t, "")
 	return r
@@ -33,7 +34,8 @@ func newReplicas(t *testing.T) *replicas {
 func (r *replicas) config(t *testing.T, more string) string {
 	t.Helper()
 	text := configOf(fmt.Sprintf("redis: {url: %q, timeout: 10s}\n%s", r.redis.URL(), more), r.one, r.two)
-	return writeConfig(t, strings.Replace(text, "backends:", "max_concurrent: 100, health: {interval: 20s, timeout: 20s}, backends:", 1))
+	return writeConfig(t, strings.Replace(text, "backends:",
+		"max_concurrent: 100, health: {interval: 20s, timeout: 20s}, backends:", 1))
 }
 
 // drain runs capgate drain to its end, which must be good.
@@ -67,7 +69,8 @@ func TestDrainForAllReplicas(t *testing.T) {
 	b, publicB, adminB := serve(t, nil, "--config", r.file)
 	clientA, clientB := dial(t, publicA), dial(t, publicB)
 
-	if out := drain(t, adminA, "--backend", r.two); !strings.HasSuffix(out, "no call is in flight there, at 2 replicas\n") {
+	if out := drain(t, adminA, "--backend", r.two); !strings.HasSuffix(out,
+		"no call is in flight there, at 2 replicas\n") {
 		t.Errorf("%q", out)
 	}
 	blocked := invoke(clientB, gatewaytest.Block)
@@ -85,7 +88,8 @@ func TestDrainForAllReplicas(t *testing.T) {
 		t.Errorf("%d calls came to a drained backend", n)
 	}
 	r.first.Release()
-	if exit := draining.wait(t); exit != 0 || !strings.HasSuffix(draining.stdout.String(), "no call is in flight there, at 2 replicas\n") {
+	if exit := draining.wait(t); exit != 0 ||
+		!strings.HasSuffix(draining.stdout.String(), "no call is in flight there, at 2 replicas\n") {
 		t.Errorf("exit status %d: %s%s", exit, draining.stdout, draining.stderr)
 	}
 	if err := <-blocked; err != nil {

@@ -34,7 +34,8 @@ func python(t *testing.T) string {
 func startExample(t *testing.T, dir string) (p *program, addr string) {
 	t.Helper()
 	py, stubs := python(t), t.TempDir()
-	protoc := exec.CommandContext(t.Context(), py, "-m", "grpc_tools.protoc", "-I"+dir, "--python_out="+stubs, "--grpc_python_out="+stubs, "capability.proto")
+	protoc := exec.CommandContext(t.Context(), py, "-m", "grpc_tools.protoc", "-I"+dir, "--python_out="+stubs,
+		"--grpc_python_out="+stubs, "capability.proto")
 	if out, err := protoc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -73,10 +74,12 @@ func TestPythonExamples(t *testing.T) {
 			t.Parallel()
 			source := filepath.Join(root, "examples", dir)
 			example, addr := startExample(t, source)
-			if exit, out, errs := capgateRun(t, "probe", addr, "--manifest", source, "--timeout", "30s"); exit != 0 || !strings.Contains(out, test.probe) || !strings.Contains(out, test.dialect) {
+			if exit, out, errs := capgateRun(t, "probe", addr, "--manifest", source, "--timeout",
+				"30s"); exit != 0 || !strings.Contains(out, test.probe) || !strings.Contains(out, test.dialect) {
 				t.Errorf("probe: exit status %d\n%s%s", exit, out, errs)
 			}
-			if exit, out, errs := capgateRun(t, "conform", addr, "--manifest", source, "--timeout", "60s"); exit != 0 || !strings.Contains(out, " passed, 0 failed, "+test.skipped) {
+			if exit, out, errs := capgateRun(t, "conform", addr, "--manifest", source, "--timeout",
+				"60s"); exit != 0 || !strings.Contains(out, " passed, 0 failed, "+test.skipped) {
 				t.Errorf("conform: exit status %d\n%s%s", exit, out, errs)
 			}
 
@@ -94,13 +97,16 @@ func TestPythonExamples(t *testing.T) {
 			if exit != 0 || !strings.Contains(squeezed(out), test.want) {
 				t.Errorf("invoke: exit status %d, %s%s", exit, out, errs)
 			}
-			if exit, _, errs = invokeWith(t, "", test.id, test.tool, test.bad, "--addr", public); exit != exitToolError || !strings.Contains(errs, test.words) {
+			if exit, _, errs = invokeWith(t, "", test.id, test.tool, test.bad, "--addr",
+				public); exit != exitToolError || !strings.Contains(errs, test.words) {
 				t.Errorf("invoke: exit status %d, %s", exit, errs)
 			}
-			if exit, out, errs = invokeWith(t, "", test.id, test.tool, test.args, "--addr", public, "--stream"); exit != 0 || !strings.Contains(squeezed(out), test.want) {
+			if exit, out, errs = invokeWith(t, "", test.id, test.tool, test.args, "--addr", public,
+				"--stream"); exit != 0 || !strings.Contains(squeezed(out), test.want) {
 				t.Errorf("invoke --stream: exit status %d, %s%s", exit, out, errs)
 			}
-			status, body := post(t, "http://"+public+"/v1/capabilities/"+test.id+"/invoke", `{"tool_name":"`+test.tool+`","args":`+test.args+`}`)
+			status, body := post(t, "http://"+public+"/v1/capabilities/"+test.id+"/invoke",
+				`{"tool_name":"`+test.tool+`","args":`+test.args+`}`)
 			if status != http.StatusOK || !strings.Contains(squeezed(body), test.want) {
 				t.Errorf("REST: %d %s", status, body)
 			}
@@ -142,16 +148,20 @@ func TestConform(t *testing.T) {
 	line := []string{"conform", addr, "--tool", "get_current_weather", "--args", `{"location":"Berlin"}`}
 	// The test's server takes gRPC's own 4 MiB and no more.
 	exit, out, errs := capgateRun(t, line...)
-	if exit != exitBroken || errs != "" || !strings.Contains(out, "\nfail        doc     large-message ") || !strings.Contains(out, "[Selu's orchestrator, largest message (16 MiB)]\n      a request of ") ||
+	if exit != exitBroken || errs != "" || !strings.Contains(out, "\nfail        doc     large-message ") ||
+		!strings.Contains(out, "[Selu's orchestrator, largest message (16 MiB)]\n      a request of ") ||
 		!strings.Contains(out, " passed, 1 failed, 3 not tested\n") {
 		t.Errorf("exit status %d\n%s%s", exit, out, errs)
 	}
 	exit, out, errs = capgateRun(t, append(line, "--json", "--dialect", "doc")...)
-	if exit != exitBroken || errs != "" || strings.Count(out, "\n") != 1 || !strings.Contains(out, `{"verdict":"fail","rule":"large-message","dialect":"doc","says":"`) {
+	if exit != exitBroken || errs != "" || strings.Count(out, "\n") != 1 ||
+		!strings.Contains(out, `{"verdict":"fail","rule":"large-message","dialect":"doc","says":"`) {
 		t.Errorf("exit status %d\n%s%s", exit, out, errs)
 	}
 	// What does no harm is in the manifest.
-	if exit, out, _ = capgateRun(t, "conform", addr, "--manifest", filepath.Join(root, "examples", "weather")); exit != exitBroken || !strings.Contains(out, "\npass        doc     stream-result ") {
+	if exit, out, _ = capgateRun(t, "conform", addr, "--manifest",
+		filepath.Join(root, "examples", "weather")); exit != exitBroken ||
+		!strings.Contains(out, "\npass        doc     stream-result ") {
 		t.Errorf("exit status %d\n%s", exit, out)
 	}
 }
@@ -169,7 +179,8 @@ func TestConformCommandLines(t *testing.T) {
 		"--wait and --timeout must be more":  {"a:1", "--wait", "0"},
 		"flag provided but not defined: -no": {"a:1", "--no"},
 	} {
-		if exit, out, errs := capgateRun(t, append([]string{"conform"}, args...)...); exit != exitUsage || out != "" || !strings.Contains(errs, want) {
+		if exit, out, errs := capgateRun(t, append([]string{"conform"}, args...)...); exit != exitUsage ||
+			out != "" || !strings.Contains(errs, want) {
 			t.Errorf("%q: exit status %d, %q, %q", args, exit, out, errs)
 		}
 	}

@@ -22,7 +22,8 @@ func (p *process) newSignatures(s *settings) {
 // newSigner is what callers ask for signed URLs.
 func (p *process) newSigner(cfg config.Artifacts) *signing.Server {
 	return signing.New(signing.Config{
-		Signer: p.signatures, Finder: func() signing.Finder { return p.gateway }, Status: gateway.GRPCStatus, MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
+		Signer: p.signatures, Finder: func() signing.Finder { return p.gateway }, Status: gateway.GRPCStatus,
+		MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
 	})
 }
 

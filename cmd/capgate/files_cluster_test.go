@@ -12,7 +12,8 @@ import (
 // askHTTP asks a gateway with a key, "" being none, and answers with status and body.
 func (g *keyedGateways) askHTTP(t *testing.T, gateway int, method, path, key, body string) (status int, said string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.publics[gateway]+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.publics[gateway]+path,
+		strings.NewReader(body))
 	must(t, err)
 	if key != "" {
 		req.Header.Set("X-Api-Key", key)

@@ -37,7 +37,9 @@ func startKeeping(t *testing.T) *keepingGateways {
 		g.tenants = append(g.tenants, key)
 		tenants = append(tenants, "{id: "+id+", capabilities: ['*'], keys: ["+entry+"]}")
 	}
-	file := writeConfig(t, configOf("redis: {url: '"+redis.URL()+"', timeout: 10s}\noverload: {max_delay: 10s}\nidempotency: {key_file: '"+answers+"'}\ntenants: ["+strings.Join(tenants, ", ")+"]",
+	file := writeConfig(t, configOf("redis: {url: '"+redis.URL()+
+		"', timeout: 10s}\noverload: {max_delay: 10s}\nidempotency: {key_file: '"+answers+"'}\ntenants: ["+
+		strings.Join(tenants, ", ")+"]",
 		g.backend.Serve(t, call.Doc).Addr))
 	for range 3 {
 		p, public, _ := serve(t, nil, "--config", file)
@@ -55,7 +57,8 @@ type keyedAnswer struct {
 }
 
 func (g *keepingGateways) call(t *testing.T, gateway, tenant int, key, tool, args string) (a keyedAnswer) {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.addrs[gateway]+"/v1/capabilities/caps/tools/"+tool, strings.NewReader(args))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+g.addrs[gateway]+"/v1/capabilities/caps/tools/"+tool, strings.NewReader(args))
 	if err != nil {
 		return keyedAnswer{err: err}
 	}
@@ -71,8 +74,8 @@ func (g *keepingGateways) call(t *testing.T, gateway, tenant int, key, tool, arg
 	return keyedAnswer{resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(text), err}
 }
 
-// TestACallOfAKilledGatewayIsNotMadeAgain: who repeats it waits while it may be running yet, and then is told that nobody
-// knows; so is everybody after that, at whichever replica. The tool ran once.
+// TestACallOfAKilledGatewayIsNotMadeAgain: who repeats it waits while it may be running yet, and then is told
+// that nobody knows; so is everybody after that, at whichever replica. The tool ran once.
 func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	g := startKeeping(t)
@@ -87,7 +90,8 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	}
 	for _, gateway := range []int{1, 2, 1} {
 		a := g.call(t, gateway, 0, "k", gatewaytest.Block, `{}`)
-		if a.err != nil || a.status != http.StatusConflict || a.replayed || !strings.Contains(a.text, `"IDEMPOTENCY_OUTCOME_UNKNOWN"`) {
+		if a.err != nil || a.status != http.StatusConflict || a.replayed ||
+			!strings.Contains(a.text, `"IDEMPOTENCY_OUTCOME_UNKNOWN"`) {
 			t.Errorf("gateway %d: %+v", gateway, a)
 		}
 	}
@@ -113,7 +117,8 @@ func TestTwoTenantsHaveTheSameKey(t *testing.T) {
 			}
 		}
 	}
-	if a := g.call(t, 0, 0, "the same", gatewaytest.Echo, `{"tenant":1}`); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "IDEMPOTENCY_KEY_REUSED") {
+	if a := g.call(t, 0, 0, "the same", gatewaytest.Echo,
+		`{"tenant":1}`); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "IDEMPOTENCY_KEY_REUSED") {
 		t.Errorf("the other's arguments: %+v", a)
 	}
 	if n := len(g.backend.Seen()); n != 2 {

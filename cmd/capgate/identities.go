@@ -36,7 +36,8 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 		}
 		i.directory = i.stored.Directory()
 		if p.store.Stats().Embedded {
-			p.log.Warn("tenants and API keys that are made end with this process and are no other replica's: identity.store is redis, and there is none but the one inside")
+			p.log.Warn("tenants and API keys that are made end with this process and are no other replica's: " +
+				"identity.store is redis, and there is none but the one inside")
 		}
 	} else {
 		i.directory = tenant.NewDirectory(nil)
@@ -54,7 +55,8 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 	}
 	p.newTenancy()
 	if s.cfg.Multi {
-		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens, Certificates: i.certified})
+		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
+			Certificates: i.certified})
 		metrics.WatchIdentities(i.metric)
 		metrics.WatchIssuers(issuerStats(i.tokens))
 	}
@@ -121,5 +123,6 @@ func (p *process) tellTenancy(started *config.Config) {
 	for i := range started.Tenants {
 		keys += len(started.Tenants[i].Keys)
 	}
-	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates", len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
+	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates",
+		len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
 }

@@ -38,10 +38,12 @@ func startKeyed(t *testing.T) *keyedGateways {
 	t.Helper()
 	g := &keyedGateways{redis: redistest.Start(t)}
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", backend))
+	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+
+		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", backend))
 	for range 3 {
 		_, public, admin := serve(t, nil, "--config", config)
-		g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public), append(g.admins, admin)
+		g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public),
+			append(g.admins, admin)
 	}
 	return g
 }
@@ -71,7 +73,8 @@ func (g *keyedGateways) call(t *testing.T, gateway int, credential string) keyed
 	t.Helper()
 	s := keyedCall{gateway: gateway, began: time.Now()}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
-	_, err := g.clients[gateway].Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	_, err := g.clients[gateway].Invoke(ctx,
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 	if err != nil {
 		s.refused = err.Error()
 	}
@@ -167,7 +170,8 @@ func TestKeysOfThreeGateways(t *testing.T) {
 	_, last := g.key(t, "rotate", "acme", id, "--grace", "100ms")
 	g.until(t, next, "CREDENTIAL_EXPIRED")
 	g.until(t, last, "")
-	if list := g.run(t, 2, "keys", "list", "acme"); strings.Count(list, "revoked") != 3 || strings.Count(list, "replaced") != 1 || strings.Count(list, "expired") != 1 {
+	if list := g.run(t, 2, "keys", "list", "acme"); strings.Count(list, "revoked") != 3 ||
+		strings.Count(list, "replaced") != 1 || strings.Count(list, "expired") != 1 {
 		t.Errorf("%s", list)
 	}
 
@@ -217,13 +221,17 @@ func TestAReplicaWithoutPepper(t *testing.T) {
 	t.Parallel()
 	redis, pepper := redistest.Start(t), filepath.Join(t.TempDir(), "pepper")
 	must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef"), 0o600))
-	shared := configOf("redis: {url: '"+redis.URL()+"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)
+	shared := configOf("redis: {url: '"+redis.URL()+
+		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}",
+		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)
 	_, public, admin := serve(t, nil, "--config", writeConfig(t, shared+"\npepper_file: "+pepper))
 	bare, other, _ := serve(t, nil, "--config", writeConfig(t, shared))
-	g := &keyedGateways{redis: redis, clients: []docpb.CapabilityClient{dial(t, public), dial(t, other)}, admins: []string{admin}}
+	g := &keyedGateways{redis: redis, clients: []docpb.CapabilityClient{dial(t, public), dial(t, other)},
+		admins: []string{admin}}
 	g.run(t, 0, "tenants", "create", "acme", "--capabilities", "caps")
 	id, credential := g.key(t, "create", "acme")
-	if with, without := g.call(t, 0, credential), g.call(t, 1, credential); with.refused != "" || without.refused != "CREDENTIAL_INVALID" {
+	if with, without := g.call(t, 0, credential), g.call(t, 1, credential); with.refused != "" ||
+		without.refused != "CREDENTIAL_INVALID" {
 		t.Errorf("%q, %q", with.refused, without.refused)
 	}
 	bare.stderr.wait(t, bare, `there is no pepper_file here: they are refused","tenant":"acme","key":"`+id)
@@ -264,7 +272,8 @@ func TestAFloodOfKeys(t *testing.T) {
 // commands is how many the first gateway sent to Redis to know who calls.
 func (g *keyedGateways) commands(t *testing.T) float64 {
 	t.Helper()
-	return waitMetric(t, "http://"+g.admins[0]+"/metrics", `capgate_redis_commands_total{for="identity"}`, func(float64) bool { return true })
+	return waitMetric(t, "http://"+g.admins[0]+"/metrics", `capgate_redis_commands_total{for="identity"}`,
+		func(float64) bool { return true })
 }
 
 // TestKeysInFiles: a key that is made is written where only its owner reads it, once.
@@ -278,7 +287,8 @@ func TestKeysInFiles(t *testing.T) {
 	}
 	data, err := os.ReadFile(file)
 	must(t, err)
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || g.call(t, 0, strings.TrimSpace(string(data))).refused != "" {
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 ||
+		g.call(t, 0, strings.TrimSpace(string(data))).refused != "" {
 		t.Errorf("%v, %v", info, err)
 	}
 	exit, _, stderr := runProgram(t, nil, "keys", "create", "acme", "--out", file, "--admin", g.admins[0])
@@ -286,7 +296,8 @@ func TestKeysInFiles(t *testing.T) {
 		t.Errorf("over another: %d, %s", exit, stderr)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if exit, _, stderr = runProgram(t, nil, "keys", "create", "nobody", "--out", other, "--admin", g.admins[0]); exit != 1 || !strings.Contains(stderr, "there is no such tenant") {
+	if exit, _, stderr = runProgram(t, nil, "keys", "create", "nobody", "--out", other, "--admin",
+		g.admins[0]); exit != 1 || !strings.Contains(stderr, "there is no such tenant") {
 		t.Errorf("of nobody: %d, %s", exit, stderr)
 	}
 	if _, err := os.Stat(other); err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestLabelsOfTheDeleted: a gateway that hears only later that there is a tenant no more, because Redis was away, gives its
-// label to another one then.
+// TestLabelsOfTheDeleted: a gateway that hears only later that there is a tenant no more, because Redis was
+// away, gives its label to another one then.
 func TestLabelsOfTheDeleted(t *testing.T) {
 	t.Parallel()
 	for what, deletes := range map[string]func(*testing.T, *keyedGateways){
@@ -24,9 +24,11 @@ func TestLabelsOfTheDeleted(t *testing.T) {
 			way := redistest.NewProxy(t, "tcp", g.redis.Addr) // of the second gateway alone
 			backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 			for _, to := range []string{g.redis.Addr + "', timeout: 10s}", way.Addr + "', timeout: 2s}"} {
-				_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("redis: {url: 'redis://"+to+"\noverload: {max_delay: 10s}\n"+
-					"identity: {store: redis, max_stale: 10s}\nmetrics: {tenants: 1}", backend)))
-				g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public), append(g.admins, admin)
+				_, public, admin := serve(t, nil, "--config",
+					writeConfig(t, configOf("redis: {url: 'redis://"+to+"\noverload: {max_delay: 10s}\n"+
+						"identity: {store: redis, max_stale: 10s}\nmetrics: {tenants: 1}", backend)))
+				g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public),
+					append(g.admins, admin)
 			}
 			enter := func(id string) {
 				g.run(t, 0, "tenants", "create", id, "--capabilities", "caps")

@@ -100,7 +100,8 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
 	inv.addConsent(fs)
-	configFile := fs.String("config-json-file", "", "`file` with the JSON object to send as config_json (it may hold secrets, so it is no argument)")
+	configFile := fs.String("config-json-file", "",
+		"`file` with the JSON object to send as config_json (it may hold secrets, so it is no argument)")
 
 	positional, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {

@@ -24,7 +24,8 @@ type askingGateway struct {
 func startOneAsking(t *testing.T) *askingGateway {
 	t.Helper()
 	g := &askingGateway{capability: gatewaytest.NewCapability("one")}
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(""), g.capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(""),
+		g.capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	_, g.public, g.admin = serve(t, nil, "--config", file)
 	return g
 }
@@ -58,20 +59,24 @@ func TestInvokeAsksForApproval(t *testing.T) {
 		seen := len(g.capability.Seen())
 		exit, out, errs := runProgram(t, nil, g.line(as...)...)
 		id := approvalID(t, errs)
-		if exit != exitNotRun || out != "" || !strings.Contains(errs, "capgate approvals approve "+id) || !strings.Contains(errs, "--approval "+id) || !strings.Contains(errs, "/v1/approvals/"+id) {
+		if exit != exitNotRun || out != "" || !strings.Contains(errs, "capgate approvals approve "+id) ||
+			!strings.Contains(errs, "--approval "+id) || !strings.Contains(errs, "/v1/approvals/"+id) {
 			t.Errorf("%d %s%s", exit, out, errs)
 		}
-		if _, out, _ := capgateApprovals(t, g.admin, "show", id); !strings.Contains(out, "user        ann") || !strings.Contains(out, "agent       bot") {
+		if _, out, _ := capgateApprovals(t, g.admin, "show", id); !strings.Contains(out, "user        ann") ||
+			!strings.Contains(out, "agent       bot") {
 			t.Errorf("%s", out)
 		}
-		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitNotRun || !strings.Contains(errs, "APPROVAL_PENDING") {
+		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitNotRun ||
+			!strings.Contains(errs, "APPROVAL_PENDING") {
 			t.Errorf("%d %s", exit, errs)
 		}
 		g.answer(t, "approve", id)
 		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != 0 {
 			t.Errorf("%d %s", exit, errs)
 		}
-		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitNotRun || !strings.Contains(errs, "APPROVAL_USED") {
+		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitNotRun ||
+			!strings.Contains(errs, "APPROVAL_USED") {
 			t.Errorf("%d %s", exit, errs)
 		}
 		if n := len(g.capability.Seen()) - seen; n != 1 {
@@ -90,7 +95,8 @@ func TestInvokeWaits(t *testing.T) {
 		t.Error("it ran before anybody approved it")
 	}
 	g.answer(t, "approve", id)
-	if exit := waiting.wait(t); exit != 0 || !strings.Contains(waiting.stdout.String(), `"n": 1`) || len(g.capability.Seen()) != 1 {
+	if exit := waiting.wait(t); exit != 0 || !strings.Contains(waiting.stdout.String(), `"n": 1`) ||
+		len(g.capability.Seen()) != 1 {
 		t.Errorf("%d, %s%s, %d calls", exit, waiting.stdout.String(), waiting.stderr.String(), len(g.capability.Seen()))
 	}
 
@@ -125,7 +131,8 @@ func TestWhyItWasDenied(t *testing.T) {
 		t.Helper()
 		for _, d := range status.Convert(err).Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == "APPROVAL_DENIED" {
-				if got := info.GetMetadata()["comment"]; strings.HasPrefix(got, want) && len(got) <= 520 && strings.Contains(status.Convert(err).Message(), want) {
+				if got := info.GetMetadata()["comment"]; strings.HasPrefix(got, want) && len(got) <= 520 &&
+					strings.Contains(status.Convert(err).Message(), want) {
 					return
 				}
 			}
@@ -140,7 +147,8 @@ func TestWhyItWasDenied(t *testing.T) {
 	check("with its approval", err)
 
 	for _, header := range []string{"", id} {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+g.public+"/v1/capabilities/caps/invoke", bytes.NewReader([]byte(`{"tool_name":"echo","args":{"n":1}}`)))
+		req, err := http.NewRequestWithContext(t.Context(), "POST",
+			"http://"+g.public+"/v1/capabilities/caps/invoke", bytes.NewReader([]byte(`{"tool_name":"echo","args":{"n":1}}`)))
 		must(t, err)
 		req.Header.Set("X-User-Id", "ann")
 		if header != "" {

@@ -58,7 +58,8 @@ func infoOf(err error) *errdetails.ErrorInfo {
 // notRun says whether a call did not run for want of a person's consent.
 func notRun(err error) bool {
 	return slices.Contains([]string{
-		approvalRequired, approvalPending, "APPROVAL_DENIED", "APPROVAL_EXPIRED", "APPROVAL_USED", "APPROVAL_UNKNOWN", "APPROVAL_MISMATCH",
+		approvalRequired, approvalPending, "APPROVAL_DENIED", "APPROVAL_EXPIRED", "APPROVAL_USED",
+		"APPROVAL_UNKNOWN", "APPROVAL_MISMATCH",
 	}, infoOf(err).GetReason())
 }
 
@@ -78,7 +79,8 @@ func (inv *invocation) howToRun(err error) string {
 		return visible(describeStatus(err))
 	}
 	id = word(id)
-	text := fmt.Sprintf("a person has to approve this call of %s of %s (%s): approval %s", inv.req.GetToolName(), inv.req.GetCapabilityId(), infoOf(err).GetReason(), id)
+	text := fmt.Sprintf("a person has to approve this call of %s of %s (%s): approval %s", inv.req.GetToolName(),
+		inv.req.GetCapabilityId(), infoOf(err).GetReason(), id)
 	if until := infoOf(err).GetMetadata()["expires"]; until != "" {
 		text += ", until " + word(until)
 	}
@@ -129,7 +131,8 @@ func (inv *invocation) left(over context.Context, until time.Time) time.Duration
 }
 
 // try makes the call once, and has the gateway wait for an answer so long before.
-func (inv *invocation) try(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer, wait time.Duration) error {
+func (inv *invocation) try(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer,
+	wait time.Duration) error {
 	longer := *inv
 	if inv.timeout > 0 {
 		longer.timeout += wait

@@ -105,13 +105,15 @@ func TestInvokeWithoutArgs(t *testing.T) {
 
 func TestInvokeStreamPrintsOneLinePerChunk(t *testing.T) {
 	t.Parallel()
-	exit, stdout, stderr := invokeWith(t, "", "--stream", "weather", "get_forecast", `{"location":"Lima","days":3}`, "--addr", startWeather(t))
+	exit, stdout, stderr := invokeWith(t, "", "--stream", "weather", "get_forecast", `{"location":"Lima","days":3}`,
+		"--addr", startWeather(t))
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
 	if exit != 0 || stderr != "" || len(lines) != 3 {
 		t.Fatalf("exit %d, %d lines, stderr %q", exit, len(lines), stderr)
 	}
 	for i, line := range lines {
-		if want := `"date":"2026-03-0` + string(rune('1'+i)) + `"`; !json.Valid([]byte(line)) || !strings.Contains(line, want) {
+		if want := `"date":"2026-03-0` + string(rune('1'+i)) + `"`; !json.Valid([]byte(line)) ||
+			!strings.Contains(line, want) {
 			t.Errorf("line %d: %s, want %s in it", i, line, want)
 		}
 	}
@@ -168,7 +170,8 @@ func TestInvokeUsageExitsWith2(t *testing.T) {
 func TestInvokeHelp(t *testing.T) {
 	t.Parallel()
 	exit, stdout, stderr := invokeWith(t, "", "-h")
-	if exit != 0 || stderr != "" || !strings.Contains(stdout, "CAPABILITY TOOL") || !strings.Contains(stdout, "-config-json-file") {
+	if exit != 0 || stderr != "" || !strings.Contains(stdout, "CAPABILITY TOOL") ||
+		!strings.Contains(stdout, "-config-json-file") {
 		t.Errorf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}
 }
@@ -209,11 +212,13 @@ func TestInvokeSendsWhatItWasTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan *docpb.InvokeRequest, 1)
-	addr := startCapability(t, &scripted{invoke: func(_ context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	addr := startCapability(t, &scripted{invoke: func(_ context.Context,
+		req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 		got <- req
 		return &docpb.InvokeResponse{ResultJson: []byte(`12345678901234567890`)}, nil
 	}})
-	exit, stdout, stderr := invokeWith(t, "", "cap", "tool", `{"a":1}`, "--session", "s1", "--config-json-file", config, "--addr", addr)
+	exit, stdout, stderr := invokeWith(t, "", "cap", "tool", `{"a":1}`, "--session", "s1", "--config-json-file",
+		config, "--addr", addr)
 	if exit != 0 || stdout != "12345678901234567890\n" {
 		t.Fatalf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}
@@ -265,10 +270,13 @@ func TestInvokeStreamEndings(t *testing.T) {
 	}{
 		"any data": {&scripted{chunks: []*docpb.InvokeChunk{data("{ \"a\":\n1 }"), data("<b>"), data("\xff"), done}},
 			0, "{\"a\":1}\n\"<b>\"\n{\"data_base64\":\"/w==\"}\n", ""},
-		"cut off":     {&scripted{chunks: []*docpb.InvokeChunk{data("1")}}, 3, "1\n", "cut off"},
-		"fails late":  {&scripted{chunks: []*docpb.InvokeChunk{data("1"), {Error: "broke", Done: true}}}, 1, "1\n", "tool: broke"},
-		"lost":        {&scripted{chunks: []*docpb.InvokeChunk{data("1")}, status: status.Error(codes.Unavailable, "gone")}, 3, "1\n", "gone"},
-		"bad trailer": {&scripted{chunks: []*docpb.InvokeChunk{done}, status: status.Error(codes.Internal, "oops")}, 3, "", "oops"},
+		"cut off": {&scripted{chunks: []*docpb.InvokeChunk{data("1")}}, 3, "1\n", "cut off"},
+		"fails late": {&scripted{chunks: []*docpb.InvokeChunk{data("1"), {Error: "broke", Done: true}}}, 1, "1\n",
+			"tool: broke"},
+		"lost": {&scripted{chunks: []*docpb.InvokeChunk{data("1")},
+			status: status.Error(codes.Unavailable, "gone")}, 3, "1\n", "gone"},
+		"bad trailer": {&scripted{chunks: []*docpb.InvokeChunk{done}, status: status.Error(codes.Internal, "oops")},
+			3, "", "oops"},
 	} {
 		exit, stdout, stderr := invokeWith(t, "", "cap", "tool", "--stream", "--addr", startCapability(t, tc.server))
 		if exit != tc.exit || stdout != tc.stdout || !strings.Contains(stderr, tc.stderr) {
@@ -289,7 +297,8 @@ func TestInvokeTLS(t *testing.T) {
 	if exit, _, stderr := invokeWith(t, "", append(slices.Clone(args), "--tls-ca", caFile)...); exit != 0 {
 		t.Errorf("trusted: exit %d, stderr %q", exit, stderr)
 	}
-	if exit, _, stderr := invokeWith(t, "", append(slices.Clone(args), "--tls")...); exit != 3 || !strings.Contains(stderr, "certificate") {
+	if exit, _, stderr := invokeWith(t, "", append(slices.Clone(args), "--tls")...); exit != 3 ||
+		!strings.Contains(stderr, "certificate") {
 		t.Errorf("not trusted: exit %d, stderr %q", exit, stderr)
 	}
 }
@@ -321,7 +330,8 @@ func TestInvokeALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for _, configured := range []string{"auto", "legacy"} {
 		backend := gatewaytest.NewCapability("b1").Serve(t, call.Legacy)
-		file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nfleets:\n  - {capability: caps, policy: allow, dialect: "+configured+", backends: ['"+backend.Addr+"']}\n")
+		file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nfleets:\n  - {capability: caps, policy: "+
+			"allow, dialect: "+configured+", backends: ['"+backend.Addr+"']}\n")
 		_, public, admin := serve(t, nil, "--config", file)
 		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
 		for _, test := range []struct {

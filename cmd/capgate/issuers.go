@@ -47,7 +47,8 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
 	return func() (all []telemetry.Issuer) {
 		for _, s := range tokens.Stats() {
-			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up, Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
+			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up,
+				Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
 		}
 		return all
 	}

@@ -27,7 +27,8 @@ func TestIssuersOfTheFile(t *testing.T) {
 	key, ofKey := makeKey(t)
 	var files configMap
 	put := func(issuers string) {
-		text := "tenants: [{id: acme, capabilities: ['*'], keys: [" + ofKey + "]}, {id: globex, capabilities: ['*']}]\n" + issuers
+		text := "tenants: [{id: acme, capabilities: ['*'], keys: [" + ofKey +
+			"]}, {id: globex, capabilities: ['*']}]\n" + issuers
 		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "bad": "no certificate"})
 	}
 	block := func(i *issuertest.Issuer, name, more string) string {
@@ -47,7 +48,8 @@ func TestIssuersOfTheFile(t *testing.T) {
 		t.Helper()
 		for got := ""; got != reason; { // a change of the file has no event of its own
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
-			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+				ArgsJson: []byte("{}")})
 			got = status.Code(err).String()
 			for _, detail := range status.Convert(err).Details() {
 				if info, ok := detail.(*errdetails.ErrorInfo); ok {
@@ -63,10 +65,12 @@ func TestIssuersOfTheFile(t *testing.T) {
 	wait("a token", raw, "OK")
 	wait("a key", key, "OK")
 	wait("an issuer that is away", gone, "IDENTITY_UNAVAILABLE")
-	for _, line := range []string{`capgate_issuer_up{issuer="corp"} 1`, `capgate_issuer_up{issuer="away"} 0`, `capgate_issuer_fetches_total{issuer="corp",result="ok"} 1`} {
+	for _, line := range []string{`capgate_issuer_up{issuer="corp"} 1`, `capgate_issuer_up{issuer="away"} 0`,
+		`capgate_issuer_fetches_total{issuer="corp",result="ok"} 1`} {
 		waitPage(t, "http://"+admin+"/metrics", line)
 	}
-	if exit, _, stderr := runProgram(t, []string{"CAPGATE_KEY=" + raw}, "invoke", "--addr", public, "caps", gatewaytest.Echo); exit != 0 {
+	if exit, _, stderr := runProgram(t, []string{"CAPGATE_KEY=" + raw}, "invoke", "--addr", public, "caps",
+		gatewaytest.Echo); exit != 0 {
 		t.Errorf("capgate invoke: %d, %s", exit, stderr)
 	}
 	other.Resume(t)
@@ -80,13 +84,17 @@ func TestIssuersOfTheFile(t *testing.T) {
 	wait("a claim is there", issuer.Token(t, map[string]any{"email_verified": true}), "OK")
 
 	for text, want := range map[string]string{
-		"  - {name: corp, issuer: " + issuer.URL + ", audiences: [capgate], ca_file: /nowhere}\n":                  "issuer corp: ca_file: /nowhere: cannot be read",
-		"  - {name: corp, issuer: " + issuer.URL + ", audiences: [capgate], ca_file: " + files.file("bad") + "}\n": "holds no PEM certificate",
-		"  - {name: corp, issuer: " + issuer.URL + "}\n":                                                           "issuers[0].audiences: needed",
+		"  - {name: corp, issuer: " + issuer.URL +
+			", audiences: [capgate], ca_file: /nowhere}\n": "issuer corp: ca_file: /nowhere: cannot be read",
+		"  - {name: corp, issuer: " + issuer.URL + ", audiences: [capgate], ca_file: " + files.file("bad") +
+			"}\n": "holds no PEM certificate",
+		"  - {name: corp, issuer: " + issuer.URL +
+			"}\n": "issuers[0].audiences: needed",
 	} {
 		change("issuers:\n" + text)
 		waitPage(t, "http://"+admin+"/readyz", want)
-		if exit, _, stderr := runProgram(t, nil, "check", "--config", files.file("capgate.yaml")); exit != 1 || !strings.Contains(stderr, want) {
+		if exit, _, stderr := runProgram(t, nil, "check", "--config", files.file("capgate.yaml")); exit != 1 ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("capgate check: %d, %s", exit, stderr)
 		}
 	}
@@ -101,8 +109,10 @@ func TestIssuersOfTheFile(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(file, []byte("fleets: [{capability: a, backends: []}]\nissuers: [{name: a, issuer: 'https://a.example.com', audiences: [b]}]"), 0o600))
-	if exit, _, stderr := runProgram(t, nil, "check", "--config", file); exit != 1 || !strings.Contains(stderr, "add tenants") {
+	must(t, os.WriteFile(file, []byte("fleets: [{capability: a, backends: []}]\nissuers: [{name: a, issuer: "+
+		"'https://a.example.com', audiences: [b]}]"), 0o600))
+	if exit, _, stderr := runProgram(t, nil, "check", "--config", file); exit != 1 ||
+		!strings.Contains(stderr, "add tenants") {
 		t.Errorf("capgate check: %d, %s", exit, stderr)
 	}
 }
@@ -113,12 +123,15 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	issuer := issuertest.Start(t)
 	var files configMap
-	files.put(t, map[string]string{"capgate.yaml": configOf(fmt.Sprintf("identity: {store: redis}\nissuers: [{name: corp, issuer: %q, audiences: [capgate], ca_file: %s}]\n", issuer.URL, issuer.CAFile), backend)})
+	files.put(t, map[string]string{"capgate.yaml": configOf(fmt.Sprintf("identity: {store: redis}\nissuers: "+
+		"[{name: corp, issuer: %q, audiences: [capgate], ca_file: %s}]\n", issuer.URL, issuer.CAFile), backend)})
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
-	p.stderr.wait(t, p, "tenants and API keys that are made end with this process") // there is no Redis but the one inside
+	// there is no Redis but the one inside
+	p.stderr.wait(t, p, "tenants and API keys that are made end with this process")
 	client, raw := dial(t, public), issuer.Token(t, nil)
 	invoke := func() string {
-		_, err := client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+raw), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		_, err := client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+raw),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 		for _, detail := range status.Convert(err).Details() {
 			if info, ok := detail.(*errdetails.ErrorInfo); ok {
 				return info.GetReason()
@@ -138,7 +151,8 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 		{[]string{"set", "acme", "--disabled=false"}, "OK"},
 		{[]string{"rm", "acme"}, "CREDENTIAL_INVALID"},
 	} {
-		if exit, _, stderr := runProgram(t, nil, append(append([]string{"tenants"}, step.args...), "--admin", admin)...); exit != 0 {
+		if exit, _, stderr := runProgram(t, nil,
+			append(append([]string{"tenants"}, step.args...), "--admin", admin)...); exit != 0 {
 			t.Fatalf("%v: %s", step.args, stderr)
 		}
 		for got := ""; got != step.reason; { // replicas follow by themselves

@@ -56,11 +56,15 @@ func runKeys(ctx context.Context, args []string, std stdio) int {
 	c := keysCommand{standardOut: std.out, standardErr: std.err}
 	fs := flag.NewFlagSet("keys", flag.ContinueOnError)
 	fs.StringVar(&c.key.Name, "name", "", "create and new: `name` for people")
-	fs.StringVar(&c.scopes, "scopes", "", "create and new: what it is good for, of "+tenant.AllScopes+", with commas between them; default invoke,read")
-	fs.StringVar(&c.asserts, "asserts", "", "create and new: what its holder may say of itself, user and agent; default nothing")
-	fs.StringVar(&c.expires, "expires", "", "create and new: from `when` on it is refused, as in 2027-01-31T00:00:00Z; default never")
+	fs.StringVar(&c.scopes, "scopes", "",
+		"create and new: what it is good for, of "+tenant.AllScopes+", with commas between them; default invoke,read")
+	fs.StringVar(&c.asserts, "asserts", "",
+		"create and new: what its holder may say of itself, user and agent; default nothing")
+	fs.StringVar(&c.expires, "expires", "",
+		"create and new: from `when` on it is refused, as in 2027-01-31T00:00:00Z; default never")
 	fs.DurationVar(&c.grace, "grace", 24*time.Hour, "rotate: how long the old one holds yet, 0s to 720h")
-	fs.StringVar(&c.out, "out", "", "create, rotate and new: `file` that is made for the key, for its owner alone to read; default standard output")
+	fs.StringVar(&c.out, "out", "", "create, rotate and new: `file` that is made for the key, for its owner "+
+		"alone to read; default standard output")
 	fs.StringVar(&c.pepper, "pepper-file", "", "new: the configuration's pepper_file, if it has one")
 	about := []string{"name", "scopes", "asserts", "expires"}
 	all := verbs{
@@ -111,7 +115,8 @@ func (c *keysCommand) create(ctx context.Context) error {
 
 func (c *keysCommand) rotate(ctx context.Context) error {
 	return c.keep(func() (*capgatepb.Key, string, error) {
-		r, err := c.client.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: c.tenant, KeyId: c.id, Grace: durationpb.New(c.grace)})
+		r, err := c.client.RotateKey(ctx,
+			&capgatepb.RotateKeyRequest{TenantId: c.tenant, KeyId: c.id, Grace: durationpb.New(c.grace)})
 		return r.GetKey(), r.GetCredential(), err
 	})
 }
@@ -171,7 +176,8 @@ func (c *keysCommand) list(ctx context.Context) error {
 		}
 		for _, k := range page.GetKeys() {
 			fmt.Fprintln(table, strings.Join([]string{
-				k.GetId(), word(k.GetName()), k.GetState(), orDash(strings.Join(k.GetScopes(), ",")), orDash(strings.Join(k.GetAsserts(), ",")), when(endOf(k)),
+				k.GetId(), word(k.GetName()), k.GetState(), orDash(strings.Join(k.GetScopes(), ",")),
+				orDash(strings.Join(k.GetAsserts(), ",")), when(endOf(k)),
 				orDash(k.GetReplacedBy()), k.GetSource(), when(k.GetCreateTime()), word(k.GetCreatedBy()),
 			}, "\t"))
 		}

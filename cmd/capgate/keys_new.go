@@ -44,7 +44,8 @@ func (c *keysCommand) newKey(context.Context) error {
 	id, secret := tenant.NewCredential()
 	err := c.write(func() (string, string, error) { return id, tenant.Credential(id, secret), nil })
 	if err == nil {
-		fmt.Fprintf(c.standardErr, "# of the tenant's keys in the configuration:\n- %s\n", c.entry(id, tenant.HashOf(secret, pepper)))
+		fmt.Fprintf(c.standardErr, "# of the tenant's keys in the configuration:\n- %s\n",
+			c.entry(id, tenant.HashOf(secret, pepper)))
 	}
 	return err
 }

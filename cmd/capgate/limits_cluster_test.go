@@ -35,7 +35,9 @@ func startLimited(t *testing.T, limits string) *limitedGateways {
 	g := &limitedGateways{redis: redistest.Start(t), backend: gatewaytest.NewCapability("one"), crowd: &crowd{}}
 	key, entry := makeKey(t)
 	g.key = key
-	file := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+"', timeout: 10s}\noverload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], limits: "+limits+", keys: ["+entry+"]}]",
+	file := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+
+		"', timeout: 10s}\noverload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], limits: "+limits+
+		", keys: ["+entry+"]}]",
 		g.backend.Serve(t, call.Doc, g.crowd.option()).Addr))
 	for range 3 {
 		p, public, admin := serve(t, nil, "--config", file)
@@ -46,7 +48,8 @@ func startLimited(t *testing.T, limits string) *limitedGateways {
 
 func (g *limitedGateways) invoke(ctx context.Context, gateway int, tool string) codes.Code {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+g.key)
-	_, err := g.clients[gateway].Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
+	_, err := g.clients[gateway].Invoke(ctx,
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
 	return status.Code(err)
 }
 

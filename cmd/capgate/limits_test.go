@@ -21,7 +21,8 @@ import (
 type crowd struct{ now, most atomic.Int64 }
 
 func (c *crowd) option() grpc.ServerOption {
-	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		n := c.now.Add(1)
 		defer c.now.Add(-1)
 		for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
@@ -40,7 +41,8 @@ func TestLimitedCallsSurvive(t *testing.T) {
 	one, crowd := gatewaytest.NewCapability("one"), &crowd{}
 	config := configOf("redis: {url: '"+server.URL()+"', timeout: 500ms}", one.Serve(t, call.Doc, crowd.option()).Addr)
 	config = writeConfig(t, strings.Replace(config, "backends:",
-		fmt.Sprintf("health: {interval: 20s, timeout: 20s}, max_concurrent: %d, queue: {length: 1000, wait: 60s}, backends:", limit), 1))
+		fmt.Sprintf("health: {interval: 20s, timeout: 20s}, max_concurrent: %d, queue: {length: 1000, wait: "+
+			"60s}, backends:", limit), 1))
 	first, firstAddr, _ := serve(t, nil, "--config", config)
 	_, secondAddr, admin := serve(t, nil, "--config", config)
 	ready := "http://" + admin + "/readyz"

@@ -72,7 +72,8 @@ func (l *load) call(t *testing.T, client docpb.CapabilityClient, tool string) {
 	var header metadata.MD
 	f := failure{id: fmt.Sprintf("%s-%d-%s", l.id, l.calls.Add(1), tool), tool: tool}
 	args := `"` + f.id + `"`
-	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte(args)}, grpc.Header(&header))
+	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool,
+		ArgsJson: []byte(args)}, grpc.Header(&header))
 	f.err, f.begun = err, len(header) > 0
 	switch {
 	case err == nil && string(resp.GetResultJson()) == args:

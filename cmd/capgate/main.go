@@ -26,9 +26,10 @@ func commands() []command {
 	return []command{
 		{"serve", "run the gateway with a configuration file", runServe},
 		{"demo", "run the gateway and two replicas of a weather capability, in one process", runDemo},
-		{"check", "say whether a configuration, or manifests, are in order", func(ctx context.Context, args []string, std stdio) int {
-			return runCheck(ctx, args, std.out, std.err)
-		}},
+		{"check", "say whether a configuration, or manifests, are in order",
+			func(ctx context.Context, args []string, std stdio) int {
+				return runCheck(ctx, args, std.out, std.err)
+			}},
 		{"invoke", "call a tool through a gateway", func(ctx context.Context, args []string, std stdio) int {
 			return runInvoke(ctx, args, std.in, std.out, std.err)
 		}},

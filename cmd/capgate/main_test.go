@@ -240,7 +240,8 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	_, stdout, _ := runProgram(t, nil, "version")
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], "capgate ") || !strings.HasPrefix(lines[2], "date ") || !strings.HasPrefix(lines[3], "go1.") {
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "capgate ") || !strings.HasPrefix(lines[2], "date ") ||
+		!strings.HasPrefix(lines[3], "go1.") {
 		t.Errorf("%q", stdout)
 	}
 }

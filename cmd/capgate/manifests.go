@@ -48,7 +48,8 @@ func manifestsIn(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, wrongFile(path, "%s: no manifests are in it; they are %s in a capability's directory, or files *.yaml", path, manifestFile)
+		return nil, wrongFile(path, "%s: no manifests are in it; they are %s in a capability's directory, or "+
+			"files *.yaml", path, manifestFile)
 	}
 	return files, nil
 }

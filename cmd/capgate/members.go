@@ -17,16 +17,19 @@ func registrySettings(cfg *config.Config) registry.Settings {
 	s := registry.Settings{
 		Server: cfg.DNS.Server, Resolve: cfg.DNS.Resolve,
 		Rules: registry.Rules{
-			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities, Allow: cfg.Registration.Allow,
+			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities,
+			Allow:  cfg.Registration.Allow,
 			MinTTL: cfg.Registration.MinTTL, MaxTTL: time.Hour,
-			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability, Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
+			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability,
+			Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
 		},
 	}
 	for i := range cfg.Fleets {
 		f := &cfg.Fleets[i]
 		s.Rules.Fleets[f.Capability] = true
 		for _, n := range f.Names {
-			s.Targets = append(s.Targets, registry.Target{Capability: f.Capability, Name: n.Name, Weight: n.Weight, Zone: n.Zone, Session: n.Session, Tenant: n.Tenant})
+			s.Targets = append(s.Targets, registry.Target{Capability: f.Capability, Name: n.Name, Weight: n.Weight,
+				Zone: n.Zone, Session: n.Session, Tenant: n.Tenant})
 		}
 	}
 	return s
@@ -54,6 +57,7 @@ func (p *process) settle(ctx context.Context) error {
 func registryStats(r *registry.Registry) func() telemetry.Registry {
 	return func() telemetry.Registry {
 		s := r.Stats()
-		return telemetry.Registry{DNS: s.DNS, Registered: s.Registered, LookupsFailed: s.LookupsFailed, StoreFailed: s.StoreFailed, Ignored: s.Ignored, Stale: s.Stale}
+		return telemetry.Registry{DNS: s.DNS, Registered: s.Registered, LookupsFailed: s.LookupsFailed,
+			StoreFailed: s.StoreFailed, Ignored: s.Ignored, Stale: s.Stale}
 	}
 }

@@ -34,10 +34,13 @@ func newCrowded(t *testing.T, mebibytes, processors int) *crowded {
 	c := &crowded{}
 	acme, ofAcme := makeKey(t)
 	globex, ofGlobex := makeKey(t)
-	file := writeConfig(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: %dMiB, max_delay: 10s}\ntenants:\n"+
+	file := writeConfig(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: %dMiB, "+
+		"max_delay: 10s}\ntenants:\n"+
 		"  - {id: acme, capabilities: ['*'], keys: [%s]}\n  - {id: globex, capabilities: ['*'], keys: [%s]}\n"+
 		"fleets: [{capability: quick, policy: allow, backends: ['%s']}]\n", mebibytes, ofAcme, ofGlobex, backend.Addr))
-	c.p, c.public, c.admin = serve(t, []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", raceMemory*mebibytes*4/3), fmt.Sprintf("GOMAXPROCS=%d", processors)}, "--config", file)
+	c.p, c.public, c.admin = serve(t,
+		[]string{fmt.Sprintf("GOMEMLIMIT=%dMiB", raceMemory*mebibytes*4/3),
+			fmt.Sprintf("GOMAXPROCS=%d", processors)}, "--config", file)
 	c.acme, c.globex = acme, globex
 	return c
 }
@@ -66,9 +69,11 @@ func (c *crowded) verify(t *testing.T, mostRSS int64) {
 		}
 	}
 	_, metrics := page(t, "http://"+c.admin+"/metrics")
-	used, limit := metric(t, metrics, `capgate_memory_bytes{pool="memory"}`), metric(t, metrics, `capgate_memory_limit_bytes{pool="memory"}`)
+	used, limit := metric(t, metrics, `capgate_memory_bytes{pool="memory"}`),
+		metric(t, metrics, `capgate_memory_limit_bytes{pool="memory"}`)
 	rss := c.peak(t)
-	t.Logf("%.1f of %.1f MiB are accounted for; the process had %.1f MiB at the most", used/(1<<20), limit/(1<<20), float64(rss)/(1<<20))
+	t.Logf("%.1f of %.1f MiB are accounted for; the process had %.1f MiB at the most", used/(1<<20), limit/(1<<20),
+		float64(rss)/(1<<20))
 	if used > limit || used == 0 {
 		t.Errorf("%v bytes are accounted for, of %v", used, limit)
 	}
@@ -87,8 +92,10 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 	all.Go(func() {
 		for ctx.Err() == nil {
 			_, metrics := page(t, "http://"+c.admin+"/metrics")
-			for _, pool := range []string{"memory", "calls", "strangers", "connections", "process", "upstreams", "bodies", "inflating", "deciding"} {
-				used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`), metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
+			for _, pool := range []string{"memory", "calls", "strangers", "connections", "process", "upstreams",
+				"bodies", "inflating", "deciding"} {
+				used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`),
+					metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
 				if used > limit || used < 0 || limit == 0 {
 					t.Errorf("look %d: %s has %v bytes, of %v", looks, pool, used, limit)
 				}
@@ -119,11 +126,13 @@ func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
 }
 
 func invokeHeaders(key string, more ...string) []string {
-	return append([]string{":method", "POST", ":scheme", "http", ":path", "/selu.capability.Capability/Invoke", ":authority", "x",
+	return append([]string{":method", "POST", ":scheme", "http", ":path", "/selu.capability.Capability/Invoke",
+		":authority", "x",
 		"content-type", "application/grpc", "te", "trailers", "authorization", "Bearer " + key}, more...)
 }
 
-// sendPart sends the beginning of a first message as fast as the gateway takes it, until it is refused or so much is there.
+// sendPart sends the beginning of a first message as fast as the gateway takes it, until it is refused or so
+// much is there.
 func sendPart(conn *rawhttp2.Conn, key string, length, part int) error {
 	if err := conn.Write(rawhttp2.Headers(1, false, conn.Block(invokeHeaders(key)...))); err != nil {
 		return err
@@ -174,7 +183,8 @@ func TestFirstMessagesAreBounded(t *testing.T) {
 func TestCompressedMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 2)
-	plain, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "quick", ToolName: gatewaytest.Echo, ArgsJson: bytes.Repeat([]byte(" "), 15<<20)})
+	plain, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "quick", ToolName: gatewaytest.Echo,
+		ArgsJson: bytes.Repeat([]byte(" "), 15<<20)})
 	must(t, err)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -188,7 +198,8 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 		conn := c.attacker(t)
 		all.Go(func() {
 			for id := uint32(1); id < 2*32; id += 2 { // so many at once on each connection
-				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false, conn.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
+				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false,
+					conn.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
 				if conn.Write(append(frames, rawhttp2.Data(id, true, message[:16<<10]))...) != nil { // cut off: answered at once
 					return
 				}
@@ -198,7 +209,8 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 		whole := c.attacker(t)
 		all.Go(func() {
 			for id := uint32(1); id < 2*16; id += 2 {
-				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false, whole.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
+				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false,
+					whole.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
 				for rest := message; len(rest) > 0; {
 					n := min(len(rest), 16<<10)
 					frames = append(frames, rawhttp2.Data(id, n == len(rest), rest[:n]))
@@ -217,7 +229,8 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 	leave()
 }
 
-// TestHeadersOfStrangersAreBounded: clients without credentials send requests that are not gRPC, whose bodies do not come.
+// TestHeadersOfStrangersAreBounded: clients without credentials send requests that are not gRPC, whose bodies
+// do not come.
 func TestHeadersOfStrangersAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 64, 2)
@@ -232,11 +245,13 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 		conn := c.attacker(t)
 		all.Go(func() {
 			for id := uint32(1); id < 2*300; id += 2 {
-				block := conn.Block(":method", "POST", ":scheme", "http", ":path", "/v1/capabilities/quick/invoke", ":authority", "x",
+				block := conn.Block(":method", "POST", ":scheme", "http", ":path", "/v1/capabilities/quick/invoke",
+					":authority", "x",
 					"content-type", "application/json", "content-length", "100", "x-long-"+strconv.Itoa(int(id)), long)
 				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false, block)}
 				if len(block) > 16<<10 {
-					frames = []rawhttp2.Frame{{Type: rawhttp2.TypeHeaders, Stream: id, Payload: block[:16<<10]}, rawhttp2.Continuation(id, true, block[16<<10:])}
+					frames = []rawhttp2.Frame{{Type: rawhttp2.TypeHeaders, Stream: id, Payload: block[:16<<10]},
+						rawhttp2.Continuation(id, true, block[16<<10:])}
 				}
 				if conn.Write(frames...) != nil {
 					return

@@ -21,10 +21,12 @@ func TestWrongProtocol(t *testing.T) {
 	cert, key := certtest.PEMOf(t, certtest.New(t).Server(t))
 	var files configMap
 	files.put(t, map[string]string{"crt": string(cert), "key": string(key)})
-	secureFile := writeConfig(t, configOf(fmt.Sprintf("tls: {cert_file: %q, key_file: %q}", files.file("crt"), files.file("key")), backend))
+	secureFile := writeConfig(t, configOf(fmt.Sprintf("tls: {cert_file: %q, key_file: %q}", files.file("crt"),
+		files.file("key")), backend))
 	secure, public, _ := serve(t, nil, "--config", secureFile)
 	status, body := page(t, "http://"+public+"/v1/capabilities")
-	if status != http.StatusBadRequest || !strings.Contains(body, "this port speaks TLS") || !strings.Contains(body, `"reason":"TLS_REQUIRED"`) {
+	if status != http.StatusBadRequest || !strings.Contains(body, "this port speaks TLS") ||
+		!strings.Contains(body, `"reason":"TLS_REQUIRED"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	secure.stderr.wait(t, secure, "a client speaks HTTP in cleartext to the port that speaks TLS")
@@ -52,8 +54,8 @@ func TestWrongProtocol(t *testing.T) {
 	open.stderr.wait(t, open, "a client speaks TLS to the port that speaks cleartext")
 }
 
-// TestWrongPort: commands that ask the wrong one of a gateway's two ports are told which it is, addresses may be URLs, and
-// gRPC over HTTP/1.1 is refused in words, with a request id.
+// TestWrongPort: commands that ask the wrong one of a gateway's two ports are told which it is, addresses may
+// be URLs, and gRPC over HTTP/1.1 is refused in words, with a request id.
 func TestWrongPort(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -64,10 +66,13 @@ func TestWrongPort(t *testing.T) {
 	}{
 		{"invoke --addr http://" + public + "/ caps " + gatewaytest.Echo, "", 0},
 		{"invoke --addr http://" + public + " --tls caps " + gatewaytest.Echo, "write https://" + public, exitTransport},
-		{"invoke --addr ftp://" + public + " caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port", exitUsage},
-		{"invoke --addr localhost caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port", exitUsage},
+		{"invoke --addr ftp://" + public + " caps " + gatewaytest.Echo,
+			"want host:port, http://host:port or https://host:port", exitUsage},
+		{"invoke --addr localhost caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port",
+			exitUsage},
 		{"invoke --addr https://" + public + " caps " + gatewaytest.Echo, "does not speak TLS", exitTransport},
-		{"invoke --addr " + admin + " caps " + gatewaytest.Echo, admin + " is the operators' port of a gateway", exitTransport},
+		{"invoke --addr " + admin + " caps " + gatewaytest.Echo, admin + " is the operators' port of a gateway",
+			exitTransport},
 		{"engines list --addr " + admin, admin + " is the operators' port of a gateway", exitRefused},
 		{"status --admin " + public, public + " is the public port of a gateway", exitTransport},
 		{"drain --backend h:1 --admin " + public, public + " is the public port of a gateway", exitTransport},
@@ -79,11 +84,13 @@ func TestWrongPort(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{public, admin} {
-		resp, err := http.Post("http://"+addr+"/selu.capability.Capability/Invoke", "application/grpc", strings.NewReader("x")) //nolint:noctx // a request on loopback
+		resp, err := http.Post("http://"+addr+"/selu.capability.Capability/Invoke", "application/grpc",
+			strings.NewReader("x")) //nolint:noctx // a request on loopback
 		must(t, err)
 		text, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != http.StatusUnsupportedMediaType || id == "" || !strings.Contains(string(text), id) || !strings.Contains(string(text), "HTTP_VERSION_UNSUPPORTED") {
+		if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != http.StatusUnsupportedMediaType || id == "" ||
+			!strings.Contains(string(text), id) || !strings.Contains(string(text), "HTTP_VERSION_UNSUPPORTED") {
 			t.Errorf("%s: %d %s", addr, resp.StatusCode, text)
 		}
 	}
@@ -93,13 +100,16 @@ func TestWrongPort(t *testing.T) {
 func TestToolTypo(t *testing.T) {
 	t.Parallel()
 	manifest := writeConfig(t, "id: caps\nimage: i\ntools:\n"+
-		"- {name: echo, description: d, input_schema: {type: object, properties: {a: {type: string}, b: {type: integer}}}, recommended_policy: allow}\n"+
+		"- {name: echo, description: d, input_schema: {type: object, properties: {a: {type: string}, b: {type: "+
+		"integer}}}, recommended_policy: allow}\n"+
 		"- {name: erase, description: d, input_schema: {type: object}, recommended_policy: block}\n")
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-	file := writeConfig(t, strings.Replace(configOf("", backend), "policy: allow", "policy: allow, validate_arguments: true, manifest: "+manifest, 1))
+	file := writeConfig(t, strings.Replace(configOf("", backend), "policy: allow",
+		"policy: allow, validate_arguments: true, manifest: "+manifest, 1))
 	_, public, _ := serve(t, nil, "--config", file)
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", "ecoh")
-	if exit != exitTransport || !strings.Contains(errs, "SCHEMA_UNKNOWN") || !strings.Contains(errs, `did you mean "echo"?; it has echo`) || strings.Contains(errs, "erase") {
+	if exit != exitTransport || !strings.Contains(errs, "SCHEMA_UNKNOWN") ||
+		!strings.Contains(errs, `did you mean "echo"?; it has echo`) || strings.Contains(errs, "erase") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "caps", "echo", `{"a": 1, "b": "x"}`)

@@ -80,8 +80,10 @@ func TestOpenAPIIsValid(t *testing.T) {
 		}
 		put(t, dir, name, text)
 	}
-	tells(t, dir, installed(t, "node", "node_modules", ".bin", "redocly"), "lint", "--config", "redocly.yaml", "openapi.json", "openapi.yaml")
-	tells(t, dir, installed(t, "node", "node_modules", ".bin", "spectral"), "lint", "--ruleset", "spectral.yaml", "--fail-severity", "warn", "openapi.json", "openapi.yaml")
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "redocly"), "lint", "--config", "redocly.yaml",
+		"openapi.json", "openapi.yaml")
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "spectral"), "lint", "--ruleset", "spectral.yaml",
+		"--fail-severity", "warn", "openapi.json", "openapi.yaml")
 }
 
 // The client that the documentation makes compiles strictly, and calls.
@@ -90,12 +92,15 @@ func TestOpenAPIMakesATypeScriptClient(t *testing.T) {
 	_, greeting := startDemo(t)
 	public, _ := addresses(greeting)
 	dir := beside(t)
-	tells(t, dir, installed(t, "node", "node_modules", ".bin", "openapi-typescript"), "http://"+public+"/openapi.json", "--output", "capgate.d.ts")
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "openapi-typescript"),
+		"http://"+public+"/openapi.json", "--output", "capgate.d.ts")
 	client := snippet(t, "ts", public)
 	put(t, dir, "client.ts", client)
 	// Arguments are the tool's own.
-	put(t, dir, "wrong.ts", "export {};\n"+strings.Replace(client, "  body: {", "  // @ts-expect-error\n  body: { place: 1,", 1))
-	tells(t, dir, installed(t, "node", "node_modules", ".bin", "tsc"), "--strict", "--target", "es2022", "--module", "nodenext",
+	put(t, dir, "wrong.ts", "export {};\n"+
+		strings.Replace(client, "  body: {", "  // @ts-expect-error\n  body: { place: 1,", 1))
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "tsc"), "--strict", "--target", "es2022", "--module",
+		"nodenext",
 		"--noUncheckedIndexedAccess", "client.ts", "wrong.ts")
 	if out := tells(t, dir, "node", "client.js"); !strings.Contains(out, "location: 'Berlin'") {
 		t.Errorf("%s", out)
@@ -106,7 +111,8 @@ func TestPythonOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
 	public, _ := addresses(greeting)
-	if out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c", snippet(t, "python", public)); !strings.Contains(out, "'location': 'Berlin'") {
+	if out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c",
+		snippet(t, "python", public)); !strings.Contains(out, "'location': 'Berlin'") {
 		t.Errorf("%s", out)
 	}
 }
@@ -129,7 +135,8 @@ func browse(t *testing.T, args ...string) browsed {
 	dir := beside(t)
 	put(t, dir, "browser.mjs", read(t, "openapi/viewer/testdata/browser.mjs"))
 	var saw browsed
-	must(t, json.Unmarshal([]byte(tells(t, dir, "node", append([]string{"browser.mjs", chromium, filepath.Join(dir, "profile")}, args...)...)), &saw))
+	must(t, json.Unmarshal([]byte(tells(t, dir, "node",
+		append([]string{"browser.mjs", chromium, filepath.Join(dir, "profile")}, args...)...)), &saw))
 	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
 		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
 	}

@@ -46,7 +46,8 @@ func (p *process) operators() (mount func(*http.ServeMux), err error) {
 		ProbedBy: p.probedBy,
 		Gateway:  answers,
 	})
-	cfg := rules.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus, Audit: p.audit}
+	cfg := rules.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus,
+		Audit: p.audit}
 	if p.rules != nil {
 		cfg.Rules, cfg.Candidates, cfg.Having = p.rules, p.rules.Candidates(), p.havingRules
 		cfg.Ruled = p.rules.Ruled

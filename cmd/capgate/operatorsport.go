@@ -33,7 +33,8 @@ type operatorsPort struct {
 
 // addAdmin adds the flag by which commands are told which gateway to ask.
 func addAdmin(fs *flag.FlagSet) *string {
-	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"), "`address` of the gateway's operators' port, or its URL (CAPGATE_ADMIN)")
+	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"),
+		"`address` of the gateway's operators' port, or its URL (CAPGATE_ADMIN)")
 }
 
 func newOperatorsPort(admin string) (*operatorsPort, error) {
@@ -83,7 +84,8 @@ func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answ
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL, which may hold a password
 		}
-		return fmt.Errorf("the gateway's operators' port does not answer: %w (--admin or CAPGATE_ADMIN says where it is)", err)
+		return fmt.Errorf("the gateway's operators' port does not answer: %w (--admin or CAPGATE_ADMIN says "+
+			"where it is)", err)
 	}
 	defer resp.Body.Close()
 	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))
@@ -109,7 +111,8 @@ const (
 	publicPort = "public"
 )
 
-// portAt finds out which port of a gateway is at a URL, "" if that is not known: only the operators' one has readiness.
+// portAt finds out which port of a gateway is at a URL, "" if that is not known: only the operators' one has
+// readiness.
 func portAt(ctx context.Context, client *http.Client, base string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", http.NoBody)
 	if err != nil {
@@ -139,7 +142,8 @@ func portAt(ctx context.Context, client *http.Client, base string) string {
 // wrongPort says that an operators' command asks the public port.
 func wrongPort(base string) string {
 	_, host, _ := strings.Cut(base, "://")
-	return host + " is the public port of a gateway; this asks its operators' port, which is admin in its configuration (--admin or CAPGATE_ADMIN)"
+	return host + " is the public port of a gateway; this asks its operators' port, which is admin in its " +
+		"configuration (--admin or CAPGATE_ADMIN)"
 }
 
 // explainOperators says what a call of the operators' port ended with, and whether that was another port.

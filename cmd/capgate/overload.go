@@ -15,9 +15,10 @@ import (
 
 // Of what the process may have.
 const (
-	callMemory  = 16 << 10 // bytes for each call in flight: an idle one takes two, one that waits for its reader up to 128
-	collectable = 0.9      // of the memory is the collector's to keep the process below
-	liveable    = 0.75     // of it may live: what has died since the last collection takes the rest
+	// bytes for each call in flight: an idle one takes two, one that waits for its reader up to 128
+	callMemory  = 16 << 10
+	collectable = 0.9  // of the memory is the collector's to keep the process below
+	liveable    = 0.75 // of it may live: what has died since the last collection takes the rest
 )
 
 // How long bytes may wait for their turn. Without tenants nobody is harmed but by themselves.
@@ -76,7 +77,8 @@ func (p *process) newShedder(whole *config.Config) (live int64) {
 		}
 	}
 	p.shedder = overload.New(limits)
-	p.log.Info("what this process takes before it turns calls away", "max_in_flight", limits.MaxInFlight, "max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
+	p.log.Info("what this process takes before it turns calls away", "max_in_flight", limits.MaxInFlight,
+		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
 	return live
 }
 

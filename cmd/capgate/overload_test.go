@@ -39,9 +39,14 @@ func (s *sluggish) serve(t *testing.T) (addr string) {
 	t.Helper()
 	t.Cleanup(s.read)
 	desc := docpb.Capability_ServiceDesc
-	desc.Methods = slices.DeleteFunc(slices.Clone(desc.Methods), func(m grpc.MethodDesc) bool { return m.MethodName == "Invoke" })
-	desc.Streams = append(slices.Clone(desc.Streams), grpc.StreamDesc{StreamName: "Invoke", ClientStreams: true, ServerStreams: true, Handler: s.invoke})
-	return gatewaytest.Serve(t, func(server *grpc.Server) { server.RegisterService(&desc, gatewaytest.NewCapability("slow")) },
+	desc.Methods = slices.DeleteFunc(slices.Clone(desc.Methods),
+		func(m grpc.MethodDesc) bool { return m.MethodName == "Invoke" })
+	desc.Streams = append(slices.Clone(desc.Streams),
+		grpc.StreamDesc{StreamName: "Invoke", ClientStreams: true, ServerStreams: true, Handler: s.invoke})
+	return gatewaytest.Serve(t, func(server *grpc.Server) {
+		server.RegisterService(&desc,
+			gatewaytest.NewCapability("slow"))
+	},
 		grpc.InitialWindowSize(64<<10), grpc.InitialConnWindowSize(1<<30)).Addr
 }
 
@@ -63,7 +68,8 @@ type door func(ctx context.Context, key, capability, args string) string
 func grpcDoor(client docpb.CapabilityClient) door {
 	return func(ctx context.Context, key, capability, args string) string {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
-		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: gatewaytest.Echo, ArgsJson: []byte(args)})
+		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: gatewaytest.Echo,
+			ArgsJson: []byte(args)})
 		if err == nil {
 			return "OK"
 		}
@@ -74,7 +80,8 @@ func grpcDoor(client docpb.CapabilityClient) door {
 func jsonDoor(addr string) door {
 	return func(ctx context.Context, key, capability, args string) string {
 		body := []byte(`{"tool_name":"` + gatewaytest.Echo + `","args":` + args + `}`)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/capabilities/"+capability+"/invoke", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+			"http://"+addr+"/v1/capabilities/"+capability+"/invoke", bytes.NewReader(body))
 		if err != nil {
 			return err.Error()
 		}
@@ -95,7 +102,8 @@ func jsonDoor(addr string) door {
 // isTooMuch says whether this is how a tenant is turned away that has more than its share, or with all others.
 func isTooMuch(answer string) bool {
 	code, ok := strings.CutSuffix(answer, " OVERLOADED")
-	return ok && slices.Contains([]string{"ResourceExhausted", "Unavailable", "Too Many Requests", "Service Unavailable"}, code)
+	return ok && slices.Contains([]string{"ResourceExhausted", "Unavailable", "Too Many Requests",
+		"Service Unavailable"}, code)
 }
 
 // TestShortOfMemory: a tenant sends large calls to a capability that does not read them, until the process has no more
@@ -106,9 +114,12 @@ func TestShortOfMemory(t *testing.T) {
 	slow, quick := newSluggish(), gatewaytest.NewCapability("quick").Serve(t, call.Doc)
 	acme, ofAcme := makeKey(t)
 	globex, ofGlobex := makeKey(t)
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: 64MiB, max_delay: 10s}\ntenants:\n"+
-		"  - {id: acme, capabilities: ['*'], keys: ["+ofAcme+"]}\n  - {id: globex, capabilities: ['*'], keys: ["+ofGlobex+"]}\n"+
-		fmt.Sprintf("fleets:\n  - {capability: slow, policy: allow, backends: ['%s']}\n  - {capability: quick, policy: allow, backends: ['%s']}\n", slow.serve(t), quick.Addr))
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: 64MiB, max_delay: "+
+		"10s}\ntenants:\n"+
+		"  - {id: acme, capabilities: ['*'], keys: ["+ofAcme+"]}\n  - {id: globex, capabilities: ['*'], keys: ["+
+		ofGlobex+"]}\n"+
+		fmt.Sprintf("fleets:\n  - {capability: slow, policy: allow, backends: ['%s']}\n  - {capability: quick, "+
+			"policy: allow, backends: ['%s']}\n", slow.serve(t), quick.Addr))
 	p, public, admin := serve(t, nil, "--config", file)
 	all := []door{grpcDoor(dial(t, public)), jsonDoor(public), grpcDoor(dial(t, public)), jsonDoor(public)}
 

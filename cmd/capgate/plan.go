@@ -68,7 +68,8 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 			m, elsewhere = p.brought.of(dynamic)
 		}
 		f := p.fleets[from.Capability]
-		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) || f.from != from && !reflect.DeepEqual(f.from, from) {
+		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) ||
+			f.from != from && !reflect.DeepEqual(f.from, from) {
 			f = newPlannedFleet(from, m, dynamic, secure)
 			f.author.Elsewhere = elsewhere
 		}
@@ -124,7 +125,8 @@ func (p *plan) tlsOf(capability string) *tls.Config { return p.secure[capability
 
 // membersOf are the members of one capability.
 func membersOf(members []registry.Member, capability string) []registry.Member {
-	first, _ := slices.BinarySearchFunc(members, capability, func(m registry.Member, c string) int { return strings.Compare(m.Capability, c) })
+	first, _ := slices.BinarySearchFunc(members, capability,
+		func(m registry.Member, c string) int { return strings.Compare(m.Capability, c) })
 	end := first
 	for end < len(members) && members[end].Capability == capability {
 		end++
@@ -134,7 +136,8 @@ func membersOf(members []registry.Member, capability string) []registry.Member {
 
 // newPlannedFleet puts a fleet together. What the file says of an address goes before
 // what a member says of it.
-func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registry.Member, secure *tls.Config) *plannedFleet {
+func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registry.Member,
+	secure *tls.Config) *plannedFleet {
 	f := &plannedFleet{
 		from: from, manifest: m, members: slices.Clone(members), secure: secure,
 		route: routeOf(withManifest(from, m)), probe: probeOf(from, secure), author: authorOf(from, m),
@@ -144,7 +147,8 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
 			continue
 		}
-		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session, Tenant: ownerOf(m.Session, m.Tenant), Dialect: m.Dialect, Limit: m.MaxConcurrent}
+		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session,
+			Tenant: ownerOf(m.Session, m.Tenant), Dialect: m.Dialect, Limit: m.MaxConcurrent}
 		if secure != nil && secure.ServerName == "" {
 			b.Host = m.ServerName
 			hosts[m.Addr] = m.ServerName
@@ -158,7 +162,8 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 
 func routeOf(f *config.Fleet) router.FleetConfig {
 	return router.FleetConfig{
-		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f), Dialect: f.Dialect, Secure: f.TLS.Enabled,
+		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f),
+		Dialect: f.Dialect, Secure: f.TLS.Enabled,
 		Deadlines: router.Deadlines{Default: f.Deadline.Default, Max: f.Deadline.Max, Stream: f.Deadline.Stream},
 		Ejection: router.Ejection{
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
@@ -178,7 +183,8 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 func backends(f *config.Fleet) []router.BackendConfig {
 	var all []router.BackendConfig
 	for _, b := range f.Backends {
-		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone, Session: b.Session, Tenant: ownerOf(b.Session, b.Tenant)})
+		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone,
+			Session: b.Session, Tenant: ownerOf(b.Session, b.Tenant)})
 	}
 	return all
 }

@@ -37,7 +37,8 @@ func TestPlanTakesMembers(t *testing.T) {
 		{Capability: "capability-00001", Addr: "10.1.1.1:1", Weight: 50, Zone: "z"},
 		{Capability: "capability-00001", Addr: "10.1.1.2:1"},
 	})
-	want := []router.BackendConfig{{Addr: "10.0.1.0:50051", Weight: 100}, {Addr: "10.1.1.1:1", Weight: 50, Zone: "z"}, {Addr: "10.1.1.2:1", Weight: -1}}
+	want := []router.BackendConfig{{Addr: "10.0.1.0:50051", Weight: 100},
+		{Addr: "10.1.1.1:1", Weight: 50, Zone: "z"}, {Addr: "10.1.1.2:1", Weight: -1}}
 	if got := next.routes.Fleets[1].Backends; !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -56,16 +57,19 @@ func TestPlanTakesManifests(t *testing.T) {
 	t.Parallel()
 	texts := map[registry.Sum]string{}
 	bring := func(capability string, concurrent int) registry.Member {
-		m := registry.NewManifest(fmt.Sprintf("id: %s\nimage: i\nsharing: {mode: shared, max_concurrent: %d}\nresources: {max_cpu_seconds: 7}\n", capability, concurrent))
+		m := registry.NewManifest(fmt.Sprintf("id: %s\nimage: i\nsharing: {mode: shared, max_concurrent: "+
+			"%d}\nresources: {max_cpu_seconds: 7}\n", capability, concurrent))
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: capability, Manifest: m.Sum}
 	}
-	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] }, log: slog.New(slog.DiscardHandler)}}
+	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] },
+		log: slog.New(slog.DiscardHandler)}}
 	s := settingsOf(3, 0)
 	s.cfg.Fleets[1].Manifest = "own"
 	s.manifests = map[string]*manifest.Manifest{"own": {}}
 	s.cfg.Fleets[2].Limit.MaxConcurrent, s.cfg.Fleets[2].Own.MaxConcurrent = 5, true
-	members := []registry.Member{bring("another", 1), bring("capability-00000", 2), bring("capability-00000", 3), bring("capability-00000", 3), bring("capability-00001", 4), bring("capability-00002", 4)}
+	members := []registry.Member{bring("another", 1), bring("capability-00000", 2), bring("capability-00000", 3),
+		bring("capability-00000", 3), bring("capability-00001", 4), bring("capability-00002", 4)}
 	for i := range members {
 		members[i].Addr = fmt.Sprintf("10.9.9.%d:1", i)
 	}
@@ -113,7 +117,8 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: "caps", Addr: addr, Manifest: m.Sum}
 	}
-	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] }, log: slog.New(slog.DiscardHandler)}}
+	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] },
+		log: slog.New(slog.DiscardHandler)}}
 	before, also, after := bring("a:1", "x", "y", "w"), bring("b:1", "x", "y", "w"), bring("c:1", "x", "z")
 	for _, test := range []struct {
 		members   []registry.Member

@@ -94,7 +94,8 @@ func (c *policyCommand) set(ctx context.Context) error {
 func (c *policyCommand) remove(ctx context.Context) error {
 	r := &c.rule
 	_, err := c.client.DeletePolicy(ctx, &capgatepb.DeletePolicyRequest{
-		Tenant: r.GetTenant(), Global: r.GetGlobal(), User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
+		Tenant: r.GetTenant(), Global: r.GetGlobal(), User: r.GetUser(), Agent: r.GetAgent(),
+		Capability: r.GetCapability(), Tool: r.GetTool(),
 		Candidate: r.GetCandidate(),
 	})
 	if err == nil {
@@ -106,7 +107,8 @@ func (c *policyCommand) remove(ctx context.Context) error {
 // about says in words what a rule is about.
 func about(r *capgatepb.Policy) string {
 	text := "calls of " + r.GetTool() + " of " + r.GetCapability()
-	for _, who := range []struct{ what, name string }{{" by user ", r.GetUser()}, {" by agent ", r.GetAgent()}, {", tenant ", r.GetTenant()}} {
+	for _, who := range []struct{ what, name string }{{" by user ", r.GetUser()}, {" by agent ", r.GetAgent()},
+		{", tenant ", r.GetTenant()}} {
 		if who.name != "" {
 			text += who.what + who.name
 		}
@@ -125,15 +127,19 @@ func (c *policyCommand) list(ctx context.Context) error {
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "USER\tAGENT\tCAPABILITY\tTOOL\tPOLICY\tSET\tBY\tTENANT")
 	for token := ""; ; {
-		page, err := c.client.ListPolicies(ctx, &capgatepb.ListPoliciesRequest{Tenant: c.rule.GetTenant(), Global: c.rule.GetGlobal(), Candidate: c.rule.GetCandidate(), PageSize: 1000, PageToken: token})
+		page, err := c.client.ListPolicies(ctx,
+			&capgatepb.ListPoliciesRequest{Tenant: c.rule.GetTenant(), Global: c.rule.GetGlobal(),
+				Candidate: c.rule.GetCandidate(), PageSize: 1000, PageToken: token})
 		if err != nil {
 			return err
 		}
 		for _, r := range page.GetPolicies() {
-			if c.rule.GetUser() != "" && r.GetUser() != c.rule.GetUser() || c.rule.GetAgent() != "" && r.GetAgent() != c.rule.GetAgent() {
+			if c.rule.GetUser() != "" && r.GetUser() != c.rule.GetUser() ||
+				c.rule.GetAgent() != "" && r.GetAgent() != c.rule.GetAgent() {
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()), r.GetCapability(), r.GetTool(), r.GetPolicy(),
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orDash(r.GetUser()), orDash(r.GetAgent()),
+				r.GetCapability(), r.GetTool(), r.GetPolicy(),
 				r.GetUpdateTime().AsTime().Format(time.RFC3339), orDash(r.GetSetBy()), ruledTenant(r))
 		}
 		if token = page.GetNextPageToken(); token == "" {
@@ -172,7 +178,8 @@ func (c *policyCommand) explain(ctx context.Context) error {
 		if l.GetDecided() {
 			says += "  <- decides"
 		}
-		fmt.Fprintln(table, strings.Join([]string{l.GetLevel(), orDash(l.GetUser()), orDash(l.GetAgent()), orDash(l.GetCapability()), orDash(l.GetTool()), says}, "\t"))
+		fmt.Fprintln(table, strings.Join([]string{l.GetLevel(), orDash(l.GetUser()), orDash(l.GetAgent()),
+			orDash(l.GetCapability()), orDash(l.GetTool()), says}, "\t"))
 	}
 	return table.Flush()
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRuleThatIsNotThere: deleting a rule that is not there names those that are, and advises nothing that does nothing.
+// TestRuleThatIsNotThere: deleting a rule that is not there names those that are, and advises nothing that does
+// nothing.
 func TestRuleThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)
@@ -20,11 +21,13 @@ func TestRuleThatIsNotThere(t *testing.T) {
 		{"caps echo --global", "there are no rules of all tenants"},
 	} {
 		text := w.run(t, 1, append([]string{"policy", "rm"}, strings.Fields(test.line)...)...)
-		if !strings.Contains(text, test.want) || strings.Contains(text, "force") || !strings.Contains(text, "POLICY_UNKNOWN") {
+		if !strings.Contains(text, test.want) || strings.Contains(text, "force") ||
+			!strings.Contains(text, "POLICY_UNKNOWN") {
 			t.Errorf("rm %s: %s; want %s", test.line, text, test.want)
 		}
 	}
-	if text := w.run(t, 1, "policy", "rm", "caps", "echo", "--tenant", "acm"); !strings.Contains(text, `did you mean "acme"?`) || strings.Contains(text, "force") {
+	if text := w.run(t, 1, "policy", "rm", "caps", "echo", "--tenant", "acm"); !strings.Contains(text,
+		`did you mean "acme"?`) || strings.Contains(text, "force") {
 		t.Error(text)
 	}
 	w.run(t, 2, "policy", "rm", "caps", "echo", "--tenant", "acme", "--force")
@@ -55,7 +58,8 @@ func TestRulesOfNoTenant(t *testing.T) {
 			t.Errorf("%q: %q", args, line)
 		}
 	}
-	if list := w.run(t, 0, "policy", "list"); strings.Count(list, "no such tenant") != 2 || strings.Count(list, "\n") != 4 {
+	if list := w.run(t, 0, "policy", "list"); strings.Count(list, "no such tenant") != 2 ||
+		strings.Count(list, "\n") != 4 {
 		t.Error(list)
 	}
 	var all []string

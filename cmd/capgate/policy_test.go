@@ -56,14 +56,16 @@ func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want 
 func TestPoliciesOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: "+redis.URL(), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: block", 1))
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: "+redis.URL(),
+		capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: block", 1))
 	a, publicA, adminA := serve(t, nil, "--config", file)
 	b, publicB, adminB := serve(t, nil, "--config", file)
 	one, two := dial(t, publicA), dial(t, publicB)
 
 	until(t, one, "ann", gatewaytest.Echo, codes.PermissionDenied)
 	until(t, two, "ann", gatewaytest.Echo, codes.PermissionDenied)
-	if exit, out, errs := capgatePolicy(t, adminA, "set", "caps", gatewaytest.Echo, "allow", "--user", "ann"); exit != 0 || out != "allow: calls of echo of caps by user ann, tenant default\n" {
+	if exit, out, errs := capgatePolicy(t, adminA, "set", "caps", gatewaytest.Echo, "allow", "--user",
+		"ann"); exit != 0 || out != "allow: calls of echo of caps by user ann, tenant default\n" {
 		t.Fatalf("%d %s%s", exit, out, errs)
 	}
 	until(t, one, "ann", gatewaytest.Echo, codes.OK)
@@ -71,17 +73,21 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	until(t, two, "bob", gatewaytest.Echo, codes.PermissionDenied)
 
 	exit, out, errs := capgatePolicy(t, adminB, "list")
-	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 2 || strings.Join(strings.Fields(rows[1])[:5], " ") != "ann - caps echo allow" {
+	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 2 ||
+		strings.Join(strings.Fields(rows[1])[:5], " ") != "ann - caps echo allow" {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	exit, out, errs = capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo, "--user", "ann", "--agent", "bot")
-	if exit != 0 || !strings.HasPrefix(out, "allow, by user\n") || !strings.Contains(out, "<- decides") || strings.Count(out, "\n") != 3+20+3 {
+	if exit != 0 || !strings.HasPrefix(out, "allow, by user\n") || !strings.Contains(out, "<- decides") ||
+		strings.Count(out, "\n") != 3+20+3 {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
-	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", "other"); exit != exitRefused || !strings.Contains(errs, "POLICY_UNKNOWN") {
+	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", "other"); exit != exitRefused ||
+		!strings.Contains(errs, "POLICY_UNKNOWN") {
 		t.Errorf("%d %s", exit, errs)
 	}
-	if exit, _, errs = capgatePolicy(t, adminB, "set", "Caps", "x", "allow"); exit != exitRefused || !strings.Contains(errs, "POLICY_INVALID") {
+	if exit, _, errs = capgatePolicy(t, adminB, "set", "Caps", "x", "allow"); exit != exitRefused ||
+		!strings.Contains(errs, "POLICY_INVALID") {
 		t.Errorf("%d %s", exit, errs)
 	}
 
@@ -106,12 +112,14 @@ func TestShadowMode(t *testing.T) {
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "ann", gatewaytest.Echo, codes.OK)
-	if exit, out, errs := capgatePolicy(t, admin, "set", "caps", gatewaytest.Echo, "ask", "--user", "ann", "--candidate"); exit != 0 || out != "ask: calls of echo of caps by user ann, tenant default, as a candidate\n" {
+	if exit, out, errs := capgatePolicy(t, admin, "set", "caps", gatewaytest.Echo, "ask", "--user", "ann",
+		"--candidate"); exit != 0 || out != "ask: calls of echo of caps by user ann, tenant default, as a candidate\n" {
 		t.Fatalf("%d %s%s", exit, out, errs)
 	}
 	until(t, client, "ann", gatewaytest.Echo, codes.OK)
 	until(t, client, "bob", gatewaytest.Echo, codes.OK)
-	waitPage(t, "http://"+admin+"/metrics", `capgate_policy_shadow_differences_total{candidate="ask",capability="caps",decision="allow"} 1`)
+	waitPage(t, "http://"+admin+"/metrics",
+		`capgate_policy_shadow_differences_total{candidate="ask",capability="caps",decision="allow"} 1`)
 	p.stderr.wait(t, p, `"policy":"allow","policy_level":"fleet","policy_candidate":"ask"`)
 
 	exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo, "--user", "ann")
@@ -131,10 +139,12 @@ func TestShadowMode(t *testing.T) {
 			t.Errorf("%q: %d %s%s", args, exit, out, errs)
 		}
 	}
-	if exit, _, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann"); exit != exitRefused || !strings.Contains(errs, "POLICY_UNKNOWN") {
+	if exit, _, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user",
+		"ann"); exit != exitRefused || !strings.Contains(errs, "POLICY_UNKNOWN") {
 		t.Errorf("%d %s", exit, errs)
 	}
-	if exit, out, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann", "--candidate"); exit != 0 {
+	if exit, out, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann",
+		"--candidate"); exit != 0 {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 }
@@ -144,7 +154,8 @@ func TestShadowMode(t *testing.T) {
 func TestAReplicaStartsWarm(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}", capability.Serve(t, call.Doc).Addr))
+	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}",
+		capability.Serve(t, call.Doc).Addr))
 	first, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	for i := range 50 {
@@ -160,7 +171,8 @@ func TestAReplicaStartsWarm(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	waitPage(t, "http://"+admin+"/metrics", `capgate_policy_decisions_total{cached="true",decision="allow",level="fleet"} 50`)
+	waitPage(t, "http://"+admin+"/metrics",
+		`capgate_policy_decisions_total{cached="true",decision="allow",level="fleet"} 50`)
 	const asked = `capgate_policy_lookups_total{result="found"} `
 	waitPage(t, "http://"+admin+"/metrics", asked+"0\n")
 	until(t, client, "somebody else", gatewaytest.Echo, codes.OK)
@@ -173,7 +185,8 @@ func TestManifestsOfFleets(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
 	manifest := writeConfig(t, manifestOf("allow"))
-	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "manifest: "+manifest, 1))
+	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow",
+		"manifest: "+manifest, 1))
 	_, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "", gatewaytest.Echo, codes.OK)
@@ -183,7 +196,8 @@ func TestManifestsOfFleets(t *testing.T) {
 	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused || !strings.Contains(errs, "POLICIES_OFF") {
 		t.Errorf("%d %s", exit, errs)
 	}
-	if exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo); exit != 0 || !strings.HasPrefix(out, "ask, by manifest\n") {
+	if exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo); exit != 0 ||
+		!strings.HasPrefix(out, "ask, by manifest\n") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 }
@@ -195,7 +209,8 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.yaml")
 	must(t, os.WriteFile(other, []byte(strings.Replace(manifestOf("allow"), "id: caps", "id: other", 1)), 0o600))
-	file := writeConfig(t, "manifests: ["+dir+"]\n"+strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "validate_arguments: true", 1))
+	file := writeConfig(t, "manifests: ["+dir+"]\n"+
+		strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "validate_arguments: true", 1))
 	_, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "", gatewaytest.Echo, codes.PermissionDenied)
@@ -220,7 +235,8 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 }
 
 func manifestOf(policy string) string {
-	return "id: caps\nimage: i\ntools: [{name: echo, description: d, input_schema: {type: object}, recommended_policy: " + policy + "}]\n"
+	return "id: caps\nimage: i\ntools: [{name: echo, description: d, input_schema: {type: object}, " +
+		"recommended_policy: " + policy + "}]\n"
 }
 
 func TestPolicyCommandLine(t *testing.T) {

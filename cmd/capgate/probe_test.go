@@ -40,7 +40,8 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 	if err := os.WriteFile(trusted, []byte(authority.PEM), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	secure := grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{authority.Server(t)}, MinVersion: tls.VersionTLS12}))
+	secure := grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{authority.Server(t)},
+		MinVersion: tls.VersionTLS12}))
 	clear := gatewaytest.NewCapability("clear").Serve(t, call.Doc).Addr
 	inTLS := gatewaytest.NewCapability("tls").Serve(t, call.Doc, secure).Addr
 	nothing := gatewaytest.Serve(t, func(*grpc.Server) {}).Addr
@@ -50,18 +51,21 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 		kind string
 		want string
 	}{
-		"nobody":                {[]string{gatewaytest.Refusing(t)}, 3, "nothing_listens", "nothing listens at 127.0.0.1:"},
-		"no host":               {[]string{"no-host.invalid:50051"}, 3, "unresolved", "the host of no-host.invalid:50051 is not known"},
-		"hangs up":              {[]string{gatewaytest.Unreachable(t)}, 3, "not_http2", "does not speak HTTP/2"},
-		"says nothing":          {[]string{mute(t), "--timeout", "300ms"}, 3, "not_http2", "does not answer in HTTP/2 in time"},
+		"nobody": {[]string{gatewaytest.Refusing(t)}, 3, "nothing_listens", "nothing listens at 127.0.0.1:"},
+		"no host": {[]string{"no-host.invalid:50051"}, 3, "unresolved",
+			"the host of no-host.invalid:50051 is not known"},
+		"hangs up": {[]string{gatewaytest.Unreachable(t)}, 3, "not_http2", "does not speak HTTP/2"},
+		"says nothing": {[]string{mute(t), "--timeout", "300ms"}, 3, "not_http2",
+			"does not answer in HTTP/2 in time"},
 		"HTTP/1":                {[]string{web(t, false)}, 3, "not_http2", "speaks HTTP/1 and not HTTP/2"},
 		"HTTP/2 and no gRPC":    {[]string{web(t, true)}, 1, "no_dialect", "no dialect of the capability protocol"},
 		"gRPC and nothing else": {[]string{nothing}, 1, "no_dialect", "no dialect of the capability protocol"},
-		"silent calls":          {[]string{gatewaytest.Silent(t), "--timeout", "300ms"}, 1, "no_dialect", "does not answer calls: no answer in time"},
-		"TLS is needed":         {[]string{inTLS}, 3, "tls_needed", "speaks TLS: ask it with --tls"},
-		"TLS is not spoken":     {[]string{clear, "--tls"}, 3, "not_tls", "does not speak TLS: ask it without --tls"},
-		"not trusted":           {[]string{inTLS, "--tls"}, 3, "certificate", "an authority that is not trusted"},
-		"trusted":               {[]string{inTLS, "--tls-ca", trusted}, 0, "", `"dialect":"doc"`},
+		"silent calls": {[]string{gatewaytest.Silent(t), "--timeout", "300ms"}, 1, "no_dialect",
+			"does not answer calls: no answer in time"},
+		"TLS is needed":     {[]string{inTLS}, 3, "tls_needed", "speaks TLS: ask it with --tls"},
+		"TLS is not spoken": {[]string{clear, "--tls"}, 3, "not_tls", "does not speak TLS: ask it without --tls"},
+		"not trusted":       {[]string{inTLS, "--tls"}, 3, "certificate", "an authority that is not trusted"},
+		"trusted":           {[]string{inTLS, "--tls-ca", trusted}, 0, "", `"dialect":"doc"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +95,8 @@ func TestProbeCommandLines(t *testing.T) {
 		"--tls-ca: ":                  {"a:1", "--tls-ca", "no-such-file"},
 		"--manifest: ":                {"a:1", "--manifest", "no-such-file"},
 	} {
-		if exit, stdout, stderr := capgateRun(t, append([]string{"probe"}, args...)...); exit != exitUsage || stdout != "" || !strings.Contains(stderr, want) {
+		if exit, stdout, stderr := capgateRun(t, append([]string{"probe"}, args...)...); exit != exitUsage ||
+			stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, %q, %q", args, exit, stdout, stderr)
 		}
 	}
@@ -125,10 +130,12 @@ look  ask          Looks.
 	}
 
 	tiredAddr := gatewaytest.Serve(t, func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, tired{}) }).Addr
-	if exit, stdout, _ = capgateRun(t, "probe", tiredAddr); exit != exitNotReady || !strings.Contains(stdout, "warming up") {
+	if exit, stdout, _ = capgateRun(t, "probe", tiredAddr); exit != exitNotReady ||
+		!strings.Contains(stdout, "warming up") {
 		t.Errorf("exit status %d\n%s", exit, stdout)
 	}
-	if exit, stdout, _ = capgateRun(t, "probe", addr, "--manifest", "../../examples/weather"); exit != 0 || !strings.Contains(stdout, "export_report") {
+	if exit, stdout, _ = capgateRun(t, "probe", addr, "--manifest", "../../examples/weather"); exit != 0 ||
+		!strings.Contains(stdout, "export_report") {
 		t.Errorf("exit status %d\n%s", exit, stdout)
 	}
 }

@@ -19,7 +19,8 @@ func TestLimitsOfTheFile(t *testing.T) {
 	file := writeConfig(t, config("{per_month: 3, each: [{per: user, calls_per_second: 1000}]}"))
 	_, public, admin := serve(t, nil, "--config", file)
 	invoke := func() int {
-		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json", strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
+		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json",
+			strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,15 +68,18 @@ func TestSeriesOfTenants(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	config := func(tenants string) string {
-		return configOf("overload: {max_delay: 10s}\nidentity: {store: redis}\nmetrics: {tenants: 2}\nlimits: {per_month: 5, each: [{per: user, concurrent: 1}]}\ntenants: ["+tenants+"]", backend)
+		return configOf("overload: {max_delay: 10s}\nidentity: {store: redis}\nmetrics: {tenants: 2}\nlimits: "+
+			"{per_month: 5, each: [{per: user, concurrent: 1}]}\ntenants: ["+tenants+"]", backend)
 	}
-	file := writeConfig(t, config("{id: acme, capabilities: ['*']}, {id: globex, capabilities: ['*'], limits: {messages: 7}}"))
+	file := writeConfig(t, config("{id: acme, capabilities: ['*']}, {id: globex, capabilities: ['*'], limits: "+
+		"{messages: 7}}"))
 	_, public, admin := serve(t, nil, "--config", file)
 	series := func(limit, of string) string {
 		return `capgate_tenant_limited_total{limit="` + limit + `",mode="enforced",tenant="` + of + `"} 0`
 	}
 	_, metrics := page(t, "http://"+admin+"/metrics")
-	for _, want := range []string{series("per_month", "acme"), series("concurrent", "acme"), series("messages", "globex")} {
+	for _, want := range []string{series("per_month", "acme"), series("concurrent", "acme"),
+		series("messages", "globex")} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
@@ -94,7 +98,8 @@ func TestSeriesOfTenants(t *testing.T) {
 	for _, id := range []string{"hooli", "initech"} { // one after the other, as there is a place for one
 		run("tenants", "create", id, "--capabilities", "*")
 		key := run("keys", "create", id)
-		if exit, _, stderr := runProgram(t, []string{"CAPGATE_KEY=" + key}, "invoke", "--addr", public, "caps", gatewaytest.Echo); exit != 0 {
+		if exit, _, stderr := runProgram(t, []string{"CAPGATE_KEY=" + key}, "invoke", "--addr", public, "caps",
+			gatewaytest.Echo); exit != 0 {
 			t.Fatal(stderr)
 		}
 		waitPage(t, "http://"+admin+"/metrics", series("per_month", id))

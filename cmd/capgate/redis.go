@@ -65,7 +65,8 @@ func readSecret(file string, files prints) (string, error) {
 func redisStats(s *redisstore.Store) func() telemetry.Redis {
 	return func() telemetry.Redis {
 		stats := s.Stats()
-		r := telemetry.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed, Unreplicated: stats.Unreplicated, Up: !stats.Away}
+		r := telemetry.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed,
+			Unreplicated: stats.Unreplicated, Up: !stats.Away}
 		r.Rejected = map[string]int64{}
 		for kind, n := range stats.Rejected {
 			r.Rejected[kind.String()] = n
@@ -81,7 +82,8 @@ func redisStats(s *redisstore.Store) func() telemetry.Redis {
 func redisWarnings(s *redisstore.Store) func() []string {
 	return func() (all []string) {
 		if !s.Replicated() {
-			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an approval may be used twice")
+			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an "+
+				"approval may be used twice")
 		}
 		if s.TakesUnsigned() {
 			all = append(all, "redis.store_key_accept_unsigned is on: records that nobody has signed are taken")

@@ -18,7 +18,8 @@ import (
 func faultyConfig(t *testing.T, redis string, backends ...string) string {
 	t.Helper()
 	more := "redis: {url: '" + redis + "', timeout: 500ms}\nreplicas: {heartbeat: 500ms, reconcile: 1s}"
-	return writeConfig(t, strings.Replace(configOf(more, backends...), "backends:", "health: {interval: 20s, timeout: 20s}, backends:", 1))
+	return writeConfig(t, strings.Replace(configOf(more, backends...), "backends:",
+		"health: {interval: 20s, timeout: 20s}, backends:", 1))
 }
 
 // Calls go on whatever happens to Redis: none fails, and no backend is taken out.
@@ -73,7 +74,8 @@ func TestCallsSurviveRedis(t *testing.T) {
 	})
 	calls.end()
 	p.stop(t)
-	if log := p.stderr.String(); strings.Contains(log, `"msg":"backend down"`) || strings.Contains(log, `"msg":"backend ejected"`) {
+	if log := p.stderr.String(); strings.Contains(log, `"msg":"backend down"`) ||
+		strings.Contains(log, `"msg":"backend ejected"`) {
 		t.Error("a backend was taken out because of Redis")
 	}
 }
@@ -115,7 +117,8 @@ func TestCallsSurviveFailover(t *testing.T) {
 	})
 	calls.end()
 	p.stop(t)
-	if log := p.stderr.String(); strings.Contains(log, `"msg":"backend down"`) || strings.Contains(log, `"msg":"backend ejected"`) {
+	if log := p.stderr.String(); strings.Contains(log, `"msg":"backend down"`) ||
+		strings.Contains(log, `"msg":"backend ejected"`) {
 		t.Error("a backend was taken out because of Redis")
 	}
 }

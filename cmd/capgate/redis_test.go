@@ -36,8 +36,9 @@ func TestCheckRedisFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for more, want := range map[string]string{
-		"redis: {url: 'rediss://h', password_file: " + empty + "}":           "redis.password_file: " + empty + " is empty",
-		"redis: {url: 'rediss://h', ca_file: " + empty + "}":                 "redis.ca_file: " + empty + " holds no PEM certificate",
+		"redis: {url: 'rediss://h', password_file: " + empty + "}": "redis.password_file: " + empty + " is empty",
+		"redis: {url: 'rediss://h', ca_file: " + empty + "}": "redis.ca_file: " + empty +
+			" holds no PEM certificate",
 		"redis: {url: 'rediss://h', cert_file: /none, key_file: /none}":      "redis: /none: cannot be read",
 		"redis: {url: 'redis://h', password_file: /none, server_name: none}": "are for TLS",
 	} {
@@ -56,7 +57,8 @@ func TestServeWithoutRedis(t *testing.T) {
 	nobody := gatewaytest.Unreachable(t)
 	p, public, admin := serve(t, []string{"CAPGATE_REDIS=redis://user:hush@" + nobody}, "--config", file)
 	callOnce(t, dial(t, public))
-	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 || !strings.Contains(body, `"degraded":true,"redis":"away"`) {
+	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 ||
+		!strings.Contains(body, `"degraded":true,"redis":"away"`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
 	if _, body := page(t, "http://"+admin+"/metrics"); !strings.Contains(body, "\ncapgate_redis_up 0\n") {
@@ -73,7 +75,8 @@ func callOnce(t *testing.T, client docpb.CapabilityClient) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`"a"`)})
+	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+		ArgsJson: []byte(`"a"`)})
 	if err != nil || string(resp.GetResultJson()) != `"a"` {
 		t.Errorf("%v, %v", resp, err)
 	}

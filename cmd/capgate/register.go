@@ -40,18 +40,22 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	admin := addAdmin(fs)
 	fs.StringVar(&req.Capability, "capability", "", "`name` of the capability that the backend serves")
 	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, as the gateway reaches it")
-	fs.StringVar(&req.Session, "session", "", "`id` of the only session that it serves; calls of that session go nowhere else")
+	fs.StringVar(&req.Session, "session", "",
+		"`id` of the only session that it serves; calls of that session go nowhere else")
 	fs.StringVar(&req.Tenant, "tenant", "", "`id` of the tenant whose session that is, where the gateway has tenants")
 	fs.StringVar(&req.Zone, "zone", "", "`name` of where it is")
 	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc, live or legacy")
 	ttl := fs.Duration("ttl", 30*time.Second, "it is forgotten when it was not renewed for this `duration`")
 	weight := fs.Int("weight", 100, "`share` of calls, against the other backends', 0 to 10000; 0: no new calls")
-	file := fs.String("manifest", "", "`file` of the capability's manifest.yaml, for a gateway that takes it from backends (registration.manifests)")
-	limit := fs.Int("max-concurrent", 0, "`calls` that it takes at once, of all gateways together; 0: as the fleet has it")
+	file := fs.String("manifest", "",
+		"`file` of the capability's manifest.yaml, for a gateway that takes it from backends (registration.manifests)")
+	limit := fs.Int("max-concurrent", 0,
+		"`calls` that it takes at once, of all gateways together; 0: as the fleet has it")
 	if status, ok := parseOnlyFlags(fs, args, registerUsage, std); !ok {
 		return status
 	}
-	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(*ttl), proto.Int32(int32(*weight)), int32(*limit) //nolint:gosec // checked below
+	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(*ttl), proto.Int32(int32(*weight)),
+		int32(*limit) //nolint:gosec // checked below
 	conn, err := dialOperators(*admin, "capgate-register")
 	switch {
 	case req.GetCapability() == "" || req.GetAddr() == "":
@@ -75,13 +79,15 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	if err != nil {
 		return wrongLine(fs, err, std)
 	}
-	r := &registrar{client: capgatepb.NewRegistryClient(conn), req: req, ttl: *ttl, log: newLogger("text", slog.LevelInfo, std.err)}
+	r := &registrar{client: capgatepb.NewRegistryClient(conn), req: req, ttl: *ttl,
+		log: newLogger("text", slog.LevelInfo, std.err)}
 	if err := r.run(ctx); err != nil {
 		fmt.Fprintf(std.err, "capgate register: %s\n", explainOperators(ctx, *admin, err))
 		return exitRefused
 	}
 	if err := r.withdraw(); err != nil {
-		fmt.Fprintf(std.err, "capgate register: not withdrawn, so it is forgotten within %v: %s\n", *ttl, describeStatus(err))
+		fmt.Fprintf(std.err, "capgate register: not withdrawn, so it is forgotten within %v: %s\n", *ttl,
+			describeStatus(err))
 		return exitTransport
 	}
 	return 0
@@ -122,8 +128,10 @@ func dialOperators(admin, agent string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(creds),
 		grpc.WithUserAgent(agent),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}))
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second,
+			PermitWithoutStream: true}))
 }

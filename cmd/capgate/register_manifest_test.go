@@ -69,16 +69,20 @@ func TestRegisterManifest(t *testing.T) {
 	registrar.stop(t)
 	registrar = register(t, adminA, addr, "--manifest", manifestFileOf(t, "caps", "allow"), "--ttl", "3s")
 	all(codes.OK)
-	if exit, out, errs := capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo); exit != 0 || !strings.HasPrefix(out, "allow, by manifest\n") {
+	if exit, out, errs := capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo); exit != 0 ||
+		!strings.HasPrefix(out, "allow, by manifest\n") {
 		t.Errorf("%d %s %s", exit, out, errs)
 	}
 	for _, client := range clients {
-		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"n": "one"}`)})
+		_, err := client.Invoke(t.Context(),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"n": "one"}`)})
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("bad arguments: %v", err)
 		}
-		for config, want := range map[string]codes.Code{`{"API_KEY": "hush"}`: codes.OK, `{"hush": 1}`: codes.InvalidArgument} {
-			_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ConfigJson: []byte(config)})
+		for config, want := range map[string]codes.Code{`{"API_KEY": "hush"}`: codes.OK,
+			`{"hush": 1}`: codes.InvalidArgument} {
+			_, err := client.Invoke(t.Context(),
+				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ConfigJson: []byte(config)})
 			if status.Code(err) != want {
 				t.Errorf("%s: %v", config, err)
 			}
@@ -94,7 +98,8 @@ func TestRegisterManifest(t *testing.T) {
 	// Whoever registers the address anew brings what counts.
 	another := register(t, adminB, addr, "--manifest", manifestFileOf(t, "caps", "ask"))
 	all(codes.FailedPrecondition)
-	if exit := registrar.wait(t); exit != exitRefused || !strings.Contains(registrar.stderr.String(), "LEASE_SUPERSEDED") {
+	if exit := registrar.wait(t); exit != exitRefused ||
+		!strings.Contains(registrar.stderr.String(), "LEASE_SUPERSEDED") {
 		t.Errorf("the former registrar: exit status %d", exit)
 	}
 	another.stop(t)
@@ -128,7 +133,8 @@ func TestRegisterManifestWithoutFleet(t *testing.T) {
 	t.Parallel()
 	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))
 	addr := gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
-	registrar := start(t, []string{"CAPGATE_ADMIN=" + admin}, "register", "--capability", "gen-1", "--addr", addr, "--manifest", manifestFileOf(t, "gen-1", "allow"))
+	registrar := start(t, []string{"CAPGATE_ADMIN=" + admin}, "register", "--capability", "gen-1", "--addr", addr,
+		"--manifest", manifestFileOf(t, "gen-1", "allow"))
 	registrar.stderr.wait(t, registrar, "msg=registered")
 	client, req := dial(t, public), &docpb.InvokeRequest{CapabilityId: "gen-1", ToolName: gatewaytest.Echo}
 	for deadline := time.Now().Add(patience); ; {
@@ -158,7 +164,8 @@ func TestRegisterManifestRefused(t *testing.T) {
 		{bad, bad + ":2: image: "},
 		{filepath.Join(t.TempDir(), "none"), "cannot be read"},
 	} {
-		exit, stdout, stderr := runProgram(t, nil, "register", "--admin", admin, "--capability", "caps", "--addr", "127.0.0.1:1", "--manifest", test.file)
+		exit, stdout, stderr := runProgram(t, nil, "register", "--admin", admin, "--capability", "caps", "--addr",
+			"127.0.0.1:1", "--manifest", test.file)
 		if exit != exitRefused || stdout != "" || !strings.Contains(stderr, test.says) {
 			t.Errorf("%s: %d %s", test.says, exit, stderr)
 		}

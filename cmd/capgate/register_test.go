@@ -33,7 +33,8 @@ func registryConfig(t *testing.T, more string, backends ...string) string {
 // register starts capgate register and returns when the gateway has the backend.
 func register(t *testing.T, admin, addr string, args ...string) *program {
 	t.Helper()
-	p := start(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"register", "--capability", "caps", "--addr", addr}, args...)...)
+	p := start(t, []string{"CAPGATE_ADMIN=" + admin},
+		append([]string{"register", "--capability", "caps", "--addr", addr}, args...)...)
 	p.stderr.wait(t, p, "msg=registered")
 	return p
 }
@@ -102,10 +103,12 @@ func TestRegisterSession(t *testing.T) {
 	p, public, admin := serve(t, nil, "--config", registryConfig(t, "", common.Serve(t, call.Doc).Addr))
 	client := dial(t, public)
 	registrar := register(t, admin, own.Serve(t, call.Doc).Addr, "--session", "mine")
-	waitPage(t, "http://"+admin+"/readyz?verbose", `"capability":"caps","backends":2,"usable":1}`) // by calls of any session
+	// by calls of any session
+	waitPage(t, "http://"+admin+"/readyz?verbose", `"capability":"caps","backends":2,"usable":1}`)
 	for range 20 {
 		for _, session := range []string{"mine", "yours", ""} {
-			req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"), SessionId: session}
+			req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"),
+				SessionId: session}
 			if _, err := client.Invoke(t.Context(), req); err != nil {
 				t.Error(err)
 			}
@@ -129,14 +132,16 @@ func TestRegisterSessionOfATenant(t *testing.T) {
 	common, own := gatewaytest.NewCapability("common"), gatewaytest.NewCapability("own")
 	acme, ofAcme := makeKey(t)
 	globex, ofGlobex := makeKey(t)
-	p, public, admin := serve(t, nil, "--config", registryConfig(t, "overload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], keys: ["+ofAcme+
-		"]}, {id: globex, capabilities: ['*'], keys: ["+ofGlobex+"]}]", common.Serve(t, call.Doc).Addr))
+	p, public, admin := serve(t, nil, "--config",
+		registryConfig(t, "overload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], keys: ["+ofAcme+
+			"]}, {id: globex, capabilities: ['*'], keys: ["+ofGlobex+"]}]", common.Serve(t, call.Doc).Addr))
 	client, addr := dial(t, public), own.Serve(t, call.Doc).Addr
 	for want, args := range map[string][]string{
 		"tenant: needed: whose session it is": {"--session", "mine"},
 		"--tenant says whose --session it is": {"--tenant", "acme"},
 	} {
-		exit, _, stderr := runProgram(t, nil, append([]string{"register", "--admin", admin, "--capability", "caps", "--addr", addr}, args...)...)
+		exit, _, stderr := runProgram(t, nil,
+			append([]string{"register", "--admin", admin, "--capability", "caps", "--addr", addr}, args...)...)
 		if exit == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, exit, stderr)
 		}
@@ -146,7 +151,8 @@ func TestRegisterSessionOfATenant(t *testing.T) {
 	for range 20 {
 		for _, key := range []string{acme, globex} {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
-			req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"), SessionId: "mine"}
+			req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"),
+				SessionId: "mine"}
 			if _, err := client.Invoke(ctx, req); err != nil {
 				t.Error(err)
 			}
@@ -174,7 +180,8 @@ func TestRegisterUnprobed(t *testing.T) {
 	register(t, admin, own.Serve(t, call.Doc, grpc.UnaryInterceptor(silent)).Addr, "--session", "mine")
 	waitPage(t, "http://"+admin+"/readyz?verbose", `"capability":"caps","backends":1`)
 	began := time.Now()
-	req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"), SessionId: "mine"}
+	req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"),
+		SessionId: "mine"}
 	if _, err := client.Invoke(t.Context(), req); err != nil || time.Since(began) < 500*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
@@ -307,17 +314,21 @@ func TestRegisterRefused(t *testing.T) {
 	}{
 		{2, "--capability and --addr are needed", []string{"--capability", "caps"}},
 		{2, "--ttl must be at least 1s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "20ms"}},
-		{2, "--weight or --max-concurrent is too large", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--weight", "4294967296"}},
+		{2, "--weight or --max-concurrent is too large",
+			[]string{"--capability", "caps", "--addr", "127.0.0.1:1", "--weight", "4294967296"}},
 		{2, "want host:port or a URL", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--admin", "localhost"}},
 		{2, `unexpected argument "extra"`, []string{"--capability", "caps", "--addr", "127.0.0.1:1", "extra"}},
 		{1, "no fleet is configured for others", []string{"--capability", "others", "--addr", "127.0.0.1:1"}},
-		{1, "169.254.169.254 is link-local; registration.allow can permit it (ADDRESS_FORBIDDEN)", []string{"--capability", "caps", "--addr", "169.254.169.254:80"}},
+		{1, "169.254.169.254 is link-local; registration.allow can permit it (ADDRESS_FORBIDDEN)",
+			[]string{"--capability", "caps", "--addr", "169.254.169.254:80"}},
 		{1, "addr: write host:port", []string{"--capability", "caps", "--addr", "127.0.0.1"}},
 		{1, "ttl: it must be from 1s to 1h0m0s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "2h"}},
-		{1, "dialect: it must be auto, doc, live or legacy", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--dialect", "klingon"}},
+		{1, "dialect: it must be auto, doc, live or legacy",
+			[]string{"--capability", "caps", "--addr", "127.0.0.1:1", "--dialect", "klingon"}},
 		{1, "capgate register: ", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--admin", public}},
 	} {
-		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"register"}, test.args...)...)
+		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin},
+			append([]string{"register"}, test.args...)...)
 		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.says) {
 			t.Errorf("%q: exit status %d: %s", test.args, exit, stderr)
 		}
@@ -329,7 +340,8 @@ func TestRegisterRefused(t *testing.T) {
 // A registrar that never reached a gateway has nothing to withdraw.
 func TestRegisterWithoutGateway(t *testing.T) {
 	t.Parallel()
-	r := start(t, []string{"CAPGATE_ADMIN=" + gatewaytest.Unreachable(t)}, "register", "--capability", "caps", "--addr", "127.0.0.1:1")
+	r := start(t, []string{"CAPGATE_ADMIN=" + gatewaytest.Unreachable(t)}, "register", "--capability", "caps",
+		"--addr", "127.0.0.1:1")
 	r.stderr.wait(t, r, "not registered; trying again")
 	r.stop(t)
 }

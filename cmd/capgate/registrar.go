@@ -49,7 +49,8 @@ func (r *registrar) run(ctx context.Context) error {
 			r.failures++
 			if text := describeStatus(err); text != r.told {
 				r.told = text
-				r.log.Warn("not registered; trying again", "capability", r.req.GetCapability(), "addr", r.req.GetAddr(), "error", text)
+				r.log.Warn("not registered; trying again", "capability", r.req.GetCapability(), "addr",
+					r.req.GetAddr(), "error", text)
 			}
 		}
 		timer := time.NewTimer(wait - time.Duration(float64(wait)*0.2*rand.Float64()))
@@ -72,7 +73,8 @@ func (r *registrar) attempt(ctx context.Context) error {
 	r.req.Lease = resp.GetLease()
 	if r.told != "" || !slices.Equal(r.addrs, resp.GetAddrs()) {
 		r.told, r.addrs = "", resp.GetAddrs()
-		r.log.Info("registered", "capability", r.req.GetCapability(), "addr", r.req.GetAddr(), "addresses", r.addrs, "ttl", r.ttl)
+		r.log.Info("registered", "capability", r.req.GetCapability(), "addr", r.req.GetAddr(), "addresses", r.addrs,
+			"ttl", r.ttl)
 	}
 	return nil
 }

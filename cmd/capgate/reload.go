@@ -54,7 +54,8 @@ func newReloader(p *process, s *settings) *reloader {
 	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
-		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.answerKeys, headers: s.traceHeaders, current: s, tried: s.files,
+		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.answerKeys,
+		headers: s.traceHeaders, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r

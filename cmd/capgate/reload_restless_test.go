@@ -23,8 +23,9 @@ func TestReloadWhileTheFileKeepsChanging(t *testing.T) {
 		text func(n int) string
 		told string
 	}{
-		"whole":        {func(n int) string { return fmt.Sprintf("# %d\n%s", n, whole) }, `"msg":"configuration loaded"`},
-		"half written": {func(n int) string { return fmt.Sprintf("# %d\n%s", n, whole[:len(whole)-20]) }, `configuration not loaded`},
+		"whole": {func(n int) string { return fmt.Sprintf("# %d\n%s", n, whole) }, `"msg":"configuration loaded"`},
+		"half written": {func(n int) string { return fmt.Sprintf("# %d\n%s", n, whole[:len(whole)-20]) },
+			`configuration not loaded`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +52,8 @@ func TestReloadWhileTheFileKeepsChanging(t *testing.T) {
 				}
 			})
 			p.stderr.wait(t, p, test.told)
-			if _, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")}); err != nil {
+			if _, err := dial(t, public).Invoke(t.Context(),
+				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")}); err != nil {
 				t.Error(err)
 			}
 		})

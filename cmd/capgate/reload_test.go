@@ -63,7 +63,8 @@ func must(t *testing.T, err error) {
 
 // configOf is a configuration with the capability "caps".
 func configOf(more string, backends ...string) string {
-	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, policy: allow, slow_start: 0s, backends: ['%s']}]\n",
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: "+
+		"[{capability: caps, policy: allow, slow_start: 0s, backends: ['%s']}]\n",
 		more, strings.Join(backends, "', '"))
 }
 
@@ -109,7 +110,8 @@ func TestReloadUnderLoad(t *testing.T) {
 	client := dial(t, public)
 	blocked := make(chan error, 1)
 	go func() {
-		_, err := client.Invoke(context.Background(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
+		_, err := client.Invoke(context.Background(),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		blocked <- err
 	}()
 	gatewaytest.Wait(t, first.Blocked(), "the call that stays")
@@ -158,7 +160,8 @@ func TestReloadBadFile(t *testing.T) {
 	if code, body := page(t, readyz); code != 200 || !strings.Contains(body, file+":4: lisen: unknown field") {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
-	if _, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}); err != nil {
+	if _, err := dial(t, public).Invoke(t.Context(),
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}); err != nil {
 		t.Error("what was in force does not serve: ", err)
 	}
 	// Who asks gets an answer, also the same one again.
@@ -168,7 +171,8 @@ func TestReloadBadFile(t *testing.T) {
 		t.Errorf("told %d times of the first bad file, and of one SIGHUP", n)
 	}
 
-	must(t, os.WriteFile(file, []byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)), 0o600))
+	must(t, os.WriteFile(file, []byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)),
+		0o600))
 	waitPage(t, metrics, "\ncapgate_config_last_reload_successful 1\n")
 	_, body = page(t, readyz)
 	if strings.Contains(body, `"error"`) || !strings.Contains(body, `"needs_restart":["log.format"]`) {
@@ -193,7 +197,8 @@ func TestReloadKeepsLimits(t *testing.T) {
 	if first, second := invoke(), invoke(); first != codes.OK || second != codes.ResourceExhausted {
 		t.Fatalf("%v, then %v", first, second)
 	}
-	must(t, os.WriteFile(file, []byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)), 0o600))
+	must(t, os.WriteFile(file, []byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)),
+		0o600))
 	p.signal(t, syscall.SIGHUP)
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)
 	if code := invoke(); code != codes.ResourceExhausted {
@@ -290,5 +295,6 @@ func certificate(t *testing.T, serial int64) (cert, key string) {
 	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
 	must(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }

@@ -18,7 +18,8 @@ const usedFor = time.Minute
 // shared is how this replica shares the probing with others. With a Redis of its own
 // there are none.
 func (p *process) shared(c config.Replicas) *health.Shared {
-	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile, Used: used(p.routing)}
+	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile,
+		Used: used(p.routing)}
 	if !p.store.Stats().Embedded {
 		board := p.store.Health()
 		s.Roll, s.Board = board, board
@@ -85,7 +86,8 @@ func healthStats(p *health.Prober) func() telemetry.Health {
 	began := time.Now()
 	return func() telemetry.Health {
 		s := p.Stats()
-		h := telemetry.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas, Agree: s.Agree, Unposted: s.Unposted}
+		h := telemetry.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas,
+			Agree: s.Agree, Unposted: s.Unposted}
 		if s.Looked.IsZero() {
 			s.Looked = began
 		}

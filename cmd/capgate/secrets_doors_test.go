@@ -53,7 +53,8 @@ func (g *secretive) makeKeys(t *testing.T) {
 		return stdout
 	}
 	file := filepath.Join(t.TempDir(), "key")
-	g.told("capgate tenants", program("tenants", "create", "globex", "--capabilities", "*", "--limits", `{"calls_per_second": 100000}`))
+	g.told("capgate tenants", program("tenants", "create", "globex", "--capabilities", "*", "--limits",
+		`{"calls_per_second": 100000}`))
 	made := []string{program("keys", "create", "globex", "--scopes", "admin,invoke,read", "--name", "first")}
 	made = append(made, program("keys", "rotate", "globex", g.keyMade(t, "key of the program", made[0])))
 	g.keyMade(t, "key rotated by the program", made[1])
@@ -67,9 +68,12 @@ func (g *secretive) makeKeys(t *testing.T) {
 	must(t, err)
 	defer conn.Close()
 	client := capgatepb.NewTenantsClient(conn)
-	created, err := client.CreateKey(t.Context(), &capgatepb.CreateKeyRequest{TenantId: "globex", Key: &capgatepb.Key{Scopes: []string{"invoke"}}})
+	created, err := client.CreateKey(t.Context(),
+		&capgatepb.CreateKeyRequest{TenantId: "globex", Key: &capgatepb.Key{Scopes: []string{"invoke"}}})
 	must(t, err)
-	rotated, err := client.RotateKey(t.Context(), &capgatepb.RotateKeyRequest{TenantId: "globex", KeyId: g.keyMade(t, "key of the API", created.GetCredential()), Grace: durationpb.New(time.Hour)})
+	rotated, err := client.RotateKey(t.Context(),
+		&capgatepb.RotateKeyRequest{TenantId: "globex",
+			KeyId: g.keyMade(t, "key of the API", created.GetCredential()), Grace: durationpb.New(time.Hour)})
 	must(t, err)
 	g.keyMade(t, "key rotated by the API", rotated.GetCredential())
 	made = append(made, created.GetCredential(), rotated.GetCredential(), g.keyOfJSON(t, strings.TrimSpace(made[0])))
@@ -78,7 +82,8 @@ func (g *secretive) makeKeys(t *testing.T) {
 	defer public.Close()
 	for _, key := range made {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+strings.TrimSpace(key))
-		_, err := docpb.NewCapabilityClient(public).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		_, err := docpb.NewCapabilityClient(public).Invoke(ctx,
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 		must(t, err)
 	}
 	for _, args := range [][]string{{"tenants", "list"}, {"tenants", "show", "globex"}, {"keys", "list", "globex"}} {
@@ -94,7 +99,8 @@ func (g *secretive) makeKeys(t *testing.T) {
 // keyOfJSON makes a key by JSON at the public port.
 func (g *secretive) keyOfJSON(t *testing.T, admin string) string {
 	t.Helper()
-	code, _, body := g.fetch(t, g.client(t, nil), http.MethodPost, "https://"+g.public+"/v1/tenants/globex/keys", `{"scopes":["invoke"]}`, "authorization", "Bearer "+admin)
+	code, _, body := g.fetch(t, g.client(t, nil), http.MethodPost, "https://"+g.public+"/v1/tenants/globex/keys",
+		`{"scopes":["invoke"]}`, "authorization", "Bearer "+admin)
 	var made struct{ Credential string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || code != http.StatusOK {
 		t.Fatal(code, body)
@@ -107,7 +113,8 @@ func (g *secretive) keyOfJSON(t *testing.T, admin string) string {
 func (g *secretive) tokens(t *testing.T) (headers [][]string) {
 	t.Helper()
 	for door, change := range map[string]map[string]any{
-		"a good token": {}, "an expired token": {"exp": time.Now().Add(-time.Hour).Unix()}, "a token for somebody else": {"aud": "other"},
+		"a good token": {}, "an expired token": {"exp": time.Now().Add(-time.Hour).Unix()},
+		"a token for somebody else":    {"aud": "other"},
 		"a token of an unknown tenant": {"tenant_id": "nobody"},
 	} {
 		change["email"] = g.plant("claim of " + door)
@@ -116,7 +123,8 @@ func (g *secretive) tokens(t *testing.T) (headers [][]string) {
 		headers = append(headers, []string{"authorization", "Bearer " + token})
 	}
 	token := g.issuer.Token(t, nil)
-	return append(headers, []string{"authorization", "Bearer " + token[:strings.LastIndexByte(token, '.')+1] + g.plant("a wrong signature")})
+	return append(headers, []string{"authorization",
+		"Bearer " + token[:strings.LastIndexByte(token, '.')+1] + g.plant("a wrong signature")})
 }
 
 // identifyOtherwise calls with certificates, and calls methods that are none.
@@ -130,7 +138,8 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 		_, key := certtest.PEMOf(t, cert)
 		g.plantAs("key of a client that is "+name, strings.Split(key, "\n")[1][20:60])
 		conn := connectTo(t, g.public, cert)
-		_, err := docpb.NewCapabilityClient(conn).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		_, err := docpb.NewCapabilityClient(conn).Invoke(t.Context(),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 		if (err == nil) != (name == "known") {
 			t.Errorf("a client that is %s: %v", name, err)
 		}
@@ -148,9 +157,11 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 		if key != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, "x-api-key", key)
 		}
-		for _, method := range []string{"/selu.capability.Capability/Invoke", "/selu.capability.v1.CapabilityService/Invoke", "/capgate.v1.Approvals/ListApprovals", "/no.Such/Method", "/"} {
+		for _, method := range []string{"/selu.capability.Capability/Invoke",
+			"/selu.capability.v1.CapabilityService/Invoke", "/capgate.v1.Approvals/ListApprovals", "/no.Such/Method", "/"} {
 			for _, conn := range []*grpc.ClientConn{public, operators} {
-				err := conn.Invoke(ctx, method+query, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}, &docpb.InvokeResponse{})
+				err := conn.Invoke(ctx, method+query,
+					&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}, &docpb.InvokeResponse{})
 				g.answered(err) // what gRPC itself says of a method that there is not goes to who asked
 			}
 		}
@@ -164,17 +175,22 @@ func (g *secretive) throughProxy(t *testing.T) {
 	header := func(secret string) string {
 		body := append(bytes.Clone(addresses), 0x02, 0, byte(len(secret))) // TLV of an authority
 		body = append(body, secret...)
-		return "\r\n\r\n\x00\r\nQUIT\n\x21\x11" + string(binary.BigEndian.AppendUint16(nil, uint16(len(body)))) + string(body)
+		return "\r\n\r\n\x00\r\nQUIT\n\x21\x11" + string(binary.BigEndian.AppendUint16(nil, uint16(len(body)))) +
+			string(body)
 	}
 	good := header(g.plant("PROXY header"))
 	client := g.client(t, &good)
-	for _, forwarded := range []string{g.plant("x-forwarded-for of a proxy"), "127.0.0.8, " + g.plant("x-forwarded-for behind an address")} {
-		code, header, body := g.fetch(t, client, http.MethodGet, "https://"+g.public+"/v1/capabilities", "", "x-api-key", g.key, "x-forwarded-for", forwarded,
+	for _, forwarded := range []string{g.plant("x-forwarded-for of a proxy"),
+		"127.0.0.8, " + g.plant("x-forwarded-for behind an address")} {
+		code, header, body := g.fetch(t, client, http.MethodGet, "https://"+g.public+"/v1/capabilities", "",
+			"x-api-key", g.key, "x-forwarded-for", forwarded,
 			"x-forwarded-host", g.plant("x-forwarded-host "+forwarded[:9]), "x-real-ip", g.plant("x-real-ip "+forwarded[:9]))
 		g.told("JSON", fmt.Sprintf("%d %v %s", code, header, body))
 	}
 	bad := header(g.plant("bad PROXY header"))
-	for _, text := range []string{"PROXY TCP4 " + g.plant("PROXY header of version 1") + " 127.0.0.1 1 2\r\n", bad[:len(bad)-1], strings.Replace(bad, "\x21\x11", "\x21\x71", 1), g.plant("no PROXY header") + strings.Repeat(" ", 100)} {
+	for _, text := range []string{"PROXY TCP4 " + g.plant("PROXY header of version 1") + " 127.0.0.1 1 2\r\n",
+		bad[:len(bad)-1], strings.Replace(bad, "\x21\x11", "\x21\x71", 1),
+		g.plant("no PROXY header") + strings.Repeat(" ", 100)} {
 		conn := g.dialAsProxy(t, text)
 		_ = conn.(*net.TCPConn).CloseWrite() // the gateway may have ended it already
 		answer, _ := io.ReadAll(conn)
@@ -185,7 +201,8 @@ func (g *secretive) throughProxy(t *testing.T) {
 
 func (g *secretive) dialAsProxy(t *testing.T, says string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(proxyHost)}, Timeout: patience}).DialContext(t.Context(), "tcp", g.public)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(proxyHost)},
+		Timeout: patience}).DialContext(t.Context(), "tcp", g.public)
 	must(t, err)
 	_, err = io.WriteString(conn, says)
 	must(t, err)
@@ -198,13 +215,17 @@ func (g *secretive) client(t *testing.T, proxy *string) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	if proxy != nil {
-		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return g.dialAsProxy(t, *proxy), nil }
+		transport.DialContext = func(context.Context, string, string) (net.Conn,
+			error) {
+			return g.dialAsProxy(t, *proxy), nil
+		}
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-func (g *secretive) fetch(t *testing.T, client *http.Client, method, url, body string, header ...string) (int, http.Header, string) {
+func (g *secretive) fetch(t *testing.T, client *http.Client, method, url, body string, header ...string) (int,
+	http.Header, string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -231,14 +252,18 @@ func (g *secretive) queryEverything(t *testing.T) {
 	ask := func(method, target, body string) {
 		routes++
 		for _, base := range []string{"https://" + g.public, "http://" + g.admin} {
-			code, header, text := g.fetch(t, client, method, base+target, body, "x-api-key", g.key, "content-type", "application/json")
+			code, header, text := g.fetch(t, client, method, base+target, body, "x-api-key", g.key, "content-type",
+				"application/json")
 			g.told("JSON with a query", fmt.Sprintf("%d %v %s", code, header, text))
 		}
 	}
 	query := "token=" + g.plant("query of a route")
 	for _, file := range []protoreflect.FileDescriptor{
-		capgatepb.File_capgate_v1_approvals_proto, capgatepb.File_capgate_v1_catalog_proto, capgatepb.File_capgate_v1_catalog_admin_proto, capgatepb.File_capgate_v1_engines_proto, capgatepb.File_capgate_v1_gateway_proto,
-		capgatepb.File_capgate_v1_policies_proto, capgatepb.File_capgate_v1_registry_proto, capgatepb.File_capgate_v1_tenants_proto,
+		capgatepb.File_capgate_v1_approvals_proto, capgatepb.File_capgate_v1_catalog_proto,
+		capgatepb.File_capgate_v1_catalog_admin_proto, capgatepb.File_capgate_v1_engines_proto,
+		capgatepb.File_capgate_v1_gateway_proto,
+		capgatepb.File_capgate_v1_policies_proto, capgatepb.File_capgate_v1_registry_proto,
+		capgatepb.File_capgate_v1_tenants_proto,
 	} {
 		for i := range file.Services().Len() {
 			for m := range methodsOf(file.Services().Get(i)) {
@@ -249,7 +274,9 @@ func (g *secretive) queryEverything(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/", "/livez", "/readyz", "/metrics", "/v1/fleets", "/v1/limits", "/v1/backends/127.0.0.1:1", "/v1/webhooks/dead", "/v1/nothing", "/debug/pprof/", "/debug/pprof/nothing", "/debug/pprof/symbol"} {
+	for _, path := range []string{"/", "/livez", "/readyz", "/metrics", "/v1/fleets", "/v1/limits",
+		"/v1/backends/127.0.0.1:1", "/v1/webhooks/dead", "/v1/nothing", "/debug/pprof/", "/debug/pprof/nothing",
+		"/debug/pprof/symbol"} {
 		ask(http.MethodGet, path+"?"+query, "")
 		ask(http.MethodPost, path+"?"+query, "{}")
 	}
@@ -272,7 +299,9 @@ func methodsOf(s protoreflect.ServiceDescriptor) func(func(protoreflect.MethodDe
 func requestOf(t *testing.T, m protoreflect.MethodDescriptor) string {
 	t.Helper()
 	fields := map[string]any{}
-	for name, value := range map[protoreflect.Name]any{"capability_id": "caps", "capability": "caps", "engine": "caps", "session_id": "s", "tool": "echo", "approval_id": "apr_x", "tenant_id": "nobody", "key_id": "abcdefghijklmnop"} {
+	for name, value := range map[protoreflect.Name]any{"capability_id": "caps", "capability": "caps",
+		"engine": "caps", "session_id": "s", "tool": "echo", "approval_id": "apr_x", "tenant_id": "nobody",
+		"key_id": "abcdefghijklmnop"} {
 		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == protoreflect.StringKind {
 			fields[string(name)] = value
 		}

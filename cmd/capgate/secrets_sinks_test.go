@@ -37,11 +37,15 @@ func (g *secretive) stop(t *testing.T) {
 // look reads everything that operators can.
 func (g *secretive) look(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{"", "livez", "readyz?verbose", "metrics", "v1/fleets", "v1/policies", "v1/policies?tenant=acme", "v1/approvals", "v1/approvals?tenant=acme", "v1/capabilities", "v1/capabilities/caps", "v1/webhook", "v1/webhooks/dead", "v1/limits", "v1/nothing"} {
+	for _, path := range []string{"", "livez", "readyz?verbose", "metrics", "v1/fleets", "v1/policies",
+		"v1/policies?tenant=acme", "v1/approvals", "v1/approvals?tenant=acme", "v1/capabilities",
+		"v1/capabilities/caps", "v1/webhook", "v1/webhooks/dead", "v1/limits", "v1/nothing"} {
 		_, text := page(t, "http://"+g.admin+"/"+path)
 		g.told("operators' pages", text)
 	}
-	for _, profile := range []string{"goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap", "allocs", "block", "mutex", "threadcreate?debug=1", "cmdline", "symbol", "trace?seconds=0.1", "profile?seconds=1", "", "threadcreate", "goroutine?debug=3", "heap?gc=1&debug=1", "goroutineleak?debug=2"} {
+	for _, profile := range []string{"goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap",
+		"allocs", "block", "mutex", "threadcreate?debug=1", "cmdline", "symbol", "trace?seconds=0.1",
+		"profile?seconds=1", "", "threadcreate", "goroutine?debug=3", "heap?gc=1&debug=1", "goroutineleak?debug=2"} {
 		_, text := page(t, "http://"+g.admin+"/debug/pprof/"+profile)
 		g.told("profiles", text)
 	}
@@ -54,14 +58,18 @@ func (g *secretive) look(t *testing.T) {
 // runCommands runs every command that asks a gateway something. Each is a sink of its own.
 func (g *secretive) runCommands(t *testing.T) {
 	t.Helper()
-	ran := map[string]bool{"serve": true, "demo": true, "version": true, "register": true, "tenants": true, "keys": true} // they are told elsewhere, or know no gateway
+	// they are told elsewhere, or know no gateway
+	ran := map[string]bool{"serve": true, "demo": true, "version": true, "register": true, "tenants": true, "keys": true}
 	env := []string{"CAPGATE_KEY=" + g.key}
 	for _, line := range [][]string{
 		{"check", "--config", g.file},
 		{"audit", "verify", g.audit},
-		{"status", "--admin", g.admin}, {"status", "--admin", g.admin, "--json"}, {"status", "--admin", g.admin, "--tenants"},
-		{"approvals", "--admin", g.admin, "--tenant", "acme", "list"}, {"approvals", "--admin", g.admin, "--tenant", "acme", "list", "--json"},
-		{"policy", "--admin", g.admin, "--tenant", "acme", "list"}, {"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
+		{"status", "--admin", g.admin}, {"status", "--admin", g.admin, "--json"},
+		{"status", "--admin", g.admin, "--tenants"},
+		{"approvals", "--admin", g.admin, "--tenant", "acme", "list"},
+		{"approvals", "--admin", g.admin, "--tenant", "acme", "list", "--json"},
+		{"policy", "--admin", g.admin, "--tenant", "acme", "list"},
+		{"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
 		{"catalog", "--admin", g.admin, "list"}, {"catalog", "--admin", g.admin, "show", "caps"},
 		{"drain", "--admin", g.admin, "--backend", "127.0.0.1:1", "--timeout", "1s"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
@@ -108,7 +116,8 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 	check := func(door string, args ...string) {
 		t.Helper()
 		var said bytes.Buffer
-		if run(t.Context(), append([]string{"check"}, args...), stdio{in: strings.NewReader(""), out: &said, err: &said}) == 0 {
+		if run(t.Context(), append([]string{"check"}, args...),
+			stdio{in: strings.NewReader(""), out: &said, err: &said}) == 0 {
 			t.Errorf("%s is taken: %s", door, said.String())
 		}
 		g.told("capgate check", said.String())
@@ -119,23 +128,30 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		return name
 	}
 	for door, test := range map[string]struct{ config, file string }{
-		"file of traces":       {"traces: {endpoint: 'h:1', headers_file: FILE}", "Authorization=SECRET\n"},
-		"file of a hash":       {"tenants: [{id: a, capabilities: [], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: FILE}]}]", "sha256:SECRET"},
-		"file of approvals":    {"policies: {}\napprovals: {key_file: FILE}", "SECRET"},
-		"file of the webhook":  {"policies: {}\napprovals: {webhook: {url: 'http://h/', secret_file: FILE}}", "whsec_!SECRET"},
-		"file of a key":        {"tls: {cert_file: FILE, key_file: FILE}", "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n"},
-		"file of authorities":  {"tls: {cert_file: /nowhere, key_file: /nowhere, client_ca_file: FILE}", "SECRET"},
-		"file of an issuer":    {"tenants: [{id: a, capabilities: []}]\nissuers: [{name: a, issuer: 'https://h', audiences: [a], ca_file: FILE}]", "SECRET"},
+		"file of traces": {"traces: {endpoint: 'h:1', headers_file: FILE}", "Authorization=SECRET\n"},
+		"file of a hash": {"tenants: [{id: a, capabilities: [], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: " +
+			"FILE}]}]", "sha256:SECRET"},
+		"file of approvals": {"policies: {}\napprovals: {key_file: FILE}", "SECRET"},
+		"file of the webhook": {"policies: {}\napprovals: {webhook: {url: 'http://h/', secret_file: FILE}}",
+			"whsec_!SECRET"},
+		"file of a key": {"tls: {cert_file: FILE, key_file: FILE}",
+			"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n"},
+		"file of authorities": {"tls: {cert_file: /nowhere, key_file: /nowhere, client_ca_file: FILE}", "SECRET"},
+		"file of an issuer": {"tenants: [{id: a, capabilities: []}]\nissuers: [{name: a, issuer: 'https://h', " +
+			"audiences: [a], ca_file: FILE}]", "SECRET"},
 		"file that is no YAML": {"manifests: [FILE]", "id: [SECRET\n  x: {"},
 		"manifest of a fleet":  {"manifests: [FILE]", "id: a\ncredentials: {API_KEY: SECRET}\n"},
-		"issuer's user":        {"issuers: [{name: a, issuer: 'https://u:SECRET@h', audiences: [a], jwks_url: 'https://u:SECRET@h/'}]", ""},
-		"collector's user":     {"traces: {endpoint: 'http://u:SECRET@h/'}", ""},
+		"issuer's user": {"issuers: [{name: a, issuer: 'https://u:SECRET@h', audiences: [a], jwks_url: " +
+			"'https://u:SECRET@h/'}]", ""},
+		"collector's user": {"traces: {endpoint: 'http://u:SECRET@h/'}", ""},
 	} {
 		name := ""
 		if test.file != "" {
 			name = file(door, test.file)
 		}
-		check(door, "--config", writeConfig(t, strings.NewReplacer("FILE", name, "SECRET", g.secretOf(door)).Replace("fleets: [{capability: a, backends: []}]\n"+test.config)))
+		check(door, "--config", writeConfig(t,
+			strings.NewReplacer("FILE", name, "SECRET",
+				g.secretOf(door)).Replace("fleets: [{capability: a, backends: []}]\n"+test.config)))
 	}
 	for door, text := range map[string]string{
 		"value of a credential":   "id: a\ncredentials: [{name: API_KEY, value: SECRET}]",
@@ -163,7 +179,8 @@ func (g *secretive) askOperators(t *testing.T) {
 	conn, err := dialOperators(g.admin, "test")
 	must(t, err)
 	defer conn.Close()
-	listed, err := askReflection(t.Context(), conn, &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	listed, err := askReflection(t.Context(), conn,
+		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	must(t, err)
 	for _, l := range listed.GetListServicesResponse().GetService() {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(l.GetName()))
@@ -181,12 +198,14 @@ func (g *secretive) askOperator(t *testing.T, conn *grpc.ClientConn, m protorefl
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	req := dynamicpb.NewMessage(m.Input())
-	for name, value := range map[protoreflect.Name]string{"tenant": "acme", "capability": "people", "tool": "echo", "last_event_id": "0"} {
+	for name, value := range map[protoreflect.Name]string{"tenant": "acme", "capability": "people", "tool": "echo",
+		"last_event_id": "0"} {
 		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == protoreflect.StringKind {
 			req.Set(f, protoreflect.ValueOfString(value))
 		}
 	}
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()))
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()))
 	must(t, err)
 	if stream.SendMsg(req) == nil {
 		_ = stream.CloseSend()

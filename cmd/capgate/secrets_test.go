@@ -31,7 +31,8 @@ import (
 )
 
 // What is passed on with calls as it came, so that it may arrive at a backend.
-var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage", "tracestate", "idempotency key", "arguments of JSON"}
+var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage",
+	"tracestate", "idempotency key", "arguments of JSON"}
 
 // TestSecretsComeOutNowhere plants secrets in every door of a gateway that serves at debug
 // level, and looks for them in everything that it says to anybody.
@@ -91,7 +92,8 @@ const proxyHost = "127.0.0.2"
 func startSecretive(t *testing.T, c *canaries) *secretive {
 	t.Helper()
 	g := &secretive{
-		canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100), collector: oteltest.Start(t),
+		canaries: c, capability: gatewaytest.NewCapability("b1"), notified: make(chan struct{}, 100),
+		collector: oteltest.Start(t),
 		authority: certtest.New(t), issuer: issuertest.Start(t),
 	}
 	redis := redistest.Start(t)
@@ -118,26 +120,37 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	files := configMap{dir: t.TempDir()}
 	backend := g.capability.Serve(t, call.Doc).Addr
 	files.put(t, map[string]string{
-		"tls.crt": cert, "tls.key": key, "pepper": pepper, "webhook": c.plant("webhook's secret"), "approvals": base64.StdEncoding.EncodeToString(sealing),
+		"tls.crt": cert, "tls.key": key, "pepper": pepper, "webhook": c.plant("webhook's secret"),
+		"approvals":   base64.StdEncoding.EncodeToString(sealing),
 		"clients.crt": g.authority.PEM, "manifest.yaml": secretiveManifest(c.plant("comment of a manifest")),
-		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " + c.plant("credential of traces") + "\n",
+		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " +
+			c.plant("credential of traces") + "\n",
 		"capgate.yaml": strings.Join(append([]string{
-			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "domains: [caps.test]", "log: {level: debug}", "overload: {max_delay: 10s}", "policies: {}",
-			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") + ", client_ca_file: " + files.file("clients.crt") + ", client_auth: optional}",
+			"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "domains: [caps.test]",
+			"log: {level: debug}", "overload: {max_delay: 10s}", "policies: {}",
+			"tls: {cert_file: " + files.file("tls.crt") + ", key_file: " + files.file("tls.key") +
+				", client_ca_file: " + files.file("clients.crt") + ", client_auth: optional}",
 			"trusted_proxies: {from: [" + proxyHost + "], hops: 1}", "proxy_protocol: v2",
 			"certificates: [{spiffe: 'spiffe://example.org/known', tenant: acme}]",
 			"redis: {timeout: 10s}",
 			"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
 			"identity: {store: redis}",
-			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, calls_per_second: 100000}]}",
+			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, " +
+				"calls_per_second: 100000}]}",
 			"pepper_file: " + files.file("pepper"),
-			"approvals: {key_file: " + files.file("approvals") + ", webhook: {url: '" + listen("webhook", "") + "/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}}",
-			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" + c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" + c.plant("shield's path") + "'}]",
+			"approvals: {key_file: " + files.file("approvals") + ", webhook: {url: '" + listen("webhook", "") +
+				"/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}}",
+			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" +
+				c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" +
+				c.plant("shield's path") + "'}]",
 			"traces: {endpoint: '" + g.collector.Addr + "', sample: 1, headers_file: " + files.file("headers") + "}",
 			"tenants:",
-			"- {id: acme, capabilities: ['*'], keys: [{id: " + id + ", hash_file: " + files.file("hash") + ", scopes: [invoke, read, approve, policy, engine.chat, engine.agent, engine.subagent, engine.admin, engine.shield], asserts: [user, agent]}]}",
+			"- {id: acme, capabilities: ['*'], keys: [{id: " + id + ", hash_file: " + files.file("hash") +
+				", scopes: [invoke, read, approve, policy, engine.chat, engine.agent, engine.subagent, " +
+				"engine.admin, engine.shield], asserts: [user, agent]}]}",
 			"fleets:",
-			"- {capability: caps, policy: allow, affinity: session, manifest: " + files.file("manifest.yaml") + ", backends: ['" + backend + "']}",
+			"- {capability: caps, policy: allow, affinity: session, manifest: " + files.file("manifest.yaml") +
+				", backends: ['" + backend + "']}",
 			"- {capability: judged, policy: allow, shield: main, backends: ['" + backend + "']}",
 			"- {capability: unjudged, policy: allow, shield: away, backends: ['" + backend + "']}",
 			"- {capability: people, policy: ask, backends: ['" + backend + "']}",
@@ -199,13 +212,19 @@ func (g *secretive) call(t *testing.T) {
 		{"authorization", "Basic " + g.plant("a password")},
 		{"x-api-key", g.key, "authorization", "Bearer " + g.plant("another token")},
 	}
-	args, config := fmt.Sprintf(`{"password":%q}`, g.plant("arguments")), fmt.Sprintf(`{"API_KEY":%q}`, g.plant("config_json"))
+	args, config := fmt.Sprintf(`{"password":%q}`, g.plant("arguments")),
+		fmt.Sprintf(`{"API_KEY":%q}`, g.plant("config_json"))
 	asked := fmt.Sprintf(`{"password":%q}`, g.plant("arguments to be approved"))
-	asJSON := fmt.Sprintf(`{"tool_name":"echo","args":{"token":%q},"config":{"k":%q}}`, g.plant("arguments of JSON"), g.plant("config_json of JSON"))
+	asJSON := fmt.Sprintf(`{"tool_name":"echo","args":{"token":%q},"config":{"k":%q}}`, g.plant("arguments of JSON"),
+		g.plant("config_json of JSON"))
 	besides := []string{
-		"cookie", "session=" + g.plant("cookie"), "x-custom", g.plant("a header"), "traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01", "tracestate", "k=" + g.plant("tracestate"), "baggage", "k=" + g.plant("baggage"), "idempotency-key", g.plant("idempotency key"),
-		"x-tenant-id", g.plant("x-tenant-id"), "x-forwarded-for", g.plant("x-forwarded-for"), "forwarded", "for=" + g.plant("forwarded"),
-		"x-capgate-caller", "tenant=acme&key=" + g.plant("caller"), "x-capgate-ticket", g.plant("ticket"), "grpc-metadata-x", g.plant("grpc-metadata"),
+		"cookie", "session=" + g.plant("cookie"), "x-custom", g.plant("a header"), "traceparent",
+		"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01", "tracestate", "k=" + g.plant("tracestate"),
+		"baggage", "k=" + g.plant("baggage"), "idempotency-key", g.plant("idempotency key"),
+		"x-tenant-id", g.plant("x-tenant-id"), "x-forwarded-for", g.plant("x-forwarded-for"), "forwarded", "for=" +
+			g.plant("forwarded"),
+		"x-capgate-caller", "tenant=acme&key=" +
+			g.plant("caller"), "x-capgate-ticket", g.plant("ticket"), "grpc-metadata-x", g.plant("grpc-metadata"),
 	}
 	g.callWith(t, g.secondPublic, append(slices.Clone(shown[0]), besides...), said{args, config, asked, asJSON})
 	for _, header := range append(shown, g.tokens(t)...) {
@@ -229,7 +248,8 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 	ctx := metadata.AppendToOutgoingContext(t.Context(), header...)
 	for _, capability := range []string{"caps", "judged", "unjudged", "people", "gone", "absent"} {
 		for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
-			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(s.args), ConfigJson: []byte(s.config), SessionId: "s"}
+			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(s.args),
+				ConfigJson: []byte(s.config), SessionId: "s"}
 			if capability == "people" {
 				req.ArgsJson = []byte(s.asked)
 			}
@@ -237,7 +257,8 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 			g.answered(err)
 		}
 	}
-	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "judged", ToolName: "echo", ArgsJson: []byte(s.args[:len(s.args)-1])})
+	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "judged", ToolName: "echo",
+		ArgsJson: []byte(s.args[:len(s.args)-1])})
 	g.answered(err)
 	g.overHTTP(t, public, s.json, header)
 }
@@ -245,7 +266,8 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 // connectTo is a connection to a gateway with TLS, which shows certificates if there are any.
 func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: certs})))
+	conn, err := grpc.NewClient("passthrough:///"+public,
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: certs})))
 	must(t, err)
 	return conn
 }
@@ -259,10 +281,12 @@ func (g *secretive) answered(err error) {
 
 func (g *secretive) overHTTP(t *testing.T, public, body string, header []string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		Timeout: patience}
 	defer client.CloseIdleConnections()
 	query := "?token=" + g.secretOf("query string")
-	for _, path := range []string{"/v1/capabilities/caps/invoke", "/v1/capabilities/people/invoke", "/v1/capabilities/absent/invoke", "/v1/capabilities", "/v1/approvals", "/v1/nothing"} {
+	for _, path := range []string{"/v1/capabilities/caps/invoke", "/v1/capabilities/people/invoke",
+		"/v1/capabilities/absent/invoke", "/v1/capabilities", "/v1/approvals", "/v1/nothing"} {
 		for _, body := range []string{body, body[:len(body)-1]} {
 			method := http.MethodPost
 			if !strings.HasSuffix(path, "invoke") {

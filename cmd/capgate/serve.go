@@ -32,8 +32,10 @@ func addOverrides(fs *flag.FlagSet) overrides {
 	return overrides{
 		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address`, every protocol (CAPGATE_LISTEN)"),
 		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
-		redis:  fs.String("redis", os.Getenv("CAPGATE_REDIS"), "`address` of the Redis that replicas share, or embedded; others see a command line, so write a password elsewhere (CAPGATE_REDIS)"),
-		level:  fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
+		redis: fs.String("redis", os.Getenv("CAPGATE_REDIS"),
+			"`address` of the Redis that replicas share, or embedded; others see a command line, so write a "+
+				"password elsewhere (CAPGATE_REDIS)"),
+		level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
 }
 
@@ -96,7 +98,8 @@ func parseOnlyFlags(fs *flag.FlagSet, args []string, usage string, std stdio) (i
 
 // parseLine parses a command line that has at most so many positional arguments. When ok
 // is false the command is over with the status.
-func parseLine(fs *flag.FlagSet, args []string, most int, usage string, std stdio) (words []string, status int, ok bool) {
+func parseLine(fs *flag.FlagSet, args []string, most int, usage string, std stdio) (words []string, status int,
+	ok bool) {
 	fs.SetOutput(io.Discard) // errors are printed below, once
 	words, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {

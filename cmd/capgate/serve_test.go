@@ -25,7 +25,8 @@ import (
 func configFile(t *testing.T, backend, more string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: [{capability: caps, policy: allow, backends: [%q]}]\n", more, backend)
+	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: "+
+		"[{capability: caps, policy: allow, backends: [%q]}]\n", more, backend)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func TestServeDrainsOnSIGTERM(t *testing.T) {
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		resp, err := client.Invoke(context.Background(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
+		resp, err := client.Invoke(context.Background(),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		answered <- answer{resp, err}
 	}()
 	gatewaytest.Wait(t, capability.Blocked(), "the call")
@@ -118,7 +120,8 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 	client := dial(t, public)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := client.Invoke(context.Background(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
+		_, err := client.Invoke(context.Background(),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		ended <- err
 	}()
 	gatewaytest.Wait(t, capability.Blocked(), "the call")
@@ -144,14 +147,21 @@ func TestServeOverrides(t *testing.T) {
 		failure   string // "" if it serves
 	}{
 		"environment": {[]string{"CAPGATE_CONFIG=" + file, "CAPGATE_LOG_LEVEL=info"}, nil, ""},
-		"flag over environment": {[]string{"CAPGATE_LISTEN=" + busy, "CAPGATE_ADMIN=" + busy, "CAPGATE_LOG_LEVEL=error", "CAPGATE_CONFIG=/nowhere"},
+		"flag over environment": {[]string{"CAPGATE_LISTEN=" + busy, "CAPGATE_ADMIN=" + busy,
+			"CAPGATE_LOG_LEVEL=error", "CAPGATE_CONFIG=/nowhere"},
 			[]string{"--listen", "127.0.0.1:0", "--admin=127.0.0.1:0", "--log-level", "info", "--config", file}, ""},
-		"environment over file":      {[]string{"CAPGATE_LISTEN=" + busy}, []string{"--config", file}, busy + " is taken by another program: choose another with --listen HOST:PORT"},
-		"admin is taken":             {[]string{"CAPGATE_ADMIN=" + busy}, []string{"--config", file}, busy + " is taken by another program: choose another with --admin HOST:PORT"},
-		"one port for both":          {nil, []string{"--config", file, "--listen", busy, "--admin", busy}, "--listen HOST:PORT"},
-		"no such level":              {[]string{"CAPGATE_LOG_LEVEL=loud"}, []string{"--config", file}, `log-level "loud": want debug, info, warn or error`},
-		"listen without a port":      {nil, []string{"--config", file, "--listen", "localhost"}, "choose another with --listen HOST:PORT"},
-		"no such file":               {nil, []string{"--config", "/nowhere/capgate.yaml"}, "/nowhere/capgate.yaml: cannot be read"},
+		"environment over file": {[]string{"CAPGATE_LISTEN=" + busy}, []string{"--config", file},
+			busy + " is taken by another program: choose another with --listen HOST:PORT"},
+		"admin is taken": {[]string{"CAPGATE_ADMIN=" + busy}, []string{"--config", file},
+			busy + " is taken by another program: choose another with --admin HOST:PORT"},
+		"one port for both": {nil, []string{"--config", file, "--listen", busy, "--admin", busy},
+			"--listen HOST:PORT"},
+		"no such level": {[]string{"CAPGATE_LOG_LEVEL=loud"}, []string{"--config", file},
+			`log-level "loud": want debug, info, warn or error`},
+		"listen without a port": {nil, []string{"--config", file, "--listen", "localhost"},
+			"choose another with --listen HOST:PORT"},
+		"no such file": {nil, []string{"--config", "/nowhere/capgate.yaml"},
+			"/nowhere/capgate.yaml: cannot be read"},
 		"file that cannot be served": {nil, []string{"--config", configFile(t, "nonsense", "")}, "fleets[0].backends"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +177,8 @@ func TestServeOverrides(t *testing.T) {
 				return
 			}
 			p, public, admin := serve(t, test.env, test.args...)
-			resp, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+			resp, err := dial(t, public).Invoke(t.Context(),
+				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 			if err != nil || string(resp.GetResultJson()) != "{}" {
 				t.Errorf("%v, %v", resp, err)
 			}
@@ -182,7 +193,8 @@ func TestServeOverrides(t *testing.T) {
 func TestCheckProgram(t *testing.T) {
 	t.Parallel()
 	good, bad := configFile(t, "127.0.0.1:1", ""), configFile(t, "127.0.0.1:1", "lisen: x")
-	if exit, stdout, stderr := runProgram(t, nil, "check", "--config", good); exit != 0 || stdout != "ok: 1 fleet, 1 backend\n" || stderr != "" {
+	if exit, stdout, stderr := runProgram(t, nil, "check", "--config", good); exit != 0 ||
+		stdout != "ok: 1 fleet, 1 backend\n" || stderr != "" {
 		t.Errorf("good: exit status %d, %q, %q", exit, stdout, stderr)
 	}
 	exit, stdout, stderr := runProgram(t, nil, "check", "--config", bad)

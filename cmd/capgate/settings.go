@@ -99,7 +99,8 @@ func withFiles(cfg *config.Config, files prints, before *settings) (*settings, e
 			problems = append(problems, fmt.Errorf("traces.headers_file: %w", err))
 		}
 	}
-	if t := cfg.TLS; before != nil && before.cfg.TLS == t && files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+	if t := cfg.TLS; before != nil && before.cfg.TLS == t &&
+		files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server
 	}
 	problems = append(problems, s.readTenants()...)

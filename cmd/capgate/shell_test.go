@@ -28,7 +28,8 @@ func shell(t *testing.T, script string) (output string, exit int) {
 	}
 	cmd := exec.Command("sh", "-eu", "-c", script)
 	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(slices.DeleteFunc(cleanEnv(), isPath), "PATH="+dir+":"+os.Getenv("PATH"), asCommand+"=link", noRaceWait)
+	cmd.Env = append(slices.DeleteFunc(cleanEnv(), isPath), "PATH="+dir+":"+os.Getenv("PATH"), asCommand+"=link",
+		noRaceWait)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

@@ -33,7 +33,8 @@ func shieldConfig(c *config.Shield, s *settings) extauthz.Config {
 func shieldStats(shields *extauthz.Shields) func() []telemetry.Shield {
 	return func() (all []telemetry.Shield) {
 		for name, s := range shields.All() {
-			o := telemetry.Shield{Name: name, Answered: s.Answered, Absent: s.Absent, Malformed: s.Malformed, Seconds: s.Seconds}
+			o := telemetry.Shield{Name: name, Answered: s.Answered, Absent: s.Absent, Malformed: s.Malformed,
+				Seconds: s.Seconds}
 			o.Took = make(map[float64]uint64, len(extauthz.Buckets))
 			for i, n := range s.Took {
 				o.Asked += uint64(n)

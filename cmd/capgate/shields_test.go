@@ -23,7 +23,8 @@ type blockingShield struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 }
 
-func (blockingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+func (blockingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
+	error) {
 	return &openparallaxv1.EvaluateResponse{Verdict: &openparallaxv1.Verdict{
 		Decision: openparallaxv1.VerdictDecision_BLOCK, ExpiresAt: time.Now().Add(time.Hour).Unix(),
 	}}, nil
@@ -54,7 +55,8 @@ func TestReloadShields(t *testing.T) {
 	}
 	client := dial(t, public)
 	invoke := func() string {
-		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		_, err := client.Invoke(t.Context(),
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 		for _, detail := range status.Convert(err).Details() {
 			if info, ok := detail.(*errdetails.ErrorInfo); ok {
 				return info.GetReason()
@@ -82,7 +84,8 @@ func TestReloadShields(t *testing.T) {
 		t.Error(got)
 	}
 
-	change(configOf("shield: tls\nshields: [{name: tls, address: 'h:1', tls: {ca_file: "+files.file("nowhere.crt")+"}}]", backend))
+	change(configOf("shield: tls\nshields: [{name: tls, address: 'h:1', tls: {ca_file: "+files.file("nowhere.crt")+
+		"}}]", backend))
 	waitPage(t, "http://"+admin+"/readyz", `shield tls: tls.ca_file: `)
 	waitPage(t, metrics, `shield="other"`)
 

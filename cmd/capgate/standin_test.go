@@ -111,7 +111,8 @@ func grpcurl(args []string) int {
 	return 0
 }
 
-func askReflection(ctx context.Context, conn *grpc.ClientConn, req *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
+func askReflection(ctx context.Context, conn *grpc.ClientConn,
+	req *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,8 @@ func askReflection(ctx context.Context, conn *grpc.ClientConn, req *reflectionpb
 }
 
 func listServices(ctx context.Context, conn *grpc.ClientConn) error {
-	resp, err := askReflection(ctx, conn, &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	resp, err := askReflection(ctx, conn,
+		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	for _, s := range resp.GetListServicesResponse().GetService() {
 		fmt.Println(s.GetName())
 	}
@@ -159,7 +161,8 @@ func callMethod(ctx context.Context, conn *grpc.ClientConn, method, data string)
 }
 
 // describe asks the server for a method's descriptor.
-func describe(ctx context.Context, conn *grpc.ClientConn, service, method string) (protoreflect.MethodDescriptor, error) {
+func describe(ctx context.Context, conn *grpc.ClientConn, service, method string) (protoreflect.MethodDescriptor,
+	error) {
 	resp, err := askReflection(ctx, conn, &reflectionpb.ServerReflectionRequest{
 		MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}})
 	if err != nil {

@@ -16,15 +16,16 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestStarvedByOthers: a gateway of lower priority shares one processor with four programs that never rest. Its calls take
-// long, but none is turned away: the gateway has little to do. How long the machine makes bytes wait differs from run to
-// run; TestDelayByOthers of internal/overload makes it certain.
+// TestStarvedByOthers: a gateway of lower priority shares one processor with four programs that never rest. Its
+// calls take long, but none is turned away: the gateway has little to do. How long the machine makes bytes wait
+// differs from run to run; TestDelayByOthers of internal/overload makes it certain.
 func TestStarvedByOthers(t *testing.T) {
 	t.Parallel()
 	const calls, callers = 400, 8
 	key, entry := makeKey(t)
 	backend := gatewaytest.NewCapability("quick").Serve(t, call.Doc).Addr
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants:\n  - {id: acme, capabilities: ['*'], keys: ["+entry+"]}\n"+
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants:\n  - {id: acme, capabilities: "+
+		"['*'], keys: ["+entry+"]}\n"+
 		"fleets:\n  - {capability: quick, policy: allow, backends: ['"+backend+"']}\n")
 	self := selfCommand(t, "capgate", nil)
 	p := launch(t, onOneProcessor(t, self, self.Path, "serve", "--config", file))

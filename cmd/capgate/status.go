@@ -41,7 +41,8 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("status", flag.ContinueOnError)
 	admin := addAdmin(fs)
 	fs.BoolVar(&s.json, "json", false, "print JSON")
-	fs.BoolVar(&s.tenants, "tenants", false, "show the tenants that called of late, and how much of their limits they use")
+	fs.BoolVar(&s.tenants, "tenants", false,
+		"show the tenants that called of late, and how much of their limits they use")
 	watch := fs.Bool("watch", false, "look again and again, until Ctrl-C")
 	every := fs.Duration("every", 2*time.Second, "`duration` from one look of --watch to the next")
 	words, status, ok := parseLine(fs, args, 1, statusUsage, std)

@@ -17,7 +17,8 @@ func (s *showing) showTenants(ctx context.Context, before string) error {
 	all := admin.TenantsPage{Tenants: []admin.TenantUsage{}}
 	for token := ""; ; {
 		var page admin.TenantsPage
-		if err := s.port.ask(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil, &page); err != nil {
+		if err := s.port.ask(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil,
+			&page); err != nil {
 			return err
 		}
 		all.Gateway, all.Tenants = page.Gateway, append(all.Tenants, page.Tenants...)
@@ -39,7 +40,8 @@ func (s *showing) showTenants(ctx context.Context, before string) error {
 // tenantsTable shows tenants to people.
 func tenantsTable(all admin.TenantsPage) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "replica %s, redis %s, %s with limits\n\n", all.Gateway.Replica, all.Gateway.Redis, count(len(all.Tenants), "tenant"))
+	fmt.Fprintf(&b, "replica %s, redis %s, %s with limits\n\n", all.Gateway.Replica, all.Gateway.Redis,
+		count(len(all.Tenants), "tenant"))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TENANT\tLIMIT\tOF\tUSED\tMAX\tHELD")
 	for _, t := range all.Tenants {

@@ -52,13 +52,15 @@ func waitStatus(t *testing.T, admin, backend, state string) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	alive, dead := gatewaytest.NewCapability("b").Serve(t, call.Doc), gatewaytest.Refusing(t)
-	text := strings.TrimSuffix(configOf("replicas: {id: me}", alive.Addr, dead), "]\n") + ", {capability: other, policy: allow, backends: ['" + dead + "']}]\n"
+	text := strings.TrimSuffix(configOf("replicas: {id: me}", alive.Addr, dead), "]\n") +
+		", {capability: other, policy: allow, backends: ['" + dead + "']}]\n"
 	text = strings.ReplaceAll(text, "backends:", "health: {interval: 20s, timeout: 20s, fall: 1}, backends:")
 	_, _, port := serve(t, nil, "--config", writeConfig(t, text))
 	waitStatus(t, port, alive.Addr, "up")
 	waitStatus(t, port, dead, "down")
 	all, text := rows(t, ":"+port[strings.LastIndexByte(port, ':')+1:]) // as a gateway is told to listen
-	if !strings.HasPrefix(text, "replica me, redis embedded, 2 fleets\n\nCAPABILITY  BACKEND ") || !strings.HasSuffix(text, "\n\nother: no backend can take calls\n") {
+	if !strings.HasPrefix(text, "replica me, redis embedded, 2 fleets\n\nCAPABILITY  BACKEND ") ||
+		!strings.HasSuffix(text, "\n\nother: no backend can take calls\n") {
 		t.Errorf("\n%s", text)
 	}
 	if row := all[3]; row[0] != "caps" || row[1] != alive.Addr || row[2] != "up" || row[4] != "0" || row[5] != "-" {
@@ -70,15 +72,19 @@ func TestStatus(t *testing.T) {
 
 	exit, stdout, _ := runProgram(t, nil, "status", "--json", "--admin", "http://"+port+"/")
 	var fleets admin.Fleets
-	if err := json.Unmarshal([]byte(stdout), &fleets); err != nil || exit != 0 || len(fleets.Fleets) != 2 || fleets.Gateway.Replica != "me" {
+	if err := json.Unmarshal([]byte(stdout), &fleets); err != nil || exit != 0 || len(fleets.Fleets) != 2 ||
+		fleets.Gateway.Replica != "me" {
 		t.Errorf("exit status %d: %s: %v", exit, stdout, err)
 	}
-	for args, want := range map[string]string{"none": "no fleet serves this capability", "--admin=" + dead: "does not answer"} {
-		if exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + port}, "status", args); exit != 3 || stdout != "" || !strings.Contains(stderr, want) {
+	for args, want := range map[string]string{"none": "no fleet serves this capability",
+		"--admin=" + dead: "does not answer"} {
+		if exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + port}, "status", args); exit != 3 ||
+			stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit status %d: %s%s", args, exit, stdout, stderr)
 		}
 	}
-	if exit, _, stderr := runProgram(t, nil, "status", "--every", "0s"); exit != 2 || !strings.Contains(stderr, "--every") {
+	if exit, _, stderr := runProgram(t, nil, "status", "--every", "0s"); exit != 2 ||
+		!strings.Contains(stderr, "--every") {
 		t.Errorf("exit status %d: %s", exit, stderr)
 	}
 }
@@ -125,12 +131,15 @@ func TestStatusTable(t *testing.T) {
 		Fleets: []admin.Fleet{
 			{Capability: "weather", Usable: 2, Panic: true, Backends: []admin.Backend{
 				{Addr: "10.0.0.1:1", State: "up", Since: ago(90 * time.Second), ProbedBy: "me", InFlight: 12, LatencyMS: 0.25},
-				{Addr: "10.0.0.2:1", State: "down", Since: ago(-time.Second), ProbedBy: "other", Why: "\x1b[2Jmoves\nthe screen", LatencyMS: 3.14159},
-				{Addr: "10.0.0.3:1", State: "draining", Since: ago(50 * time.Hour), Why: strings.Repeat("x", maxWhy+1), LatencyMS: 1234.5},
+				{Addr: "10.0.0.2:1", State: "down", Since: ago(-time.Second), ProbedBy: "other",
+					Why: "\x1b[2Jmoves\nthe screen", LatencyMS: 3.14159},
+				{Addr: "10.0.0.3:1", State: "draining", Since: ago(50 * time.Hour),
+					Why: strings.Repeat("x", maxWhy+1), LatencyMS: 1234.5},
 				{Addr: "10.0.0.4:1", State: "unknown"},
 			}},
 			{Capability: "empty"},
-			{Capability: "old", Usable: 0, Backends: []admin.Backend{{Addr: "10.0.0.5:1", State: "down", Since: ago(3*time.Hour + time.Minute)}}},
+			{Capability: "old", Usable: 0, Backends: []admin.Backend{{Addr: "10.0.0.5:1", State: "down",
+				Since: ago(3*time.Hour + time.Minute)}}},
 		},
 	}, now)
 	want := `replica me, redis ok, 3 fleets

@@ -25,7 +25,8 @@ func statusTable(all admin.Fleets, now time.Time) string {
 			if probed == all.Gateway.Replica {
 				probed = "this one"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Capability, beginning(x.Addr, maxWhy), x.State, age(x.Since, now), x.InFlight,
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Capability, beginning(x.Addr, maxWhy), x.State,
+				age(x.Since, now), x.InFlight,
 				latency(x.LatencyMS), orDash(beginning(probed, maxWhy)), orDash(beginning(x.Why, maxWhy)))
 		}
 		if trouble := troubleOf(f); trouble != "" {

@@ -21,7 +21,8 @@ import (
 // newTenancy makes what tenants and API keys are changed by.
 func (p *process) newTenancy() {
 	cfg := tenants.Config{
-		Tenants: p.who.directory, Roster: p.who.roster, Keys: p.who.keys, Log: p.log, Audit: p.audit, Status: gateway.GRPCStatus,
+		Tenants: p.who.directory, Roster: p.who.roster, Keys: p.who.keys, Log: p.log, Audit: p.audit,
+		Status: gateway.GRPCStatus,
 		Pepper: p.who.pepper,
 	}
 	if p.who.stored != nil {
@@ -63,8 +64,10 @@ const standardLimits = "default"
 func runTenants(ctx context.Context, args []string, std stdio) int {
 	c := tenantsCommand{out: std.out, flags: flag.NewFlagSet("tenants", flag.ContinueOnError)}
 	c.flags.StringVar(&c.tenant.Name, "name", "", "`name` for people")
-	c.flags.StringVar(&c.capabilities, "capabilities", "", "`patterns` of the capabilities that there are for it, with commas between them; '*': all")
-	c.flags.StringVar(&c.limits, "limits", "", "its limits, as `JSON`: {\"calls_per_second\": 100}; {}: none; default: those of the configuration")
+	c.flags.StringVar(&c.capabilities, "capabilities", "",
+		"`patterns` of the capabilities that there are for it, with commas between them; '*': all")
+	c.flags.StringVar(&c.limits, "limits", "",
+		"its limits, as `JSON`: {\"calls_per_second\": 100}; {}: none; default: those of the configuration")
 	c.flags.BoolVar(&c.tenant.Disabled, "disabled", false, "it may not call; --disabled=false: it may again")
 	c.flags.StringVar(&c.tenant.Etag, "etag", "", "set and rm: only if the tenant has this `etag`, as show has it")
 	c.flags.BoolVar(&c.force, "force", false, "rm: its keys, too")
@@ -127,7 +130,8 @@ func (c *tenantsCommand) create(ctx context.Context) error {
 }
 
 func (c *tenantsCommand) change(ctx context.Context) error {
-	r, err := c.client.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: &c.tenant, UpdateMask: &fieldmaskpb.FieldMask{Paths: c.set}})
+	r, err := c.client.UpdateTenant(ctx,
+		&capgatepb.UpdateTenantRequest{Tenant: &c.tenant, UpdateMask: &fieldmaskpb.FieldMask{Paths: c.set}})
 	if err == nil {
 		c.print(r.GetTenant())
 	}
@@ -135,7 +139,8 @@ func (c *tenantsCommand) change(ctx context.Context) error {
 }
 
 func (c *tenantsCommand) remove(ctx context.Context) error {
-	_, err := c.client.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: c.tenant.GetId(), Force: c.force, Etag: c.tenant.GetEtag()})
+	_, err := c.client.DeleteTenant(ctx,
+		&capgatepb.DeleteTenantRequest{TenantId: c.tenant.GetId(), Force: c.force, Etag: c.tenant.GetEtag()})
 	if err == nil {
 		fmt.Fprintf(c.out, "deleted: %s\n", c.tenant.GetId())
 	}
@@ -152,7 +157,8 @@ func (c *tenantsCommand) show(ctx context.Context) error {
 
 func (c *tenantsCommand) print(t *capgatepb.Tenant) {
 	for _, line := range [][2]string{
-		{"id", t.GetId()}, {"name", word(t.GetName())}, {"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
+		{"id", t.GetId()}, {"name", word(t.GetName())},
+		{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
 		{"may call", map[bool]string{false: "yes", true: "no"}[t.GetDisabled()]}, {"kept in", t.GetSource()},
 		{"made", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())}, {"etag", orDash(t.GetEtag())},
 	} {
@@ -184,7 +190,8 @@ func (c *tenantsCommand) list(ctx context.Context) error {
 			if t.GetDisabled() {
 				may = "no"
 			}
-			fmt.Fprintln(table, strings.Join([]string{t.GetId(), word(t.GetName()), orDash(strings.Join(t.GetCapabilities(), ",")), may, t.GetSource(), when(t.GetUpdateTime())}, "\t"))
+			fmt.Fprintln(table, strings.Join([]string{t.GetId(), word(t.GetName()),
+				orDash(strings.Join(t.GetCapabilities(), ",")), may, t.GetSource(), when(t.GetUpdateTime())}, "\t"))
 		}
 		if token = page.GetNextPageToken(); token == "" {
 			return table.Flush()

@@ -43,10 +43,12 @@ func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
 			return tenant.Key{}, wrongFile(k.HashFile, "hash_file: %s holds no hash, as capgate keys new prints it", k.HashFile)
 		}
 		if hash.Peppered() && s.cfg.PepperFile == "" {
-			return tenant.Key{}, wrongFile(k.HashFile, "hash_file: the hash in %s is of a pepper too, and there is no pepper_file", k.HashFile)
+			return tenant.Key{}, wrongFile(k.HashFile,
+				"hash_file: the hash in %s is of a pepper too, and there is no pepper_file", k.HashFile)
 		}
 	}
-	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts, Expires: k.Expires}, nil
+	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts,
+		Expires: k.Expires}, nil
 }
 
 // tenants are the settings of the tenants in the file, by id.

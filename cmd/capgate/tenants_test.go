@@ -38,7 +38,8 @@ func TestKeysOfTheFile(t *testing.T) {
 	peppered, ofPeppered := makeKey(t, "--pepper-file", pepper)
 	var files configMap
 	put := func(text string) {
-		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "short": "short", "pepper": "0123456789abcdef0123456789abcdef\r\n", "hash": "hunter2"})
+		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "short": "short",
+			"pepper": "0123456789abcdef0123456789abcdef\r\n", "hash": "hunter2"})
 	}
 	put("tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + "]}]")
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
@@ -49,7 +50,8 @@ func TestKeysOfTheFile(t *testing.T) {
 	client := dial(t, public)
 	invoke := func(key string) string {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
-		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+			ArgsJson: []byte("{}")})
 		for _, detail := range status.Convert(err).Details() {
 			if info, ok := detail.(*errdetails.ErrorInfo); ok {
 				return info.GetReason()
@@ -70,17 +72,22 @@ func TestKeysOfTheFile(t *testing.T) {
 	wait(peppered, "CREDENTIAL_INVALID")
 	invokeByKey(t, public, plain)
 
-	change("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + ", " + ofPeppered + "]}]")
+	change("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain +
+		", " + ofPeppered + "]}]")
 	wait(peppered, "OK")
 	wait(plain, "OK")
 
 	for text, want := range map[string]string{
-		"tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPeppered + "]}]":                                              "there is no pepper_file",
-		"pepper_file: " + files.file("short") + "\ntenants: []":                                                               "fewer than 16 bytes",
-		"pepper_file: /nowhere\ntenants: []":                                                                                  "pepper_file: /nowhere: cannot be read",
-		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") + "}]}]":   "holds no hash",
-		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]":                     "hash_file: /nowhere: cannot be read",
-		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] + ", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPeppered +
+			"]}]": "there is no pepper_file",
+		"pepper_file: " + files.file("short") +
+			"\ntenants: []": "fewer than 16 bytes",
+		"pepper_file: /nowhere\ntenants: []": "pepper_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") +
+			"}]}]": "holds no hash",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]": "hash_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] +
+			", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
 	} {
 		change(text)
 		waitPage(t, "http://"+admin+"/readyz", want)
@@ -127,7 +134,8 @@ func invokeByKey(t *testing.T, public, key string) {
 		"an empty file":  {[]string{"CAPGATE_KEY=" + key}, []string{"--key-file", os.DevNull}, exitUsage, "holds nothing"},
 		"no file":        {nil, []string{"--key-file", "/nowhere"}, exitUsage, "/nowhere"},
 	} {
-		exit, _, stderr := runProgram(t, test.env, append([]string{"invoke", "--addr", public, "caps", gatewaytest.Echo}, test.args...)...)
+		exit, _, stderr := runProgram(t, test.env,
+			append([]string{"invoke", "--addr", public, "caps", gatewaytest.Echo}, test.args...)...)
 		if exit != test.exit || !strings.Contains(stderr, test.err) || strings.Contains(stderr, key[20:]) {
 			t.Errorf("%s: %d, %q", name, exit, stderr)
 		}
@@ -146,13 +154,15 @@ func TestKeysProgram(t *testing.T) {
 		"nothing":      {nil, 2, "want create, list, rotate, revoke or new"},
 		"another word": {[]string{"old"}, 2, "\"old\" is not known"},
 		"two":          {[]string{"new", "new"}, 2, "new wants 0 words, not 1"},
-		"a whole key":  {[]string{"revoke", "acme", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"}, 2, "want the key's id, abcdefghijklmnop, and not the key itself"},
+		"a whole key": {[]string{"revoke", "acme", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"}, 2,
+			"want the key's id, abcdefghijklmnop, and not the key itself"},
 		"a bad time":   {[]string{"create", "acme", "--expires", "soon"}, 2, "--expires: want a time"},
 		"a bad place":  {[]string{"create", "acme", "--out", "/nowhere/key"}, 1, "--out: open /nowhere/key"},
 		"short pepper": {[]string{"new", "--pepper-file", short}, 1, "fewer than 16 bytes"},
 		"no pepper":    {[]string{"new", "--pepper-file", "/nowhere"}, 1, "/nowhere"},
 	} {
-		if exit, out, stderr := runProgram(t, nil, append([]string{"keys"}, test.args...)...); exit != test.exit || out != "" || !strings.Contains(stderr, test.err) {
+		if exit, out, stderr := runProgram(t, nil, append([]string{"keys"}, test.args...)...); exit != test.exit ||
+			out != "" || !strings.Contains(stderr, test.err) {
 			t.Errorf("%s: %d, %q, %q", name, exit, out, stderr)
 		}
 	}

@@ -59,7 +59,8 @@ func readHeaders(file string, files prints) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(string(line), ":")
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
-		if !ok || value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || strings.HasPrefix(name, "grpc-") {
+		if !ok || value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
+			strings.HasPrefix(name, "grpc-") {
 			return nil, wrongFile(file, "%s: line %d is not a header; write name: value", file, n)
 		}
 		headers[name] = value

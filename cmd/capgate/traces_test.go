@@ -23,18 +23,21 @@ func TestTracesOfAProcess(t *testing.T) {
 	dir := t.TempDir()
 	headers, file := filepath.Join(dir, "headers"), filepath.Join(dir, "capgate.yaml")
 	must(t, os.WriteFile(headers, []byte("# of the collector\nAuthorization: Basic c2VjcmV0\n\n"), 0o600))
-	must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, service: edge, headers_file: "+headers+"}\nreplicas: {id: gw-7}",
+	must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, service: "+
+		"edge, headers_file: "+headers+"}\nreplicas: {id: gw-7}",
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)), 0o600))
 	p, public, admin := serve(t, []string{"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}, "--config", file)
 	const calls = 20
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "baggage", "a=b")
 	client := dial(t, public)
 	for range calls {
-		if _, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")}); err != nil {
+		if _, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+			ArgsJson: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if body := waitPage(t, "http://"+admin+"/metrics", "capgate_trace_spans_exported_total"); !strings.Contains(body, `capgate_trace_spans_dropped_total{reason="full"} 0`) {
+	if body := waitPage(t, "http://"+admin+"/metrics", "capgate_trace_spans_exported_total"); !strings.Contains(body,
+		`capgate_trace_spans_dropped_total{reason="full"} 0`) {
 		t.Errorf("%s", body)
 	}
 	must(t, os.WriteFile(headers, []byte("Authorization: Basic b3RoZXI=\n"), 0o600))
@@ -45,7 +48,8 @@ func TestTracesOfAProcess(t *testing.T) {
 	}
 	all := collector.Spans(t, 2*calls)
 	of := all[0].Resource
-	if len(all) != 2*calls || of["service.name"] != "edge" || of["service.instance.id"] != "gw-7" || of["deployment.environment.name"] != "test" || of["service.version"] == "" {
+	if len(all) != 2*calls || of["service.name"] != "edge" || of["service.instance.id"] != "gw-7" ||
+		of["deployment.environment.name"] != "test" || of["service.version"] == "" {
 		t.Errorf("%d spans of %v", len(all), of)
 	}
 	for _, h := range collector.Headers(t) {
@@ -61,13 +65,17 @@ func TestTracesOfAProcess(t *testing.T) {
 // TestHeadersThatAreNone says where, and not what: it may be the secret.
 func TestHeadersThatAreNone(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"hunter2", "a b: hunter2", "hunter2:", ": hunter2", "grpc-timeout: hunter2", "a: hunter2\x01"} {
+	for _, text := range []string{"hunter2", "a b: hunter2", "hunter2:", ": hunter2", "grpc-timeout: hunter2",
+		"a: hunter2\x01"} {
 		dir := t.TempDir()
 		headers, file := filepath.Join(dir, "headers"), filepath.Join(dir, "capgate.yaml")
 		must(t, os.WriteFile(headers, []byte("\n"+text+"\n"), 0o600))
-		must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: 'a:1', headers_file: "+headers+"}", "127.0.0.1:1")), 0o600))
+		must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: 'a:1', headers_file: "+headers+"}",
+			"127.0.0.1:1")), 0o600))
 		exit, stdout, stderr := runProgram(t, nil, "check", "--config", file)
-		if said := stdout + stderr; exit == 0 || !strings.Contains(said, "traces.headers_file: "+headers+": line 2 is not a header") || strings.Contains(said, "hunter2") {
+		if said := stdout + stderr; exit == 0 ||
+			!strings.Contains(said, "traces.headers_file: "+headers+": line 2 is not a header") ||
+			strings.Contains(said, "hunter2") {
 			t.Errorf("%q: status %d, %s", text, exit, said)
 		}
 	}

@@ -137,7 +137,8 @@ func (v *verbs) checkFlags(one verb) error {
 	case len(takes) == 0:
 		return fmt.Errorf("%s takes no flags, and so no %s", one.name, strings.Join(wrong, ", "))
 	}
-	return fmt.Errorf("%s takes no %s; its flags are --%s", one.name, strings.Join(wrong, ", "), strings.Join(takes, ", --"))
+	return fmt.Errorf("%s takes no %s; its flags are --%s", one.name, strings.Join(wrong, ", "),
+		strings.Join(takes, ", --"))
 }
 
 // soon bounds what a verb asks.

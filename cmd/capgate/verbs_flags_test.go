@@ -13,23 +13,29 @@ import (
 var flagsOf = map[string]string{
 	"policy list": "user agent tenant global candidate", "policy rm": "user agent tenant global candidate",
 	"policy set": "user agent tenant global candidate force", "policy explain": "user agent tenant candidate force",
-	"approvals list": "tenant user agent capability tool state", "approvals watch": "tenant user agent capability tool old",
-	"approvals show": "tenant", "approvals approve": "tenant comment remember by", "approvals deny": "tenant comment remember by",
-	"tenants list": "", "tenants show": "", "tenants create": "name capabilities limits disabled",
+	"approvals list":  "tenant user agent capability tool state",
+	"approvals watch": "tenant user agent capability tool old",
+	"approvals show":  "tenant", "approvals approve": "tenant comment remember by",
+	"approvals deny": "tenant comment remember by",
+	"tenants list":   "", "tenants show": "", "tenants create": "name capabilities limits disabled",
 	"tenants set": "name capabilities limits disabled etag", "tenants rm": "force etag",
 	"keys create": "name scopes asserts expires out", "keys list": "", "keys rotate": "grace out", "keys revoke": "",
 	"keys new":     "name scopes asserts expires out pepper-file",
 	"catalog list": "", "catalog show": "", "catalog accept": "", "catalog discover": "",
-	"engines list": "", "engines status": "", "engines sessions": "", "engines history": "", "engines send": "session mode",
+	"engines list": "", "engines status": "", "engines sessions": "", "engines history": "",
+	"engines send": "session mode",
 }
 
 // words are the words that a verb wants, and values what its flags take.
 func wordsOf(verb string) []string {
 	n := map[string]int{
-		"policy set": 3, "policy rm": 2, "policy explain": 2, "approvals show": 1, "approvals approve": 1, "approvals deny": 1,
-		"tenants show": 1, "tenants create": 1, "tenants set": 1, "tenants rm": 1, "keys create": 1, "keys list": 1, "keys rotate": 2,
-		"keys revoke": 2, "catalog show": 1, "catalog accept": 3, "catalog discover": 1, "engines status": 1, "engines sessions": 1,
-		"engines history": 2, "engines send": 2,
+		"policy set": 3, "policy rm": 2, "policy explain": 2, "approvals show": 1, "approvals approve": 1,
+		"approvals deny": 1,
+		"tenants show":   1, "tenants create": 1, "tenants set": 1, "tenants rm": 1, "keys create": 1, "keys list": 1,
+		"keys rotate": 2,
+		"keys revoke": 2, "catalog show": 1, "catalog accept": 3, "catalog discover": 1, "engines status": 1,
+		"engines sessions": 1,
+		"engines history":  2, "engines send": 2,
 	}[verb]
 	return append(strings.Fields(verb), []string{"caps", "echo", "allow"}[:n]...)
 }
@@ -37,7 +43,8 @@ func wordsOf(verb string) []string {
 func flagOf(name string, dir string) string {
 	value := map[string]string{
 		"limits": "{}", "expires": "2037-01-31T00:00:00Z", "grace": "1h", "mode": "OTR", "scopes": "read", "asserts": "user",
-		"out": filepath.Join(dir, "out"), "pepper-file": filepath.Join(dir, "pepper"), "tls-ca": filepath.Join(dir, "ca"), "key-file": filepath.Join(dir, "key"),
+		"out": filepath.Join(dir, "out"), "pepper-file": filepath.Join(dir, "pepper"),
+		"tls-ca": filepath.Join(dir, "ca"), "key-file": filepath.Join(dir, "key"),
 		"global": "true", "candidate": "true", "force": "true", "disabled": "true", "old": "true", "tls": "true",
 		"admin": "127.0.0.1:1", "addr": "127.0.0.1:1",
 	}[name]
@@ -57,7 +64,8 @@ func TestNoFlagIsIgnored(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help, -1) {
 			flags = append(flags, m[1])
 		}
-		for _, m := range regexp.MustCompile(`(?m)capgate `+command+` ([a-z]+) ?.*$`).FindAllStringSubmatch(strings.SplitN(help, "\n\n", 2)[0], -1) {
+		for _, m := range regexp.MustCompile(`(?m)capgate `+command+
+			` ([a-z]+) ?.*$`).FindAllStringSubmatch(strings.SplitN(help, "\n\n", 2)[0], -1) {
 			verbs = append(verbs, command+" "+m[1])
 		}
 		if len(verbs) == 0 || len(flags) == 0 {
@@ -136,9 +144,11 @@ func TestFlagsThatGoTogether(t *testing.T) {
 func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "key")
-	exit, stdout, errs := inProcess(t, "keys", "new", "--name", `Ann's "bot": #1`, "--scopes", "invoke,approve", "--asserts", "user", "--expires", "2037-01-31T01:00:00+01:00", "--out", out)
+	exit, stdout, errs := inProcess(t, "keys", "new", "--name", `Ann's "bot": #1`, "--scopes", "invoke,approve",
+		"--asserts", "user", "--expires", "2037-01-31T01:00:00+01:00", "--out", out)
 	_, entry, _ := strings.Cut(errs, "\n- ")
-	if exit != 0 || stdout != "" || !strings.Contains(entry, `name: "Ann's \"bot\": #1", scopes: [invoke, approve], asserts: [user], expires: 2037-01-31T00:00:00Z}`) {
+	if exit != 0 || stdout != "" || !strings.Contains(entry,
+		`name: "Ann's \"bot\": #1", scopes: [invoke, approve], asserts: [user], expires: 2037-01-31T00:00:00Z}`) {
 		t.Fatalf("%d %s%s", exit, stdout, errs)
 	}
 	key, err := os.ReadFile(out)
@@ -150,8 +160,10 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
 		t.Errorf("%d %s", exit, errs)
 	}
-	for _, wrong := range [][]string{{"--scopes", "fly"}, {"--asserts", "me"}, {"--expires", "soon"}, {"--name", "\xff"}, {"--out", out}} {
-		if exit, stdout, errs := inProcess(t, append([]string{"keys", "new"}, wrong...)...); exit == 0 || stdout != "" || !strings.Contains(errs, wrong[0]) {
+	for _, wrong := range [][]string{{"--scopes", "fly"}, {"--asserts", "me"}, {"--expires", "soon"},
+		{"--name", "\xff"}, {"--out", out}} {
+		if exit, stdout, errs := inProcess(t, append([]string{"keys", "new"}, wrong...)...); exit == 0 ||
+			stdout != "" || !strings.Contains(errs, wrong[0]) {
 			t.Errorf("%q: %d %s%s", wrong, exit, stdout, errs)
 		}
 	}

@@ -16,7 +16,8 @@ func runVersion(_ context.Context, args []string, std stdio) int {
 		return exitUsage
 	}
 	v, c, d := buildInfo()
-	fmt.Fprintf(std.out, "capgate %s\ncommit %s\ndate %s\n%s %s/%s\n", v, c, d, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(std.out, "capgate %s\ncommit %s\ndate %s\n%s %s/%s\n", v, c, d, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	return 0
 }
 

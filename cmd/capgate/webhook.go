@@ -17,7 +17,8 @@ func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error
 	if s.webhook == nil {
 		return nil
 	}
-	p.webhook, err = webhook.New(p.store.Webhooks(), p.approvals, approval.JSON, *s.webhook, webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
+	p.webhook, err = webhook.New(p.store.Webhooks(), p.approvals, approval.JSON, *s.webhook,
+		webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
 	if err != nil {
 		return fmt.Errorf("approvals.webhook: %w", err)
 	}

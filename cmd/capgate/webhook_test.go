@@ -52,17 +52,20 @@ func TestWebhook(t *testing.T) {
 	defer receiver.Close()
 	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
-	config := strings.Replace(configOf("approvals: {webhook: {url: '"+receiver.URL+"/?token=hidden', secret_file: SECRET}}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
+	config := strings.Replace(configOf("approvals: {webhook: {url: '"+receiver.URL+
+		"/?token=hidden', secret_file: SECRET}}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
 	var files configMap
 	put := func(secret string) {
-		files.put(t, map[string]string{"capgate.yaml": strings.Replace(config, "SECRET", files.file("secret"), 1), "secret": secret})
+		files.put(t, map[string]string{"capgate.yaml": strings.Replace(config, "SECRET", files.file("secret"), 1),
+			"secret": secret})
 	}
 	files.dir = t.TempDir()
 	put(first + "\n")
 	p, public, port := serve(t, nil, "--config", files.file("capgate.yaml"))
 	ask := func(args string) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann")
-		if _, err := dial(t, public).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)}); err == nil {
+		if _, err := dial(t, public).Invoke(ctx,
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)}); err == nil {
 			t.Error("nobody was asked")
 		}
 	}
@@ -75,7 +78,8 @@ func TestWebhook(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("no request came")
 		}
-		if d := got.body.Data; got.signature != got.signed(secret) || got.body.Type != "approval.asked" || !strings.HasPrefix(d.ID, "apr_") ||
+		if d := got.body.Data; got.signature != got.signed(secret) || got.body.Type != "approval.asked" ||
+			!strings.HasPrefix(d.ID, "apr_") ||
 			d.Tool != gatewaytest.Echo || d.User != "ann" || d.State != "pending" || d.Arguments != args {
 			t.Errorf("got %+v", got)
 		}
@@ -99,7 +103,8 @@ func TestWebhook(t *testing.T) {
 	ask(`{}`)
 	next(second, "{}", http.StatusOK)
 	p.stop(t)
-	if log := p.stderr.String(); strings.Contains(log, "hidden") || strings.Contains(log, "secret of all") || strings.Contains(log, "hunter2") {
+	if log := p.stderr.String(); strings.Contains(log, "hidden") || strings.Contains(log, "secret of all") ||
+		strings.Contains(log, "hunter2") {
 		t.Errorf("a secret is logged: %s", log)
 	}
 }

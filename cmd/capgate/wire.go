@@ -122,7 +122,8 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.newQuotas(s, metrics)
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() telemetry.ConfigLoads { return p.reloader.loads.Load().metric() })
-	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg), registry.Options{Log: p.log, Changed: p.reloader.nudge, Manifest: registration.ReadManifest})
+	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg),
+		registry.Options{Log: p.log, Changed: p.reloader.nudge, Manifest: registration.ReadManifest})
 	metrics.WatchRegistry(registryStats(p.registry))
 	first := p.reloader.planner.plan(s, nil)
 	table, err := router.NewTable(first.routes, nil)
@@ -133,7 +134,8 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.routing, p.firstLook = router.New(table), newFirstLook()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics), p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newAnswers(s, metrics)); err != nil {
+	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics),
+		p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newAnswers(s, metrics)); err != nil {
 		return p, err
 	}
 	p.newEngines()
@@ -202,7 +204,8 @@ func (p *process) relayConfig(s *settings, share held) relay.Config {
 	of := &s.cfg.ClientLimits
 	c := relay.Config{
 		TLS: s.server, Log: p.log, MaxBuffered: share.shard,
-		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections, MaxHandshakes: of.NetworkHandshakes,
+		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections,
+		MaxHandshakes: of.NetworkHandshakes,
 	}
 	if c.ReservedConns == 0 {
 		c.ReservedConns = -1 // none
@@ -258,7 +261,8 @@ func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.
 
 func (p *process) newMetrics(cfg config.Metrics) (*telemetry.Metrics, error) {
 	v, c, _ := buildInfo()
-	m, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: v, Revision: c, Log: p.accessLog, Tenants: cfg.Tenants})
+	m, err := telemetry.NewMetrics(prometheus.NewRegistry(),
+		telemetry.MetricsConfig{Version: v, Revision: c, Log: p.accessLog, Tenants: cfg.Tenants})
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -307,7 +311,8 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(recovery.Loop(probing, "recent tools", func() { p.keepRecent(probing) }))
 	p.warm(ctx)
 	p.firstLook.wait(ctx)
-	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets", len(p.reloader.started.Fleets))
+	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets",
+		len(p.reloader.started.Fleets))
 	p.tellTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.answers.Close()

@@ -61,7 +61,8 @@ func count(title, unit, about, expr string) panel {
 func quantiles(histogram, selector string) []query {
 	var all []query
 	for _, q := range []struct{ quantile, legend string }{{"0.5", "p50"}, {"0.95", "p95"}, {"0.99", "p99"}} {
-		all = append(all, query{"histogram_quantile(" + q.quantile + ", sum by (le) (rate(" + histogram + "_bucket" + selector + "[$__rate_interval])))", q.legend})
+		all = append(all, query{"histogram_quantile(" + q.quantile + ", sum by (le) (rate(" + histogram + "_bucket" +
+			selector + "[$__rate_interval])))", q.legend})
 	}
 	return all
 }
@@ -100,16 +101,19 @@ func (d *dashboard) json() []byte {
 	out := grafanaDashboard{
 		UID: "capgate-" + d.name, Title: "capgate / " + d.title, Description: d.about,
 		Tags: []string{"capgate"}, SchemaVersion: 39, Editable: true, Refresh: "30s", Timezone: "browser",
-		Time:       grafanaTime{"now-1h", "now"},
-		Links:      []grafanaLink{{Title: "capgate", Type: "dashboards", Tags: []string{"capgate"}, AsDropdown: true, KeepTime: true}},
-		Templating: grafanaList{[]grafanaVariable{{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus"}}},
+		Time: grafanaTime{"now-1h", "now"},
+		Links: []grafanaLink{{Title: "capgate", Type: "dashboards", Tags: []string{"capgate"}, AsDropdown: true,
+			KeepTime: true}},
+		Templating: grafanaList{[]grafanaVariable{{Name: "datasource", Label: "Data source", Type: "datasource",
+			Query: "prometheus"}}},
 	}
 	for _, v := range d.variables {
 		out.Templating.List = append(out.Templating.List, v.grafana())
 	}
 	y := 0
 	for _, r := range d.rows {
-		out.Panels = append(out.Panels, grafanaPanel{ID: len(out.Panels) + 1, Type: "row", Title: r.title, GridPos: grid{0, y, 24, 1}})
+		out.Panels = append(out.Panels, grafanaPanel{ID: len(out.Panels) + 1, Type: "row", Title: r.title,
+			GridPos: grid{0, y, 24, 1}})
 		y++
 		x, line := 0, 0
 		for i := range r.panels {

@@ -110,7 +110,8 @@ func (v variable) grafana() grafanaVariable {
 }
 
 func (p *panel) grafana() grafanaPanel {
-	g := grafanaPanel{Type: "timeseries", Title: p.title, Description: p.about, Datasource: &source, FieldConfig: &grafanaFields{Overrides: []any{}}}
+	g := grafanaPanel{Type: "timeseries", Title: p.title, Description: p.about, Datasource: &source,
+		FieldConfig: &grafanaFields{Overrides: []any{}}}
 	for i, q := range p.queries {
 		g.Targets = append(g.Targets, grafanaTarget{
 			RefID: string(rune('A' + i)), Datasource: source, Expr: q.expr, LegendFormat: q.legend, Range: true,

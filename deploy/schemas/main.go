@@ -45,7 +45,8 @@ var kinds = map[string]string{
 type object = map[string]any
 
 func main() {
-	for file, make := range map[string]func() ([]byte, error){"kubernetes.json": ofKubernetes, "compose.json": ofCompose} {
+	for file, make := range map[string]func() ([]byte, error){"kubernetes.json": ofKubernetes,
+		"compose.json": ofCompose} {
 		data, err := make()
 		if err == nil {
 			err = os.WriteFile(filepath.Join("deploy/schemas", file), data, 0o644)
@@ -99,7 +100,8 @@ func definitions() (object, error) {
 			}
 		}
 	}
-	if err := read(operator, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml", &crd); err != nil {
+	if err := read(operator, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+		&crd); err != nil {
 		return nil, err
 	}
 	monitor := crd.Spec.Versions[0].Schema.OpenAPIV3Schema

@@ -139,7 +139,8 @@ func newReport(p *place, w weather, units unitSystem) report {
 		Precipitation: round(w.precipitation, 1), PrecipitationUnit: "mm",
 	}
 	if units == imperial {
-		r.Temperature, r.NormalTemperature, r.TemperatureUnit = round(fahrenheit(w.temperature), 1), round(fahrenheit(w.normal), 1), "°F"
+		r.Temperature, r.NormalTemperature, r.TemperatureUnit = round(fahrenheit(w.temperature), 1),
+			round(fahrenheit(w.normal), 1), "°F"
 		r.Precipitation, r.PrecipitationUnit = round(w.precipitation/25.4, 2), "in"
 	}
 	return r

@@ -81,7 +81,8 @@ func (u *upload) abandon() { u.store.release(len(u.data)) }
 
 // DownloadOutputArtifact sends a file out, its name and type on the first chunk,
 // done on the last. An empty file is one empty chunk.
-func (s *Server) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest, stream docpb.Capability_DownloadOutputArtifactServer) error {
+func (s *Server) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest,
+	stream docpb.Capability_DownloadOutputArtifactServer) error {
 	a := s.artifacts.get(req.GetArtifactId())
 	if a == nil {
 		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "there is no such artifact, or no longer"})

@@ -102,7 +102,8 @@ type exported struct {
 func TestExportOfAnUploadedList(t *testing.T) {
 	t.Parallel()
 	c := serve(t, weather.Config{})
-	id, toolError := upload(t, c, `C:\lists\places.txt`, "text/plain", []byte("\ufeffZurich\r\n\r\n  Lima, Peru \nberlin\n"))
+	id, toolError := upload(t, c, `C:\lists\places.txt`, "text/plain",
+		[]byte("\ufeffZurich\r\n\r\n  Lima, Peru \nberlin\n"))
 	if toolError != "" {
 		t.Fatal(toolError)
 	}
@@ -111,11 +112,13 @@ func TestExportOfAnUploadedList(t *testing.T) {
 	if toolError != "" {
 		t.Fatal(toolError)
 	}
-	if out.Artifact.Filename != "weather-2026-07-16.csv" || out.Artifact.MIMEType != "text/csv" || out.Locations != 3 || out.Rows != 9 {
+	if out.Artifact.Filename != "weather-2026-07-16.csv" || out.Artifact.MIMEType != "text/csv" ||
+		out.Locations != 3 || out.Rows != 9 {
 		t.Errorf("got %+v", out)
 	}
 	f, toolError := download(t, c, out.Artifact.ID)
-	if toolError != "" || f.name != out.Artifact.Filename || f.mimeType != "text/csv" || len(f.data) != out.Artifact.SizeBytes {
+	if toolError != "" || f.name != out.Artifact.Filename || f.mimeType != "text/csv" ||
+		len(f.data) != out.Artifact.SizeBytes {
 		t.Fatalf("got %q, %q, %d bytes, error %q", f.name, f.mimeType, len(f.data), toolError)
 	}
 	rows, err := csv.NewReader(bytes.NewReader(f.data)).ReadAll()
@@ -164,7 +167,8 @@ func TestUnusableAttachments(t *testing.T) {
 func TestFilesSurviveTheRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := serve(t, weather.Config{})
-	for _, tc := range []struct{ size, chunks int }{{0, 1}, {1, 1}, {chunkBytes, 1}, {chunkBytes + 1, 2}, {5<<20 + 7, 21}} {
+	for _, tc := range []struct{ size, chunks int }{{0, 1}, {1, 1}, {chunkBytes, 1}, {chunkBytes + 1, 2},
+		{5<<20 + 7, 21}} {
 		data := make([]byte, tc.size)
 		for i := range data {
 			data[i] = byte(i * i >> 8)
@@ -186,7 +190,8 @@ func TestFilesSurviveTheRoundTrip(t *testing.T) {
 func TestUploadBounds(t *testing.T) {
 	t.Parallel()
 	c := serve(t, weather.Config{MaxArtifactBytes: 1 << 20, MaxHeldBytes: 2 << 20})
-	if id, toolError := upload(t, c, "big", "", make([]byte, 8<<20)); id != "" || !strings.Contains(toolError, "larger than 1048576") {
+	if id, toolError := upload(t, c, "big", "", make([]byte, 8<<20)); id != "" ||
+		!strings.Contains(toolError, "larger than 1048576") {
 		t.Errorf("too large: id %q, error %q", id, toolError)
 	}
 	if _, toolError := upload(t, c, "fits", "", make([]byte, 1<<20)); toolError != "" {

@@ -129,7 +129,8 @@ func TestCurrentWeather(t *testing.T) {
 		t.Fatal(toolError)
 	}
 	if metric.Location != "Berlin" || metric.Country != "Germany" || metric.Date != "2026-07-16" ||
-		metric.Units != "metric" || metric.TemperatureUnit != "°C" || metric.PrecipitationUnit != "mm" || metric.Conditions == "" {
+		metric.Units != "metric" || metric.TemperatureUnit != "°C" || metric.PrecipitationUnit != "mm" ||
+		metric.Conditions == "" {
 		t.Errorf("got %+v", metric)
 	}
 	if metric.NormalTemperature != 20 {
@@ -139,7 +140,8 @@ func TestCurrentWeather(t *testing.T) {
 		t.Errorf("the day differs by %v from the normal", d)
 	}
 	imperial, _ := invoke[day](t, c, "get_current_weather", `{"location":"Berlin","units":"imperial"}`)
-	if want := metric.Temperature*9/5 + 32; imperial.Temperature < want-0.1 || imperial.Temperature > want+0.1 || imperial.TemperatureUnit != "°F" {
+	if want := metric.Temperature*9/5 + 32; imperial.Temperature < want-0.1 || imperial.Temperature > want+0.1 ||
+		imperial.TemperatureUnit != "°F" {
 		t.Errorf("%v °C became %v %s", metric.Temperature, imperial.Temperature, imperial.TemperatureUnit)
 	}
 }

@@ -64,7 +64,8 @@ const (
 func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routing *router.Router) {
 	t.Helper()
 	fleets := append([]router.FleetConfig{
-		{Capability: "weather", Backends: []router.BackendConfig{{Addr: addr1, Zone: "a", Limit: 8}, {Addr: addr2, Weight: 7}}},
+		{Capability: "weather", Backends: []router.BackendConfig{{Addr: addr1, Zone: "a", Limit: 8},
+			{Addr: addr2, Weight: 7}}},
 		{Capability: "news", Backends: []router.BackendConfig{{Addr: addr1, Session: "s1"}, {Addr: addr2, Weight: -1}}},
 	}, more...)
 	table, err := router.NewTable(router.Config{Fleets: fleets, Limits: router.NewLimits(router.LimitsConfig{})}, nil)
@@ -125,7 +126,8 @@ func TestFleets(t *testing.T) {
 		{Addr: addr2, State: health.Down, Since: since, By: "me", Reason: "timeout"},
 	}))
 	status, all := ask[admin.Fleets](t, "GET", url+"/v1/fleets", "")
-	if status != 200 || all.TotalSize != 2 || len(all.Fleets) != 2 || all.NextPageToken != "" || all.Gateway.Replica != "me" || all.Gateway.Redis != "ok" {
+	if status != 200 || all.TotalSize != 2 || len(all.Fleets) != 2 || all.NextPageToken != "" ||
+		all.Gateway.Replica != "me" || all.Gateway.Redis != "ok" {
 		t.Fatalf("%d %+v", status, all)
 	}
 	want := `{"name":"fleets/weather","capability":"weather","usable":1,"backends":[` +
@@ -137,7 +139,8 @@ func TestFleets(t *testing.T) {
 	if one := fleet(t, url, "news"); one.Backends[0].Session != "s1" || one.Backends[1].State != "off" {
 		t.Errorf("%+v", one)
 	}
-	if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?capability=none", ""); status != 404 || p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
+	if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?capability=none", ""); status != 404 ||
+		p.Reason != "CAPABILITY_UNKNOWN" || p.Code != "NOT_FOUND" {
 		t.Errorf("%d %+v", status, p)
 	}
 }
@@ -171,7 +174,8 @@ func TestPages(t *testing.T) {
 			t.Errorf("%q: %d fleets", size, seen)
 		}
 	}
-	for query, reason := range map[string]string{"page_size=-1": "INVALID_PAGE_SIZE", "page_size=x": "INVALID_PAGE_SIZE", "page_token=!": "INVALID_PAGE_TOKEN"} {
+	for query, reason := range map[string]string{"page_size=-1": "INVALID_PAGE_SIZE",
+		"page_size=x": "INVALID_PAGE_SIZE", "page_token=!": "INVALID_PAGE_TOKEN"} {
 		if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?"+query, ""); status != 400 || p.Reason != reason {
 			t.Errorf("%s: %d %+v", query, status, p)
 		}
@@ -182,7 +186,8 @@ func TestDrainAndBack(t *testing.T) {
 	t.Parallel()
 	url, _, _ := start(t)
 	status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"capability": "weather"}`)
-	if status != 200 || !b.Shared || len(b.Drains) != 1 || !b.Drains[0].Drained || b.Drains[0].InFlight != 3 || b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil {
+	if status != 200 || !b.Shared || len(b.Drains) != 1 || !b.Drains[0].Drained || b.Drains[0].InFlight != 3 ||
+		b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil {
 		t.Fatalf("%d %+v", status, b)
 	}
 	f := fleet(t, url, "weather")
@@ -202,7 +207,8 @@ func TestDrainAndBack(t *testing.T) {
 	}
 	// An address of IPv6 is written as it is in the configuration, or escaped.
 	for _, addr := range []string{addr2, "%5B2001:db8::1%5D:50051"} {
-		if status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr+":undrain", ""); status != 200 || b.Addr != addr2 {
+		if status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr+":undrain",
+			""); status != 200 || b.Addr != addr2 {
 			t.Errorf("%d %+v", status, b)
 		}
 	}
@@ -230,11 +236,13 @@ func TestDrainRefused(t *testing.T) {
 			t.Errorf("%s %.50s: %d %+v", test.target, test.body, status, p)
 		}
 	}
-	if status, p := ask[problem.Problem](t, "GET", url+"/v1/backends/10.9.9.9:2", ""); status != 404 || p.Reason != "BACKEND_UNKNOWN" {
+	if status, p := ask[problem.Problem](t, "GET", url+"/v1/backends/10.9.9.9:2", ""); status != 404 ||
+		p.Reason != "BACKEND_UNKNOWN" {
 		t.Errorf("%d %+v", status, p)
 	}
 	k.err = drains.ErrFull
-	if status, p := ask[problem.Problem](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"force":true}`); status != 429 || p.Reason != "TOO_MANY_DRAINS" {
+	if status, p := ask[problem.Problem](t, "POST", url+"/v1/backends/"+addr1+":drain",
+		`{"force":true}`); status != 429 || p.Reason != "TOO_MANY_DRAINS" {
 		t.Errorf("%d %+v", status, p)
 	}
 }

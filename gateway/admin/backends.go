@@ -58,7 +58,8 @@ func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
 	} else if addr, ok := strings.CutSuffix(target, ":undrain"); ok {
 		a.drain(w, r, addr, false)
 	} else {
-		refuse(w, r, http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH", "what can be done to a backend is :drain and :undrain")
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH",
+			"what can be done to a backend is :drain and :undrain")
 	}
 }
 
@@ -67,7 +68,8 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
-		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_BODY", "the body must be JSON, with capability and force at most")
+		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_BODY",
+			"the body must be JSON, with capability and force at most")
 		return
 	}
 	fleets := a.having(addr, req.Capability)
@@ -85,7 +87,8 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	}
 	if drained && !req.Force && len(bare) > 0 {
 		refuse(w, r, http.StatusBadRequest, codes.FailedPrecondition, "LAST_BACKEND",
-			"no other backend could take the calls of "+strings.Join(bare, ", ")+": they would be refused; force says that this is meant")
+			"no other backend could take the calls of "+strings.Join(bare, ", ")+
+				": they would be refused; force says that this is meant")
 		return
 	}
 	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained)
@@ -119,7 +122,8 @@ func (a *API) backend(addr string, fleets []*router.Fleet) BackendDrains {
 	answer := BackendDrains{Addr: addr, Shared: true, Drains: []Drain{}}
 	for _, f := range fleets {
 		left := a.cfg.Drains.Left(drains.Key{Capability: f.Capability, Addr: addr})
-		d := Drain{Capability: f.Capability, Drained: left.Drained, InFlight: left.Calls, Replicas: left.Replicas, Unheard: left.Unheard}
+		d := Drain{Capability: f.Capability, Drained: left.Drained, InFlight: left.Calls, Replicas: left.Replicas,
+			Unheard: left.Unheard}
 		if left.Drained {
 			since := left.Since.UTC().Truncate(time.Second)
 			d.Since = &since

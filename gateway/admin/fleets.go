@@ -28,12 +28,13 @@ type Fleets struct {
 
 // Fleet is a capability and its backends.
 type Fleet struct {
-	Name       string    `json:"name"` // fleets/CAPABILITY
-	Capability string    `json:"capability"`
-	Usable     int       `json:"usable"`            // backends that calls go to
-	Panic      bool      `json:"panic,omitempty"`   // so few are healthy that calls go to all that are not surely dead
-	Waiting    int       `json:"waiting,omitempty"` // calls of this replica that wait for a backend with fewer than max_concurrent
-	Backends   []Backend `json:"backends"`
+	Name       string `json:"name"` // fleets/CAPABILITY
+	Capability string `json:"capability"`
+	Usable     int    `json:"usable"`          // backends that calls go to
+	Panic      bool   `json:"panic,omitempty"` // so few are healthy that calls go to all that are not surely dead
+	// calls of this replica that wait for a backend with fewer than max_concurrent
+	Waiting  int       `json:"waiting,omitempty"`
+	Backends []Backend `json:"backends"`
 	// UpdateTime is when one of them last changed its state.
 	UpdateTime *time.Time `json:"update_time,omitempty"`
 }
@@ -77,7 +78,8 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 	}
 	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
 	page := Fleets{Gateway: a.cfg.Gateway(), Fleets: []Fleet{}, TotalSize: len(fleets)}
-	first, found := slices.BinarySearchFunc(fleets, after, func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
+	first, found := slices.BinarySearchFunc(fleets, after,
+		func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
 	if found {
 		first++
 	}
@@ -94,7 +96,8 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 func (a *API) fleet(f *router.Fleet) Fleet {
 	stats := f.Stats()
 	name := "fleets/" + url.PathEscape(f.Capability)
-	fleet := Fleet{Name: name, Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic, Waiting: stats.Waiting, Backends: []Backend{}}
+	fleet := Fleet{Name: name, Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic,
+		Waiting: stats.Waiting, Backends: []Backend{}}
 	for _, s := range f.Standings() {
 		b := Backend{
 			Name: name + "/backends/" + url.PathEscape(s.Addr),

@@ -36,14 +36,16 @@ type TenantUsage struct {
 
 // LimitUsage is one limit's.
 type LimitUsage struct {
-	Limit      string  `json:"limit"`         // calls_per_second, concurrent, per_day or per_month
-	Per        string  `json:"per,omitempty"` // user, agent or capability, each of which may use max
-	Capability string  `json:"capability,omitempty"`
-	Tool       string  `json:"tool,omitempty"`
-	Max        int64   `json:"max"`
-	Used       float64 `json:"used"`            // of budgets by all replicas, as heard last, per value the most of any; else by this one, per value of all together
-	Held       int64   `json:"held"`            // that this replica has at hand
-	Apart      int     `json:"apart,omitempty"` // users or the like that it counts apart
+	Limit      string `json:"limit"`         // calls_per_second, concurrent, per_day or per_month
+	Per        string `json:"per,omitempty"` // user, agent or capability, each of which may use max
+	Capability string `json:"capability,omitempty"`
+	Tool       string `json:"tool,omitempty"`
+	Max        int64  `json:"max"`
+	// of budgets by all replicas, as heard last, per value the most of any; else by this one, per value of all
+	// together
+	Used  float64 `json:"used"`
+	Held  int64   `json:"held"`            // that this replica has at hand
+	Apart int     `json:"apart,omitempty"` // users or the like that it counts apart
 }
 
 // MountLimits adds GET /v1/limits?page_size=&page_token=, with &tenant= that of one, to a mux. tenants has those that
@@ -59,7 +61,8 @@ func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func(
 				return
 			}
 			if !ok {
-				refuse(w, r, http.StatusNotFound, codes.NotFound, "USAGE_UNKNOWN", "no tenant of that id has limits and called this replica of late")
+				refuse(w, r, http.StatusNotFound, codes.NotFound, "USAGE_UNKNOWN",
+					"no tenant of that id has limits and called this replica of late")
 				return
 			}
 			page.Tenants = append(page.Tenants, usage(&u))
@@ -89,7 +92,8 @@ func usage(u *limits.Usage) TenantUsage {
 	t := TenantUsage{Tenant: u.Tenant, Shadow: u.Shadow, Limits: []LimitUsage{}}
 	for _, l := range u.Limits {
 		t.Limits = append(t.Limits, LimitUsage{
-			Limit: l.Limit.String(), Per: l.Name.Per, Capability: l.Name.Capability, Tool: l.Name.Tool, Max: l.Most, Used: l.Used, Held: l.Held, Apart: l.Apart,
+			Limit: l.Limit.String(), Per: l.Name.Per, Capability: l.Name.Capability, Tool: l.Name.Tool, Max: l.Most,
+			Used: l.Used, Held: l.Held, Apart: l.Apart,
 		})
 	}
 	return t

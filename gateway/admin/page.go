@@ -17,7 +17,8 @@ func sizeOf(w http.ResponseWriter, r *http.Request, standard, most int) (size in
 	case v == "", err == nil && n == 0:
 		return standard, true
 	case err != nil || n < 0:
-		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_SIZE", "page_size must be a number that is not negative")
+		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_SIZE",
+			"page_size must be a number that is not negative")
 		return 0, false
 	}
 	return min(n, most), true
@@ -27,7 +28,8 @@ func sizeOf(w http.ResponseWriter, r *http.Request, standard, most int) (size in
 func afterOf(w http.ResponseWriter, r *http.Request) (after string, ok bool) {
 	text, err := base64.RawURLEncoding.DecodeString(r.URL.Query().Get("page_token"))
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_TOKEN", "page_token must be one that a page had")
+		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_PAGE_TOKEN",
+			"page_token must be one that a page had")
 		return "", false
 	}
 	return string(text), true

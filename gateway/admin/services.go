@@ -44,17 +44,22 @@ type Services struct {
 
 // NewServices serves some services. status and httpStatus are the gateway's tables of gRPC
 // codes for refusals, and of HTTP statuses for these.
-func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int, all ...Service) (*Services, error) {
-	s := &Services{grpc: grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest))...), patterns: map[string]http.Handler{}}
+func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int,
+	all ...Service) (*Services, error) {
+	s := &Services{grpc: grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest))...),
+		patterns: map[string]http.Handler{}}
 	// What has no details is no refusal of a server's: the request could not be read.
-	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
+		r *http.Request, err error) {
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
-			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: "the body is not what is wanted: " + problem.WithoutValue(st.Message())}).Err()
+			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
+				Message: "the body is not what is wanted: " + problem.WithoutValue(st.Message())}).Err()
 		}
 		rest.WriteProblem(w, r, err, httpStatus)
 	}
 	mux := runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}}),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard,
+			&runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}}),
 		runtime.WithErrorHandler(failed),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
@@ -74,7 +79,8 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 			server := grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
 			service.GRPC(server)
 			s.patterns["POST "+l.Method] = server
-			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))) // a byte may have a backslash
+			// a byte may have a backslash
+			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes)))
 		}
 	}
 	reflection.Register(s.grpc)

@@ -44,7 +44,8 @@ type LettersPage struct {
 func MountWebhooks(mux *http.ServeMux, letters Letters) {
 	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
 	own := ownPages() // an operator's browser may show others' pages
-	mux.Handle("POST /v1/webhooks/dead/{target}", own.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters) })))
+	mux.Handle("POST /v1/webhooks/dead/{target}",
+		own.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters) })))
 }
 
 func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
@@ -56,7 +57,8 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 	if token := r.URL.Query().Get("page_token"); token != "" {
 		n, err := strconv.ParseUint(token, 10, 31)
 		if err != nil {
-			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "LETTER_INVALID", "page_token: it must be an answer's next_page_token")
+			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "LETTER_INVALID",
+				"page_token: it must be an answer's next_page_token")
 			return
 		}
 		skip = int(n)
@@ -69,7 +71,8 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 	page := LettersPage{Dead: []Letter{}}
 	for i := range found {
 		l := &found[i]
-		page.Dead = append(page.Dead, Letter{l.ID, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(), l.Died.UTC(), l.Attempts, l.Why})
+		page.Dead = append(page.Dead, Letter{l.ID, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(),
+			l.Died.UTC(), l.Attempts, l.Why})
 	}
 	if len(found) == size {
 		page.Next = strconv.Itoa(skip + size)
@@ -94,5 +97,6 @@ func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters) {
 }
 
 func refuseLetters(w http.ResponseWriter, r *http.Request) {
-	refuse(w, r, http.StatusServiceUnavailable, codes.Unavailable, "WEBHOOKS_UNAVAILABLE", "dead letters cannot be read or written at the moment")
+	refuse(w, r, http.StatusServiceUnavailable, codes.Unavailable, "WEBHOOKS_UNAVAILABLE",
+		"dead letters cannot be read or written at the moment")
 }

@@ -19,8 +19,10 @@ import (
 
 func aCall(i int) *audit.Call {
 	return &audit.Call{
-		Call:   &call.Call{Tenant: "acme", User: "ann", Agent: "bot", Key: "k1", Method: call.Invoke, Capability: "weather", Tool: fmt.Sprint("tool-", i), Path: "/p?secret", Session: "hidden"},
-		Client: "192.0.2.1", Request: "r1", Trace: [16]byte{15: 1}, Decided: true, Verdict: call.Ask, Level: call.ByUser, Approval: "a1",
+		Call: &call.Call{Tenant: "acme", User: "ann", Agent: "bot", Key: "k1", Method: call.Invoke,
+			Capability: "weather", Tool: fmt.Sprint("tool-", i), Path: "/p?secret", Session: "hidden"},
+		Client: "192.0.2.1", Request: "r1", Trace: [16]byte{15: 1}, Decided: true, Verdict: call.Ask,
+		Level: call.ByUser, Approval: "a1",
 		Code: "OK", Outcome: "success", Started: time.Unix(1_900_000_000, 0), Took: 1500 * time.Microsecond,
 	}
 }
@@ -79,10 +81,13 @@ func records(t *testing.T, text []byte) (all []map[string]any) {
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
-	l := open(t, audit.Config{Path: path, Replica: "gw-1", Version: "v1", Now: func() time.Time { return time.Unix(1_900_000_000, 0) }})
+	l := open(t, audit.Config{Path: path, Replica: "gw-1", Version: "v1",
+		Now: func() time.Time { return time.Unix(1_900_000_000, 0) }})
 	l.Call(aCall(1), false)
-	l.Call(&audit.Call{Call: &call.Call{Tenant: "a\"\\\x00\xff\u2028", Method: call.Other, Path: "/s/M?token=hunter2", User: strings.Repeat("ü", 200)}, Code: "OK", Gateway: true}, false)
-	l.Change(&audit.Change{Actor: "operator", What: "rule.set", Tenant: "acme", On: []audit.On{{"tool", "t"}, {"user", ""}}})
+	l.Call(&audit.Call{Call: &call.Call{Tenant: "a\"\\\x00\xff\u2028", Method: call.Other,
+		Path: "/s/M?token=hunter2", User: strings.Repeat("ü", 200)}, Code: "OK", Gateway: true}, false)
+	l.Change(&audit.Change{Actor: "operator", What: "rule.set", Tenant: "acme",
+		On: []audit.On{{"tool", "t"}, {"user", ""}}})
 	l.Close()
 	text := read(t, path)
 	all := records(t, text)
@@ -91,10 +96,14 @@ func TestRecords(t *testing.T) {
 	}
 	for i, want := range []map[string]any{
 		{"type": "start", "replica": "gw-1", "version": "v1", "why": "process", "time": "2030-03-17T17:46:40.000000Z"},
-		{"type": "call", "time": "2030-03-17T17:46:40.001500Z", "tenant": "acme", "user": "ann", "agent": "bot", "key": "k1", "client": "192.0.2.1", "method": "Invoke", "capability": "weather", "tool": "tool-1",
-			"request_id": "r1", "trace_id": "00000000000000000000000000000001", "decision": "ask", "level": "user", "approval": "a1", "code": "OK", "outcome": "success", "duration_us": 1500.0},
-		{"type": "call", "tenant": "a\"\\\x00\ufffd\u2028", "method": "Other", "path": "/s/M", "user": strings.Repeat("ü", 128), "code": "OK", "gateway": true, "duration_us": 0.0},
-		{"type": "change", "time": "2030-03-17T17:46:40.000000Z", "actor": "operator", "what": "rule.set", "tenant": "acme", "tool": "t"},
+		{"type": "call", "time": "2030-03-17T17:46:40.001500Z", "tenant": "acme", "user": "ann", "agent": "bot",
+			"key": "k1", "client": "192.0.2.1", "method": "Invoke", "capability": "weather", "tool": "tool-1",
+			"request_id": "r1", "trace_id": "00000000000000000000000000000001", "decision": "ask", "level": "user",
+			"approval": "a1", "code": "OK", "outcome": "success", "duration_us": 1500.0},
+		{"type": "call", "tenant": "a\"\\\x00\ufffd\u2028", "method": "Other", "path": "/s/M",
+			"user": strings.Repeat("ü", 128), "code": "OK", "gateway": true, "duration_us": 0.0},
+		{"type": "change", "time": "2030-03-17T17:46:40.000000Z", "actor": "operator", "what": "rule.set",
+			"tenant": "acme", "tool": "t"},
 	} {
 		got := all[i]
 		if got["seq"] != float64(i+1) || len(got["prev"].(string)) != 64 {
@@ -166,7 +175,8 @@ func TestRestart(t *testing.T) {
 		}
 		write(t, path, 1)
 		last := records(t, read(t, path))
-		if cut := last[len(last)-2]["cut_bytes"]; len(torn) > 0 && cut != float64(len(torn)) || len(torn) == 0 && cut != nil {
+		if cut := last[len(last)-2]["cut_bytes"]; len(torn) > 0 && cut != float64(len(torn)) ||
+			len(torn) == 0 && cut != nil {
 			t.Errorf("%q: %v", torn, last[len(last)-2])
 		}
 	}
@@ -196,7 +206,8 @@ func TestWhatIsNotOpened(t *testing.T) {
 		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := audit.Open(audit.Config{Path: other}); err == nil || !strings.Contains(err.Error(), "no record of an audit log") {
+		if _, err := audit.Open(audit.Config{Path: other}); err == nil ||
+			!strings.Contains(err.Error(), "no record of an audit log") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		if got := read(t, other); string(got) != text {
@@ -275,7 +286,8 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed, again := make(chan struct{}, 10), make(chan struct{}, 10)
-	l := open(t, audit.Config{Path: path, Required: true, Retry: time.Millisecond, Log: slog.New(said{"cannot be written": failed, "written again": again})})
+	l := open(t, audit.Config{Path: path, Required: true, Retry: time.Millisecond,
+		Log: slog.New(said{"cannot be written": failed, "written again": again})})
 	if err := os.Rename(dir, dir+"2"); err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +372,8 @@ func FuzzWord(f *testing.F) {
 		if s := verify(t, out.Bytes(), nil); s.Records != 2 || out.Len() > 8<<10 {
 			t.Errorf("%+v of %q", s, out.String())
 		}
-		if got := records(t, out.Bytes())[1]["user"]; len(user) <= 256 && user != "" && got != strings.ToValidUTF8(user, "\ufffd") && !strings.Contains(fmt.Sprint(got), "\ufffd") {
+		if got := records(t, out.Bytes())[1]["user"]; len(user) <= 256 && user != "" &&
+			got != strings.ToValidUTF8(user, "\ufffd") && !strings.Contains(fmt.Sprint(got), "\ufffd") {
 			t.Errorf("%q became %q", user, got)
 		}
 	})

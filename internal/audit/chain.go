@@ -45,7 +45,8 @@ var errNoRecord = errors.New("it is not a record")
 // parse reads a line without its end, and says where the chain is after it.
 func parse(text []byte) (r record, after Head, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(&r); err != nil || d.InputOffset() != int64(len(text)) || r.Seq < 1 || len(r.Prev) != 2*sha256.Size || r.Type == "" {
+	if err := d.Decode(&r); err != nil || d.InputOffset() != int64(len(text)) || r.Seq < 1 ||
+		len(r.Prev) != 2*sha256.Size || r.Type == "" {
 		return r, after, errNoRecord
 	}
 	return r, Head{Seq: r.Seq, Hash: sha256.Sum256(text)}, nil

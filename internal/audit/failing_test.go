@@ -79,7 +79,8 @@ func TestASinkThatFails(t *testing.T) {
 		l.Close()
 		s := verify(t, out.Bytes(), nil)
 		st := l.Stats()
-		if lost := st.Lost[audit.SinkFailed] + st.Lost[audit.QueueFull]; s.Lost != int64(lost) || lost == 0 || uint64(s.Records) != st.Written || st.Lost[audit.Closed] != 0 {
+		if lost := st.Lost[audit.SinkFailed] + st.Lost[audit.QueueFull]; s.Lost != int64(lost) || lost == 0 ||
+			uint64(s.Records) != st.Written || st.Lost[audit.Closed] != 0 {
 			t.Errorf("%d bytes at once: %+v, %+v", most, s, st)
 		}
 	}
@@ -90,7 +91,8 @@ func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, required := range []bool{false, true} {
 		failed := make(chan struct{}, 10)
-		l := open(t, audit.Config{Path: "/dev/full", Required: required, Queue: 5, Retry: time.Millisecond, Patience: time.Millisecond, Log: whenSaid("cannot be written", failed)})
+		l := open(t, audit.Config{Path: "/dev/full", Required: required, Queue: 5, Retry: time.Millisecond,
+			Patience: time.Millisecond, Log: whenSaid("cannot be written", failed)})
 		<-failed
 		if l.Admit() == required {
 			t.Errorf("required %v: admitted", required)
@@ -151,7 +153,8 @@ func TestPlacesAreReserved(t *testing.T) {
 	t.Parallel()
 	out := &moody{}
 	failed := make(chan struct{}, 10)
-	l := open(t, audit.Config{Out: out, Required: true, Queue: 3, Retry: time.Hour, Log: whenSaid("cannot be written", failed)})
+	l := open(t, audit.Config{Out: out, Required: true, Queue: 3, Retry: time.Hour,
+		Log: whenSaid("cannot be written", failed)})
 	<-failed // the writer has the first record, and waits
 	if l.Admit() {
 		t.Error("admitted while it fails")

@@ -14,9 +14,11 @@ type Config struct {
 	Path     string    // file that is written to, and made with mode 0600
 	Out      io.Writer // where records go if there is no Path
 	Required bool      // Admit refuses while records cannot be written
-	Queue    int       // records that wait, and of a Required Log calls that run; each may have 2 KiB and seldom has one; default 8192
-	Replica  string    // who writes
-	Version  string    // of what
+	// records that wait, and of a Required Log calls that run; each may have 2 KiB and seldom has one; default
+	// 8192
+	Queue    int
+	Replica  string // who writes
+	Version  string // of what
 	Log      *slog.Logger
 	Now      func() time.Time // default time.Now
 	Retry    time.Duration    // from one try to write to the next, while that fails; default 1 s
@@ -81,7 +83,8 @@ func Open(cfg Config) (*Log, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{cfg: cfg, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{cfg: cfg, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	var cut int64
 	if cfg.Path == "" {
 		l.sink = &stream{out: cfg.Out}

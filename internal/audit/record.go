@@ -90,7 +90,8 @@ func (b line) end() []byte { return append(b, '}', '\n') }
 
 func (c *Call) append(b []byte) []byte {
 	l := begin(b, "call", c.Started.Add(c.Took))
-	l = l.word("tenant", c.Tenant).word("user", c.User).word("agent", c.Agent).word("key", c.Key).word("client", c.Client).yes("gateway", c.Gateway)
+	l = l.word("tenant", c.Tenant).word("user", c.User).word("agent", c.Agent).word("key", c.Key).word("client",
+		c.Client).yes("gateway", c.Gateway)
 	l = l.word("method", c.Method.String())
 	if c.Method == call.Other {
 		l = l.word("path", call.WithoutQuery(c.Path))
@@ -106,7 +107,8 @@ func (c *Call) append(b []byte) []byte {
 		l = l.word("decision", c.Verdict.String()).word("level", c.Level.String())
 	}
 	l = l.word("approval", c.Approval).word("code", c.Code).word("reason", c.Reason)
-	l = l.word("failure", c.Failure).word("outcome", c.Outcome).yes("replayed", c.Replayed).number("duration_us", c.Took.Microseconds())
+	l = l.word("failure", c.Failure).word("outcome", c.Outcome).yes("replayed", c.Replayed).number("duration_us",
+		c.Took.Microseconds())
 	return l.end()
 }
 

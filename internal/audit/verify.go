@@ -38,7 +38,8 @@ func Verify(in io.Reader, before *Head) (s Summary, err error) {
 		case err == io.EOF && len(text) == 0:
 			return s, nil
 		case err == io.EOF:
-			return s, &Broken{n, "the last record is cut off: it is being written, or the gateway died; when it starts again it takes this piece away, and says so"}
+			return s, &Broken{n, "the last record is cut off: it is being written, or the gateway died; when it " +
+				"starts again it takes this piece away, and says so"}
 		case errors.Is(err, bufio.ErrBufferFull):
 			return s, &Broken{n, "it is too long for a record"}
 		case err != nil:
@@ -63,7 +64,8 @@ func (h *Head) follows(r *record) string {
 	case r.Seq != h.Seq+1:
 		return fmt.Sprintf("record %d comes after record %d", r.Seq, h.Seq)
 	case r.Prev != h.String():
-		return fmt.Sprintf("record %d was written after another record than the one before it: that one was changed, or this one", r.Seq)
+		return fmt.Sprintf("record %d was written after another record than the one before it: that one was "+
+			"changed, or this one", r.Seq)
 	}
 	return ""
 }

@@ -66,7 +66,8 @@ func (w *writer) take() {
 	w.spare = nil
 	for why, n := range untold {
 		if n > 0 {
-			w.batch = append(w.batch, begin(nil, "lost", w.cfg.Now()).number("records", n).word("reason", Lost(why).String()).end()...)
+			w.batch = append(w.batch, begin(nil, "lost", w.cfg.Now()).number("records", n).word("reason",
+				Lost(why).String()).end()...)
 		}
 	}
 }
@@ -134,7 +135,8 @@ func (w *writer) sync() {
 
 func (w *writer) failed(err error) {
 	if !w.failing.Swap(true) {
-		w.cfg.Log.Error("the audit log cannot be written", "error", err, "retry_in", w.cfg.Retry.String(), "calls_refused", w.cfg.Required)
+		w.cfg.Log.Error("the audit log cannot be written", "error", err, "retry_in", w.cfg.Retry.String(),
+			"calls_refused", w.cfg.Required)
 	}
 }
 
@@ -157,7 +159,8 @@ func (w *writer) open(why string) {
 		w.head = found
 	}
 	if why == "moved" { // nobody has said so
-		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log goes on in another one", "path", w.cfg.Path, "seq", w.head.Seq, "hash", w.head.String())
+		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log goes on in another one", "path",
+			w.cfg.Path, "seq", w.head.Seq, "hash", w.head.String())
 	} else {
 		w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())
 	}

@@ -13,7 +13,8 @@ const (
 	DownloadOutputArtifact
 )
 
-var methodNames = [...]string{"Other", "Invoke", "StreamInvoke", "Healthcheck", "UploadInputArtifact", "DownloadOutputArtifact"}
+var methodNames = [...]string{"Other", "Invoke", "StreamInvoke", "Healthcheck", "UploadInputArtifact",
+	"DownloadOutputArtifact"}
 
 func (m Method) String() string { return methodNames[m] }
 

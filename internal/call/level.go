@@ -21,6 +21,7 @@ const (
 // NumLevels is how many there are: each is below it.
 const NumLevels = int(numLevels)
 
-var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant", "global", "manifest", "fleet", "default", "shield"}
+var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant", "global", "manifest", "fleet",
+	"default", "shield"}
 
 func (l Level) String() string { return levelNames[l] }

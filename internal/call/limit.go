@@ -18,6 +18,7 @@ const (
 // NumLimits is how many there are: each is below it.
 const NumLimits = int(numLimits)
 
-var limitNames = [numLimits]string{"calls_per_second", "concurrent", "bytes_per_second", "artifact_size", "messages", "per_day", "per_month"}
+var limitNames = [numLimits]string{"calls_per_second", "concurrent", "bytes_per_second", "artifact_size", "messages",
+	"per_day", "per_month"}
 
 func (l Limit) String() string { return limitNames[l] }

@@ -36,14 +36,16 @@ type Refusal struct {
 	Message    string            // for a person; never holds arguments, config or credentials
 	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
 	RetryAfter time.Duration     // > 0: the caller may try again after it
-	Quota      string            // google.rpc.QuotaFailure's subject, whose limit it is, as in tenant:acme; "" where it is of no limit
+	// google.rpc.QuotaFailure's subject, whose limit it is, as in tenant:acme; "" where it is of no limit
+	Quota string
 }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
 // InvalidField refuses a request of which one field is not as it must be.
 func InvalidField(reason, field, text string) *Refusal {
-	return &Refusal{Kind: InvalidArgument, Reason: reason, Message: field + ": " + text, Metadata: map[string]string{"field": field}}
+	return &Refusal{Kind: InvalidArgument, Reason: reason, Message: field + ": " + text,
+		Metadata: map[string]string{"field": field}}
 }
 
 // UnknownCapability refuses who names a capability that is not there, or not there for

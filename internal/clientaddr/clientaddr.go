@@ -20,10 +20,11 @@ const (
 
 // Config says who is believed. The zero value believes nobody.
 type Config struct {
-	Trusted  []netip.Prefix // of the proxies' own addresses
-	Hops     int            // how many proxies a call may have come through, those of Header and the one that connects; default 16
-	Header   string         // what proxies say addresses in, XForwardedFor or Forwarded; default the former
-	Protocol Protocol       // what each connection of a trusted proxy begins with
+	Trusted []netip.Prefix // of the proxies' own addresses
+	// how many proxies a call may have come through, those of Header and the one that connects; default 16
+	Hops     int
+	Header   string   // what proxies say addresses in, XForwardedFor or Forwarded; default the former
+	Protocol Protocol // what each connection of a trusted proxy begins with
 }
 
 const defaultHops = 16

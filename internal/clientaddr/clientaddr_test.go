@@ -38,13 +38,19 @@ func TestClient(t *testing.T) {
 		"mapped":                  {clientaddr.Config{}, "10.0.0.1", "192.0.2.1, ::ffff:10.0.0.2", "192.0.2.1"},
 		"a zone":                  {clientaddr.Config{}, "10.0.0.1", "fe80::1%" + strings.Repeat("z", 20), "10.0.0.1"},
 		"long":                    {clientaddr.Config{}, "10.0.0.1", strings.Repeat("1", 1000), "10.0.0.1"},
-		"Forwarded":               {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `for=6.6.6.6, for=192.0.2.1;proto=https;by=10.0.0.1`, "192.0.2.1"},
-		"Forwarded, IPv6":         {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `proto=https; For="[2001:db8::1]:4711"`, "2001:db8::1"},
-		"Forwarded, two hops":     {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `for=192.0.2.1,for=10.0.0.2`, "192.0.2.1"},
-		"Forwarded, a quote":      {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `for=6.6.6.6;x=", for=192.0.2.1`, "192.0.2.1"},
-		"Forwarded, hidden":       {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `for=192.0.2.1, for=_gazonk`, "10.0.0.1"},
-		"Forwarded, twice":        {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `for=6.6.6.6;for=192.0.2.1`, "10.0.0.1"},
-		"Forwarded, by alone":     {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `by=192.0.2.1`, "10.0.0.1"},
+		"Forwarded": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=6.6.6.6, for=192.0.2.1;proto=https;by=10.0.0.1`, "192.0.2.1"},
+		"Forwarded, IPv6": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`proto=https; For="[2001:db8::1]:4711"`, "2001:db8::1"},
+		"Forwarded, two hops": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=192.0.2.1,for=10.0.0.2`, "192.0.2.1"},
+		"Forwarded, a quote": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=6.6.6.6;x=", for=192.0.2.1`, "192.0.2.1"},
+		"Forwarded, hidden": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=192.0.2.1, for=_gazonk`, "10.0.0.1"},
+		"Forwarded, twice": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=6.6.6.6;for=192.0.2.1`, "10.0.0.1"},
+		"Forwarded, by alone": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `by=192.0.2.1`, "10.0.0.1"},
 	} {
 		test.cfg.Trusted = proxies
 		if got := clientaddr.New(test.cfg).Client(netip.MustParseAddr(test.peer), test.list); got.String() != test.want {
@@ -91,8 +97,9 @@ func TestOrigin(t *testing.T) {
 		want    string // "": the socket's
 		refused uint64
 	}{
-		"off":         {clientaddr.Config{Trusted: loopback}, v2(0x21, 0x11, inet), "", 0},
-		"trusted":     {clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2}, v2(0x21, 0x11, inet), "192.0.2.1:54321", 0},
+		"off": {clientaddr.Config{Trusted: loopback}, v2(0x21, 0x11, inet), "", 0},
+		"trusted": {clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2}, v2(0x21, 0x11, inet),
+			"192.0.2.1:54321", 0},
 		"local":       {clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2}, v2(0x20, 0, ""), "", 0},
 		"not trusted": {clientaddr.Config{Trusted: proxies, Protocol: clientaddr.V2}, v2(0x21, 0x11, inet), "", 0},
 		"missing":     {clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2}, "PRI * HTTP/2.0\r\n\r\n", "", 1},
@@ -123,9 +130,12 @@ func TestOrigin(t *testing.T) {
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"x-tenant-id": true, "x-user-id": true, "x-agent-id": true, "x-real-ip": true, "forwarded": true, "x-forwarded-for": true,
-		"x-forwarded-client-cert": true, "grpc-metadata-authorization": true, "x-capgate-caller": true, "x-approval-id": true,
-		"x-request-id": false, "authorization": false, "x-forwarded": false, "grpc-timeout": false, "forwarded-for": false, "": false,
+		"x-tenant-id": true, "x-user-id": true, "x-agent-id": true, "x-real-ip": true, "forwarded": true,
+		"x-forwarded-for":         true,
+		"x-forwarded-client-cert": true, "grpc-metadata-authorization": true, "x-capgate-caller": true,
+		"x-approval-id": true,
+		"x-request-id":  false, "authorization": false, "x-forwarded": false, "grpc-timeout": false,
+		"forwarded-for": false, "": false,
 	} {
 		if clientaddr.Hidden(name) != want {
 			t.Errorf("%q: %v", name, !want)

@@ -16,13 +16,15 @@ const signature = "\r\n\r\n\x00\r\nQUIT\n"
 
 // v2 is a header of version 2.
 func v2(verCmd, family byte, body string) string {
-	return signature + string([]byte{verCmd, family}) + string(binary.BigEndian.AppendUint16(nil, uint16(len(body)))) + body
+	return signature + string([]byte{verCmd, family}) +
+		string(binary.BigEndian.AppendUint16(nil, uint16(len(body)))) + body
 }
 
 const (
 	inet  = "\xc0\x00\x02\x01" + "\x0a\x00\x00\x01" + "\xd4\x31" + "\x01\xbb" // 192.0.2.1:54321 → 10.0.0.1:443
-	inet6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x50\x01\xbb"
-	tlv   = "\x04\x00\x03abc\x20\x00\x00" // NOOP, SSL
+	inet6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" +
+		"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x50\x01\xbb"
+	tlv = "\x04\x00\x03abc\x20\x00\x00" // NOOP, SSL
 )
 
 func TestReadProxy(t *testing.T) {
@@ -32,11 +34,12 @@ func TestReadProxy(t *testing.T) {
 		in          string
 		want, wrong string
 	}{
-		"IPv4":              {clientaddr.V2, v2(0x21, 0x11, inet), "192.0.2.1:54321", ""},
-		"IPv4 and TLVs":     {clientaddr.V2, v2(0x21, 0x11, inet+tlv), "192.0.2.1:54321", ""},
-		"datagrams":         {clientaddr.V2, v2(0x21, 0x12, inet), "192.0.2.1:54321", ""},
-		"IPv6":              {clientaddr.V2, v2(0x21, 0x21, inet6), "[2001:db8::1]:80", ""},
-		"mapped":            {clientaddr.V2, v2(0x21, 0x21, strings.Repeat("\x00", 10)+"\xff\xff\xc0\x00\x02\x01"+inet6[16:]), "192.0.2.1:80", ""},
+		"IPv4":          {clientaddr.V2, v2(0x21, 0x11, inet), "192.0.2.1:54321", ""},
+		"IPv4 and TLVs": {clientaddr.V2, v2(0x21, 0x11, inet+tlv), "192.0.2.1:54321", ""},
+		"datagrams":     {clientaddr.V2, v2(0x21, 0x12, inet), "192.0.2.1:54321", ""},
+		"IPv6":          {clientaddr.V2, v2(0x21, 0x21, inet6), "[2001:db8::1]:80", ""},
+		"mapped": {clientaddr.V2,
+			v2(0x21, 0x21, strings.Repeat("\x00", 10)+"\xff\xff\xc0\x00\x02\x01"+inet6[16:]), "192.0.2.1:80", ""},
 		"unix":              {clientaddr.V2, v2(0x21, 0x31, strings.Repeat("p", 216)), "", ""},
 		"unspecified":       {clientaddr.V2, v2(0x21, 0x00, tlv), "", ""},
 		"local":             {clientaddr.V2, v2(0x20, 0x00, ""), "", ""},
@@ -107,7 +110,8 @@ func FuzzReadProxy(f *testing.F) {
 		if read > 16+4<<10 || err == nil && read < 15 {
 			t.Errorf("%d bytes were read", read)
 		}
-		if err == nil && second && read != 16+int(binary.BigEndian.Uint16(in[14:])) || err == nil && !second && !bytes.HasSuffix(in[:read], []byte("\r\n")) {
+		if err == nil && second && read != 16+int(binary.BigEndian.Uint16(in[14:])) ||
+			err == nil && !second && !bytes.HasSuffix(in[:read], []byte("\r\n")) {
 			t.Errorf("%d bytes were read of %q", read, in)
 		}
 		if a.IsValid() && (err != nil || a.Addr().Zone() != "" || a.Addr().Is4In6()) {

@@ -62,14 +62,16 @@ func TestParseTenantOfASession(t *testing.T) {
 	t.Parallel()
 	const where = "f:2: fleets[0].backends[0].tenant: "
 	for text, want := range map[string]string{
-		"tenants: [{id: acme, capabilities: []}]\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}, {addr: 'dns:///c:1', session: s, tenant: acme}]}]": "",
-		"identity: {store: redis}\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: later}, {addr: 'dns:///c:1', session: s, tenant: acme}]}]":               "",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s}]}]":                                                                                           where + "needed: whose session it is",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]":                                                                             where + "there is no tenant acme",
-		"listen: ':1'\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]":                                                                            where + "there are no tenants",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', tenant: acme}]}]":                                                                                         where + "says whose session",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: 'a b'}]}]":                                                                            where + `"a b" is not a tenant`,
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'dns:///b:1', session: s}]}]":                                                                                    where + "needed: whose session it is",
+		"tenants: [{id: acme, capabilities: []}]\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, " +
+			"tenant: acme}, {addr: 'dns:///c:1', session: s, tenant: acme}]}]": "",
+		"identity: {store: redis}\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: later}, " +
+			"{addr: 'dns:///c:1', session: s, tenant: acme}]}]": "",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s}]}]":                where + "needed: whose session it is",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]":  where + "there is no tenant acme",
+		"listen: ':1'\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]": where + "there are no tenants",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', tenant: acme}]}]":              where + "says whose session",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: 'a b'}]}]": where + `"a b" is not a tenant`,
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'dns:///b:1', session: s}]}]":         where + "needed: whose session it is",
 	} {
 		cfg, err := config.Parse("f", []byte(text))
 		switch {
@@ -94,7 +96,8 @@ func TestParseAffinityErrors(t *testing.T) {
 		"session_ttl: 1s":      `f:1: fleets[0].session_ttl: 1s is too short; it must be at least 10s`,
 		"artifact_ttl: 1000h":  `f:1: fleets[0].artifact_ttl: 1000h0m0s is too long; at most 720h0m0s`,
 		"session_ttl: 1":       `f:1: fleets[0].session_ttl: "1" is not a duration`,
-		"backends: [{addr: 'b:1', session: '" + strings.Repeat("s", 513) + "'}]": `f:1: fleets[0].backends[0].session: a session's id has at most 512 bytes`,
+		"backends: [{addr: 'b:1', session: '" + strings.Repeat("s", 513) +
+			"'}]": `f:1: fleets[0].backends[0].session: a session's id has at most 512 bytes`,
 	} {
 		file := "fleets: [{capability: a, backends: ['b:1'], " + fields + "}]"
 		if strings.HasPrefix(fields, "backends") {

@@ -9,7 +9,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-const tlsAndTenants = "fleets: [{capability: a, backends: []}]\ntenants: [{id: acme, capabilities: []}]\ntls: {cert_file: c, key_file: k, client_ca_file: ca}\n"
+const tlsAndTenants = "fleets: [{capability: a, backends: []}]\ntenants: [{id: acme, capabilities: []}]\ntls: " +
+	"{cert_file: c, key_file: k, client_ca_file: ca}\n"
 
 func TestParseCertificates(t *testing.T) {
 	t.Parallel()
@@ -21,7 +22,8 @@ func TestParseCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []config.Certificate{
-		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke, Asserts: tenant.User | tenant.Agent},
+		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke,
+			Asserts: tenant.User | tenant.Agent},
 		{DNS: "*.agents.example.org", Tenant: "acme", Scopes: tenant.Invoke | tenant.Read},
 	}
 	if !reflect.DeepEqual(got.Certificates, want) || !got.TLS.Optional {
@@ -37,14 +39,19 @@ func TestParseCertificatesErrors(t *testing.T) {
 		"both":           {one("tenant: acme, dns: a.b, spiffe: 'spiffe://a/b'"), "f:4: certificates[0].spiffe: needed"},
 		"no tenant":      {one("dns: a.b"), "f:4: certificates[0].tenant: needed"},
 		"another tenant": {one("dns: a.b, tenant: globex"), "f:4: certificates[0].tenant: globex is not among tenants"},
-		"a wide pattern": {one("spiffe: 'spiffe://*/b', tenant: acme"), "f:4: certificates[0].spiffe: \"spiffe://*/b\" is not a SPIFFE ID"},
-		"all names":      {one("dns: '*', tenant: acme"), "f:4: certificates[0].dns: \"*\" is not a name"},
-		"a top domain":   {one("dns: '*.org', tenant: acme"), "f:4: certificates[0].dns: \"*.org\" is not a name"},
-		"a star inside":  {one("dns: 'a.*.org', tenant: acme"), "f:4: certificates[0].dns: \"a.*.org\" is not a name"},
-		"no authorities": {strings.Replace(one("dns: a.b, tenant: acme"), ", client_ca_file: ca", "", 1), "f:4: certificates: need tls.client_ca_file"},
-		"no tenants":     {strings.Replace(one("dns: a.b, tenant: acme"), "tenants: [{id: acme, capabilities: []}]", "domains: []", 1), "f:4: certificates: are of tenants, of which there are none"},
-		"optional what":  {"fleets: [{capability: a, backends: []}]\ntls: {cert_file: c, key_file: k, client_auth: optional}\n", "f:2: tls.client_ca_file: needed"},
-		"no word":        {strings.Replace(tlsAndTenants, "ca}", "ca, client_auth: maybe}", 1), `f:3: tls.client_auth: "maybe" is not possible`},
+		"a wide pattern": {one("spiffe: 'spiffe://*/b', tenant: acme"),
+			"f:4: certificates[0].spiffe: \"spiffe://*/b\" is not a SPIFFE ID"},
+		"all names":     {one("dns: '*', tenant: acme"), "f:4: certificates[0].dns: \"*\" is not a name"},
+		"a top domain":  {one("dns: '*.org', tenant: acme"), "f:4: certificates[0].dns: \"*.org\" is not a name"},
+		"a star inside": {one("dns: 'a.*.org', tenant: acme"), "f:4: certificates[0].dns: \"a.*.org\" is not a name"},
+		"no authorities": {strings.Replace(one("dns: a.b, tenant: acme"), ", client_ca_file: ca", "", 1),
+			"f:4: certificates: need tls.client_ca_file"},
+		"no tenants": {strings.Replace(one("dns: a.b, tenant: acme"), "tenants: [{id: acme, capabilities: []}]",
+			"domains: []", 1), "f:4: certificates: are of tenants, of which there are none"},
+		"optional what": {"fleets: [{capability: a, backends: []}]\ntls: {cert_file: c, key_file: k, " +
+			"client_auth: optional}\n", "f:2: tls.client_ca_file: needed"},
+		"no word": {strings.Replace(tlsAndTenants, "ca}", "ca, client_auth: maybe}", 1),
+			`f:3: tls.client_auth: "maybe" is not possible`},
 	} {
 		_, err := config.Parse("f", []byte(test.file))
 		if err == nil || !strings.Contains(err.Error(), test.want) {

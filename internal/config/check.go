@@ -24,7 +24,8 @@ func checkListen(v string) string {
 		return fmt.Sprintf("port %q must be a number from 0 to 65535 (0: any free port)", port)
 	}
 	if _, err := netip.ParsePrefix(host); err != nil && host != "" && !isHost(host) {
-		return fmt.Sprintf("host %q is neither an IP address, nor a host name, nor a network as in \"10.0.7.0/24:8081\"", host)
+		return fmt.Sprintf("host %q is neither an IP address, nor a host name, nor a network as in "+
+			"\"10.0.7.0/24:8081\"", host)
 	}
 	return ""
 }
@@ -66,7 +67,8 @@ func checkHostPort(v, secure string) string {
 // checkCapability keeps ids to what can be the label of a host name.
 func checkCapability(v string) string {
 	if !call.IsLabel(v) {
-		return fmt.Sprintf("%q is not a capability id; it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end", v)
+		return fmt.Sprintf("%q is not a capability id; it has 1 to 63 lower-case letters, digits and hyphens, "+
+			"and no hyphen at either end", v)
 	}
 	return ""
 }
@@ -81,14 +83,16 @@ func checkDomain(v string) string {
 // checkZone keeps zones to words, so that a slip is seen here.
 func checkZone(v string) string {
 	if !call.IsZone(v) {
-		return fmt.Sprintf("%q is not a zone; it has 1 to 63 letters, digits, hyphens, dots and underscores, as in eu-west-1a", v)
+		return fmt.Sprintf("%q is not a zone; it has 1 to 63 letters, digits, hyphens, dots and underscores, as "+
+			"in eu-west-1a", v)
 	}
 	return ""
 }
 
 // checkTool takes a tool's name, or all by "*".
 func checkTool(v string) string {
-	if v != "*" && (len(v) > 128 || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == '*' || r == 0x7f })) {
+	if v != "*" && (len(v) > 128 || strings.ContainsFunc(v,
+		func(r rune) bool { return r <= ' ' || r == '*' || r == 0x7f })) {
 		return fmt.Sprintf("%q is not a tool; write a name without blanks, as in get_forecast, or \"*\" for all", v)
 	}
 	return ""
@@ -105,7 +109,8 @@ func checkServerName(v string) string {
 // checkService takes a full name of a protobuf service.
 func checkService(v string) string {
 	if !call.IsService(v) {
-		return fmt.Sprintf("%q is not a gRPC service; write package.Service without the method, as in grpc.testing.TestService", v)
+		return fmt.Sprintf("%q is not a gRPC service; write package.Service without the method, as in "+
+			"grpc.testing.TestService", v)
 	}
 	return ""
 }
@@ -119,7 +124,8 @@ func isHost(host string) bool {
 func checkMethod(v string) string {
 	service, method, _ := strings.Cut(v, "/")
 	if _, _, ok := call.SplitPath("/" + v); !ok && (method != "*" || !call.IsService(service)) {
-		return fmt.Sprintf("%q is not a gRPC method; write package.Service/Method, or package.Service/* for all of a service", v)
+		return fmt.Sprintf("%q is not a gRPC method; write package.Service/Method, or package.Service/* for all "+
+			"of a service", v)
 	}
 	if method == "*" && strings.HasPrefix(service, "selu.capability.") {
 		return fmt.Sprintf("%q would be what no policy knows; name each method that %s has beside the protocol's own", v, service)

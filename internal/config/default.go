@@ -35,12 +35,13 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 		Capability: capability,
 		Deadline:   Deadline{Default: 120 * time.Second, Max: 15 * time.Minute, Stream: time.Hour},
 		Health:     Health{Interval: 5 * time.Second, Timeout: time.Second, Jitter: 0.1, Rise: 2, Fall: 2},
-		Ejection:   Ejection{Failures: 5, ConnectFailures: 1, TimeoutLeast: time.Second, Base: 5 * time.Second, Max: 5 * time.Minute},
-		Retry:      Retry{Share: 0.1, Floor: 10},
-		Affinity:   Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
-		Discovery:  Discovery{Interval: 5 * time.Minute, Timeout: 10 * time.Second},
-		Limit:      Limit{Queue: 100, Wait: 10 * time.Second},
-		SlowStart:  30 * time.Second,
+		Ejection: Ejection{Failures: 5, ConnectFailures: 1, TimeoutLeast: time.Second, Base: 5 * time.Second,
+			Max: 5 * time.Minute},
+		Retry:     Retry{Share: 0.1, Floor: 10},
+		Affinity:  Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
+		Discovery: Discovery{Interval: 5 * time.Minute, Timeout: 10 * time.Second},
+		Limit:     Limit{Queue: 100, Wait: 10 * time.Second},
+		SlowStart: 30 * time.Second,
 	}
 	for _, addr := range backends {
 		f.Backends = append(f.Backends, DefaultBackend(addr))

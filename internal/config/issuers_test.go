@@ -41,19 +41,25 @@ issuers:
 	standard := []string{"RS256", "PS256", "ES256", "EdDSA"}
 	want := []config.Issuer{
 		{
-			Name: "plain", URL: "https://a.example.com", Audiences: []string{"capgate"}, Algorithms: standard, Leeway: time.Minute, Refresh: 5 * time.Minute,
-			MaxStale: 24 * time.Hour, Scopes: tenant.Invoke | tenant.Read, Claims: config.Claims{Tenant: "tenant_id", User: "sub"},
+			Name: "plain", URL: "https://a.example.com", Audiences: []string{"capgate"}, Algorithms: standard,
+			Leeway: time.Minute, Refresh: 5 * time.Minute,
+			MaxStale: 24 * time.Hour, Scopes: tenant.Invoke | tenant.Read,
+			Claims: config.Claims{Tenant: "tenant_id", User: "sub"},
 		},
 		{
-			Name: "all", URL: "https://b.example.com/realms/main", Audiences: []string{"capgate", "https://capgate.example.com"}, JWKSURL: "http://127.0.0.1:9000/keys?v=2",
-			Algorithms: []string{"ES512"}, MaxLifetime: time.Hour, Refresh: 10 * time.Second, MaxStale: time.Hour, CAFile: "/ca", IDTokens: true, Tenant: "acme",
+			Name: "all", URL: "https://b.example.com/realms/main",
+			Audiences: []string{"capgate", "https://capgate.example.com"}, JWKSURL: "http://127.0.0.1:9000/keys?v=2",
+			Algorithms: []string{"ES512"}, MaxLifetime: time.Hour, Refresh: 10 * time.Second, MaxStale: time.Hour,
+			CAFile: "/ca", IDTokens: true, Tenant: "acme",
 			Asserts: tenant.User, Claims: config.Claims{User: "email", Agent: "act.sub", Scopes: "realm_access.roles"},
 			ScopeNames: map[string]tenant.Scopes{"tools:call": tenant.Invoke | tenant.Read, "boss": tenant.Approve},
 			Required:   map[string]string{"email_verified": "true", "level": "3"},
 		},
 		{
-			Name: "fixed", URL: "http://b.example.com/", Audiences: []string{"a"}, Algorithms: standard, Leeway: time.Minute, Refresh: 5 * time.Minute,
-			MaxStale: 24 * time.Hour, Insecure: true, Scopes: tenant.Invoke, Claims: config.Claims{Tenant: "org.id", User: "sub"},
+			Name: "fixed", URL: "http://b.example.com/", Audiences: []string{"a"}, Algorithms: standard,
+			Leeway: time.Minute, Refresh: 5 * time.Minute,
+			MaxStale: 24 * time.Hour, Insecure: true, Scopes: tenant.Invoke,
+			Claims: config.Claims{Tenant: "org.id", User: "sub"},
 		},
 	}
 	for i := range want {
@@ -67,32 +73,51 @@ func TestParseIssuersErrors(t *testing.T) {
 	t.Parallel()
 	const fleet = "fleets: [{capability: a, backends: []}]\n"
 	with := func(more string) string {
-		return fleet + "tenants: [{id: acme, capabilities: ['*']}]\nissuers: [{name: a, issuer: 'https://a.example.com', audiences: [b], " + more + "}]\n"
+		return fleet + "tenants: [{id: acme, capabilities: ['*']}]\nissuers: [{name: a, issuer: " +
+			"'https://a.example.com', audiences: [b], " + more + "}]\n"
 	}
 	for name, test := range map[string]struct{ file, want string }{
-		"no tenants":           {fleet + "issuers: [{name: a, issuer: 'https://a.example.com', audiences: [b]}]", "f:2: issuers: callers by tokens are of tenants"},
-		"nothing":              {fleet + "tenants: []\nissuers: [{}]", "issuers[0].name: needed"},
-		"no url":               {fleet + "tenants: []\nissuers: [{name: a, audiences: [b]}]", "issuers[0].issuer: needed"},
-		"no audience":          {fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com'}]", "issuers[0].audiences: needed"},
-		"an empty audience":    {fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com', audiences: ['']}]", "audiences[0]: must be a string that is not empty"},
-		"a name with blanks":   {fleet + "tenants: []\nissuers: [{name: a b, issuer: 'https://a.example.com', audiences: [b]}]", `issuers[0].name: "a b" is not a name`},
-		"cleartext":            {fleet + "tenants: []\nissuers: [{name: a, issuer: 'http://a.example.com', audiences: [b]}]", "issuers[0].issuer: is cleartext HTTP"},
-		"a query":              {fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com?a=b', audiences: [b]}]", "issuers[0].issuer: must have no query"},
-		"no scheme":            {fleet + "tenants: []\nissuers: [{name: a, issuer: a.example.com, audiences: [b]}]", "issuers[0].issuer: is not a URL of HTTP"},
-		"twice":                {fleet + "tenants: []\nissuers:\n- {name: a, issuer: 'https://a.example.com', audiences: [b]}\n- {name: a, issuer: 'https://a.example.com', audiences: [b]}", "f:5: issuers[1].issuer: https://a.example.com is there already, in line 4"},
-		"keys in cleartext":    {with("jwks_url: 'http://a.example.com/keys'"), "jwks_url: is cleartext HTTP"},
-		"keys with a password": {with("jwks_url: 'https://u:hunter2@a.example.com/keys'"), "jwks_url: must have neither a user"},
-		"none":                 {with("algorithms: [RS256, none]"), `algorithms[1]: "none" is not taken`},
-		"a shared secret":      {with("algorithms: [HS256]"), `algorithms[0]: "HS256" is not taken`},
-		"a long leeway":        {with("leeway: 6m"), "leeway: 6m0s is too long"},
-		"a short refresh":      {with("refresh: 10ms"), "refresh: 10ms is too short"},
-		"a tenant nobody is":   {with("tenant: globex"), "a is for the tenant globex, which is not among tenants"},
-		"two tenants":          {with("tenant: acme, claims: {tenant: t}"), "tenant: claims.tenant says it too"},
-		"two scopes":           {with("scopes: [invoke], claims: {scopes: t}"), "scopes: claims.scopes says them too"},
-		"names of no claim":    {with("scope_names: {a: [invoke]}"), "scope_names: needs claims.scopes"},
-		"a bad scope":          {with("claims: {scopes: s}, scope_names: {a: [root]}"), `scope_names.a[0]: "root" is not a scope`},
-		"names that are none":  {with("claims: {scopes: s}, scope_names: [a]"), "scope_names: must be a mapping, as in {name: value}"},
-		"names twice":          {with("claims: {scopes: s}, scope_names: {a: [read], a: [invoke]}"), "scope_names.a: given twice"},
+		"no tenants": {fleet + "issuers: [{name: a, issuer: 'https://a.example.com', audiences: [b]}]",
+			"f:2: issuers: callers by tokens are of tenants"},
+		"nothing": {fleet + "tenants: []\nissuers: [{}]", "issuers[0].name: needed"},
+		"no url":  {fleet + "tenants: []\nissuers: [{name: a, audiences: [b]}]", "issuers[0].issuer: needed"},
+		"no audience": {fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com'}]",
+			"issuers[0].audiences: needed"},
+		"an empty audience": {fleet +
+			"tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com', audiences: ['']}]",
+			"audiences[0]: must be a string that is not empty"},
+		"a name with blanks": {fleet +
+			"tenants: []\nissuers: [{name: a b, issuer: 'https://a.example.com', audiences: [b]}]",
+			`issuers[0].name: "a b" is not a name`},
+		"cleartext": {fleet +
+			"tenants: []\nissuers: [{name: a, issuer: 'http://a.example.com', audiences: [b]}]",
+			"issuers[0].issuer: is cleartext HTTP"},
+		"a query": {fleet +
+			"tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com?a=b', audiences: [b]}]",
+			"issuers[0].issuer: must have no query"},
+		"no scheme": {fleet + "tenants: []\nissuers: [{name: a, issuer: a.example.com, audiences: [b]}]",
+			"issuers[0].issuer: is not a URL of HTTP"},
+		"twice": {fleet +
+			"tenants: []\nissuers:\n- {name: a, issuer: 'https://a.example.com', audiences: [b]}\n- {name: a, " +
+			"issuer: 'https://a.example.com', audiences: [b]}",
+			"f:5: issuers[1].issuer: https://a.example.com is there already, in line 4"},
+		"keys in cleartext": {with("jwks_url: 'http://a.example.com/keys'"), "jwks_url: is cleartext HTTP"},
+		"keys with a password": {with("jwks_url: 'https://u:hunter2@a.example.com/keys'"),
+			"jwks_url: must have neither a user"},
+		"none":               {with("algorithms: [RS256, none]"), `algorithms[1]: "none" is not taken`},
+		"a shared secret":    {with("algorithms: [HS256]"), `algorithms[0]: "HS256" is not taken`},
+		"a long leeway":      {with("leeway: 6m"), "leeway: 6m0s is too long"},
+		"a short refresh":    {with("refresh: 10ms"), "refresh: 10ms is too short"},
+		"a tenant nobody is": {with("tenant: globex"), "a is for the tenant globex, which is not among tenants"},
+		"two tenants":        {with("tenant: acme, claims: {tenant: t}"), "tenant: claims.tenant says it too"},
+		"two scopes":         {with("scopes: [invoke], claims: {scopes: t}"), "scopes: claims.scopes says them too"},
+		"names of no claim":  {with("scope_names: {a: [invoke]}"), "scope_names: needs claims.scopes"},
+		"a bad scope": {with("claims: {scopes: s}, scope_names: {a: [root]}"),
+			`scope_names.a[0]: "root" is not a scope`},
+		"names that are none": {with("claims: {scopes: s}, scope_names: [a]"),
+			"scope_names: must be a mapping, as in {name: value}"},
+		"names twice": {with("claims: {scopes: s}, scope_names: {a: [read], a: [invoke]}"),
+			"scope_names.a: given twice"},
 		"a bad assertion":      {with("asserts: [tenant]"), `asserts[0]: "tenant" cannot be asserted`},
 		"a claim that is none": {with("required_claims: {'': a}"), "the name of a claim is missing"},
 		"an unknown claim":     {with("claims: {email: a}"), "claims.email: unknown field"},

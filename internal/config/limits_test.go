@@ -27,7 +27,8 @@ tenants:
 	want := tenant.Limits{
 		Bounds:         tenant.Bounds{CallsPerSecond: 100, Burst: 200, Concurrent: 50, PerDay: 3, PerMonth: 4},
 		BytesPerSecond: 10 << 20, ArtifactSize: 1500, Messages: 7, Shadow: true,
-		Each: []tenant.Limit{{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}}, {Capability: "weather", Tool: "*", Bounds: tenant.Bounds{Concurrent: 2}}},
+		Each: []tenant.Limit{{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}},
+			{Capability: "weather", Tool: "*", Bounds: tenant.Bounds{Concurrent: 2}}},
 	}
 	if !reflect.DeepEqual(got.Limits, want) {
 		t.Errorf("%+v, want %+v", got.Limits, want)
@@ -56,12 +57,13 @@ func TestParseLimitsErrors(t *testing.T) {
 		"{each: [{per: user}]}":             "f:2: limits.each[0]: it limits nothing",
 		"{each: [{per: key, per_day: 1}]}":  "limits.each[0]: per must be user, agent or capability",
 		"{each: [{tool: '*', per_day: 1}]}": "limits.each[0]: it must name a capability or a tool",
-		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: key, per_day: 1}":                 "f:5: limits.each[1]: per must be user, agent or capability",
-		"{each: [{capability: 'A', per_day: 1}]}":                                                "limits.each[0].capability: \"A\" is not a capability id",
-		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}":                  "limits.each[1]: each[0] is of the same calls",
-		"{per_day: 5, per_month: 4}":                                                             "f:2: limits: per_month is 4, which is less than per_day, 5",
+		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: key, per_day: 1}": "f:5: limits.each[1]: per must be user, agent or capability",
+		"{each: [{capability: 'A', per_day: 1}]}":                                "limits.each[0].capability: \"A\" is not a capability id",
+		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}":  "limits.each[1]: each[0] is of the same calls",
+		"{per_day: 5, per_month: 4}": "f:2: limits: " +
+			"per_month is 4, which is less than per_day, 5",
 		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: agent, per_day: 2, per_month: 1}": "f:5: limits.each[1]: per_month is 1, which is less than per_day, 2",
-		"{each: [" + many.String() + "]}":                                                        "limits: each has more than 32 items",
+		"{each: [" + many.String() + "]}": "limits: each has more than 32 items",
 	} {
 		_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: []}]\nlimits: "+limits+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -13,7 +13,9 @@ import (
 // it. The error is an Errors with every problem of the file.
 func Parse(name string, data []byte) (*Config, error) {
 	c := Default()
-	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{}, services: map[string]string{}, engines: map[string]string{}, shields: map[string]int{}, tenantIDs: map[string]int{}, keyIDs: map[string]int{}, issuers: map[string]int{}, issuerURLs: map[string]int{}}
+	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{},
+		services: map[string]string{}, engines: map[string]string{}, shields: map[string]int{},
+		tenantIDs: map[string]int{}, keyIDs: map[string]int{}, issuers: map[string]int{}, issuerURLs: map[string]int{}}
 	if root, ok := p.Document(data, "a configuration", "at least one fleet is needed"); ok {
 		p.top(root)
 	}
@@ -109,7 +111,8 @@ func (p *parser) top(at strictyaml.Place) {
 	}
 	for _, w := range p.wanting {
 		if !c.Registration.Manifests && len(c.Manifests) == 0 {
-			p.Fail(w.at, "needs a manifest, which %s; or manifests, where it is found; or registration.manifests, so that backends bring it", w.does)
+			p.Fail(w.at, "needs a manifest, which %s; or manifests, where it is found; or "+
+				"registration.manifests, so that backends bring it", w.does)
 		}
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
@@ -187,7 +190,8 @@ func (p *parser) log(at strictyaml.Place) {
 	l := &p.config.Log
 	p.Mapping(at, map[string]strictyaml.Field{
 		"level": p.Text(&level, func(v string) string {
-			levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+			levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+				"error": slog.LevelError}
 			found, ok := levels[v]
 			if !ok {
 				return fmt.Sprintf("%q is not a level; it must be debug, info, warn or error", v)

@@ -9,10 +9,14 @@ import (
 
 // Artifacts is files over HTTP. All but max_size should be the same for all replicas.
 type Artifacts struct {
-	MaxSize   int64         // max_size: of one file, or one form of files, in one request; default 1GiB
-	KeyFile   string        // signing_key_file: keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all are good; default none, and replicas share one that is made in Redis
+	MaxSize int64 // max_size: of one file, or one form of files, in one request; default 1GiB
+	// signing_key_file: keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all are
+	// good; default none, and replicas share one that is made in Redis
+	KeyFile   string
 	MaxURLTTL time.Duration // max_url_ttl: how long a signed URL may be good, 1s to 168h; default 1h
-	PublicURL string        // public_url: what signed URLs begin with, http or https; default none, and they have neither scheme nor host
+	// public_url: what signed URLs begin with, http or https; default none, and they have neither scheme nor
+	// host
+	PublicURL string
 }
 
 func (p *parser) filesOverHTTP(at strictyaml.Place) {
@@ -28,7 +32,8 @@ func (p *parser) filesOverHTTP(at strictyaml.Place) {
 // checkPublicURL quotes nothing: there may be a password in it.
 func checkPublicURL(v string) string {
 	u, err := url.Parse(v)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return "must be a URL without user, query and fragment, as in https://tools.example.com"
 	}
 	return ""

@@ -6,7 +6,8 @@ import "github.com/capgate/capgate/internal/lib/strictyaml"
 type Audit struct {
 	To       string // to: a file, or stdout; default none, and there is no record
 	Required bool   // required: true refuses calls while they cannot be recorded; default false
-	Queue    int    // queue: records that wait to be written, and with required calls that run, 100 to 10000000; default 8192
+	// queue: records that wait to be written, and with required calls that run, 100 to 10000000; default 8192
+	Queue int
 }
 
 func (p *parser) audit(at strictyaml.Place) {

@@ -12,7 +12,8 @@ import (
 // Certificate is whose client certificates are a tenant's. It has one of SPIFFE and DNS; the first
 // one that is for a certificate counts.
 type Certificate struct {
-	SPIFFE  string         // spiffe: SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch
+	// spiffe: SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch
+	SPIFFE  string
 	DNS     string         // dns: name among the certificate's, whose first label may be *
 	Tenant  string         // tenant: whose
 	Scopes  tenant.Scopes  // scopes: as a key's
@@ -23,7 +24,9 @@ func (p *parser) certificate(at strictyaml.Place) {
 	var c Certificate
 	p.Mapping(at, map[string]strictyaml.Field{
 		"spiffe": p.Text(&c.SPIFFE, func(v string) string {
-			return unless(tenant.IsSPIFFEPattern(v), "%q is not a SPIFFE ID; write spiffe://, the trust domain in lower case and a path, in which * stands for one whole segment", v)
+			return unless(tenant.IsSPIFFEPattern(v),
+				"%q is not a SPIFFE ID; write spiffe://, the trust domain in lower case and a path, in which * "+
+					"stands for one whole segment", v)
 		}),
 		"dns":     p.Text(&c.DNS, checkCertificateName),
 		"tenant":  p.Text(&c.Tenant, checkTenant),
@@ -36,7 +39,8 @@ func (p *parser) certificate(at strictyaml.Place) {
 	}
 	switch {
 	case at.Has("spiffe") == at.Has("dns"):
-		p.Missing(at, "spiffe", "needed: whose certificates these are, as in spiffe://example.org/ns/tools/sa/orchestrator; or dns; and one of the two only")
+		p.Missing(at, "spiffe", "needed: whose certificates these are, as in "+
+			"spiffe://example.org/ns/tools/sa/orchestrator; or dns; and one of the two only")
 	case c.Tenant == "":
 		p.Missing(at, "tenant", "needed: whose certificates these are")
 	}
@@ -61,7 +65,9 @@ func (p *parser) checkCertificates(at strictyaml.Place) {
 	case c.TLS.ClientCAFile == "":
 		p.Fail(at.Child("certificates"), "need tls.client_ca_file: the authorities that they are from")
 	case !c.Multi:
-		p.Fail(at.Child("certificates"), "are of tenants, of which there are none; add tenants, as in tenants: [{id: acme, capabilities: ['*']}], or identity, with store: redis")
+		p.Fail(at.Child("certificates"),
+			"are of tenants, of which there are none; add tenants, as in tenants: [{id: acme, capabilities: "+
+				"['*']}], or identity, with store: redis")
 	}
 	for i := range c.Certificates {
 		if id := c.Certificates[i].Tenant; c.Multi && !c.Identity.Stored && id != "" && p.tenantIDs[id] == 0 {

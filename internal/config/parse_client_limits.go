@@ -9,15 +9,25 @@ import (
 // ClientLimits bounds what clients take of one replica by their network: an IPv4 address, or a /64 of IPv6.
 // It counts what needs no credential.
 type ClientLimits struct {
-	Connections         int // connections: at once, 16 to 1000000; more wait in the listener's backlog; default 16384
-	NetworkConnections  int // network_connections: of these, from one network; more are closed at once; default a quarter of connections
-	ReservedConnections int // reserved_connections: of these, for networks that have shown a good credential in the last hour; 0: none; default an eighth of connections, and none where callers need no credential
-	NetworkHandshakes   int // network_handshakes: TLS handshakes of one network that wait for a processor; of more the oldest is ended; 1 to 1000000; default 512
-	OpenCalls           int // open_calls: calls at once that need no credential, such as Health/Watch and reflection; 1 to 1000000; default 4096
-	NetworkOpenCalls    int // network_open_calls: of these, from one network; default 512, and no more than open_calls
-	ConnectionOpenCalls int // connection_open_calls: of these, by one connection; default 100, and no more than network_open_calls
+	Connections int // connections: at once, 16 to 1000000; more wait in the listener's backlog; default 16384
+	// network_connections: of these, from one network; more are closed at once; default a quarter of
+	// connections
+	NetworkConnections int
+	// reserved_connections: of these, for networks that have shown a good credential in the last hour; 0: none;
+	// default an eighth of connections, and none where callers need no credential
+	ReservedConnections int
+	// network_handshakes: TLS handshakes of one network that wait for a processor; of more the oldest is ended;
+	// 1 to 1000000; default 512
+	NetworkHandshakes int
+	// open_calls: calls at once that need no credential, such as Health/Watch and reflection; 1 to 1000000;
+	// default 4096
+	OpenCalls        int
+	NetworkOpenCalls int // network_open_calls: of these, from one network; default 512, and no more than open_calls
+	// connection_open_calls: of these, by one connection; default 100, and no more than network_open_calls
+	ConnectionOpenCalls int
 
-	Exempt []netip.Prefix // exempt: addresses whose networks are not bounded, besides trusted_proxies; default loopback; []: none
+	// exempt: addresses whose networks are not bounded, besides trusted_proxies; default loopback; []: none
+	Exempt []netip.Prefix
 }
 
 // Parts of the connections: one for so many.

@@ -13,7 +13,9 @@ import (
 
 // CORS is which pages of other sites may call from browsers.
 type CORS struct {
-	Origins     []string      // origins: https://app.example.com, https://*.example.com for all below it, or "*"; without credentials only
+	// origins: https://app.example.com, https://*.example.com for all below it, or "*"; without credentials
+	// only
+	Origins     []string
 	Headers     []string      // headers: that they may send, besides those that the gateway knows
 	Expose      []string      // expose: headers that they may read, besides those of the gateway
 	MaxAge      time.Duration // max_age: how long browsers remember it, up to a day; default 10m
@@ -53,7 +55,8 @@ func checkOrigin(v string) string {
 	switch {
 	case v == "*":
 		return ""
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Scheme+"://"+u.Host != strings.Replace(v, "://*.", "://any.", 1),
+	case err != nil, u.Scheme != "http" &&
+		u.Scheme != "https", u.Host == "", u.Scheme+"://"+u.Host != strings.Replace(v, "://*.", "://any.", 1),
 		v != strings.ToLower(v), strings.Contains(u.Host, "*"):
 		return fmt.Sprintf("%q is no origin: want https://app.example.com, https://*.example.com or *", v)
 	}

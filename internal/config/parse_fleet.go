@@ -48,7 +48,8 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"engine":   p.engine(engine),
 	})
 	f.Unguarded = !guard
-	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"), Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
+	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"),
+		Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
 	p.ofEngines(at, &f, engine)
 	if f.Capability == "" {

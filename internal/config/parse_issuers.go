@@ -91,7 +91,9 @@ func (p *parser) checkIssuer(at strictyaml.Place, i *Issuer) {
 
 func (i *Issuer) addAlgorithm(name string) string {
 	i.Algorithms = append(i.Algorithms, name)
-	return unless(slices.Contains(token.Algorithms(), name), "%q is not taken; it must be one of %s: whose signatures need no shared secret", name, strings.Join(token.Algorithms(), ", "))
+	return unless(slices.Contains(token.Algorithms(), name),
+		"%q is not taken; it must be one of %s: whose signatures need no shared secret", name,
+		strings.Join(token.Algorithms(), ", "))
 }
 
 func (p *parser) claims(c *Claims) strictyaml.Field {
@@ -143,7 +145,8 @@ func (p *parser) applyIssuers(at strictyaml.Place) {
 		known := slices.ContainsFunc(c.Tenants, func(t Tenant) bool { return t.ID == i.Tenant })
 		switch {
 		case !c.Multi:
-			p.Fail(at.Child("issuers"), "callers by tokens are of tenants, of which there are none; add tenants, as in tenants: [{id: acme, capabilities: ['*']}], or identity, with store: redis")
+			p.Fail(at.Child("issuers"), "callers by tokens are of tenants, of which there are none; add tenants, "+
+				"as in tenants: [{id: acme, capabilities: ['*']}], or identity, with store: redis")
 			return
 		case i.Tenant != "" && !known && !c.Identity.Stored:
 			p.Fail(at.Child("issuers"), "%s is for the tenant %s, which is not among tenants", i.Name, i.Tenant)

@@ -68,7 +68,8 @@ func (p *parser) size(to *int64) strictyaml.Field {
 	return p.Text(&text, func(v string) string {
 		n, ok := tenant.ParseSize(v)
 		if !ok || n == 0 {
-			return fmt.Sprintf("%q is not a size; write a number of bytes with or without a unit, as in 10MiB, 1.5GB or 4096", v)
+			return fmt.Sprintf("%q is not a size; write a number of bytes with or without a unit, as in 10MiB, "+
+				"1.5GB or 4096", v)
 		}
 		*to = n
 		return ""

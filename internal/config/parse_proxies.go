@@ -12,10 +12,12 @@ import (
 // Proxies are the load balancers and proxies before the public port, which say who a call comes
 // from. Nobody else is believed. ProxyProtocol is a field of the file's own.
 type Proxies struct {
-	From          []netip.Prefix // from: their own addresses, IP addresses or prefixes; default none
-	Hops          int            // hops: how many of them a call may have come through at most, 1 to 16; default 16
-	Header        string         // header: in which they say who a request comes from, x-forwarded-for or forwarded; default x-forwarded-for
-	ProxyProtocol string         // proxy_protocol: what each connection from these addresses begins with, off, v1 or v2; default off
+	From []netip.Prefix // from: their own addresses, IP addresses or prefixes; default none
+	Hops int            // hops: how many of them a call may have come through at most, 1 to 16; default 16
+	// header: in which they say who a request comes from, x-forwarded-for or forwarded; default x-forwarded-for
+	Header string
+	// proxy_protocol: what each connection from these addresses begins with, off, v1 or v2; default off
+	ProxyProtocol string
 }
 
 func (p *parser) proxies(at strictyaml.Place) {

@@ -4,7 +4,10 @@ import "github.com/capgate/capgate/internal/lib/strictyaml"
 
 // REST is the JSON API.
 type REST struct {
-	HTTPErrors bool // tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer: errors=result; result, the default, leaves it in the answer, with 200, unless the request says errors=http
+	// tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer:
+	// errors=result; result, the default, leaves it in the answer, with 200, unless the request says
+	// errors=http
+	HTTPErrors bool
 }
 
 func (p *parser) rest(at strictyaml.Place) {

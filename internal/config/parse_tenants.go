@@ -72,7 +72,8 @@ func (p *parser) key(of *Tenant) strictyaml.Field {
 			"hash": p.Text(&hash, func(v string) (wrong string) {
 				var ok bool
 				if k.Hash, ok = tenant.ParseHash(v); !ok {
-					return "is not a hash; it must be sha256: or hmac-sha256: and 64 hexadecimal digits, as capgate keys new prints it"
+					return "is not a hash; it must be sha256: or hmac-sha256: and 64 hexadecimal digits, as " +
+						"capgate keys new prints it"
 				}
 				return ""
 			}),
@@ -127,7 +128,8 @@ func unless(ok bool, format string, args ...any) string {
 }
 
 func checkTenant(v string) string {
-	return unless(call.IsZone(v) && v != "-", "%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is more than a hyphen", v)
+	return unless(call.IsZone(v) && v != "-",
+		"%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is more than a hyphen", v)
 }
 
 func checkKeyID(v string) string {

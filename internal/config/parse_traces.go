@@ -16,9 +16,10 @@ func (p *parser) traces(at strictyaml.Place) {
 		"headers_file": p.names(&t.HeadersFile),
 		"sample":       p.Ratio(&t.Sample),
 		"follow":       p.Boolean(&t.Follow),
-		"service":      p.Text(&t.Service, func(v string) string { return unless(len(v) <= 128, "has more than 128 bytes") }),
-		"queue":        p.Integer(&t.Queue, 100, 1_000_000),
-		"timeout":      p.DurationUpTo(&t.Timeout, 100*time.Millisecond, time.Minute),
+		"service": p.Text(&t.Service,
+			func(v string) string { return unless(len(v) <= 128, "has more than 128 bytes") }),
+		"queue":   p.Integer(&t.Queue, 100, 1_000_000),
+		"timeout": p.DurationUpTo(&t.Timeout, 100*time.Millisecond, time.Minute),
 	})
 	if !at.Has("endpoint") {
 		p.Missing(at, "endpoint", "needed: where the collector is; leave traces out for none")

@@ -55,20 +55,33 @@ func TestParseShieldsErrors(t *testing.T) {
 	}{
 		"unknown": {fleet + "shield: other\n", []string{
 			`f:1: fleets[0].shield: there is no shield "main"`, `f:2: shield: there is no shield "other"`}},
-		"not a name": {fleet + "shield: []\nshields: [{name: main, address: 'h:1'}]\n", []string{`f:2: shield: must be a string`}},
+		"not a name": {fleet + "shield: []\nshields: [{name: main, address: 'h:1'}]\n",
+			[]string{`f:2: shield: must be a string`}},
 		"twice": {fleet + "shields:\n- {name: main, address: 'h:1'}\n- {name: main, address: 'h:2'}\n", []string{
 			`f:4: shields[1].name: main is a shield already, in line 3`}},
-		"names":   {fleet + "shields: [{name: main, address: 'h:1'}, {name: none, address: 'h:1'}, {name: 'a b', address: 'h:1'}]\n", []string{`f:2: shields[1].name: none is what fleets`, `f:2: shields[2].name: "a b" is not a name`}},
-		"nothing": {fleet + "shields: [{name: main}, {}]\n", []string{`f:2: shields[0].address: needed`, `f:2: shields[1].name: needed`, `f:2: shields[1].address: needed`}},
-		"both":    {fleet + "shields: [{name: main, address: 'h:1', url: 'http://h/evaluate'}]\n", []string{`f:2: shields[0].url: there is an address too`}},
-		"values": {fleet + "shields:\n- name: main\n  address: 'https://h:1'\n  timeout: 31s\n  on_failure: close\n  cache: -1\n  token: x\n", []string{
-			`f:4: shields[0].address: write host:port without "https://"`, `f:5: shields[0].timeout: 31s is too long; it must be at most 30s`,
-			`f:6: shields[0].on_failure: "close" is not a policy`, `f:7: shields[0].cache: "-1" is not possible`, `f:8: shields[0].token: unknown field`}},
-		"too short": {fleet + "shields: [{name: main, address: 'h:1', timeout: 1us}]\n", []string{`f:2: shields[0].timeout: 1µs is too short`}},
-		"urls": {fleet + "shields:\n- {name: main, url: 'http://u:secret@h/evaluate'}\n- {name: b, url: 'http://h'}\n- {name: c, url: 'ftp://h/evaluate'}\n- {name: d, url: 'http://h/evaluate', tls: {}}\n- {name: e, url: 'http://u:secret@%zz/'}\n", []string{
-			`f:3: shields[0].url: must have neither a user nor`, `f:4: shields[1].url: lacks the path`, `f:5: shields[2].url: is not a URL of HTTP`,
+		"names": {fleet + "shields: [{name: main, address: 'h:1'}, {name: none, address: 'h:1'}, {name: 'a b', " +
+			"address: 'h:1'}]\n", []string{`f:2: shields[1].name: none is what fleets`,
+			`f:2: shields[2].name: "a b" is not a name`}},
+		"nothing": {fleet + "shields: [{name: main}, {}]\n",
+			[]string{`f:2: shields[0].address: needed`, `f:2: shields[1].name: needed`, `f:2: shields[1].address: needed`}},
+		"both": {fleet + "shields: [{name: main, address: 'h:1', url: 'http://h/evaluate'}]\n",
+			[]string{`f:2: shields[0].url: there is an address too`}},
+		"values": {fleet + "shields:\n- name: main\n  address: 'https://h:1'\n  timeout: 31s\n  on_failure: " +
+			"close\n  cache: -1\n  token: x\n", []string{
+			`f:4: shields[0].address: write host:port without "https://"`,
+			`f:5: shields[0].timeout: 31s is too long; it must be at most 30s`,
+			`f:6: shields[0].on_failure: "close" is not a policy`, `f:7: shields[0].cache: "-1" is not possible`,
+			`f:8: shields[0].token: unknown field`}},
+		"too short": {fleet + "shields: [{name: main, address: 'h:1', timeout: 1us}]\n",
+			[]string{`f:2: shields[0].timeout: 1µs is too short`}},
+		"urls": {fleet + "shields:\n- {name: main, url: 'http://u:secret@h/evaluate'}\n- {name: b, url: " +
+			"'http://h'}\n- {name: c, url: 'ftp://h/evaluate'}\n- {name: d, url: 'http://h/evaluate', tls: " +
+			"{}}\n- {name: e, url: 'http://u:secret@%zz/'}\n", []string{
+			`f:3: shields[0].url: must have neither a user nor`, `f:4: shields[1].url: lacks the path`,
+			`f:5: shields[2].url: is not a URL of HTTP`,
 			`f:6: shields[3].tls: the url is not https`, `f:7: shields[4].url: is not a URL of HTTP`}},
-		"tls": {fleet + "shields: [{name: main, address: 'h:1', tls: {cert_file: c}}]\n", []string{`f:2: shields[0].tls: cert_file and key_file belong together`}},
+		"tls": {fleet + "shields: [{name: main, address: 'h:1', tls: {cert_file: c}}]\n",
+			[]string{`f:2: shields[0].tls: cert_file and key_file belong together`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

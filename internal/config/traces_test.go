@@ -12,10 +12,13 @@ func TestTraces(t *testing.T) {
 	t.Parallel()
 	const fleet = "\nfleets: [{capability: a, backends: ['b:1']}]\n"
 	for text, want := range map[string]config.Traces{
-		"":                             {Sample: 0.01, Follow: true, Service: "capgate", Queue: 4096, Timeout: 10 * time.Second},
-		`traces: {endpoint: "otel:1"}`: {Endpoint: "otel:1", Sample: 0.01, Follow: true, Service: "capgate", Queue: 4096, Timeout: 10 * time.Second},
+		"": {Sample: 0.01, Follow: true, Service: "capgate", Queue: 4096,
+			Timeout: 10 * time.Second},
+		`traces: {endpoint: "otel:1"}`: {Endpoint: "otel:1", Sample: 0.01, Follow: true, Service: "capgate",
+			Queue: 4096, Timeout: 10 * time.Second},
 		`traces: {endpoint: "https://otel.example/x", tls: {ca_file: /t.pem}, headers_file: /h, sample: 0, follow: false, service: gate, queue: 200, timeout: 1s}`: {
-			Endpoint: "https://otel.example/x", TLS: config.BackendTLS{Enabled: true, CAFile: "/t.pem"}, HeadersFile: "/h", Service: "gate", Queue: 200, Timeout: time.Second},
+			Endpoint: "https://otel.example/x", TLS: config.BackendTLS{Enabled: true, CAFile: "/t.pem"},
+			HeadersFile: "/h", Service: "gate", Queue: 200, Timeout: time.Second},
 	} {
 		c, err := config.Parse("f", []byte(text+fleet))
 		if err != nil || c.Traces != want {

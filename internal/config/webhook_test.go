@@ -18,9 +18,12 @@ func TestParseWebhook(t *testing.T) {
 	}{
 		"none": {"approvals: {ttl: 1m}\n", config.Webhook{}},
 		"defaults": {"approvals: {webhook: {url: 'http://h', secret_file: s}}\n",
-			config.Webhook{URL: "http://h", SecretFile: "s", Events: []string{"asked"}, Timeout: 10 * time.Second, Attempts: 10}},
-		"all": {"approvals: {webhook: {url: 'https://h/x?y=z', secret_file: s, events: [used, asked], timeout: 1s, attempts: 3, proxy: environment}}\n",
-			config.Webhook{URL: "https://h/x?y=z", SecretFile: "s", Events: []string{"used", "asked"}, Timeout: time.Second, Attempts: 3, Proxy: true}},
+			config.Webhook{URL: "http://h", SecretFile: "s", Events: []string{"asked"}, Timeout: 10 * time.Second,
+				Attempts: 10}},
+		"all": {"approvals: {webhook: {url: 'https://h/x?y=z', secret_file: s, events: [used, asked], timeout: " +
+			"1s, attempts: 3, proxy: environment}}\n",
+			config.Webhook{URL: "https://h/x?y=z", SecretFile: "s", Events: []string{"used", "asked"},
+				Timeout: time.Second, Attempts: 3, Proxy: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,13 +37,19 @@ func TestParseWebhook(t *testing.T) {
 		file string
 		want []string
 	}{
-		"nothing": {"approvals: {webhook: {}}\n", []string{`f:2: approvals.webhook.url: needed`, `f:2: approvals.webhook.secret_file: needed`}},
-		"values": {"approvals:\n  webhook:\n    url: 'http://u:secret@h/'\n    secret_file: s\n    events: [asked, made, asked]\n    timeout: 2m\n    attempts: 0\n    proxy: 'http://p'\n    token: x\n", []string{
-			`f:4: approvals.webhook.url: must have neither a user nor`, `f:6: approvals.webhook.events[1]: "made" is no event; they are asked, approved`,
+		"nothing": {"approvals: {webhook: {}}\n",
+			[]string{`f:2: approvals.webhook.url: needed`, `f:2: approvals.webhook.secret_file: needed`}},
+		"values": {"approvals:\n  webhook:\n    url: 'http://u:secret@h/'\n    secret_file: s\n    events: " +
+			"[asked, made, asked]\n    timeout: 2m\n    attempts: 0\n    proxy: 'http://p'\n    token: x\n", []string{
+			`f:4: approvals.webhook.url: must have neither a user nor`,
+			`f:6: approvals.webhook.events[1]: "made" is no event; they are asked, approved`,
 			`f:6: approvals.webhook.events[2]: asked is there already`, `f:7: approvals.webhook.timeout: 2m0s is too long`,
-			`f:8: approvals.webhook.attempts: "0" is not possible`, `f:9: approvals.webhook.proxy: "http://p" is not known`, `f:10: approvals.webhook.token: unknown field`}},
-		"no URL": {"approvals: {webhook: {url: 'secret.example/h', secret_file: s}}\n", []string{`f:2: approvals.webhook.url: is not a URL of HTTP`}},
-		"bad":    {"approvals: {webhook: {url: 'http://u:secret@%zz/', secret_file: s}}\n", []string{`f:2: approvals.webhook.url: is not a URL of HTTP`}},
+			`f:8: approvals.webhook.attempts: "0" is not possible`,
+			`f:9: approvals.webhook.proxy: "http://p" is not known`, `f:10: approvals.webhook.token: unknown field`}},
+		"no URL": {"approvals: {webhook: {url: 'secret.example/h', secret_file: s}}\n",
+			[]string{`f:2: approvals.webhook.url: is not a URL of HTTP`}},
+		"bad": {"approvals: {webhook: {url: 'http://u:secret@%zz/', secret_file: s}}\n",
+			[]string{`f:2: approvals.webhook.url: is not a URL of HTTP`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,7 +49,8 @@ const (
 // serveBroken runs a capability that breaks one rule.
 func serveBroken(t *testing.T, rule string) (addr string) {
 	t.Helper()
-	b := &broken{rule: rule, ended: make(chan struct{}), slots: make(chan struct{}, 8), second: make(chan struct{}, 1), calls: make(chan struct{}, 8), files: map[string][]byte{}}
+	b := &broken{rule: rule, ended: make(chan struct{}), slots: make(chan struct{}, 8),
+		second: make(chan struct{}, 1), calls: make(chan struct{}, 8), files: map[string][]byte{}}
 	received := 16 << 20
 	if rule == "large-message" {
 		received = 4 << 20
@@ -60,7 +61,8 @@ func serveBroken(t *testing.T, rule string) (addr string) {
 	case "deadline-files":
 		addr = timeless(t, b, "UploadInputArtifact")
 	default:
-		addr = gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, b) }, grpc.MaxRecvMsgSize(received)).Addr
+		addr = gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, b) },
+			grpc.MaxRecvMsgSize(received)).Addr
 	}
 	t.Cleanup(func() { close(b.ended) }) // before the server ends
 	return addr
@@ -175,7 +177,8 @@ func (b *broken) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStream
 	return nil
 }
 
-func (b *broken) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+func (b *broken) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse]) error {
 	select {
 	case b.slots <- struct{}{}:
 		defer func() { <-b.slots }()
@@ -215,7 +218,8 @@ func (b *broken) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.Upl
 	return stream.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: id})
 }
 
-func (b *broken) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
+func (b *broken) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest,
+	stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
 	b.mu.Lock()
 	data, there := b.files[req.GetArtifactId()]
 	b.mu.Unlock()
@@ -229,7 +233,8 @@ func (b *broken) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest
 	case len(data) == 0:
 		return stream.Send(&docpb.ArtifactChunk{Filename: "conform.txt", MimeType: "text/plain", Done: true})
 	}
-	chunks := []*docpb.ArtifactChunk{{Data: data[:1000], Filename: "conform.txt", MimeType: "text/plain"}, {Data: data[1000:], Done: true}}
+	chunks := []*docpb.ArtifactChunk{{Data: data[:1000], Filename: "conform.txt", MimeType: "text/plain"},
+		{Data: data[1000:], Done: true}}
 	switch b.rule {
 	case "download":
 		chunks[1].Data = data[:len(data)-1000]
@@ -263,7 +268,8 @@ func (b brokenLive) Invoke(context.Context, *livepb.InvokeRequest) (*livepb.Invo
 	return &livepb.InvokeResponse{Error: "no such tool"}, nil
 }
 
-func (b brokenLive) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk, livepb.UploadInputArtifactResponse]) error {
+func (b brokenLive) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk,
+	livepb.UploadInputArtifactResponse]) error {
 	var size uint64
 	for {
 		chunk, err := stream.Recv()

@@ -64,7 +64,8 @@ func (r *run) noTool(ctx context.Context) error {
 }
 
 func checkUnknownTool(ctx context.Context, r *run) error {
-	answer, err := r.client.Invoke(ctx, container.Question{Tool: container.NoSuchTool, Args: []byte("{}"), Session: session})
+	answer, err := r.client.Invoke(ctx,
+		container.Question{Tool: container.NoSuchTool, Args: []byte("{}"), Session: session})
 	switch {
 	case err != nil:
 		return errors.New("the call ends with " + container.Explain(err))
@@ -137,11 +138,13 @@ func checkToolError(ctx context.Context, r *run) error {
 	answer, err := r.client.Invoke(ctx, q)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s with the arguments %s ends with %s", q.Tool, container.Clean(string(q.Args)), container.Explain(err))
+		return fmt.Errorf("%s with the arguments %s ends with %s", q.Tool, container.Clean(string(q.Args)),
+			container.Explain(err))
 	case !answer.Failed && answer.Error != "":
 		return errors.New("success is true and error is not empty")
 	case !answer.Failed:
-		return skipf("%s takes even the arguments %s; --bad-args says some with which it fails", q.Tool, container.Clean(string(q.Args)))
+		return skipf("%s takes even the arguments %s; --bad-args says some with which it fails", q.Tool,
+			container.Clean(string(q.Args)))
 	case answer.Error == "":
 		return errors.New("success is false and error is empty: nobody learns why")
 	}

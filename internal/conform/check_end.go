@@ -80,7 +80,8 @@ func checkCancelFiles(ctx context.Context, r *run) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Grace)
 	defer cancel()
-	if _, err := r.client.Upload(ctx, file([]byte("after those that were given up"))); status.Code(err) == codes.DeadlineExceeded {
+	if _, err := r.client.Upload(ctx,
+		file([]byte("after those that were given up"))); status.Code(err) == codes.DeadlineExceeded {
 		return r.heldUp("an upload", err)
 	}
 	return nil
@@ -103,7 +104,9 @@ func (r *run) answers(ctx context.Context) error {
 	if _, _, err := r.client.Healthcheck(ctx); err != nil && status.Code(err) != codes.Unimplemented {
 		return r.heldUp("the health call", err)
 	}
-	if _, err := r.client.Invoke(ctx, container.Question{Tool: container.NoSuchTool, Args: []byte("{}"), Session: session}); status.Code(err) == codes.DeadlineExceeded {
+	if _, err := r.client.Invoke(ctx,
+		container.Question{Tool: container.NoSuchTool, Args: []byte("{}"),
+			Session: session}); status.Code(err) == codes.DeadlineExceeded {
 		return r.heldUp("a call", err)
 	}
 	return nil

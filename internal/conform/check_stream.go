@@ -106,11 +106,13 @@ func checkStreamResult(_ context.Context, r *run) error {
 	if reflect.DeepEqual(parts, whole) || len(whole) == 1 && reflect.DeepEqual(whole[0], any(parts)) {
 		return nil
 	}
-	return fmt.Errorf("the chunks of %s together are %s, and the result of Invoke is another", r.harmless.Tool, container.Clean(string(text)))
+	return fmt.Errorf("the chunks of %s together are %s, and the result of Invoke is another", r.harmless.Tool,
+		container.Clean(string(text)))
 }
 
 func checkStreamError(ctx context.Context, r *run) error {
-	chunks, err := r.client.Stream(ctx, container.Question{Tool: container.NoSuchTool, Args: []byte("{}"), Session: session})
+	chunks, err := r.client.Stream(ctx,
+		container.Question{Tool: container.NoSuchTool, Args: []byte("{}"), Session: session})
 	failed := slices.IndexFunc(chunks, func(c *docpb.InvokeChunk) bool { return c.GetError() != "" })
 	switch {
 	case status.Code(err) == codes.Unimplemented && len(chunks) == 0:

@@ -119,7 +119,8 @@ func (k Kit) meet(ctx context.Context, done func(Result)) (*grpc.ClientConn, []c
 	case found.Silent != "":
 		err = errors.New("it does not answer calls: " + found.Silent)
 	case len(found.Spoken) == 0:
-		err = errors.New("it has none of the services selu.capability.Capability, selu.capability.v1.Capability and selu.capability.v1.CapabilityService")
+		err = errors.New("it has none of the services selu.capability.Capability, selu.capability.v1.Capability " +
+			"and selu.capability.v1.CapabilityService")
 	case len(wanted) == 0:
 		err = errors.New("it speaks " + found.Spoken[0].Dialect.String())
 	}

@@ -75,10 +75,12 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 				case "doc":
 					k.Target.Addr = serveBroken(t, rule.Name)
 				case "live":
-					k.Target.Addr = gatewaytest.Serve(t, func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, brokenLive{rule: rule.Name}) }).Addr
+					k.Target.Addr = gatewaytest.Serve(t,
+						func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, brokenLive{rule: rule.Name}) }).Addr
 					k.Harmless = conform.Call{}
 				case "legacy":
-					k.Target.Addr = gatewaytest.Serve(t, func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{rule: rule.Name}) }).Addr
+					k.Target.Addr = gatewaytest.Serve(t,
+						func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{rule: rule.Name}) }).Addr
 				}
 				switch rule.Name {
 				case "health": // it is waited for
@@ -104,9 +106,10 @@ func TestNothingToCheck(t *testing.T) {
 	none := gatewaytest.Serve(t, func(*grpc.Server) {}).Addr
 	doc := serveBroken(t, "")
 	for want, k := range map[string]conform.Kit{
-		"fail  port nothing listens at": {Target: container.Target{Addr: gatewaytest.Refusing(t)}, Wait: 300 * time.Millisecond},
-		"fail  dialect it has none of":  {Target: container.Target{Addr: none}},
-		"fail  dialect it speaks doc":   {Target: container.Target{Addr: doc}, Dialects: []call.Dialect{call.Live}},
+		"fail  port nothing listens at": {Target: container.Target{Addr: gatewaytest.Refusing(t)},
+			Wait: 300 * time.Millisecond},
+		"fail  dialect it has none of": {Target: container.Target{Addr: none}},
+		"fail  dialect it speaks doc":  {Target: container.Target{Addr: doc}, Dialects: []call.Dialect{call.Live}},
 	} {
 		report, by := check(t, k)
 		if len(by[conform.Fail]) != 1 || by[conform.Skip] != nil || !strings.Contains(lines(report), want) {
@@ -133,15 +136,24 @@ func TestGoodContainers(t *testing.T) {
 		failed   []string
 	}{
 		"weather": {
-			gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, demo) }, grpc.MaxRecvMsgSize(16<<20)).Addr,
-			conform.Call{Tool: "get_forecast", Args: []byte(`{"location":"Berlin"}`)}, conform.Call{}, []string{"discovery", "deadline", "cancel"}, nil,
+			gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, demo) },
+				grpc.MaxRecvMsgSize(16<<20)).Addr,
+			conform.Call{Tool: "get_forecast", Args: []byte(`{"location":"Berlin"}`)}, conform.Call{},
+			[]string{"discovery", "deadline", "cancel"}, nil,
 		},
-		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{Tool: slowTool, Args: []byte("{}")}, []string{"discovery"}, nil},
+		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{Tool: slowTool, Args: []byte("{}")},
+			[]string{"discovery"}, nil},
 		// gatewaytest's has a gRPC error for a tool that is not there, so that tests meet one.
-		"doc":    {served(call.Doc), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool", "stream-error"}},
-		"live":   {served(call.Live), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool", "stream-error"}},
+		"doc": {served(call.Doc), echo, slow, []string{"discovery", "tool-error"},
+			[]string{"unknown-tool", "stream-error"}},
+		"live": {served(call.Live), echo, slow, []string{"discovery", "tool-error"},
+			[]string{"unknown-tool", "stream-error"}},
 		"legacy": {served(call.Legacy), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool"}},
-		"older":  {gatewaytest.Serve(t, func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{}) }).Addr, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{}, []string{"health", "discovery", "deadline", "cancel"}, nil},
+		"older": {gatewaytest.Serve(t, func(s *grpc.Server) {
+			legacypb.RegisterCapabilityServiceServer(s,
+				brokenLegacy{})
+		}).Addr, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{},
+			[]string{"health", "discovery", "deadline", "cancel"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,20 +224,28 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 		tools string
 		want  string // of the line of invoke
 	}{
-		"examples":           {look("allow", `{"examples":["x"]}`), "pass doc invoke"},
-		"default":            {look("allow", `{"default":null}`), "pass doc invoke"},
-		"const":              {look("allow", `{"const":3}`), "pass doc invoke"},
-		"enum":               {look("allow", `{"enum":["x","y"]}`), "pass doc invoke"},
-		"not harmless":       {look("ask", `{"examples":["x"]}`), "skip doc invoke no tool that its author recommends to allow"},
-		"no example":         {look("allow", `{"type":"string"}`), "skip doc invoke no tool that its author recommends to allow"},
-		"example that fails": {look("allow", `{"type":"string","examples":[3]}`), "skip doc invoke no tool that its author recommends to allow"},
-		"no tools":           {"", "skip doc invoke no harmless call is known"},
-		"the second":         {fmt.Sprintf(at, "delete", "block", `{"default":1}`) + "," + look("allow", `{"default":1}`), "pass doc invoke"},
+		"examples": {look("allow", `{"examples":["x"]}`), "pass doc invoke"},
+		"default":  {look("allow", `{"default":null}`), "pass doc invoke"},
+		"const":    {look("allow", `{"const":3}`), "pass doc invoke"},
+		"enum":     {look("allow", `{"enum":["x","y"]}`), "pass doc invoke"},
+		"not harmless": {look("ask", `{"examples":["x"]}`),
+			"skip doc invoke no tool that its author recommends to allow"},
+		"no example": {look("allow", `{"type":"string"}`),
+			"skip doc invoke no tool that its author recommends to allow"},
+		"example that fails": {look("allow", `{"type":"string","examples":[3]}`),
+			"skip doc invoke no tool that its author recommends to allow"},
+		"no tools": {"", "skip doc invoke no harmless call is known"},
+		"the second": {fmt.Sprintf(at, "delete", "block", `{"default":1}`) + "," +
+			look("allow", `{"default":1}`), "pass doc invoke"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, lister{list: "[" + test.tools + "]"}) }).Addr
-			report, _ := check(t, conform.Kit{Target: container.Target{Addr: addr}, Wait: gatewaytest.Patience, Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20})
+			addr := gatewaytest.Serve(t, func(s *grpc.Server) {
+				docpb.RegisterCapabilityServer(s,
+					lister{list: "[" + test.tools + "]"})
+			}).Addr
+			report, _ := check(t, conform.Kit{Target: container.Target{Addr: addr}, Wait: gatewaytest.Patience,
+				Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20})
 			if !strings.Contains(lines(report), test.want) {
 				t.Errorf("no %q in\n%s", test.want, lines(report))
 			}

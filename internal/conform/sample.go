@@ -25,7 +25,8 @@ func sample(tools []manifest.Tool) (Call, error) {
 		}
 	}
 	if len(tools) > 0 {
-		return Call{}, errors.New("no tool that its author recommends to allow has examples of all that it requires; --tool NAME --args JSON says a harmless call")
+		return Call{}, errors.New("no tool that its author recommends to allow has examples of all that it " +
+			"requires; --tool NAME --args JSON says a harmless call")
 	}
 	return Call{}, errNoCall
 }

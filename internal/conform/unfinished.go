@@ -17,7 +17,8 @@ import (
 
 // outlive makes a call whose deadline its server is told and its client does not keep, as gRPC clients do, and waits
 // for its end, however that may be. A call that is not whole never gets the end of its request.
-func outlive(ctx context.Context, to container.Target, path string, message proto.Message, whole bool, deadline time.Duration) error {
+func outlive(ctx context.Context, to container.Target, path string, message proto.Message, whole bool,
+	deadline time.Duration) error {
 	protocols := new(http.Protocols)
 	scheme := "http"
 	if to.TLS != nil {
@@ -67,6 +68,7 @@ func frame(m proto.Message) []byte {
 	if err != nil {
 		return nil // the kit's own messages can always be written
 	}
-	framed := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))) //nolint:gosec // the kit's own messages are short
+	framed := binary.BigEndian.AppendUint32([]byte{0},
+		uint32(len(data))) //nolint:gosec // the kit's own messages are short
 	return append(framed, data...)
 }

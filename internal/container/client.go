@@ -97,10 +97,12 @@ func (c Client) Stream(ctx context.Context, q Question) ([]*docpb.InvokeChunk, e
 
 // Download returns all chunks of a file until the stream ends.
 func (c Client) Download(ctx context.Context, id string) ([]*docpb.ArtifactChunk, error) {
-	return receive[docpb.ArtifactChunk](ctx, c, "DownloadOutputArtifact", &docpb.DownloadOutputArtifactRequest{ArtifactId: id})
+	return receive[docpb.ArtifactChunk](ctx, c, "DownloadOutputArtifact",
+		&docpb.DownloadOutputArtifactRequest{ArtifactId: id})
 }
 
 // Begin begins a call of any kind, which the caller goes on with.
 func (c Client) Begin(ctx context.Context, method string) (grpc.ClientStream, error) {
-	return c.Conn.NewStream(ctx, &grpc.StreamDesc{StreamName: method, ClientStreams: true, ServerStreams: true}, c.Path(method))
+	return c.Conn.NewStream(ctx, &grpc.StreamDesc{StreamName: method, ClientStreams: true, ServerStreams: true},
+		c.Path(method))
 }

@@ -129,17 +129,22 @@ func (t Target) handshake(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	var host x509.HostnameError
 	switch {
 	case err == nil && secure.ConnectionState().NegotiatedProtocol != "h2":
-		return nil, &Problem{Kind: NotHTTP2, Words: t.Addr + " does not offer HTTP/2 in its TLS handshake (ALPN h2), which gRPC needs"}
+		return nil, &Problem{Kind: NotHTTP2,
+			Words: t.Addr + " does not offer HTTP/2 in its TLS handshake (ALPN h2), which gRPC needs"}
 	case err == nil:
 		return secure, nil
 	case errors.As(err, &header), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return nil, &Problem{Kind: NotTLS, Words: t.Addr + " does not speak TLS: ask it without --tls", Err: err}
 	case errors.As(err, &unknown):
-		return nil, &Problem{Kind: BadConnection, Words: t.Addr + " shows a certificate of an authority that is not trusted; --tls-ca FILE names one that is", Err: err}
+		return nil, &Problem{Kind: BadConnection,
+			Words: t.Addr + " shows a certificate of an authority that is not trusted; --tls-ca FILE names one " +
+				"that is", Err: err}
 	case errors.As(err, &host):
-		return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("%s shows a certificate for another host: %v", t.Addr, err), Err: err}
+		return nil, &Problem{Kind: BadConnection,
+			Words: fmt.Sprintf("%s shows a certificate for another host: %v", t.Addr, err), Err: err}
 	}
-	return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("TLS with %s does not come about: %v", t.Addr, err), Err: err}
+	return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("TLS with %s does not come about: %v", t.Addr, err),
+		Err: err}
 }
 
 func (t Target) config() *tls.Config {
@@ -163,8 +168,8 @@ func greet(ctx context.Context, nc net.Conn) ([]byte, error) {
 	return first[:n], errors.Join(err, writing)
 }
 
-// wantsTLS finds out whether a server that greeted in cleartext ends the connection for want of TLS, as capgate does. It
-// says so in place of the answer to a PING.
+// wantsTLS finds out whether a server that greeted in cleartext ends the connection for want of TLS, as capgate
+// does. It says so in place of the answer to a PING.
 func wantsTLS(ctx context.Context, nc net.Conn, head []byte) bool {
 	end := time.Now().Add(pingTime)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
@@ -201,7 +206,8 @@ func (t Target) speaksTLS(ctx context.Context, first []byte) bool {
 		return false
 	}
 	defer func() { _ = raw.Close() }()
-	secure := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // only to see whether it is TLS; nothing is sent
+	secure := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
+		MinVersion: tls.VersionTLS12}) //nolint:gosec // only to see whether it is TLS; nothing is sent
 	return secure.HandshakeContext(ctx) == nil
 }
 

@@ -35,7 +35,8 @@ func New(declared []string) *Names {
 	}
 	switch more := len(all) - maxListed; {
 	case more > 0:
-		n.listed = fmt.Sprintf("the capability's manifest declares %s and %d more", strings.Join(all[:maxListed], ", "), more)
+		n.listed = fmt.Sprintf("the capability's manifest declares %s and %d more",
+			strings.Join(all[:maxListed], ", "), more)
 	case len(all) > 0:
 		n.listed = "the capability's manifest declares " + strings.Join(all, ", ")
 	}

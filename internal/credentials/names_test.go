@@ -58,9 +58,12 @@ func TestCheck(t *testing.T) {
 		`{"TOKEN":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}": "is more than 100 levels deep",
 		`{"TOKEN":` + strings.Repeat(`{"a":`, 1_000_000):                        "is more than 100 levels deep",
 		strings.Repeat("[", 1_000_000):                                          "is more than 100 levels deep",
-		`{"TOKEN":{"a":1,"a":2}}`:                                               "has a name twice in one object, at byte 19",
-		`{"TOKEN":"\ud800"}`:                                                    "has half a character, a lone surrogate, at byte 10",
-		`{"TOKEN":1e999}`:                                                       "has a number at byte 9 that is out of the range of a double",
+		`{"TOKEN":{"a":1,"a":2}}`: "has a name twice in one " +
+			"object, at byte 19",
+		`{"TOKEN":"\ud800"}`: "has half a character, a lone " +
+			"surrogate, at byte 10",
+		`{"TOKEN":1e999}`: "has a number at byte 9 that is " +
+			"out of the range of a double",
 	} {
 		err := names.Check([]byte(config))
 		got := ""
@@ -103,14 +106,16 @@ func TestNames(t *testing.T) {
 	if err := names.Check(config); err == nil || err.Error() != "has KEY_321 twice" {
 		t.Error(err)
 	}
-	if err := names.Check([]byte(`{"KEY":1}`)); err == nil || !strings.HasSuffix(err.Error(), "KEY_018, KEY_019 and 980 more") {
+	if err := names.Check([]byte(`{"KEY":1}`)); err == nil ||
+		!strings.HasSuffix(err.Error(), "KEY_018, KEY_019 and 980 more") {
 		t.Error(err)
 	}
 }
 
 // FuzzCheck compares with encoding/json, and looks for secrets in errors.
 func FuzzCheck(f *testing.F) {
-	for _, seed := range []string{"", "{}", `{"A":1,"B_C":[{"x":"\ud83d\ude00"}],"A":-1.5e3}`, `{"\u0041":{}}`, `[true,false,null]`, `{"secret":"s"}`, "{\"A\":\"\\ud800\\u0041\"}"} {
+	for _, seed := range []string{"", "{}", `{"A":1,"B_C":[{"x":"\ud83d\ude00"}],"A":-1.5e3}`, `{"\u0041":{}}`,
+		`[true,false,null]`, `{"secret":"s"}`, "{\"A\":\"\\ud800\\u0041\"}"} {
 		f.Add([]byte(seed))
 	}
 	declared := []string{"A", "B_C", "\ufffd", "é"}
@@ -170,7 +175,8 @@ func slowly(config []byte, declared []string) bool {
 
 func BenchmarkCheck(b *testing.B) {
 	names := credentials.New([]string{"WEATHER_API_KEY", "STORAGE_TOKEN", "REGION"})
-	config := []byte(`{"WEATHER_API_KEY": "` + strings.Repeat("k", 64) + `", "STORAGE_TOKEN": "` + strings.Repeat("t", 1000) + `", "REGION": "eu"}`)
+	config := []byte(`{"WEATHER_API_KEY": "` + strings.Repeat("k", 64) + `", "STORAGE_TOKEN": "` +
+		strings.Repeat("t", 1000) + `", "REGION": "eu"}`)
 	b.SetBytes(int64(len(config)))
 	b.ReportAllocs()
 	for b.Loop() {

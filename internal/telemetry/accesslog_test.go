@@ -43,7 +43,8 @@ func bySlog(tb testing.TB, rec *telemetry.Record, level slog.Level, code string,
 	str("outcome", rec.Outcome.String())
 	str("reason", rec.Reason)
 	str("failure", rec.Failure)
-	r.AddAttrs(slog.Int64("bytes_in", rec.BytesIn), slog.Int64("bytes_out", rec.BytesOut), slog.Float64("duration_ms", ms(rec.Ended)))
+	r.AddAttrs(slog.Int64("bytes_in", rec.BytesIn), slog.Int64("bytes_out", rec.BytesOut),
+		slog.Float64("duration_ms", ms(rec.Ended)))
 	if rec.Forwarded > 0 {
 		r.AddAttrs(slog.Float64("forwarded_ms", ms(rec.Forwarded)))
 	}
@@ -100,7 +101,8 @@ func sample() *telemetry.Record {
 	return &telemetry.Record{
 		Call: &call.Call{
 			Tenant: "default", Path: "/selu.capability.v1.Capability/Invoke", Service: "selu.capability.v1.Capability",
-			Method: call.Invoke, Dialect: call.Live, Capability: "weather", Tool: "get_current_weather", Session: "secret-session",
+			Method: call.Invoke, Dialect: call.Live, Capability: "weather", Tool: "get_current_weather",
+			Session: "secret-session",
 		},
 		Backend: "10.0.0.7:50051", Outcome: telemetry.Succeeded, BytesIn: 1029, BytesOut: 517,
 		Started:   time.Date(2026, 3, 1, 12, 30, 45, 123456789, time.UTC),
@@ -119,7 +121,8 @@ func TestLineEqualsSlog(t *testing.T) {
 	}{
 		{"plain", func(*telemetry.Record) {}, slog.LevelInfo, "OK"},
 		{"refused", func(r *telemetry.Record) {
-			*r = telemetry.Record{Call: &call.Call{Tenant: "default", Method: call.Invoke, Capability: "no-such"}, Code: 5, Reason: "UNKNOWN_CAPABILITY", Started: r.Started}
+			*r = telemetry.Record{Call: &call.Call{Tenant: "default", Method: call.Invoke, Capability: "no-such"},
+				Code: 5, Reason: "UNKNOWN_CAPABILITY", Started: r.Started}
 		}, slog.LevelInfo, "NOT_FOUND"},
 		{"traced", func(r *telemetry.Record) { r.Trace = telemetry.TraceID{0x4b, 0xf9, 15: 0x36} }, slog.LevelInfo, "OK"},
 		{"lost", func(r *telemetry.Record) { r.Code, r.Failure = 14, "UPSTREAM_LOST" }, slog.LevelWarn, "UNAVAILABLE"},
@@ -130,21 +133,27 @@ func TestLineEqualsSlog(t *testing.T) {
 		{"other method", func(r *telemetry.Record) {
 			r.Call = &call.Call{Path: "/grpc.testing.TestService/Unary Call=\"x\""}
 		}, slog.LevelInfo, "OK"},
-		{"control characters", func(r *telemetry.Record) { r.Call.Tool = "a\x00b\x1f\"\\\n\r\t\x7f=" }, slog.LevelInfo, "OK"},
+		{"control characters", func(r *telemetry.Record) { r.Call.Tool = "a\x00b\x1f\"\\\n\r\t\x7f=" },
+			slog.LevelInfo, "OK"},
 		{"invalid UTF-8", func(r *telemetry.Record) { r.Call.Tool = "\xff\xc3(\xe2\x82" }, slog.LevelInfo, "OK"},
 		{"separators", func(r *telemetry.Record) { r.Call.Tool = "ü\u2028\u2029\u00a0\ufffd🌦\u200b" }, slog.LevelInfo, "OK"},
 		{"backslash", func(r *telemetry.Record) { r.Call.Tool = `a\b` }, slog.LevelInfo, "OK"},
 		{"long tool", func(r *telemetry.Record) { r.Call.Tool = strings.Repeat("é", 5000) }, slog.LevelInfo, "OK"},
-		{"long in mid-rune", func(r *telemetry.Record) { r.Call.Tool = "x" + strings.Repeat("🌦", 5000) }, slog.LevelInfo, "OK"},
+		{"long in mid-rune", func(r *telemetry.Record) { r.Call.Tool = "x" + strings.Repeat("🌦", 5000) },
+			slog.LevelInfo, "OK"},
 		{"all long and escaped", func(r *telemetry.Record) {
 			s := strings.Repeat("\x01", 500)
 			r.Call.Tool, r.Call.Capability, r.Call.Tenant, r.Backend, r.RequestID = s, s, s, s, s
 		}, slog.LevelInfo, "OK"},
-		{"whole second", func(r *telemetry.Record) { r.Started, r.Ended = r.Started.Truncate(time.Second), 0 }, slog.LevelInfo, "OK"},
+		{"whole second", func(r *telemetry.Record) { r.Started, r.Ended = r.Started.Truncate(time.Second), 0 },
+			slog.LevelInfo, "OK"},
 		{"zone", func(r *telemetry.Record) { r.Started = r.Started.In(berlin) }, slog.LevelInfo, "OK"},
 		{"long stream", func(r *telemetry.Record) { r.Ended = 1234567891 * time.Microsecond }, slog.LevelInfo, "OK"},
 		{"seventeen minutes", func(r *telemetry.Record) { r.Ended = 1000 * time.Second }, slog.LevelInfo, "OK"},
-		{"round milliseconds", func(r *telemetry.Record) { r.Ended, r.FirstByte = 120*time.Millisecond, time.Microsecond }, slog.LevelInfo, "OK"},
+		{"round milliseconds", func(r *telemetry.Record) {
+			r.Ended, r.FirstByte = 120*time.Millisecond,
+				time.Microsecond
+		}, slog.LevelInfo, "OK"},
 	}
 	for _, text := range []bool{false, true} {
 		for _, tt := range tests {
@@ -172,7 +181,8 @@ func TestLevelIsRespected(t *testing.T) {
 	t.Parallel()
 	bad := sample()
 	bad.Code = 14
-	for level, want := range map[slog.Level]int{slog.LevelDebug: 2, slog.LevelInfo: 2, slog.LevelWarn: 1, slog.LevelError: 0} {
+	for level, want := range map[slog.Level]int{slog.LevelDebug: 2, slog.LevelInfo: 2, slog.LevelWarn: 1,
+		slog.LevelError: 0} {
 		got := logged(t, telemetry.AccessLogConfig{Level: level}, sample(), bad)
 		if n := strings.Count(got, "\n"); n != want {
 			t.Errorf("at %v: %d lines, want %d", level, n, want)

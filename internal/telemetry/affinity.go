@@ -22,9 +22,12 @@ func newAffinity() *watched[Affinity] {
 	m := metrics{prefix: "capgate_"}
 	known := m.add("affinity_known", "Sessions, and artifacts, of which it is in memory which backend has them.", "what")
 	lost := m.add("sessions_lost_total", "Calls that were told SESSION_LOST: their session's backend had died.")
-	lookups := m.add("affinity_lookups_total", "Questions to the store of calls that waited for the answer, by what became of them.", "result")
-	local := m.add("sessions_placed_locally_total", "Sessions that were placed without asking the store, as it was away, slow or busy.")
-	dropped := m.add("artifacts_dropped_total", "Artifacts that other gateways will not know of, as too many waited for the store.")
+	lookups := m.add("affinity_lookups_total",
+		"Questions to the store of calls that waited for the answer, by what became of them.", "result")
+	local := m.add("sessions_placed_locally_total",
+		"Sessions that were placed without asking the store, as it was away, slow or busy.")
+	dropped := m.add("artifacts_dropped_total",
+		"Artifacts that other gateways will not know of, as too many waited for the store.")
 	return &watched[Affinity]{metrics: m, tell: func(t told, a Affinity) {
 		t.gauge(known, float64(a.Sessions), "sessions")
 		t.gauge(known, float64(a.Artifacts), "artifacts")

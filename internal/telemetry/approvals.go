@@ -24,11 +24,13 @@ func (m *Metrics) WatchApprovals(ask func() Approvals) { m.approvals.ask.Store(&
 
 func newApprovals() *watched[Approvals] {
 	m := metrics{prefix: "capgate_approvals_"}
-	events := m.add("events_total", "What happened to approvals at this replica; granted are calls that ran because of what was answered for their session.",
+	events := m.add("events_total", "What happened to approvals at this replica; granted are calls that ran "+
+		"because of what was answered for their session.",
 		"event")
 	refused := m.add("refused_total", "Calls that approvals did not let run.", "reason")
 	waiting := m.add("waiting", "Calls that wait for an answer.")
-	pending := m.add("pending", "Approvals that nobody has answered, of all replicas, as counted a few seconds ago.", "tenant")
+	pending := m.add("pending", "Approvals that nobody has answered, of all replicas, as counted a few seconds ago.",
+		"tenant")
 	age := m.add("pending_age_seconds", "How long the oldest of them waits.", "tenant")
 	return &watched[Approvals]{metrics: m, tell: func(t told, a Approvals) {
 		for event, n := range a.Events {

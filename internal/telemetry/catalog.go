@@ -26,8 +26,10 @@ func (m *Metrics) WatchCatalog(tools iter.Seq[Tools]) {
 // newCatalog's metrics have no tool as a label.
 func newCatalog() *watched[iter.Seq[Tools]] {
 	m := metrics{prefix: "capgate_catalog_"}
-	known := m.add("tools", "Tools that are known, by whether they are what was accepted, or have drifted.", "capability", "state")
-	discoveries := m.add("discoveries_total", "Discoveries of a capability's tools by this replica: succeeded, or failed.", "capability", "result")
+	known := m.add("tools", "Tools that are known, by whether they are what was accepted, or have drifted.",
+		"capability", "state")
+	discoveries := m.add("discoveries_total",
+		"Discoveries of a capability's tools by this replica: succeeded, or failed.", "capability", "result")
 	age := m.add("discovery_age_seconds", "Time since a replica last discovered a capability's tools.", "capability")
 	return &watched[iter.Seq[Tools]]{metrics: m, tell: func(t told, all iter.Seq[Tools]) {
 		for of := range all {

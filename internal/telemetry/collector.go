@@ -25,16 +25,20 @@ type collector struct {
 
 func newCollector(m *Metrics) *collector {
 	c := &collector{metrics: metrics{prefix: "capgate_"}, from: m}
-	c.calls = c.add("calls_total", "Finished calls. Outcome is what the payload says: success, tool_error, incomplete, or nothing.",
+	c.calls = c.add("calls_total", "Finished calls. Outcome is what the payload says: success, tool_error, "+
+		"incomplete, or nothing.",
 		"capability", "method", "code", "outcome")
 	c.inFlight = c.add("calls_in_flight", "Calls that were routed and have not finished.", "capability")
 	c.duration = c.add("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code")
-	c.bytes = c.add("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability", "direction")
+	c.bytes = c.add("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability",
+		"direction")
 	c.refusals = c.add("refusals_total", "Calls that the gateway refused.", "reason")
 	c.failures = c.add("failures_total", "Calls that the relay ended because something broke.", "failure")
-	c.differences = c.add("policy_shadow_differences_total", "Calls of which candidate rules would have decided otherwise: what was decided, and what they would have said.",
+	c.differences = c.add("policy_shadow_differences_total",
+		"Calls of which candidate rules would have decided otherwise: what was decided, and what they would have said.",
 		"capability", "decision", "candidate")
-	c.droppedLines = c.add("log_lines_dropped_total", "Log lines of calls that were lost because the sink was slow or failed.")
+	c.droppedLines = c.add("log_lines_dropped_total",
+		"Log lines of calls that were lost because the sink was slow or failed.")
 	c.buildInfo = c.add("build_info", "Always 1.", "version", "revision", "goversion")
 	return c
 }

@@ -24,7 +24,9 @@ func (m *Metrics) WatchConnections(ask func() Crowding) { m.connections.ask.Stor
 
 func newConnections() *watched[Crowding] {
 	m := metrics{prefix: "capgate_connections_"}
-	refused := m.add("refused_total", "Client connections closed at once, as there are too many: of their network, of networks without a credential, of handshakes of their network, or for the memory that their owner has.", "reason")
+	refused := m.add("refused_total",
+		"Client connections closed at once, as there are too many: of their network, of networks without a "+
+			"credential, of handshakes of their network, or for the memory that their owner has.", "reason")
 	waiting := m.add("handshakes_waiting", "TLS handshakes that wait for a processor.")
 	return &watched[Crowding]{metrics: m, tell: func(t told, n Crowding) {
 		t.count(refused, n.Network, "network")

@@ -46,16 +46,26 @@ type fleetMetrics struct {
 
 func newFleets() *watched[iter.Seq[Fleet]] {
 	m := fleetMetrics{metrics: metrics{prefix: "capgate_"}}
-	m.backends = m.add("fleet_backends", "Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight 0, draining by an operator.",
+	m.backends = m.add("fleet_backends",
+		"Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight "+
+			"0, draining by an operator.",
 		"capability", "state")
-	m.panicking = m.add("fleet_panic", "1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.", "capability")
-	m.ejections = m.add("ejections_total", "Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
+	m.panicking = m.add("fleet_panic",
+		"1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.",
+		"capability")
+	m.ejections = m.add("ejections_total",
+		"Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
 		"capability", "result")
-	m.retries = m.add("retries_total", "Second tries of calls that did not start, and those that the budget denied.", "capability", "result")
-	m.places = m.add("fleet_places", "Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by calls, and free.", "capability", "state")
-	m.waiting = m.add("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.", "capability")
+	m.retries = m.add("retries_total", "Second tries of calls that did not start, and those that the budget denied.",
+		"capability", "result")
+	m.places = m.add("fleet_places",
+		"Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by "+
+			"calls, and free.", "capability", "state")
+	m.waiting = m.add("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.",
+		"capability")
 	m.waits = m.add("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability")
-	m.limited = m.add("limit_refused_total", "Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability")
+	m.limited = m.add("limit_refused_total",
+		"Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability")
 	return &watched[iter.Seq[Fleet]]{metrics: m.metrics, tell: func(t told, all iter.Seq[Fleet]) {
 		for f := range all {
 			m.tell(t, &f)

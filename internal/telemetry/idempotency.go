@@ -14,7 +14,8 @@ func (m *Metrics) WatchIdempotency(ask func() Idempotency) { m.idempotency.ask.S
 
 func newIdempotency() *watched[Idempotency] {
 	m := metrics{prefix: "capgate_idempotency_"}
-	calls := m.add("calls_total", "Calls with idempotency keys; first: it was carried out, replayed and joined: it got the first one's answer.", "result")
+	calls := m.add("calls_total", "Calls with idempotency keys; first: it was carried out, replayed and joined: "+
+		"it got the first one's answer.", "result")
 	running := m.add("running", "Calls with idempotency keys that are carried out.")
 	waiting := m.add("waiting", "Callers who wait for the end of such a call.")
 	return &watched[Idempotency]{metrics: m, tell: func(t told, i Idempotency) {

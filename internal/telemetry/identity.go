@@ -16,9 +16,12 @@ func (m *Metrics) WatchIdentities(ask func() Identities) { m.identities.ask.Stor
 
 func newIdentities() *watched[Identities] {
 	m := metrics{prefix: "capgate_"}
-	found := m.add("identifications_total", "Calls of which it was found out who makes them, by the kind of credential: from memory; asked: "+
-		"it was not in memory; refused: the credential is not good; away: who would know did not answer, so that it was refused.", "kind", "result")
-	entries := m.add("identity_cache_entries", "API keys and tenants of Redis in memory, ids that are not there, and tokens that were verified.")
+	found := m.add("identifications_total",
+		"Calls of which it was found out who makes them, by the kind of credential: from memory; asked: "+
+			"it was not in memory; refused: the credential is not good; away: who would know did not answer, so that "+
+			"it was refused.", "kind", "result")
+	entries := m.add("identity_cache_entries",
+		"API keys and tenants of Redis in memory, ids that are not there, and tokens that were verified.")
 	return &watched[Identities]{metrics: m, tell: func(t told, i Identities) {
 		for of, n := range i.Counts {
 			t.count(found, n, of.Kind, of.Result)

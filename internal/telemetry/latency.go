@@ -36,7 +36,8 @@ const (
 // octaveBounds are the upper bounds of an octave's buckets but the last, 2^(1/8) apart, as
 // math.Frexp has fractions.
 var octaveBounds = [perOctave - 1]float64{
-	0.5452538663326288, 0.5946035575013605, 0.6484197773255048, 0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
+	0.5452538663326288, 0.5946035575013605, 0.6484197773255048, 0.7071067811865475, 0.7711054127039704,
+	0.8408964152537144, 0.9170040432046711,
 }
 
 // latencies holds what one goroutine counted, in a classic histogram, for scrapers that know
@@ -136,7 +137,8 @@ func (l *latency) count() uint64 {
 // metric is both histograms in one.
 func (l *latency) metric(desc *prometheus.Desc, since time.Time, labels ...string) prometheus.Metric {
 	seconds := time.Duration(l.nanos).Seconds()
-	native := prometheus.MustNewConstNativeHistogram(desc, l.count(), seconds, l.native, nil, l.zero, schema, zeroThreshold, since, labels...)
+	native := prometheus.MustNewConstNativeHistogram(desc, l.count(), seconds, l.native, nil, l.zero, schema,
+		zeroThreshold, since, labels...)
 	both := histogram{Metric: native, classic: make([]*dto.Bucket, len(bucketBounds))}
 	var below uint64
 	for i, bound := range &bucketBounds {

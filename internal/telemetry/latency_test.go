@@ -68,9 +68,12 @@ func TestLatenciesAreAsClientGolangCountsThem(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(t, telemetry.MetricsConfig{})
 	r := telemetry.NewRecorder(m, nil)
-	same := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "same", NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 1.0 / (1 << 16),
-		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300}})
-	took := []time.Duration{0, 1, 15258, 15259, 500 * time.Microsecond, 500*time.Microsecond + 1, time.Second / 2, time.Second/2 + 1, time.Second, time.Second + 1, 2 * time.Second,
+	same := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "same", NativeHistogramBucketFactor: 1.1,
+		NativeHistogramZeroThreshold: 1.0 / (1 << 16),
+		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+			120, 300}})
+	took := []time.Duration{0, 1, 15258, 15259, 500 * time.Microsecond, 500*time.Microsecond + 1, time.Second / 2,
+		time.Second/2 + 1, time.Second, time.Second + 1, 2 * time.Second,
 		64 * time.Second, 5 * time.Minute, time.Hour, 1 << 15 * time.Second}
 	for range 5000 {
 		took = append(took, time.Duration(math.Exp(rand.Float64()*math.Log(9*3.6e12))))
@@ -87,18 +90,24 @@ func TestLatenciesAreAsClientGolangCountsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := other.GetHistogram()
-	if got.GetSampleCount() != want.GetSampleCount() || math.Abs(got.GetSampleSum()-want.GetSampleSum()) > 1e-6*want.GetSampleSum() {
-		t.Errorf("%d calls of %v s, want %d of %v s", got.GetSampleCount(), got.GetSampleSum(), want.GetSampleCount(), want.GetSampleSum())
+	if got.GetSampleCount() != want.GetSampleCount() ||
+		math.Abs(got.GetSampleSum()-want.GetSampleSum()) > 1e-6*want.GetSampleSum() {
+		t.Errorf("%d calls of %v s, want %d of %v s", got.GetSampleCount(), got.GetSampleSum(),
+			want.GetSampleCount(), want.GetSampleSum())
 	}
-	if got.GetSchema() != want.GetSchema() || got.GetZeroThreshold() != want.GetZeroThreshold() || got.GetZeroCount() != want.GetZeroCount() {
-		t.Errorf("got schema %d, %d to %v; want schema %d, %d to %v", got.GetSchema(), got.GetZeroCount(), got.GetZeroThreshold(),
+	if got.GetSchema() != want.GetSchema() || got.GetZeroThreshold() != want.GetZeroThreshold() ||
+		got.GetZeroCount() != want.GetZeroCount() {
+		t.Errorf("got schema %d, %d to %v; want schema %d, %d to %v", got.GetSchema(), got.GetZeroCount(),
+			got.GetZeroThreshold(),
 			want.GetSchema(), want.GetZeroCount(), want.GetZeroThreshold())
 	}
-	if g, w := spans(got), spans(want); !slices.Equal(g, w) || !slices.Equal(got.GetPositiveDelta(), want.GetPositiveDelta()) {
+	if g, w := spans(got), spans(want); !slices.Equal(g, w) ||
+		!slices.Equal(got.GetPositiveDelta(), want.GetPositiveDelta()) {
 		t.Errorf("native buckets\ngot  %v %v\nwant %v %v", g, got.GetPositiveDelta(), w, want.GetPositiveDelta())
 	}
 	for i, b := range want.GetBucket() {
-		if g := got.GetBucket()[i]; g.GetUpperBound() != b.GetUpperBound() || g.GetCumulativeCount() != b.GetCumulativeCount() {
+		if g := got.GetBucket()[i]; g.GetUpperBound() != b.GetUpperBound() ||
+			g.GetCumulativeCount() != b.GetCumulativeCount() {
 			t.Errorf("classic bucket: got %v, want %v", g, b)
 		}
 	}
@@ -131,7 +140,8 @@ func TestExemplars(t *testing.T) {
 	r := telemetry.NewRecorder(m, nil)
 	for i, took := range []time.Duration{time.Millisecond, 700 * time.Microsecond, time.Hour, 800 * time.Microsecond} {
 		rec := sample()
-		rec.Capability, rec.Ended, rec.Trace, rec.Traced = m.Capability("weather"), took, telemetry.TraceID{0xab, byte(i)}, i != 3
+		rec.Capability, rec.Ended, rec.Trace, rec.Traced = m.Capability("weather"), took,
+			telemetry.TraceID{0xab, byte(i)}, i != 3
 		r.Record(rec)
 	}
 	id := func(i string) string { return "ab" + i + strings.Repeat("0", 28) }
@@ -155,7 +165,8 @@ func TestExemplars(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	h := histogramOf(t, m, "capgate_call_duration_seconds", "weather", "OK")
-	if n := len(h.GetExemplars()); n != 2 || h.GetExemplars()[0].GetLabel()[0].GetValue() != id("01") || h.GetExemplars()[0].GetTimestamp() == nil {
+	if n := len(h.GetExemplars()); n != 2 || h.GetExemplars()[0].GetLabel()[0].GetValue() != id("01") ||
+		h.GetExemplars()[0].GetTimestamp() == nil {
 		t.Errorf("exemplars %v", h.GetExemplars())
 	}
 	if got := scrape(t, m)[`capgate_call_duration_seconds_bucket{capability="weather",code="OK",le="+Inf"}`]; got != "4" {

@@ -71,17 +71,24 @@ type Metrics struct {
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{
-		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(), byName: make(map[string]*CapabilityMetrics),
-		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(), config: newConfig(), connections: newConnections(), fleets: newFleets(), health: newHealth(),
-		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(), members: newRegistry(), memory: newMemory(), overload: newOverload(), proxies: newProxies(),
-		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(), upstreams: newUpstreams(), webhook: newWebhook(),
+		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(),
+		byName:   make(map[string]*CapabilityMetrics),
+		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(),
+		config: newConfig(), connections: newConnections(), fleets: newFleets(), health: newHealth(),
+		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(),
+		members: newRegistry(), memory: newMemory(), overload: newOverload(), proxies: newProxies(),
+		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(),
+		upstreams: newUpstreams(), webhook: newWebhook(),
 	}
-	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells), newDecisions(m.cells)
+	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells),
+		newDecisions(m.cells)
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(m), newTenantMetrics(m.tenants), newEngineMetrics(m), m.decisions,
-		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency, m.identities, m.issuers, m.leases,
-		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook, newPanics(),
+		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency,
+		m.identities, m.issuers, m.leases,
+		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
+		newPanics(),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)

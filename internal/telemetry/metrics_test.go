@@ -49,7 +49,8 @@ func TestMetricsCount(t *testing.T) {
 	m := newMetrics(t, telemetry.MetricsConfig{Version: "v1", Revision: "abc"})
 	m.WatchUpstreams(func() int { return 3 })
 	m.WatchFleets(slices.Values([]telemetry.Fleet{{
-		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, Spared: 6, Retries: 7, RetriesDenied: 8,
+		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, Spared: 6,
+		Retries: 7, RetriesDenied: 8,
 		Limited: true, Places: 9, PlacesUsed: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
 	}, {Capability: "calm"}}))
 	r := telemetry.NewRecorder(m, nil)
@@ -69,7 +70,8 @@ func TestMetricsCount(t *testing.T) {
 	r.Record(lost)
 
 	refused := sample()
-	refused.Call.Capability, refused.Code, refused.Reason, refused.Outcome = "client/chose\nthis", 5, "UNKNOWN_CAPABILITY", 0
+	refused.Call.Capability, refused.Code, refused.Reason, refused.Outcome = "client/chose\nthis", 5,
+		"UNKNOWN_CAPABILITY", 0
 	r.Record(refused)
 
 	got := scrape(t, m)

@@ -9,7 +9,8 @@ func (m *Metrics) WatchOverload(ask func() Overload) { m.overload.ask.Store(&ask
 
 func newOverload() *watched[Overload] {
 	m := metrics{prefix: "capgate_"}
-	used := m.add("overload", "How much of its own limits the process uses: from 1 on calls are turned away. Of is in_flight, memory, delay or bodies.", "of")
+	used := m.add("overload", "How much of its own limits the process uses: from 1 on calls are turned away. Of "+
+		"is in_flight, memory, delay or bodies.", "of")
 	return &watched[Overload]{metrics: m, tell: func(t told, o Overload) {
 		t.gauge(used, o.InFlight, "in_flight")
 		t.gauge(used, o.Memory, "memory")

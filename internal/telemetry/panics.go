@@ -6,7 +6,8 @@ import "github.com/capgate/capgate/internal/lib/recovery"
 // they are recovered.
 func newPanics() *watched[map[string]int64] {
 	m := metrics{prefix: "capgate_"}
-	total := m.add("panics_total", "Panics that ended one call, one round of a loop or one shard's connections. Each is a defect: the log has its stack.", "goroutine")
+	total := m.add("panics_total", "Panics that ended one call, one round of a loop or one shard's connections. "+
+		"Each is a defect: the log has its stack.", "goroutine")
 	w := &watched[map[string]int64]{metrics: m, tell: func(t told, counts map[string]int64) {
 		for goroutine, n := range counts {
 			t.count(total, n, goroutine)

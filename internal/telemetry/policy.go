@@ -38,7 +38,8 @@ func (m *Metrics) WatchPolicy(ask func() Policy) { m.cache.ask.Store(&ask) }
 // newCache tells of the cache.
 func newCache() *watched[Policy] {
 	m := metrics{prefix: "capgate_policy_"}
-	lookups := m.add("lookups_total", "Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result")
+	lookups := m.add("lookups_total",
+		"Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result")
 	entries := m.add("cache_entries", "Decisions in memory.")
 	age := m.add("staleness_seconds", "Time since the rules in memory were last known to be what Redis has.")
 	lost := m.add("rules_lost", "1 while Redis has fewer rules than it had: unknown decisions are refused.")
@@ -73,7 +74,8 @@ const numVerdicts = int(call.Allow) + 1
 // newDecisions makes one with a row of that many cells, a power of two.
 func newDecisions(cells int) *decisions {
 	d := &decisions{metrics: metrics{prefix: "capgate_policy_"}, row: make([]decisionCell, cells)}
-	d.made = d.add("decisions_total", "Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
+	d.made = d.add("decisions_total",
+		"Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
 		"decision", "level", "cached")
 	return d
 }

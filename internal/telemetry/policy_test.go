@@ -15,7 +15,10 @@ import (
 func decisionsOf(tb testing.TB, m *telemetry.Metrics) map[string]string {
 	tb.Helper()
 	all := scrape(tb, m)
-	maps.DeleteFunc(all, func(series, _ string) bool { return !strings.HasPrefix(series, "capgate_policy_decisions_total") })
+	maps.DeleteFunc(all, func(series,
+		_ string) bool {
+		return !strings.HasPrefix(series, "capgate_policy_decisions_total")
+	})
 	return all
 }
 
@@ -29,7 +32,8 @@ func TestDifferencesAreCounted(t *testing.T) {
 	for shard := range uint32(20) {
 		rec := sample()
 		rec.Capability, rec.Shard = m.Capability("weather"), shard
-		rec.Decision = telemetry.Decision{Made: true, Level: call.ByUser, Verdict: call.Allow, Differs: shard%2 == 0, Candidate: call.Ask}
+		rec.Decision = telemetry.Decision{Made: true, Level: call.ByUser, Verdict: call.Allow, Differs: shard%2 == 0,
+			Candidate: call.Ask}
 		r.Record(rec)
 	}
 	if err := log.Close(); err != nil {

@@ -29,26 +29,27 @@ type Record struct {
 	Tenant     *TenantMetrics     // from Metrics.Tenant; nil when nobody knows who calls
 	Client     string             // IP address that the call comes from; "" when it is not known
 	Backend    string             // address; "" when the call was forwarded nowhere
-	Shard      uint32             // any number that differs between goroutines that record at the same time; spreads counters
-	Code       uint32             // google.rpc.Code that ended the call
-	Outcome    Outcome
-	Decision   Decision      // whether it might run
-	Reason     string        // call.Refusal.Reason when the gateway refused, one of a bounded set
-	Shadowed   string        // the limit that would have refused the call, were it in force
-	Failure    string        // relay.Failure when the relay ended the call, one of a bounded set
-	BytesIn    int64         // from the client
-	BytesOut   int64         // to the client
-	Started    time.Time     // request headers came
-	Forwarded  time.Duration // since Started; 0 never
-	FirstByte  time.Duration // since Started; 0 never
-	Ended      time.Duration // since Started
-	RequestID  string        // "" when there is none
-	Trace      TraceID       // zero when there is none
-	Traced     bool          // spans of it go to the collector
-	Shed       bool          // turned away, as the process had too much to do
-	Quiet      bool          // counted, but not logged
-	Replayed   bool          // a repeat, by its idempotency key, that got the first call's answer
-	Begun      bool          // Begin counted the call as in flight at Capability and Tenant
+	// any number that differs between goroutines that record at the same time; spreads counters
+	Shard     uint32
+	Code      uint32 // google.rpc.Code that ended the call
+	Outcome   Outcome
+	Decision  Decision      // whether it might run
+	Reason    string        // call.Refusal.Reason when the gateway refused, one of a bounded set
+	Shadowed  string        // the limit that would have refused the call, were it in force
+	Failure   string        // relay.Failure when the relay ended the call, one of a bounded set
+	BytesIn   int64         // from the client
+	BytesOut  int64         // to the client
+	Started   time.Time     // request headers came
+	Forwarded time.Duration // since Started; 0 never
+	FirstByte time.Duration // since Started; 0 never
+	Ended     time.Duration // since Started
+	RequestID string        // "" when there is none
+	Trace     TraceID       // zero when there is none
+	Traced    bool          // spans of it go to the collector
+	Shed      bool          // turned away, as the process had too much to do
+	Quiet     bool          // counted, but not logged
+	Replayed  bool          // a repeat, by its idempotency key, that got the first call's answer
+	Begun     bool          // Begin counted the call as in flight at Capability and Tenant
 }
 
 // Recorder is the step "record".

@@ -20,8 +20,10 @@ func newRedis() *watched[Redis] {
 	commands := m.add("commands_total", "Commands sent to Redis, by what they were for.", "for")
 	errors := m.add("errors_total", "Commands to Redis that failed, or were not sent as Redis is away.")
 	malformed := m.add("malformed_total", "Values in Redis that could not be understood and were passed over.")
-	unreplicated := m.add("unreplicated_total", "Uses of approvals and claims of idempotency keys that were refused as too few replicas of Redis had them in time.")
-	rejected := m.add("rejected_total", "Records in Redis that no key of store_key_file has signed, and that count as absent.", "kind")
+	unreplicated := m.add("unreplicated_total",
+		"Uses of approvals and claims of idempotency keys that were refused as too few replicas of Redis had them in time.")
+	rejected := m.add("rejected_total",
+		"Records in Redis that no key of store_key_file has signed, and that count as absent.", "kind")
 	up := m.add("up", "1 if Redis answers, 0 while it is away. An embedded one always answers.")
 	return &watched[Redis]{metrics: m, tell: func(t told, r Redis) {
 		for purpose, n := range r.Commands {

@@ -17,9 +17,11 @@ func (m *Metrics) WatchRegistry(ask func() Registry) { m.members.ask.Store(&ask)
 
 func newRegistry() *watched[Registry] {
 	m := metrics{prefix: "capgate_registry_"}
-	backends := m.add("backends", "Backends that the configuration does not list one by one, by where they come from.", "source")
+	backends := m.add("backends", "Backends that the configuration does not list one by one, by where they "+
+		"come from.", "source")
 	lookups := m.add("dns_failures_total", "Looks at a DNS name without a full answer: the last one stayed in force.")
-	store := m.add("store_failures_total", "Readings and writes of registrations that failed: what was known stayed in force.")
+	store := m.add("store_failures_total",
+		"Readings and writes of registrations that failed: what was known stayed in force.")
 	ignored := m.add("ignored_registrations", "Registrations in Redis that make no sense here, or are not permitted.")
 	stale := m.add("stale_seconds", "Time since registrations could be read last; 0 while they can.")
 	return &watched[Registry]{metrics: m, tell: func(t told, r Registry) {

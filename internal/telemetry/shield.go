@@ -23,8 +23,11 @@ func (m *Metrics) WatchShields(ask func() []Shield) { m.shields.ask.Store(&ask) 
 
 func newShields() *watched[[]Shield] {
 	m := metrics{prefix: "capgate_shield_"}
-	verdicts := m.add("verdicts_total", "Calls that a shield judged, by what it said, and whether memory knew.", "shield", "decision", "cached")
-	failures := m.add("failures_total", "Questions to a shield that it did not answer (absent), or not so that anybody understands it (malformed).", "shield", "kind")
+	verdicts := m.add("verdicts_total", "Calls that a shield judged, by what it said, and whether memory knew.",
+		"shield", "decision", "cached")
+	failures := m.add("failures_total",
+		"Questions to a shield that it did not answer (absent), or not so that anybody understands it (malformed).",
+		"shield", "kind")
 	duration := m.add("duration_seconds", "How long a shield took to answer.", "shield")
 	return &watched[[]Shield]{metrics: m, tell: func(t told, all []Shield) {
 		for i := range all {

@@ -186,15 +186,22 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 	m := &tenantMetrics{metrics: metrics{prefix: "capgate_"}, from: from}
 	const other = " Tenants without a label of their own are other."
 	m.calls = m.add("tenant_calls_total", "Finished calls of a tenant."+other, "tenant", "code")
-	m.inFlight = m.add("tenant_calls_in_flight", "Calls of a tenant that were routed and have not finished."+other, "tenant")
-	m.bytes = m.add("tenant_bytes_total", "Message bytes of a tenant's finished calls; in is from the client."+other, "tenant", "direction")
-	m.shed = m.add("shed_total", "Calls of a tenant that were turned away, as the process had too much to do."+other, "tenant")
-	m.limited = m.add("tenant_limited_total", "Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
-	m.turns = m.add("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn ended; see capgate_engine_turns_total."+other, "tenant", "result")
+	m.inFlight = m.add("tenant_calls_in_flight", "Calls of a tenant that were routed and have not finished."+other,
+		"tenant")
+	m.bytes = m.add("tenant_bytes_total", "Message bytes of a tenant's finished calls; in is from the client."+other,
+		"tenant", "direction")
+	m.shed = m.add("shed_total", "Calls of a tenant that were turned away, as the process had too much to do."+other,
+		"tenant")
+	m.limited = m.add("tenant_limited_total",
+		"Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
+	m.turns = m.add("tenant_engine_turns_total",
+		"Messages of a tenant to engines, by how waiting for their turn ended; see capgate_engine_turns_total."+
+			other, "tenant", "result")
 	return m
 }
 
-// Collect implements prometheus.Collector. It tells of every tenant that has called, or has limits in the configuration.
+// Collect implements prometheus.Collector. It tells of every tenant that has called, or has limits in the
+// configuration.
 func (m *tenantMetrics) Collect(ch chan<- prometheus.Metric) {
 	slots := *m.from.slots.Load()
 	for i := range slots {

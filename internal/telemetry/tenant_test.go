@@ -130,7 +130,8 @@ func TestForgottenTenants(t *testing.T) {
 	}
 }
 
-func TestFindingATenantDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun counts what every goroutine allocates
+// not parallel: AllocsPerRun counts what every goroutine allocates
+func TestFindingATenantDoesNotAllocate(t *testing.T) {
 	m := newMetrics(t, telemetry.MetricsConfig{Tenants: 1})
 	for _, id := range []string{"acme", "globex"} {
 		if n := testing.AllocsPerRun(1000, func() { m.Tenant(id) }); n != 0 {

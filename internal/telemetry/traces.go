@@ -14,7 +14,8 @@ func (m *Metrics) WatchTraces(ask func() Traces) { m.traces.ask.Store(&ask) }
 func newTraces() *watched[Traces] {
 	m := metrics{prefix: "capgate_trace_"}
 	exported := m.add("spans_exported_total", "Spans that the collector has taken.")
-	dropped := m.add("spans_dropped_total", "Spans that were lost: there was no room (full), or the collector did not take them (failed).", "reason")
+	dropped := m.add("spans_dropped_total",
+		"Spans that were lost: there was no room (full), or the collector did not take them (failed).", "reason")
 	waiting := m.add("spans_waiting", "Spans that wait for the collector.")
 	return &watched[Traces]{metrics: m, tell: func(t told, s Traces) {
 		t.count(exported, s.Exported)

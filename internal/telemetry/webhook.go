@@ -14,9 +14,11 @@ func (m *Metrics) WatchWebhook(ask func() Webhook) { m.webhook.ask.Store(&ask) }
 
 func newWebhook() *watched[Webhook] {
 	m := metrics{prefix: "capgate_webhook_"}
-	events := m.add("events_total", "What became of events of approvals that the webhook is to be told of: delivered; dead: given up; "+
+	events := m.add("events_total", "What became of events of approvals that the webhook is to be told of: "+
+		"delivered; dead: given up; "+
 		"late: questions that nobody could answer any more; dropped: there was no room.", "result")
-	requests := m.add("requests_total", "Requests to the webhook that failed, and those that were not an event's first.", "kind")
+	requests := m.add("requests_total",
+		"Requests to the webhook that failed, and those that were not an event's first.", "kind")
 	queued := m.add("queued", "Events that wait to be told, at all replicas.")
 	dead := m.add("dead_letters", "Events that were given up and are kept, of all replicas.")
 	return &watched[Webhook]{metrics: m, tell: func(t told, w Webhook) {

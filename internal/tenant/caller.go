@@ -16,7 +16,8 @@ const Metadata = "x-capgate-caller"
 
 // Text is an identity as a value of Metadata.
 func (i Identity) Text() string {
-	v := url.Values{"tenant": {i.Tenant}, "user": {i.User}, "agent": {i.Agent}, "key": {i.Key}, "scopes": {i.Scopes.String()}}
+	v := url.Values{"tenant": {i.Tenant}, "user": {i.User}, "agent": {i.Agent}, "key": {i.Key},
+		"scopes": {i.Scopes.String()}}
 	if i.Settings != nil {
 		v["sees"] = []string{strings.Join(i.Settings.Capabilities.Patterns(), " ")} // none has a space in it
 	}

@@ -162,7 +162,8 @@ func inPath(id, pattern string) bool {
 // The refusals of a certificate.
 var (
 	refusedNobody = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING",
-		Message: "an API key is needed: send it as metadata or header authorization, Bearer and the key, or as x-api-key; client certificates are of nobody here"}
+		Message: "an API key is needed: send it as metadata or header authorization, Bearer and the key, or as " +
+			"x-api-key; client certificates are of nobody here"}
 	refusedCertificate = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the client certificate is of nobody who is known here"}
 	refusedOldCertificate = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",

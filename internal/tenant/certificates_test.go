@@ -43,9 +43,10 @@ func TestPeerOf(t *testing.T) {
 		spiffe string
 		dns    []string
 	}{
-		"SPIFFE":             {leaf(t, nil, orch), orch, nil},
-		"SPIFFE and a name":  {leaf(t, nil, orch, "Orch.Example.org."), orch, []string{"orch.example.org"}},
-		"names":              {leaf(t, nil, "a.example.org", "b.example.org", "*.example.org"), "", []string{"a.example.org", "b.example.org"}},
+		"SPIFFE":            {leaf(t, nil, orch), orch, nil},
+		"SPIFFE and a name": {leaf(t, nil, orch, "Orch.Example.org."), orch, []string{"orch.example.org"}},
+		"names": {leaf(t, nil, "a.example.org", "b.example.org", "*.example.org"), "",
+			[]string{"a.example.org", "b.example.org"}},
 		"another URI":        {leaf(t, nil, "https://example.org/x", "a.example.org"), "", []string{"a.example.org"}},
 		"two SPIFFE IDs":     {leaf(t, nil, orch, "spiffe://example.org/b", "a.example.org"), "", nil},
 		"SPIFFE and a URI":   {leaf(t, nil, orch, "https://example.org/x"), "", nil},
@@ -61,8 +62,9 @@ func TestPeerOf(t *testing.T) {
 		"escaped":            {leaf(t, nil, "spiffe://example.org/n%2fs"), "", nil},
 		"long":               {leaf(t, nil, "spiffe://example.org/"+strings.Repeat("a", 2048)), "", nil},
 		"an authority":       {leaf(t, func(c *x509.Certificate) { c.IsCA = true }, orch), "", nil},
-		"many names":         {leaf(t, func(c *x509.Certificate) { c.DNSNames = slices.Repeat([]string{"a.b"}, 33) }, orch), "", nil},
-		"nobody":             {leaf(t, nil), "", nil},
+		"many names": {leaf(t, func(c *x509.Certificate) { c.DNSNames = slices.Repeat([]string{"a.b"}, 33) },
+			orch), "", nil},
+		"nobody": {leaf(t, nil), "", nil},
 	} {
 		p := tenant.PeerOf(test.leaf)
 		if p == nil {
@@ -70,7 +72,8 @@ func TestPeerOf(t *testing.T) {
 		} else {
 			v := url.Values{}
 			p.AddTo(v)
-			if again := tenant.PeerFrom(v); again == nil || again.SPIFFE != p.SPIFFE || !slices.Equal(again.DNS, p.DNS) || !again.Expires.Equal(p.Expires) {
+			if again := tenant.PeerFrom(v); again == nil || again.SPIFFE != p.SPIFFE ||
+				!slices.Equal(again.DNS, p.DNS) || !again.Expires.Equal(p.Expires) {
 				t.Errorf("%s: %+v and %+v", name, again, p)
 			}
 		}
@@ -114,9 +117,13 @@ func TestCertificates(t *testing.T) {
 		known  bool
 		reason string
 	}{
-		"SPIFFE":             {orch, tenant.Identity{Tenant: "acme", User: "ann", Key: orch, Scopes: tenant.Invoke, Asserts: tenant.User, Settings: acme}, true, ""},
-		"a label":            {"a.agents.example.org", tenant.Identity{Tenant: "acme", Agent: "bot", Key: "a.agents.example.org", Scopes: tenant.Read, Asserts: tenant.Agent, Settings: acme}, true, ""},
-		"a name":             {"one.example.org", tenant.Identity{Tenant: "acme", Key: "one.example.org", Scopes: tenant.Approve, Settings: acme}, true, ""},
+		"SPIFFE": {orch, tenant.Identity{Tenant: "acme", User: "ann", Key: orch, Scopes: tenant.Invoke,
+			Asserts: tenant.User, Settings: acme}, true, ""},
+		"a label": {"a.agents.example.org",
+			tenant.Identity{Tenant: "acme", Agent: "bot", Key: "a.agents.example.org", Scopes: tenant.Read,
+				Asserts: tenant.Agent, Settings: acme}, true, ""},
+		"a name": {"one.example.org",
+			tenant.Identity{Tenant: "acme", Key: "one.example.org", Scopes: tenant.Approve, Settings: acme}, true, ""},
 		"is not in memory":   {"spiffe://example.org/remote", tenant.Identity{}, false, ""},
 		"tenant is not":      {"spiffe://example.org/lost", tenant.Identity{}, true, "CREDENTIAL_INVALID"},
 		"another domain":     {"spiffe://example.com/ns/tools/sa/orch", tenant.Identity{}, true, "CREDENTIAL_INVALID"},
@@ -134,7 +141,8 @@ func TestCertificates(t *testing.T) {
 				t.Errorf("%s: %+v, %v, %v", name, who, known, refusal)
 			}
 		}
-		if who, refusal := certificates.Ask(t.Context(), claim); test.known && (who != test.want || reasonOf(refusal) != test.reason) || !test.known && who.Tenant != "remote" {
+		if who, refusal := certificates.Ask(t.Context(), claim); test.known &&
+			(who != test.want || reasonOf(refusal) != test.reason) || !test.known && who.Tenant != "remote" {
 			t.Errorf("%s: asked: %+v, %v", name, who, refusal)
 		}
 	}
@@ -145,7 +153,8 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 	now = claim.Peer.Expires
-	if who, _, refusal := certificates.Identify(claim); reasonOf(refusal) != "CREDENTIAL_EXPIRED" || who.Scopes != 0 || who.Tenant != "acme" {
+	if who, _, refusal := certificates.Identify(claim); reasonOf(refusal) != "CREDENTIAL_EXPIRED" ||
+		who.Scopes != 0 || who.Tenant != "acme" {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 	now = epoch
@@ -163,7 +172,8 @@ func TestSPIFFEPatterns(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]bool{
 		orch: true, "spiffe://example.org/*": true, "spiffe://example.org/ns/*/sa/*": true,
-		"spiffe://*/ns": false, "spiffe://example.org/a*": false, "spiffe://example.org": false, "spiffe://example.org/": false, "https://example.org/x": false, "": false,
+		"spiffe://*/ns": false, "spiffe://example.org/a*": false, "spiffe://example.org": false,
+		"spiffe://example.org/": false, "https://example.org/x": false, "": false,
 	} {
 		if tenant.IsSPIFFEPattern(pattern) != want {
 			t.Errorf("%q: %v", pattern, !want)

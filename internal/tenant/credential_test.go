@@ -27,7 +27,8 @@ func TestCredentials(t *testing.T) {
 func TestBearer(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		"Bearer k": "k", "bearer  k": "k", "BEARER k": "k", "Bearer": "", "Bearer ": "", "Basic k": "", "k": "", "": "", "Bearerk": "",
+		"Bearer k": "k", "bearer  k": "k", "BEARER k": "k", "Bearer": "", "Bearer ": "", "Basic k": "", "k": "",
+		"": "", "Bearerk": "",
 	} {
 		if got := tenant.Bearer(value); got != want {
 			t.Errorf("%q: %q, want %q", value, got, want)
@@ -50,7 +51,8 @@ func TestHashes(t *testing.T) {
 			t.Errorf("%v, %v, %v", h, got, ok)
 		}
 	}
-	for _, wrong := range []string{"", "sha256:", "sha256:00", plain.String()[7:], "md5:" + plain.String()[7:], plain.String() + "00", strings.Replace(plain.String(), "f", "g", 1)} {
+	for _, wrong := range []string{"", "sha256:", "sha256:00", plain.String()[7:], "md5:" + plain.String()[7:],
+		plain.String() + "00", strings.Replace(plain.String(), "f", "g", 1)} {
 		if _, ok := tenant.ParseHash(wrong); ok {
 			t.Errorf("%q is a hash", wrong)
 		}

@@ -14,9 +14,12 @@ var exceeded = [call.NumLimits]struct{ reason, message string }{
 	call.Concurrent:     {reason: "TOO_MANY_CALLS", message: "the tenant has as many calls at once as it may"},
 	call.BytesPerSecond: {reason: "BANDWIDTH_LIMITED", message: "the tenant moves more bytes per second than it may"},
 	call.ArtifactSize:   {reason: "ARTIFACT_TOO_LARGE", message: "the artifact is larger than the tenant's may be"},
-	call.Messages:       {reason: "TOO_MANY_MESSAGES", message: "the stream has more messages than the tenant's may have"},
-	call.PerDay:         {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make on one day"},
-	call.PerMonth:       {reason: "BUDGET_EXHAUSTED", message: "the tenant has made all calls that it may make in one month"},
+	call.Messages: {reason: "TOO_MANY_MESSAGES",
+		message: "the stream has more messages than the tenant's may have"},
+	call.PerDay: {reason: "BUDGET_EXHAUSTED",
+		message: "the tenant has made all calls that it may make on one day"},
+	call.PerMonth: {reason: "BUDGET_EXHAUSTED",
+		message: "the tenant has made all calls that it may make in one month"},
 }
 
 // Exceeded refuses a call beyond a limit of its tenant, which is most. after is when another may
@@ -30,7 +33,8 @@ func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Re
 	}
 }
 
-// ExceededSome is Exceeded for a limit of some calls of a tenant. Of some, Per, Capability and Tool say which they are.
+// ExceededSome is Exceeded for a limit of some calls of a tenant. Of some, Per, Capability and Tool say which
+// they are.
 func ExceededSome(of string, some Limit, l call.Limit, most int64, after time.Duration) *call.Refusal {
 	r := Exceeded(of, l, most, after)
 	if some.Per == "user" || some.Per == "agent" {

@@ -19,17 +19,23 @@ func TestExceededSome(t *testing.T) {
 		more    map[string]string // metadata besides limit and max
 	}{
 		{tenant.Limit{}, call.CallsPerSecond, "the tenant makes more calls per second than it may (7)", nil},
-		{tenant.Limit{Per: "user"}, call.CallsPerSecond, "the user makes more calls per second than it may (7)", map[string]string{"per": "user"}},
-		{tenant.Limit{Per: "agent", Capability: "weather"}, call.PerDay, "the agent has made all calls that it may make on one day (7 for this capability)",
+		{tenant.Limit{Per: "user"}, call.CallsPerSecond, "the user makes more calls per second than it may (7)",
+			map[string]string{"per": "user"}},
+		{tenant.Limit{Per: "agent", Capability: "weather"}, call.PerDay,
+			"the agent has made all calls that it may make on one day (7 for this capability)",
 			map[string]string{"per": "agent", "capability": "weather"}},
-		{tenant.Limit{Per: "capability"}, call.PerMonth, "the tenant has made all calls that it may make in one month (7 for this capability)", map[string]string{"per": "capability"}},
-		{tenant.Limit{Capability: "weather", Tool: "get_forecast"}, call.Concurrent, "the tenant has as many calls at once as it may (7 for this tool)",
+		{tenant.Limit{Per: "capability"}, call.PerMonth,
+			"the tenant has made all calls that it may make in one month (7 for this capability)",
+			map[string]string{"per": "capability"}},
+		{tenant.Limit{Capability: "weather", Tool: "get_forecast"}, call.Concurrent,
+			"the tenant has as many calls at once as it may (7 for this tool)",
 			map[string]string{"capability": "weather", "tool": "get_forecast"}},
 	} {
 		got := tenant.ExceededSome("acme", test.some, test.limit, 7, time.Second-time.Microsecond)
 		want := map[string]string{"limit": test.limit.String(), "max": "7"}
 		maps.Copy(want, test.more)
-		if got.Message != test.message || !maps.Equal(got.Metadata, want) || got.Quota != "tenant:acme" || got.RetryAfter != time.Second {
+		if got.Message != test.message || !maps.Equal(got.Metadata, want) || got.Quota != "tenant:acme" ||
+			got.RetryAfter != time.Second {
 			t.Errorf("%+v: %q, %v, %s", test.some, got.Message, got.Metadata, got.Quota)
 		}
 	}

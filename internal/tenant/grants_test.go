@@ -43,7 +43,8 @@ func TestGrants(t *testing.T) {
 			t.Errorf("%q: %q", test.patterns, g.Patterns())
 		}
 	}
-	for _, wrong := range []string{"", "[", "a[", "A", "a b", "a *", "*\n", "a_b", "\\", strings.Repeat("a", 64), strings.Repeat("*", 129)} {
+	for _, wrong := range []string{"", "[", "a[", "A", "a b", "a *", "*\n", "a_b", "\\", strings.Repeat("a", 64),
+		strings.Repeat("*", 129)} {
 		if _, err := tenant.ParseGrants([]string{"a", wrong}); err == nil || tenant.CheckGrant(wrong) == "" {
 			t.Errorf("%q is taken", wrong)
 		}
@@ -89,7 +90,8 @@ func FuzzGrants(f *testing.F) {
 
 func TestGrantsCostNothing(t *testing.T) {
 	s := &tenant.Settings{Capabilities: grants(t, "weather", "calc-*", "a?c")}
-	if n := testing.AllocsPerRun(100, func() { _ = s.Sees("weather") && s.Sees("calc-1") && s.Sees("abc") && s.Sees("news") }); n != 0 {
+	if n := testing.AllocsPerRun(100,
+		func() { _ = s.Sees("weather") && s.Sees("calc-1") && s.Sees("abc") && s.Sees("news") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -99,7 +101,8 @@ func BenchmarkGrants(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf("capability-%d", i)
 	}
-	for name, patterns := range map[string][]string{"all": {"*"}, "one of 256 names": names, "prefix": {"calc-*", "capability-*"}, "pattern": {"capability-?[0-9]"}} {
+	for name, patterns := range map[string][]string{"all": {"*"}, "one of 256 names": names,
+		"prefix": {"calc-*", "capability-*"}, "pattern": {"capability-?[0-9]"}} {
 		s := &tenant.Settings{Capabilities: grants(b, patterns...)}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

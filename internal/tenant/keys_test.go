@@ -42,7 +42,8 @@ func TestIdentify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain, ofPlain := issue("acme", pepper, nil)
-			both, ofBoth := issue("globex", pepper, func(k *tenant.Key) { k.Asserts, k.Scopes = tenant.User|tenant.Agent, tenant.Read|tenant.Admin })
+			both, ofBoth := issue("globex", pepper,
+				func(k *tenant.Key) { k.Asserts, k.Scopes = tenant.User|tenant.Agent, tenant.Read|tenant.Admin })
 			agent, ofAgent := issue("globex", pepper, func(k *tenant.Key) { k.Asserts = tenant.Agent })
 			late, ofLate := issue("acme", pepper, func(k *tenant.Key) { k.Expires = epoch })
 			soon, ofSoon := issue("acme", pepper, func(k *tenant.Key) { k.Expires = epoch.Add(1) })
@@ -54,14 +55,23 @@ func TestIdentify(t *testing.T) {
 				want   tenant.Identity
 				reason string
 			}{
-				"asserts nothing":   {tenant.Claim{Credential: ofPlain, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"a long name":       {tenant.Claim{Credential: ofPlain, User: long, Agent: ""}, tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"asserts both":      {tenant.Claim{Credential: ofBoth, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID, Scopes: tenant.Read | tenant.Admin, Asserts: tenant.User | tenant.Agent}, ""},
-				"asserts the agent": {tenant.Claim{Credential: ofAgent, User: "ann", Agent: "bot"}, tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke, Asserts: tenant.Agent}, ""},
-				"asserts too much":  {tenant.Claim{Credential: ofBoth, User: long, Agent: ""}, tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
-				"expired":           {tenant.Claim{Credential: ofLate, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
-				"expires soon":      {tenant.Claim{Credential: ofSoon, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},
-				"no pepper":         {tenant.Claim{Credential: ofOld, User: "", Agent: ""}, tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
+				"asserts nothing": {tenant.Claim{Credential: ofPlain, User: "ann", Agent: "bot"},
+					tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
+				"a long name": {tenant.Claim{Credential: ofPlain, User: long, Agent: ""},
+					tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
+				"asserts both": {tenant.Claim{Credential: ofBoth, User: "ann", Agent: "bot"},
+					tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID,
+						Scopes: tenant.Read | tenant.Admin, Asserts: tenant.User | tenant.Agent}, ""},
+				"asserts the agent": {tenant.Claim{Credential: ofAgent, User: "ann", Agent: "bot"},
+					tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke, Asserts: tenant.Agent}, ""},
+				"asserts too much": {tenant.Claim{Credential: ofBoth, User: long, Agent: ""},
+					tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
+				"expired": {tenant.Claim{Credential: ofLate, User: "", Agent: ""},
+					tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
+				"expires soon": {tenant.Claim{Credential: ofSoon, User: "", Agent: ""},
+					tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},
+				"no pepper": {tenant.Claim{Credential: ofOld, User: "", Agent: ""},
+					tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
 			} {
 				for range 2 { // first by its hash, then as it was shown
 					if got, _, refusal := keys.Identify(test.claim); got != test.want || reasonOf(refusal) != test.reason {
@@ -87,10 +97,13 @@ func TestForgedKeys(t *testing.T) {
 		flipped[len(flipped)-1] = 'a'
 	}
 	forged := []string{
-		"", "cg_", "cg_" + id, "cg_" + id + "_", good[:len(good)-1], good + "a", " " + good, good + "\n", strings.ToUpper(good), "CG" + good[2:],
+		"", "cg_", "cg_" + id, "cg_" + id + "_", good[:len(good)-1], good + "a", " " + good, good +
+			"\n", strings.ToUpper(good), "CG" + good[2:],
 		"xx" + good[2:], good[3:], string(flipped), tenant.Credential(id, othersSecret), tenant.Credential(stranger, secret),
-		tenant.Credential(stranger, itsSecret), tenant.Credential(id, strings.Repeat("a", 32)), tenant.Credential(id, strings.Repeat("\x00", 32)),
-		strings.Replace(good, "_", "-", 2), tenant.Credential(id, key.Hash.String()), tenant.Credential(id, key.Hash.String()[7:39]),
+		tenant.Credential(stranger, itsSecret), tenant.Credential(id, strings.Repeat("a", 32)),
+		tenant.Credential(id, strings.Repeat("\x00", 32)),
+		strings.Replace(good, "_", "-", 2), tenant.Credential(id, key.Hash.String()),
+		tenant.Credential(id, key.Hash.String()[7:39]),
 		strings.Repeat("cg_", 1000), "\xff" + good[1:], "Bearer " + good,
 	}
 	for round := range 2 {
@@ -145,7 +158,8 @@ func TestAKnownKeyCostsNothing(t *testing.T) {
 		key, good := issue("acme", pepper, func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = epoch.Add(time.Hour) })
 		keys := keysOf(pepper, key)
 		for _, credential := range []string{good, "garbled"} {
-			if n := testing.AllocsPerRun(100, func() { _, _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"}) }); n != 0 {
+			if n := testing.AllocsPerRun(100,
+				func() { _, _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"}) }); n != 0 {
 				t.Errorf("%s: %v allocations for %.3s", name, n, credential)
 			}
 		}
@@ -162,7 +176,9 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 	keys := keysOf(pepper, append(all, key)...)
 	id, _, _ := tenant.ParseCredential(good)
-	for name, credential := range map[string]string{"known": good, "wrong secret": tenant.Credential(id, strings.Repeat("a", 32)), "unknown": tenant.Credential(strings.Repeat("a", 16), strings.Repeat("a", 32))} {
+	for name, credential := range map[string]string{"known": good,
+		"wrong secret": tenant.Credential(id, strings.Repeat("a", 32)),
+		"unknown":      tenant.Credential(strings.Repeat("a", 16), strings.Repeat("a", 32))} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -60,7 +60,8 @@ func IsSPIFFE(id string) bool { return isSPIFFE(id, false) }
 func isSPIFFE(id string, pattern bool) bool {
 	rest, ok := strings.CutPrefix(id, spiffeScheme)
 	domain, path, found := strings.Cut(rest, "/")
-	if !ok || !found || len(id) > maxSPIFFE || domain == "" || len(domain) > 255 || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
+	if !ok || !found || len(id) > maxSPIFFE || domain == "" || len(domain) > 255 ||
+		strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
 		return false
 	}
 	for segment := range strings.SplitSeq(path, "/") {

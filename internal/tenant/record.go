@@ -15,7 +15,8 @@ type Record struct {
 
 // Settings are the tenant's. standard are the limits of one that has none of its own.
 func (r *Record) Settings(standard *Limits) *Settings {
-	s := &Settings{ID: r.ID, Name: r.Name, Disabled: r.Disabled, Capabilities: r.Capabilities, Limits: *standard, uid: r.UID}
+	s := &Settings{ID: r.ID, Name: r.Name, Disabled: r.Disabled, Capabilities: r.Capabilities, Limits: *standard,
+		uid: r.UID}
 	if r.Limits != nil {
 		s.Limits = *r.Limits
 	}

@@ -82,8 +82,9 @@ func (r *Roster) Named(ctx context.Context, name string) (id string, err error) 
 	case r == nil || name != "" && name != All:
 		return name, nil
 	}
-	return "", &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_REQUIRED", Metadata: map[string]string{"field": "tenant"},
-		Message: "tenant: say which one, with --tenant NAME or tenant=NAME; this gateway has " + r.some(ctx)}
+	return "", &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_REQUIRED",
+		Metadata: map[string]string{"field": "tenant"},
+		Message:  "tenant: say which one, with --tenant NAME or tenant=NAME; this gateway has " + r.some(ctx)}
 }
 
 // Check refuses the name of a tenant that there is not. The error is a *call.Refusal.
@@ -92,8 +93,10 @@ func (r *Roster) Check(ctx context.Context, name string) error {
 		if name == Default {
 			return nil
 		}
-		return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Metadata: map[string]string{"tenant": clip(name)},
-			Message: fmt.Sprintf("there is no such tenant, %q: this gateway has no tenants, and every call is the tenant %s's", clip(name), Default)}
+		return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
+			Metadata: map[string]string{"tenant": clip(name)},
+			Message: fmt.Sprintf("there is no such tenant, %q: this gateway has no tenants, and every call is "+
+				"the tenant %s's", clip(name), Default)}
 	}
 	of, refusal := r.Directory.Settings(ctx, name)
 	switch {
@@ -104,7 +107,8 @@ func (r *Roster) Check(ctx context.Context, name string) error {
 	}
 	names, _, _ := r.Page(ctx, "", rosterNames) // without them the error just says less
 	return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Metadata: map[string]string{"tenant": clip(name)},
-		Message: fmt.Sprintf("there is no such tenant, %q%s; this gateway has %s", clip(name), nearest.Hint(name, names), r.some(ctx))}
+		Message: fmt.Sprintf("there is no such tenant, %q%s; this gateway has %s", clip(name),
+			nearest.Hint(name, names), r.some(ctx))}
 }
 
 // some names the first tenants, and how to see all.
@@ -116,7 +120,8 @@ func (r *Roster) some(ctx context.Context) string {
 	case next == "":
 		return "the tenants " + nearest.List(ids, rosterShown)
 	}
-	return "the tenants " + nearest.List(ids, rosterShown) + " and more; capgate tenants list, or GET /v1/tenants, has all"
+	return "the tenants " + nearest.List(ids, rosterShown) +
+		" and more; capgate tenants list, or GET /v1/tenants, has all"
 }
 
 func clip(name string) string { return strings.ToValidUTF8(name[:min(len(name), 64)], "") }

@@ -11,7 +11,8 @@ const (
 	Read                       // list capabilities, tools and the tenant's approvals
 	Approve                    // see and answer the tenant's approvals
 	Policy                     // let an answer hold always, which sets a rule
-	Admin                      // see the tenant and its keys; make, rotate and revoke keys that may no more than their maker
+	// see the tenant and its keys; make, rotate and revoke keys that may no more than their maker
+	Admin
 
 	EngineChat     // talk to OpenParallax engines: messages, sessions, approvals, status
 	EngineAgent    // be the agent of one
@@ -21,12 +22,14 @@ const (
 )
 
 // AllScopes are the names that a configuration may use.
-const AllScopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, engine.admin or engine.shield"
+const AllScopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, " +
+	"engine.admin or engine.shield"
 
 // Engines are the scopes of OpenParallax engines.
 const Engines = EngineChat | EngineAgent | EngineSubAgent | EngineAdmin | EngineShield
 
-var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent", "engine.subagent", "engine.admin", "engine.shield"}
+var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent",
+	"engine.subagent", "engine.admin", "engine.shield"}
 
 // ParseScope reads one scope's name.
 func ParseScope(name string) (Scopes, bool) {

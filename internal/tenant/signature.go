@@ -38,7 +38,8 @@ func (g *Grant) sign(key []byte) string {
 		held = "1"
 	}
 	says := url.Values{
-		"t": {g.Tenant}, "i": {g.uid}, "k": {g.Key}, "c": {g.Capability}, "a": {g.Artifact}, "s": {g.Session}, "e": {strconv.FormatInt(g.Expires.Unix(), 10)},
+		"t": {g.Tenant}, "i": {g.uid}, "k": {g.Key}, "c": {g.Capability}, "a": {g.Artifact}, "s": {g.Session},
+		"e": {strconv.FormatInt(g.Expires.Unix(), 10)},
 		"h": {held},
 	}
 	for name, value := range says {
@@ -47,7 +48,8 @@ func (g *Grant) sign(key []byte) string {
 		}
 	}
 	text := says.Encode()
-	return base64.RawURLEncoding.EncodeToString([]byte(text)) + "." + base64.RawURLEncoding.EncodeToString(macOf(key, text))
+	return base64.RawURLEncoding.EncodeToString([]byte(text)) + "." +
+		base64.RawURLEncoding.EncodeToString(macOf(key, text))
 }
 
 func macOf(key []byte, text string) []byte {
@@ -87,6 +89,7 @@ func readGrant(token string, keys [][]byte) *Grant {
 	}
 	return &Grant{
 		Download: Download{says.Get("c"), says.Get("a"), says.Get("s")},
-		Tenant:   says.Get("t"), Key: says.Get("k"), Expires: time.Unix(seconds, 0), uid: says.Get("i"), held: says.Get("h") != "",
+		Tenant:   says.Get("t"), Key: says.Get("k"), Expires: time.Unix(seconds, 0), uid: says.Get("i"),
+		held: says.Get("h") != "",
 	}
 }

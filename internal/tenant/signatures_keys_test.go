@@ -9,7 +9,8 @@ import (
 
 // grantOf is a grant that a tenant's key asks for.
 func grantOf(k *tenant.Key, until time.Time) tenant.Grant {
-	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: k.Tenant, Key: k.ID, Expires: until}
+	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: k.Tenant, Key: k.ID,
+		Expires: until}
 }
 
 // TestSignaturesOfKeysOfTheFile: what was signed for a key of the file ends when that key might not download any
@@ -30,7 +31,8 @@ func TestSignaturesOfKeysOfTheFile(t *testing.T) {
 	unkeyed := sign(t, s, ofCertificate)
 	expect := func(what string, good bool) {
 		t.Helper()
-		if who, refusal := showSigned(s, signed); (refusal == nil) != good || !good && reasonOf(refusal) != "SIGNATURE_INVALID" {
+		if who, refusal := showSigned(s, signed); (refusal == nil) != good ||
+			!good && reasonOf(refusal) != "SIGNATURE_INVALID" {
 			t.Errorf("%s: %+v, %q", what, who, reasonOf(refusal))
 		}
 		if _, refusal := showSigned(s, unkeyed); refusal != nil {
@@ -116,7 +118,9 @@ func TestSignaturesWhileTheStoreIsAway(t *testing.T) {
 		if _, refusal := showSigned(signatures, token); refusal != nil {
 			t.Errorf("known: %q", reasonOf(refusal))
 		}
-		if _, refusal := signatures.Sign(t.Context(), grantOf(&tenant.Key{ID: "abcdefghijklmnop", Tenant: "acme"}, time.Now())); reasonOf(refusal) != "IDENTITY_UNAVAILABLE" {
+		if _, refusal := signatures.Sign(t.Context(),
+			grantOf(&tenant.Key{ID: "abcdefghijklmnop", Tenant: "acme"},
+				time.Now())); reasonOf(refusal) != "IDENTITY_UNAVAILABLE" {
 			t.Errorf("signed for a key of which nothing is known: %q", reasonOf(refusal))
 		}
 	})

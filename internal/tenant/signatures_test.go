@@ -48,7 +48,8 @@ func (d directory) Settings(_ context.Context, id string) (*tenant.Settings, *ca
 }
 
 func grant(until time.Time) tenant.Grant {
-	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a/ö&=1", Session: "s"}, Tenant: "acme", Key: "k", Expires: until}
+	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a/ö&=1", Session: "s"},
+		Tenant: "acme", Key: "k", Expires: until}
 }
 
 func showSigned(s *tenant.Signatures, token string) (tenant.Identity, *call.Refusal) {
@@ -77,12 +78,14 @@ func TestSignatures(t *testing.T) {
 	one, two := tenant.NewSignatures(tenants, nil, store, clock), tenant.NewSignatures(tenants, nil, store, clock)
 	token := sign(t, one, grant(now.Add(time.Minute)))
 	who, refusal := showSigned(two, token)
-	if refusal != nil || who.Tenant != "acme" || who.Key != "k" || who.Scopes != tenant.Invoke || who.Only == nil || *who.Only != grant(now).Download || who.Settings != tenants["acme"] {
+	if refusal != nil || who.Tenant != "acme" || who.Key != "k" || who.Scopes != tenant.Invoke || who.Only == nil ||
+		*who.Only != grant(now).Download || who.Settings != tenants["acme"] {
 		t.Fatalf("%+v, %v", who, refusal)
 	}
 	refused := func(what, token string) {
 		t.Helper()
-		if who, refusal := showSigned(two, token); refusal == nil || refusal.Reason != "SIGNATURE_INVALID" || refusal.Kind != call.PermissionDenied || who != (tenant.Identity{}) {
+		if who, refusal := showSigned(two, token); refusal == nil || refusal.Reason != "SIGNATURE_INVALID" ||
+			refusal.Kind != call.PermissionDenied || who != (tenant.Identity{}) {
 			t.Errorf("%s: %+v, %v", what, who, refusal)
 		}
 	}
@@ -91,10 +94,14 @@ func TestSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range [][2]string{{"acme", "globex"}, {"caps", "cap"}, {"s=s", "s=t"}, {"e=18", "e=19"}, {"k=k&", ""}} {
-		refused(change[0], base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), change[0], change[1], 1)))+"."+mac)
+	for _, change := range [][2]string{{"acme", "globex"}, {"caps", "cap"}, {"s=s", "s=t"}, {"e=18", "e=19"},
+		{"k=k&", ""}} {
+		refused(change[0], base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), change[0],
+			change[1], 1)))+"."+mac)
 	}
-	for what, bad := range map[string]string{"nothing": "", "no tag": payload, "an empty tag": payload + ".", "a cut tag": token[:len(token)-4], "a dot": ".", "no base64": "!." + mac, "too long": strings.Repeat("a", 9000) + "." + mac} {
+	for what, bad := range map[string]string{"nothing": "", "no tag": payload, "an empty tag": payload + ".",
+		"a cut tag": token[:len(token)-4], "a dot": ".", "no base64": "!." + mac,
+		"too long": strings.Repeat("a", 9000) + "." + mac} {
 		refused(what, bad)
 	}
 	refused("expired", sign(t, one, grant(now)))

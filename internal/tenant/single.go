@@ -15,7 +15,8 @@ func (Single) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal
 	if refusal := checkNames(c.User, c.Agent); refusal != nil {
 		return Identity{Tenant: Default}, true, refusal
 	}
-	return Identity{Tenant: Default, User: c.User, Agent: c.Agent, Scopes: Invoke | Read | Engines, Asserts: User | Agent}, true, nil
+	return Identity{Tenant: Default, User: c.User, Agent: c.Agent, Scopes: Invoke | Read | Engines,
+		Asserts: User | Agent}, true, nil
 }
 
 // Ask does the same.

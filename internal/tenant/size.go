@@ -10,7 +10,8 @@ import (
 var sizes = [...]struct {
 	name  string
 	bytes float64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1}}
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
+	{"TB", 1e12}, {"B", 1}, {"", 1}}
 
 // ParseSize reads a number of bytes, as in 10MiB, 1.5GB or 4096.
 func ParseSize(text string) (int64, bool) {

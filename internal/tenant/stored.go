@@ -27,7 +27,8 @@ type Change struct{ Tenant, Key string }
 
 // Options of a Stored. The zero value is usable.
 type Options struct {
-	Entries  int           // keys kept in memory, and as many tenants, default 100,000; a tenth of that of ids that there are not
+	// keys kept in memory, and as many tenants, default 100,000; a tenth of that of ids that there are not
+	Entries  int
 	TTL      time.Duration // what is known is asked for again after it, give or take a fifth; default 1 min
 	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
 	Unknown  int           // questions a second about ids of which nothing is known; default 5,000
@@ -99,7 +100,8 @@ func (s *Stored) findKey(ctx context.Context, id string) (*known, error) {
 		return nil, err
 	}
 	if k.Hash.Peppered() && len(*s.pepper.Load()) == 0 && !s.told.Swap(true) {
-		s.log.Warn("API keys of redis were made under a pepper, and there is no pepper_file here: they are refused", "tenant", k.Tenant, "key", id)
+		s.log.Warn("API keys of redis were made under a pepper, and there is no pepper_file here: they are refused",
+			"tenant", k.Tenant, "key", id)
 	}
 	return &known{Key: *k, stored: true}, nil
 }

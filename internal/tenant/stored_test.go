@@ -29,17 +29,19 @@ func TestStoredKeys(t *testing.T) {
 	id, _, _ := tenant.ParseCredential(ofPlain)
 	following(t, s, func(t *testing.T, stored *tenant.Stored) {
 		for what, test := range map[string]struct{ credential, user, reason string }{
-			"good":                  {ofPlain, "", ""},
-			"asserts":               {ofAsserts, "ann", ""},
-			"expired":               {ofOver, "", "CREDENTIAL_EXPIRED"},
-			"replaced":              {ofReplaced, "", "CREDENTIAL_EXPIRED"},
-			"revoked":               {ofRevoked, "", "CREDENTIAL_INVALID"},
-			"of a disabled tenant":  {ofOff, "", "TENANT_DISABLED"},
-			"of no tenant":          {ofOrphan, "", "CREDENTIAL_INVALID"},
-			"of an earlier tenant":  {ofEarlier, "", "CREDENTIAL_INVALID"},
-			"a wrong secret":        {tenant.Credential(id, strings.Repeat("a", 32)), "", "CREDENTIAL_INVALID"},
-			"unknown":               {tenant.Credential(strings.Repeat("a", 16), strings.Repeat("a", 32)), "", "CREDENTIAL_INVALID"},
-			"an id that is no id":   {tenant.Credential("{}:*\x00%1aaaaaaaa", strings.Repeat("a", 32)), "", "CREDENTIAL_INVALID"},
+			"good":                 {ofPlain, "", ""},
+			"asserts":              {ofAsserts, "ann", ""},
+			"expired":              {ofOver, "", "CREDENTIAL_EXPIRED"},
+			"replaced":             {ofReplaced, "", "CREDENTIAL_EXPIRED"},
+			"revoked":              {ofRevoked, "", "CREDENTIAL_INVALID"},
+			"of a disabled tenant": {ofOff, "", "TENANT_DISABLED"},
+			"of no tenant":         {ofOrphan, "", "CREDENTIAL_INVALID"},
+			"of an earlier tenant": {ofEarlier, "", "CREDENTIAL_INVALID"},
+			"a wrong secret":       {tenant.Credential(id, strings.Repeat("a", 32)), "", "CREDENTIAL_INVALID"},
+			"unknown": {tenant.Credential(strings.Repeat("a", 16), strings.Repeat("a", 32)), "",
+				"CREDENTIAL_INVALID"},
+			"an id that is no id": {tenant.Credential("{}:*\x00%1aaaaaaaa", strings.Repeat("a", 32)), "",
+				"CREDENTIAL_INVALID"},
 			"something else":        {"eyJhbGciOiJub25lIn0.e30.", "", "CREDENTIAL_INVALID"},
 			"something else, empty": {"", "", "CREDENTIAL_INVALID"},
 		} {
@@ -48,7 +50,8 @@ func TestStoredKeys(t *testing.T) {
 				if reason != test.reason || who.User != test.user || i > 0 && !atOnce {
 					t.Errorf("%s: %+v, %q, at once %v", what, who, reason, atOnce)
 				}
-				if reason == "" && (who.Tenant != "acme" || who.Settings == nil || who.Settings.ID != "acme" || who.Scopes != tenant.Invoke) {
+				if reason == "" && (who.Tenant != "acme" || who.Settings == nil || who.Settings.ID != "acme" ||
+					who.Scopes != tenant.Invoke) {
 					t.Errorf("%s: %+v", what, who)
 				}
 			}
@@ -202,7 +205,8 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 				reasons[reason]++
 			}
 		}
-		if n := s.questions() - before; n > 100 || reasons["CREDENTIAL_INVALID"] != 2*n || reasons["IDENTITY_OVERLOADED"] != 40_000-2*n {
+		if n := s.questions() - before; n > 100 || reasons["CREDENTIAL_INVALID"] != 2*n ||
+			reasons["IDENTITY_OVERLOADED"] != 40_000-2*n {
 			t.Errorf("%d questions, %v", n, reasons)
 		}
 		if _, atOnce, reason := show(t, stored, good); reason != "" || !atOnce {
@@ -255,7 +259,8 @@ func TestPepperOfStoredKeys(t *testing.T) {
 		for _, step := range []struct {
 			pepper []byte
 			reason string
-		}{{nil, "CREDENTIAL_INVALID"}, {pepper, ""}, {[]byte("another pepper, as long"), "CREDENTIAL_INVALID"}, {pepper, ""}} {
+		}{{nil, "CREDENTIAL_INVALID"}, {pepper, ""}, {[]byte("another pepper, as long"), "CREDENTIAL_INVALID"},
+			{pepper, ""}} {
 			stored.SetPepper(step.pepper)
 			for range 2 {
 				if _, _, reason := show(t, stored, good); reason != step.reason {
@@ -282,7 +287,8 @@ func TestIdentities(t *testing.T) {
 		of.Directory().Replace(settings)
 		all := tenant.NewIdentities(tenant.Sources{File: file, Stored: of})
 		for _, credential := range []string{ofBoth, ofStored} {
-			if who, _, reason := show(t, all, credential); reason != "" || who.Tenant != "filed" || who.Settings != settings["filed"] {
+			if who, _, reason := show(t, all, credential); reason != "" || who.Tenant != "filed" ||
+				who.Settings != settings["filed"] {
 				t.Errorf("%+v, %q", who, reason)
 			}
 		}

@@ -34,7 +34,8 @@ func (a *agent) process(m *openparallaxv1.ProcessRequest) error {
 	var failed failure
 	if errors.As(err, &failed) {
 		return a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_AgentError{AgentError: &openparallaxv1.AgentError{
-			SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Code: failed.code, Message: failed.text, Recoverable: true,
+			SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Code: failed.code, Message: failed.text,
+			Recoverable: true,
 		}}})
 	}
 	if err != nil {

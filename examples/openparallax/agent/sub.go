@@ -23,7 +23,8 @@ func RunSub(ctx context.Context, conn grpc.ClientConnInterface, token string) er
 	result := "did " + me.GetTask()
 	switch verb {
 	case "fail":
-		_, err := client.SubAgentFailed(ctx, &openparallaxv1.SubAgentFailedRequest{Name: me.GetName(), Error: "cannot do that"})
+		_, err := client.SubAgentFailed(ctx,
+			&openparallaxv1.SubAgentFailedRequest{Name: me.GetName(), Error: "cannot do that"})
 		return err
 	case "tool":
 		name, args, _ := strings.Cut(strings.TrimSpace(rest), " ")

@@ -78,7 +78,8 @@ func (s *Shield) Judge(action, payload string) *openparallaxv1.Verdict {
 }
 
 // Evaluate judges an action in either form.
-func (s *Shield) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+func (s *Shield) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
+	error) {
 	action, payload := r.GetActionType(), r.GetPayloadJson()
 	if action == "" {
 		action, payload = r.GetToolName(), r.GetToolArgsJson()
@@ -92,7 +93,8 @@ func (s *Shield) Health(context.Context, *openparallaxv1.HealthRequest) (*openpa
 }
 
 // GetShieldStatus says what it did; today began when it did.
-func (s *Shield) GetShieldStatus(context.Context, *openparallaxv1.ShieldStatusRequest) (*openparallaxv1.ShieldStatusResponse, error) {
+func (s *Shield) GetShieldStatus(context.Context,
+	*openparallaxv1.ShieldStatusRequest) (*openparallaxv1.ShieldStatusResponse, error) {
 	return &openparallaxv1.ShieldStatusResponse{
 		HeuristicRules: int32(len(s.decisions)), EvaluationsToday: s.evaluations.Load(), BlocksToday: s.blocks.Load(),
 	}, nil

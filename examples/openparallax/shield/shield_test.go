@@ -19,10 +19,12 @@ func TestJudgement(t *testing.T) {
 		"read_file": openparallaxv1.VerdictDecision_ALLOW, "EXECUTE_COMMAND": openparallaxv1.VerdictDecision_ESCALATE,
 		"delete_file": openparallaxv1.VerdictDecision_BLOCK, "send_email": openparallaxv1.VerdictDecision_BLOCK,
 	} {
-		for _, r := range []*openparallaxv1.EvaluateRequest{{ActionType: action, PayloadJson: "{}"}, {ToolName: action, ToolArgsJson: "{}"}} {
+		for _, r := range []*openparallaxv1.EvaluateRequest{{ActionType: action, PayloadJson: "{}"},
+			{ToolName: action, ToolArgsJson: "{}"}} {
 			reply, err := s.Evaluate(t.Context(), r)
 			v := reply.GetVerdict()
-			if err != nil || v.GetDecision() != want || v.GetEvaluatedAt() != 1000 || v.GetExpiresAt() != 1060 || v.GetReasoning() == "" {
+			if err != nil || v.GetDecision() != want || v.GetEvaluatedAt() != 1000 || v.GetExpiresAt() != 1060 ||
+				v.GetReasoning() == "" {
 				t.Errorf("%v: %v, %v", r, reply, err)
 			}
 		}
@@ -30,7 +32,8 @@ func TestJudgement(t *testing.T) {
 	if a, b := s.Judge("a", "b"), s.Judge("a", "c"); a.GetActionHash() == b.GetActionHash() {
 		t.Error("one hash for two actions")
 	}
-	if reply, err := s.GetShieldStatus(t.Context(), nil); err != nil || reply.GetEvaluationsToday() != 10 || reply.GetBlocksToday() != 4 {
+	if reply, err := s.GetShieldStatus(t.Context(), nil); err != nil || reply.GetEvaluationsToday() != 10 ||
+		reply.GetBlocksToday() != 4 {
 		t.Errorf("%v, %v", reply, err)
 	}
 	if reply, err := s.Health(t.Context(), nil); err != nil || !reply.GetHealthy() {

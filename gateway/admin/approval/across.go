@@ -20,7 +20,8 @@ var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVA
 	Message: "approvals cannot be read or written at the moment"}
 
 // list is a page of what a viewer asks for.
-func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string, size int) ([]approvals.Approval, string, error) {
+func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string,
+	size int) ([]approvals.Approval, string, error) {
 	if !v.all {
 		return s.Keeper.List(ctx, v.tenant, f, after, size)
 	}

@@ -40,7 +40,8 @@ type answering interface {
 }
 
 func (s *server) answer(ctx context.Context, req answering,
-	give func(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)) (a approvals.Approval, err error) {
+	give func(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval,
+		error)) (a approvals.Approval, err error) {
 	v, err := s.viewer(ctx, req)
 	if err != nil {
 		return a, err
@@ -69,10 +70,12 @@ func (s *server) answer(ctx context.Context, req answering,
 	if a, err = give(ctx, v.tenant, req.GetApprovalId(), answer); err != nil {
 		return a, err
 	}
-	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", a.State.String(), "remember", answer.Remember.String(), "by", answer.By,
+	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", a.State.String(), "remember",
+		answer.Remember.String(), "by", answer.By,
 		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
 	s.Audit.Change(&audit.Change{Actor: answer.By, What: "approval." + a.State.String(), Tenant: a.Tenant, On: []audit.On{
-		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()}, {Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
+		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
+		{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
 		{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
 	}})
 	return a, nil

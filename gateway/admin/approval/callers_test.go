@@ -54,7 +54,8 @@ func TestPublicPort(t *testing.T) {
 			{"POST", "/" + ann.ID + "/deny", "ann", `{"who":1}`, 400, "INVALID_BODY", ""},
 			{"POST", "/events", "ann", "", 405, "METHOD_NOT_ALLOWED", ""},
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), test.method, g.URL("/v1/approvals"+test.path), strings.NewReader(test.body))
+			req, err := http.NewRequestWithContext(t.Context(), test.method, g.URL("/v1/approvals"+test.path),
+				strings.NewReader(test.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,14 +70,16 @@ func TestPublicPort(t *testing.T) {
 			}
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
-			if err != nil || resp.StatusCode != test.status || !strings.Contains(string(body), test.has) || test.not != "" && strings.Contains(string(body), test.not) {
+			if err != nil || resp.StatusCode != test.status || !strings.Contains(string(body), test.has) ||
+				test.not != "" && strings.Contains(string(body), test.not) {
 				t.Errorf("%s %s by %q: %d %s, %v", test.method, test.path, test.user, resp.StatusCode, body, err)
 			}
 		}
 	}
 	client := capgatepb.NewApprovalsClient(g.Conn(t))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", tenant.Metadata, forged)
-	if resp, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{}); err != nil || len(resp.GetApprovals()) != 1 || resp.GetApprovals()[0].GetId() != ann.ID {
+	if resp, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{}); err != nil ||
+		len(resp.GetApprovals()) != 1 || resp.GetApprovals()[0].GetId() != ann.ID {
 		t.Errorf("by gRPC: %v, %v", resp, err)
 	}
 	_, err := client.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: ann.ID})
@@ -109,7 +112,8 @@ func TestPublicEvents(t *testing.T) {
 		if _, err := p.client.Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: a.ID}); err != nil {
 			t.Fatal(err)
 		}
-		if e := source(t.Context(), t, &as, g.URL("/v1/approvals/events"), s.last).next(); e.kind != "approved" || e.data["id"] != a.ID {
+		if e := source(t.Context(), t, &as, g.URL("/v1/approvals/events"), s.last).next(); e.kind != "approved" ||
+			e.data["id"] != a.ID {
 			t.Errorf("%s: %v", name, e)
 		}
 		open = append(open, s)

@@ -20,9 +20,12 @@ func JSON(a *approvals.Approval) ([]byte, error) {
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	p := &capgatepb.Approval{
 		Name: paging.Name("tenants", shown(a.Tenant), "approvals", a.ID), UpdateTime: timeOf(a.Updated()),
-		Id: a.ID, Tenant: shown(a.Tenant), User: shown(a.User), Agent: shown(a.Agent), Capability: shown(a.Capability), Tool: shown(a.Tool),
-		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why, RequestId: a.RequestID,
-		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered), AnsweredBy: a.By, Comment: a.Comment,
+		Id: a.ID, Tenant: shown(a.Tenant), User: shown(a.User), Agent: shown(a.Agent),
+		Capability: shown(a.Capability), Tool: shown(a.Tool),
+		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why,
+		RequestId:  a.RequestID,
+		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered),
+		AnsweredBy: a.By, Comment: a.Comment,
 	}
 	if a.State != 0 { // it is forgotten
 		p.State = a.State.String()

@@ -32,7 +32,8 @@ const (
 // Keeper has the approvals. Its errors are *call.Refusal and those of package approvals.
 type Keeper interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
-	List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Approval, next string, err error)
+	List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Approval,
+		next string, err error)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
@@ -63,7 +64,8 @@ type Service struct{ operators, callers *server }
 func New(cfg Config) *Service {
 	leaving, leave := context.WithCancel(context.Background())
 	made := func(see func(context.Context, string) (viewer, error)) *server {
-		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving, leave: leave}
+		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving,
+			leave: leave}
 	}
 	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers)}
 }
@@ -80,7 +82,8 @@ func (s *Service) Operators() admin.Service {
 			}
 			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // what comes later goes before /v1/approvals/{id}
 		},
-		Patterns: []string{"GET /v1/approvals", "GET /v1/approvals/{id}", "POST /v1/approvals/{id}/approve", "POST /v1/approvals/{id}/deny"},
+		Patterns: []string{"GET /v1/approvals", "GET /v1/approvals/{id}", "POST /v1/approvals/{id}/approve",
+			"POST /v1/approvals/{id}/deny"},
 	}
 }
 
@@ -101,7 +104,8 @@ type server struct {
 }
 
 // ListApprovals implements capgatepb.ApprovalsServer.
-func (s *server) ListApprovals(ctx context.Context, req *capgatepb.ListApprovalsRequest) (*capgatepb.ListApprovalsResponse, error) {
+func (s *server) ListApprovals(ctx context.Context,
+	req *capgatepb.ListApprovalsRequest) (*capgatepb.ListApprovalsResponse, error) {
 	v, err := s.viewer(ctx, req)
 	if err != nil {
 		return nil, s.refused(err)
@@ -148,7 +152,8 @@ func query(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, size int, a
 }
 
 // GetApproval implements capgatepb.ApprovalsServer.
-func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequest) (*capgatepb.GetApprovalResponse, error) {
+func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequest) (*capgatepb.GetApprovalResponse,
+	error) {
 	v, err := s.viewer(ctx, req)
 	if err != nil {
 		return nil, s.refused(err)

@@ -75,7 +75,8 @@ func serve(t *testing.T) *ports {
 	t.Helper()
 	p := &ports{log: &log{}, rules: &rules{}}
 	var err error
-	if p.keeper, err = approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(), approvals.Options{Rules: p.rules}); err != nil {
+	if p.keeper, err = approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(),
+		approvals.Options{Rules: p.rules}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -83,7 +84,8 @@ func serve(t *testing.T) *ports {
 	running.Go(func() { p.keeper.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	p.service = approval.New(approval.Config{
-		Keeper: outside{p.keeper}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.NewTextHandler(p.log, nil)),
+		Keeper: outside{p.keeper}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Log: slog.New(slog.NewTextHandler(p.log, nil)),
 	})
 	p.Services = gatewaytest.ServeOperators(t, p.service.Operators())
 	p.client = capgatepb.NewApprovalsClient(p.Conn)
@@ -99,7 +101,8 @@ func (o outside) Get(ctx context.Context, tenantName, id string) (approvals.Appr
 	return o.Keeper.Get(ctx, tenantName, id)
 }
 
-func (o outside) List(ctx context.Context, tenantName string, f approvals.Filter, after string, most int) ([]approvals.Approval, string, error) {
+func (o outside) List(ctx context.Context, tenantName string, f approvals.Filter, after string,
+	most int) ([]approvals.Approval, string, error) {
 	pprof.SetGoroutineLabels(context.Background())
 	return o.Keeper.List(ctx, tenantName, f, after, most)
 }
@@ -171,7 +174,8 @@ func reasonOf(err error) string {
 func TestApprovalsByJSON(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
-	one := p.ask(t, approvals.Request{User: "ann", Agent: "bot", Session: "s1", Description: "Sends a letter.", RequestID: "r1", Level: "tenant",
+	one := p.ask(t, approvals.Request{User: "ann", Agent: "bot", Session: "s1", Description: "Sends a letter.",
+		RequestID: "r1", Level: "tenant",
 		Why: "the tool has changed", Args: []byte(`{"to":"bob","password":"hunter2"}`)})
 	two := p.ask(t, approvals.Request{User: "bob", Tool: "read"})
 	other := p.ask(t, approvals.Request{Tenant: "acme", User: "ann"})
@@ -185,16 +189,22 @@ func TestApprovalsByJSON(t *testing.T) {
 		{"GET", "?state=approved", "", 200, []string{"{}"}},
 		{"GET", "?tool=read&capability=mail&agent=", "", 200, []string{two.ID}},
 		{"GET", "?tenant=acme", "", 200, []string{other.ID, `"tenant":"acme"`}},
-		{"GET", "/" + one.ID, "", 200, []string{`"id":"` + one.ID + `"`, `"name":"tenants/default/approvals/` + one.ID + `"`, `"update_time":"20`, `"user":"ann"`, `"agent":"bot"`, `"tool":"send"`, `"description":"Sendsaletter."`,
-			`"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`, `"state":"pending"`, `\"to\":\"bob\"`, `[masked:1to8characters,byitsname]`, `"expire_time":"20`}},
+		{"GET", "/" + one.ID, "", 200, []string{`"id":"` + one.ID + `"`,
+			`"name":"tenants/default/approvals/` + one.ID + `"`, `"update_time":"20`, `"user":"ann"`,
+			`"agent":"bot"`, `"tool":"send"`, `"description":"Sendsaletter."`,
+			`"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`,
+			`"state":"pending"`, `\"to\":\"bob\"`, `[masked:1to8characters,byitsname]`, `"expire_time":"20`}},
 		{"GET", "/" + other.ID, "", 404, []string{"APPROVAL_UNKNOWN"}},
 		{"GET", "/" + other.ID + "?tenant=acme", "", 200, []string{`"state":"pending"`}},
 		{"GET", "/nothing", "", 404, []string{"APPROVAL_UNKNOWN"}},
-		{"POST", "/" + one.ID + "/approve", `{"by":"eve","comment":"fine"}`, 200, []string{`"state":"approved"`, `"answered_by":"eve"`, `"comment":"fine"`, `"remember":"call"`, `"answer_time"`}},
-		{"POST", "/" + one.ID + "/deny", "", 400, []string{"APPROVAL_NOT_PENDING", `"state":"approved"`, "FAILED_PRECONDITION"}},
+		{"POST", "/" + one.ID + "/approve", `{"by":"eve","comment":"fine"}`, 200,
+			[]string{`"state":"approved"`, `"answered_by":"eve"`, `"comment":"fine"`, `"remember":"call"`, `"answer_time"`}},
+		{"POST", "/" + one.ID + "/deny", "", 400,
+			[]string{"APPROVAL_NOT_PENDING", `"state":"approved"`, "FAILED_PRECONDITION"}},
 		{"POST", "/" + two.ID + "/deny", "", 200, []string{`"state":"denied"`, `"answered_by":"operator"`}},
 		{"POST", "/" + two.ID + "/approve", `{"tenant":"acme"}`, 404, []string{"APPROVAL_UNKNOWN"}},
-		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"session"}`, 400, []string{"APPROVAL_NOT_REMEMBERED"}},
+		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"session"}`, 400,
+			[]string{"APPROVAL_NOT_REMEMBERED"}},
 		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"always"}`, 200, []string{`"remember":"always"`}},
 	} {
 		code, body := p.Ask(t, step.method, "/v1/approvals"+step.path, step.body)
@@ -214,7 +224,8 @@ func TestApprovalsByJSON(t *testing.T) {
 		t.Errorf("rules: %+v", p.rules.set)
 	}
 	p.rules.mu.Unlock()
-	if lines := p.log.String(); strings.Count(lines, "approval answered") != 3 || !strings.Contains(lines, "by=eve") || strings.Contains(lines, "hunter2") {
+	if lines := p.log.String(); strings.Count(lines, "approval answered") != 3 ||
+		!strings.Contains(lines, "by=eve") || strings.Contains(lines, "hunter2") {
 		t.Errorf("logged: %s", lines)
 	}
 }
@@ -224,16 +235,20 @@ func TestBadRequests(t *testing.T) {
 	p := serve(t)
 	a := p.ask(t, approvals.Request{User: "ann"})
 	long := strings.Repeat("a", 1025)
-	for _, path := range []string{"?page_size=101", "?page_size=-1", "?page_token=!", "?state=open", "?tenant=" + long, "/events?tenant=" + long} {
-		if code, body := p.Ask(t, "GET", "/v1/approvals"+path, ""); code != 400 || !strings.Contains(body, "APPROVAL_INVALID") {
+	for _, path := range []string{"?page_size=101", "?page_size=-1", "?page_token=!", "?state=open",
+		"?tenant=" + long, "/events?tenant=" + long} {
+		if code, body := p.Ask(t, "GET", "/v1/approvals"+path, ""); code != 400 ||
+			!strings.Contains(body, "APPROVAL_INVALID") {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	if code, body := p.Ask(t, "GET", "/v1/approvals/events?last_event_id=x", ""); code != 400 || !strings.Contains(body, "EVENT_INVALID") {
+	if code, body := p.Ask(t, "GET", "/v1/approvals/events?last_event_id=x", ""); code != 400 ||
+		!strings.Contains(body, "EVENT_INVALID") {
 		t.Errorf("%d %s", code, body)
 	}
 	for body, want := range map[string]string{
-		`{"remember":"ever"}`: "APPROVAL_INVALID", `{"by":"` + long + `"}`: "APPROVAL_INVALID", `{"comment":"` + long + `"}`: "APPROVAL_INVALID",
+		`{"remember":"ever"}`: "APPROVAL_INVALID", `{"by":"` + long + `"}`: "APPROVAL_INVALID", `{"comment":"` +
+			long + `"}`: "APPROVAL_INVALID",
 		`{`: "INVALID_BODY", `{"commend":"x"}`: "INVALID_BODY", `[]`: "INVALID_BODY",
 	} {
 		for _, way := range []string{"/approve", "/deny"} {
@@ -242,7 +257,8 @@ func TestBadRequests(t *testing.T) {
 			}
 		}
 	}
-	if code, _ := p.Ask(t, "POST", "/v1/approvals/"+a.ID+"/approve", "", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); code != 403 {
+	if code, _ := p.Ask(t, "POST", "/v1/approvals/"+a.ID+"/approve", "", "Origin", "https://evil.example",
+		"Sec-Fetch-Site", "cross-site"); code != 403 {
 		t.Errorf("from another site's page: %d", code)
 	}
 	if now, err := p.keeper.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Pending {
@@ -259,7 +275,8 @@ func TestPages(t *testing.T) {
 		p.ask(t, approvals.Request{User: "bob", Tool: "x" + tool})
 		want = tool + want
 	}
-	for who, list := range map[string]func(context.Context, *capgatepb.ListApprovalsRequest, ...grpc.CallOption) (*capgatepb.ListApprovalsResponse, error){
+	for who, list := range map[string]func(context.Context, *capgatepb.ListApprovalsRequest,
+		...grpc.CallOption) (*capgatepb.ListApprovalsResponse, error){
 		"operators": p.client.ListApprovals, "callers": p.callers.ListApprovals,
 	} {
 		req := &capgatepb.ListApprovalsRequest{PageSize: 2, User: "ann"}
@@ -298,7 +315,8 @@ func TestCallersSeeTheirOwn(t *testing.T) {
 	} {
 		ctx := caller(t.Context(), test.tenant, test.user)
 		for _, a := range test.sees {
-			if got, err := p.callers.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: a.ID}); err != nil || got.GetApproval().GetUser() != a.User {
+			if got, err := p.callers.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: a.ID}); err != nil ||
+				got.GetApproval().GetUser() != a.User {
 				t.Errorf("%s of %s: %v, %v", test.user, test.tenant, got, err)
 			}
 		}
@@ -307,13 +325,15 @@ func TestCallersSeeTheirOwn(t *testing.T) {
 			refusal(t, test.user+" of "+test.tenant+" gets another's", err, codes.NotFound, "APPROVAL_UNKNOWN")
 		}
 		for _, user := range []string{"", test.user} {
-			if resp, err := p.callers.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{User: user}); err != nil || len(resp.GetApprovals()) != len(test.sees) {
+			if resp, err := p.callers.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{User: user}); err != nil ||
+				len(resp.GetApprovals()) != len(test.sees) {
 				t.Errorf("%s of %s lists %v, %v", test.user, test.tenant, resp, err)
 			}
 		}
 	}
 	ctx := caller(t.Context(), tenant.Default, "ann")
-	if resp, err := p.callers.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{User: "bob"}); err != nil || len(resp.GetApprovals()) != 0 {
+	if resp, err := p.callers.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{User: "bob"}); err != nil ||
+		len(resp.GetApprovals()) != 0 {
 		t.Errorf("ann lists bob's: %v, %v", resp, err)
 	}
 	for what, err := range map[string]error{
@@ -322,7 +342,8 @@ func TestCallersSeeTheirOwn(t *testing.T) {
 	} {
 		refusal(t, what+" of another tenant", err, codes.NotFound, "APPROVAL_UNKNOWN")
 	}
-	for _, who := range []context.Context{t.Context(), metadata.AppendToOutgoingContext(t.Context(), tenant.Metadata, "%"), caller(ctx, "acme", "bob")} {
+	for _, who := range []context.Context{t.Context(),
+		metadata.AppendToOutgoingContext(t.Context(), tenant.Metadata, "%"), caller(ctx, "acme", "bob")} {
 		_, err := p.callers.ListApprovals(who, &capgatepb.ListApprovalsRequest{})
 		refusal(t, "nobody", err, codes.Internal, "")
 	}
@@ -337,8 +358,10 @@ func TestCallersDoNotAnswer(t *testing.T) {
 	a := p.ask(t, approvals.Request{User: "ann"})
 	for _, user := range []string{"", "ann", "bob"} {
 		ctx := caller(t.Context(), tenant.Default, user)
-		refusal(t, "approve", second(p.callers.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: a.ID})), codes.PermissionDenied, "APPROVER_REQUIRED")
-		refusal(t, "deny", second(p.callers.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: a.ID})), codes.PermissionDenied, "APPROVER_REQUIRED")
+		refusal(t, "approve", second(p.callers.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: a.ID})),
+			codes.PermissionDenied, "APPROVER_REQUIRED")
+		refusal(t, "deny", second(p.callers.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: a.ID})),
+			codes.PermissionDenied, "APPROVER_REQUIRED")
 	}
 	if now, err := p.keeper.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Pending {
 		t.Errorf("%v, %v", now.State, err)

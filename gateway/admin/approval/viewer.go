@@ -40,7 +40,8 @@ func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 	if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
 		return viewer{}, refusedUnknown
 	}
-	v := viewer{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who), rules: who.Scopes.Any(tenant.Policy)}
+	v := viewer{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who),
+		rules: who.Scopes.Any(tenant.Policy)}
 	if v.by = "key " + who.Key; who.User != "" {
 		v.by = shown(who.User) + ", by " + v.by
 	}
@@ -55,6 +56,7 @@ var (
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "there is no such approval"}
 	refusedAnswer  = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
 		Message: "approvals are answered at the operators' port, or with an API key that has the scope approve"}
-	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING", Metadata: map[string]string{"scope": tenant.Policy.String()},
-		Message: "an answer that holds always sets a rule: the API key has not the scope policy"}
+	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
+		Metadata: map[string]string{"scope": tenant.Policy.String()},
+		Message:  "an answer that holds always sets a rule: the API key has not the scope policy"}
 )

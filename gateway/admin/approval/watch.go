@@ -27,14 +27,16 @@ var (
 )
 
 // WatchApprovals implements capgatepb.ApprovalsServer.
-func (s *server) WatchApprovals(req *capgatepb.WatchApprovalsRequest, stream capgatepb.Approvals_WatchApprovalsServer) error {
+func (s *server) WatchApprovals(req *capgatepb.WatchApprovalsRequest,
+	stream capgatepb.Approvals_WatchApprovalsServer) error {
 	sender := newSender(stream.Send)
 	defer sender.close()
 	return s.feed(stream.Context(), req, sender.send)
 }
 
 // feed tells what happens to what its caller may see, until ctx ends or tell fails.
-func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error {
+func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
+	tell func(*capgatepb.WatchApprovalsResponse) error) error {
 	v, err := s.viewer(ctx, req)
 	if err != nil {
 		return s.refused(err)

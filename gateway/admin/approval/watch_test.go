@@ -17,7 +17,8 @@ import (
 )
 
 // watch follows events by gRPC.
-func watch(ctx context.Context, t *testing.T, client capgatepb.ApprovalsClient, after string) (next func() *capgatepb.WatchApprovalsResponse) {
+func watch(ctx context.Context, t *testing.T, client capgatepb.ApprovalsClient,
+	after string) (next func() *capgatepb.WatchApprovalsResponse) {
 	t.Helper()
 	stream, err := client.WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{LastEventId: after})
 	if err != nil {
@@ -91,15 +92,16 @@ func TestCallersWatchTheirOwn(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	stream, err := p.callers.WatchApprovals(caller(t.Context(), tenant.Default, "ann"), &capgatepb.WatchApprovalsRequest{Tenant: "acme"})
+	stream, err := p.callers.WatchApprovals(caller(t.Context(), tenant.Default, "ann"),
+		&capgatepb.WatchApprovalsRequest{Tenant: "acme"})
 	if err == nil {
 		_, err = stream.Recv()
 	}
 	refusal(t, "another tenant's", err, codes.NotFound, "APPROVAL_UNKNOWN")
 }
 
-// TestWatchersAreBounded: one tenant's have four fifths of the places, and another's find some. All are sent away when the
-// gateway stops.
+// TestWatchersAreBounded: one tenant's have four fifths of the places, and another's find some. All are sent
+// away when the gateway stops.
 func TestWatchersAreBounded(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
@@ -162,7 +164,8 @@ func source(ctx context.Context, t *testing.T, client *http.Client, url, last st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = resp.Body.Close() })
-	if h := resp.Header; resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
+	if h := resp.Header; resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
+		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
 		t.Fatal(resp.StatusCode, h)
 	}
 	return &sse{t: t, lines: bufio.NewScanner(resp.Body), last: last}
@@ -225,17 +228,20 @@ func TestServerSentEvents(t *testing.T) {
 		}
 		a := p.ask(t, approvals.Request{User: name, Args: []byte(`{"a":"x\ny\u2028<b>"}`)})
 		e := s.next()
-		if e.kind != "asked" || e.data["id"] != a.ID || e.data["state"] != "pending" || e.data["arguments"] != a.Preview || e.data["user"] != name {
+		if e.kind != "asked" || e.data["id"] != a.ID || e.data["state"] != "pending" ||
+			e.data["arguments"] != a.Preview || e.data["user"] != name {
 			t.Errorf("%s: %v", name, e)
 		}
 		leave()
 		if _, err := p.client.Deny(t.Context(), &capgatepb.DenyRequest{ApprovalId: a.ID}); err != nil {
 			t.Fatal(err)
 		}
-		if e := source(t.Context(), t, client, p.URL+"/v1/approvals/events?tenant=default", s.last).next(); e.kind != "denied" || e.data["id"] != a.ID {
+		if e := source(t.Context(), t, client, p.URL+"/v1/approvals/events?tenant=default",
+			s.last).next(); e.kind != "denied" || e.data["id"] != a.ID {
 			t.Errorf("%s: %v", name, e)
 		}
-		if e := source(t.Context(), t, client, p.URL+"/v1/approvals/events?last_event_id="+s.last, "").next(); e.kind != "denied" {
+		if e := source(t.Context(), t, client, p.URL+"/v1/approvals/events?last_event_id="+s.last,
+			"").next(); e.kind != "denied" {
 			t.Errorf("%s: %v", name, e)
 		}
 	}

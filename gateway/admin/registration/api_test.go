@@ -31,8 +31,10 @@ type port struct {
 
 func serve(t *testing.T) *port {
 	t.Helper()
-	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 2, MaxPerFleet: 2, Manifests: true}
-	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules}, registry.Options{Manifest: registration.ReadManifest})}
+	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour,
+		Max: 2, MaxPerFleet: 2, Manifests: true}
+	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
+		registry.Options{Manifest: registration.ReadManifest})}
 	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	return p
@@ -41,9 +43,11 @@ func serve(t *testing.T) *port {
 func TestRegisterRenewWithdraw(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
-	resp, err := p.client.RegisterBackend(t.Context(), &capgatepb.RegisterBackendRequest{Capability: "weather", Addr: "10.0.0.7:1", Session: "s", Zone: "z",
-		Weight: proto.Int32(0), Dialect: "live", MaxConcurrent: 3})
-	if err != nil || resp.GetLease() == "" || resp.GetTtl().AsDuration() != 30*time.Second || !slices.Equal(resp.GetAddrs(), []string{"10.0.0.7:1"}) {
+	resp, err := p.client.RegisterBackend(t.Context(),
+		&capgatepb.RegisterBackendRequest{Capability: "weather", Addr: "10.0.0.7:1", Session: "s", Zone: "z",
+			Weight: proto.Int32(0), Dialect: "live", MaxConcurrent: 3})
+	if err != nil || resp.GetLease() == "" || resp.GetTtl().AsDuration() != 30*time.Second ||
+		!slices.Equal(resp.GetAddrs(), []string{"10.0.0.7:1"}) {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	g := p.registry.Registrations()[0]
@@ -51,15 +55,18 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	// What one way began the other goes on with.
-	code, body := p.Ask(t, http.MethodPost, "/v1/registrations", `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "6.5s", "lease": "`+resp.GetLease()+`"}`)
+	code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
+		`{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "6.5s", "lease": "`+resp.GetLease()+`"}`)
 	renewed := new(capgatepb.RegisterBackendResponse)
-	if err := protojson.Unmarshal([]byte(body), renewed); err != nil || code != 200 || renewed.GetLease() != resp.GetLease() {
+	if err := protojson.Unmarshal([]byte(body), renewed); err != nil || code != 200 ||
+		renewed.GetLease() != resp.GetLease() {
 		t.Errorf("%d %s: %v", code, body, err)
 	}
 	if g := p.registry.Registrations()[0]; g.TTL != 6500*time.Millisecond || g.Weight != 100 || g.Session != "" {
 		t.Errorf("%+v", g)
 	}
-	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw", `{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw",
+		`{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
 		t.Errorf("%d %s", code, body)
 	}
 	if all := p.registry.Registrations(); len(all) > 0 {
@@ -84,23 +91,39 @@ func TestRefusals(t *testing.T) {
 	}{
 		{register, `{}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "capability: "},
 		{register, `{"capability": "Weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "capability: "},
-		{register, `{"capability": "nothing", "addr": "10.0.0.7:1"}`, 404, "NOT_FOUND", "CAPABILITY_UNKNOWN", "no fleet is configured for nothing"},
+		{register, `{"capability": "nothing", "addr": "10.0.0.7:1"}`, 404, "NOT_FOUND", "CAPABILITY_UNKNOWN",
+			"no fleet is configured for nothing"},
 		{register, `{"capability": "weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "addr: write host:port"},
-		{register, `{"capability": "weather", "addr": "10.0.0.7"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "addr: write host:port"},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:0"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", `addr: port "0"`},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "1s"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "ttl: it must be from 5s"},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "3601s"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "ttl: it must be from 5s"},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "weight": 10001}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "weight: "},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "dialect": "elder"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "dialect: "},
-		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "max_concurrent": -1}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "max_concurrent: "},
-		{register, `{"capability": "weather", "addr": "127.0.0.1:1"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN", "127.0.0.1 is loopback"},
-		{register, `{"capability": "weather", "addr": "localhost:1"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN", "is loopback"},
-		{register, `{"capability": "weather", "addr": "169.254.169.254:80"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN", "is link-local"},
-		{register, `{"capability": "weather", "addr": "[fd00:ec2::254]:80"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN", "is cloud metadata"},
-		{register, `{"capability": "weather", "addr": "10.0.0.1:1", "lease": "another"}`, 400, "FAILED_PRECONDITION", "LEASE_SUPERSEDED", "somebody else"},
-		{register, `{"capability": "weather", "addr": "10.0.0.3:1"}`, 429, "RESOURCE_EXHAUSTED", "REGISTRATIONS_FULL", "registration.max"},
-		{withdraw, `{"capability": "weather", "addr": "10.0.0.1:1", "lease": "another"}`, 400, "FAILED_PRECONDITION", "LEASE_SUPERSEDED", "somebody else"},
-		{withdraw, `{"capability": "weather", "addr": "10.0.0.7:1"}`, 404, "NOT_FOUND", "REGISTRATION_UNKNOWN", "is not registered"},
+		{register, `{"capability": "weather", "addr": "10.0.0.7"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID",
+			"addr: write host:port"},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:0"}`, 400, "INVALID_ARGUMENT",
+			"REGISTRATION_INVALID", `addr: port "0"`},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "1s"}`, 400, "INVALID_ARGUMENT",
+			"REGISTRATION_INVALID", "ttl: it must be from 5s"},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "3601s"}`, 400, "INVALID_ARGUMENT",
+			"REGISTRATION_INVALID", "ttl: it must be from 5s"},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "weight": 10001}`, 400, "INVALID_ARGUMENT",
+			"REGISTRATION_INVALID", "weight: "},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "dialect": "elder"}`, 400, "INVALID_ARGUMENT",
+			"REGISTRATION_INVALID", "dialect: "},
+		{register, `{"capability": "weather", "addr": "10.0.0.7:1", "max_concurrent": -1}`, 400, "INVALID_ARGUMENT",
+			"REGISTRATION_INVALID", "max_concurrent: "},
+		{register, `{"capability": "weather", "addr": "127.0.0.1:1"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN",
+			"127.0.0.1 is loopback"},
+		{register, `{"capability": "weather", "addr": "localhost:1"}`, 403, "PERMISSION_DENIED", "ADDRESS_FORBIDDEN",
+			"is loopback"},
+		{register, `{"capability": "weather", "addr": "169.254.169.254:80"}`, 403, "PERMISSION_DENIED",
+			"ADDRESS_FORBIDDEN", "is link-local"},
+		{register, `{"capability": "weather", "addr": "[fd00:ec2::254]:80"}`, 403, "PERMISSION_DENIED",
+			"ADDRESS_FORBIDDEN", "is cloud metadata"},
+		{register, `{"capability": "weather", "addr": "10.0.0.1:1", "lease": "another"}`, 400, "FAILED_PRECONDITION",
+			"LEASE_SUPERSEDED", "somebody else"},
+		{register, `{"capability": "weather", "addr": "10.0.0.3:1"}`, 429, "RESOURCE_EXHAUSTED",
+			"REGISTRATIONS_FULL", "registration.max"},
+		{withdraw, `{"capability": "weather", "addr": "10.0.0.1:1", "lease": "another"}`, 400, "FAILED_PRECONDITION",
+			"LEASE_SUPERSEDED", "somebody else"},
+		{withdraw, `{"capability": "weather", "addr": "10.0.0.7:1"}`, 404, "NOT_FOUND", "REGISTRATION_UNKNOWN",
+			"is not registered"},
 		{withdraw, `{"capability": "weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "addr: write host:port"},
 	} {
 		var problem struct {
@@ -108,7 +131,8 @@ func TestRefusals(t *testing.T) {
 			Metadata             map[string]string
 		}
 		got, body := p.Ask(t, http.MethodPost, test.path, test.body)
-		if err := json.Unmarshal([]byte(body), &problem); err != nil || got != test.status || problem.Code != test.code || problem.Reason != test.reason || !strings.Contains(problem.Detail, test.text) {
+		if err := json.Unmarshal([]byte(body), &problem); err != nil || got != test.status ||
+			problem.Code != test.code || problem.Reason != test.reason || !strings.Contains(problem.Detail, test.text) {
 			t.Errorf("%s: %d %s", test.body, got, body)
 		}
 		err := p.call(t, test.path == withdraw, test.body)
@@ -118,7 +142,8 @@ func TestRefusals(t *testing.T) {
 			continue
 		}
 		info, ok := st.Details()[0].(*errdetails.ErrorInfo)
-		if !ok || info.GetDomain() != "capgate.dev" || info.GetReason() != test.reason || len(info.GetMetadata()) != len(problem.Metadata) {
+		if !ok || info.GetDomain() != "capgate.dev" || info.GetReason() != test.reason ||
+			len(info.GetMetadata()) != len(problem.Metadata) {
 			t.Errorf("%s: %v", test.body, st.Details())
 		}
 	}
@@ -160,7 +185,8 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/registrations:renew", good, nil, 404},
 		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 415}, // over HTTP/1.1
 	} {
-		if code, body := p.Ask(t, http.MethodPost, test.path, test.body, test.header...); code != test.status || code == 400 && !strings.Contains(body, "INVALID_BODY") {
+		if code, body := p.Ask(t, http.MethodPost, test.path, test.body, test.header...); code != test.status ||
+			code == 400 && !strings.Contains(body, "INVALID_BODY") {
 			t.Errorf("%s %.60s: %d %s", test.path, test.body, code, body)
 		}
 	}

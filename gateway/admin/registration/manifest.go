@@ -25,14 +25,16 @@ func ReadManifest(text string) (capability string, refusal *call.Refusal) {
 	if err == nil {
 		return m.ID, nil
 	}
-	refusal = &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID", Metadata: map[string]string{"file": manifestName}}
+	refusal = &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID",
+		Metadata: map[string]string{"file": manifestName}}
 	var all strictyaml.Errors
 	if !errors.As(err, &all) {
 		refusal.Message = short(err.Error())
 		return "", refusal
 	}
 	first := all[0]
-	refusal.Metadata["line"], refusal.Metadata["field"], refusal.Metadata["reason"] = strconv.Itoa(first.Line), short(first.Path), short(first.Text)
+	refusal.Metadata["line"], refusal.Metadata["field"], refusal.Metadata["reason"] = strconv.Itoa(first.Line),
+		short(first.Path), short(first.Text)
 	var lines []string
 	for i, problem := range all {
 		if i == maxProblems {

@@ -29,7 +29,8 @@ func padded(bytes int) string {
 // brings registers a backend that brings a manifest, over gRPC and JSON.
 func (p *port) brings(t *testing.T, addr, text string) (*status.Status, int, string) {
 	t.Helper()
-	_, err := p.client.RegisterBackend(t.Context(), &capgatepb.RegisterBackendRequest{Capability: "weather", Addr: addr, Manifest: text})
+	_, err := p.client.RegisterBackend(t.Context(),
+		&capgatepb.RegisterBackendRequest{Capability: "weather", Addr: addr, Manifest: text})
 	body, failed := json.Marshal(map[string]string{"capability": "weather", "addr": addr, "manifest": text})
 	if failed != nil {
 		t.Fatal(failed)
@@ -45,11 +46,13 @@ func TestManifest(t *testing.T) {
 		if st, code, body := p.brings(t, "10.0.0.7:1", text); st.Code() != codes.OK || code != http.StatusOK {
 			t.Errorf("%d bytes: %v, %d %.300s", len(text), st, code, body)
 		}
-		if g := p.registry.Registrations()[0]; g.Manifest.Sum != registry.NewManifest(text).Sum || p.registry.Manifest(g.Manifest.Sum) != text {
+		if g := p.registry.Registrations()[0]; g.Manifest.Sum != registry.NewManifest(text).Sum ||
+			p.registry.Manifest(g.Manifest.Sum) != text {
 			t.Errorf("%d bytes: %v", len(text), g.Manifest)
 		}
 	}
-	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations", `{"capability": "weather", "addr": "10.0.0.7:1"}`); code != http.StatusOK {
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
+		`{"capability": "weather", "addr": "10.0.0.7:1"}`); code != http.StatusOK {
 		t.Error(code, body)
 	}
 	if g := p.registry.Registrations()[0]; g.Manifest != (registry.Manifest{}) {
@@ -64,22 +67,29 @@ func TestManifestRefused(t *testing.T) {
 		text, message string
 		metadata      map[string]string
 	}{
-		{"id: weather\nimage: a b\nx: 1\n", `manifest.yaml:2: image: "a b" is not an image; write it as in ghcr.io/example/weather-lookup:1.0.0; manifest.yaml:3: x: unknown field`,
-			map[string]string{"file": "manifest.yaml", "line": "2", "field": "image", "reason": `"a b" is not an image; write it as in ghcr.io/example/weather-lookup:1.0.0`}},
-		{"id: climate\nimage: weather:1\n", "the manifest is of the capability climate, and not of weather", map[string]string{"field": "id"}},
+		{"id: weather\nimage: a b\nx: 1\n",
+			`manifest.yaml:2: image: "a b" is not an image; write it as in ghcr.io/example/weather-lookup:1.0.0; manifest.yaml:3: x: unknown field`,
+			map[string]string{"file": "manifest.yaml", "line": "2", "field": "image",
+				"reason": `"a b" is not an image; write it as in ghcr.io/example/weather-lookup:1.0.0`}},
+		{"id: climate\nimage: weather:1\n", "the manifest is of the capability climate, and not of weather",
+			map[string]string{"field": "id"}},
 		{"[", "manifest.yaml:1: ", map[string]string{"file": "manifest.yaml", "line": "1", "field": "", "reason": ""}},
-		{padded(manifest.MaxBytes + 2), "manifest.yaml:1: the file has 4194306 bytes; a manifest may have 4194304", map[string]string{"file": "manifest.yaml", "line": "1", "field": ""}},
-		{head + "tools: [" + strings.Repeat("{name: '"+strings.Repeat("é", 1000)+"'}, ", 100) + "]", "; and ", map[string]string{"file": "manifest.yaml"}},
+		{padded(manifest.MaxBytes + 2), "manifest.yaml:1: the file has 4194306 bytes; a manifest may have 4194304",
+			map[string]string{"file": "manifest.yaml", "line": "1", "field": ""}},
+		{head + "tools: [" + strings.Repeat("{name: '"+strings.Repeat("é", 1000)+"'}, ", 100) + "]", "; and ",
+			map[string]string{"file": "manifest.yaml"}},
 	} {
 		st, code, body := p.brings(t, "10.0.0.7:1", test.text)
 		var problem struct {
 			Code, Reason, Detail string
 			Metadata             map[string]string
 		}
-		if err := json.Unmarshal([]byte(body), &problem); err != nil || code != http.StatusBadRequest || problem.Code != "INVALID_ARGUMENT" || problem.Reason != "MANIFEST_INVALID" {
+		if err := json.Unmarshal([]byte(body), &problem); err != nil || code != http.StatusBadRequest ||
+			problem.Code != "INVALID_ARGUMENT" || problem.Reason != "MANIFEST_INVALID" {
 			t.Errorf("%.60q: %d %.300s", test.text, code, body)
 		}
-		if st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), test.message) || st.Message() != problem.Detail || len(st.Message()) > 2000 {
+		if st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), test.message) ||
+			st.Message() != problem.Detail || len(st.Message()) > 2000 {
 			t.Errorf("%.60q: %v", test.text, st)
 		}
 		info, _ := st.Details()[0].(*errdetails.ErrorInfo)
@@ -102,17 +112,21 @@ func TestOthersStaySmall(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	long := strings.Repeat("x", 20<<10)
-	if _, err := p.client.WithdrawBackend(t.Context(), &capgatepb.WithdrawBackendRequest{Lease: long}); status.Code(err) != codes.ResourceExhausted {
+	if _, err := p.client.WithdrawBackend(t.Context(),
+		&capgatepb.WithdrawBackendRequest{Lease: long}); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
-	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw", `{"lease": "`+long+`"}`); code != http.StatusBadRequest || !strings.Contains(body, "INVALID_BODY") {
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw",
+		`{"lease": "`+long+`"}`); code != http.StatusBadRequest || !strings.Contains(body, "INVALID_BODY") {
 		t.Error(code, body)
 	}
 	huge := strings.Repeat("x", 5<<20)
-	if _, err := p.client.RegisterBackend(t.Context(), &capgatepb.RegisterBackendRequest{Manifest: huge}); status.Code(err) != codes.ResourceExhausted {
+	if _, err := p.client.RegisterBackend(t.Context(),
+		&capgatepb.RegisterBackendRequest{Manifest: huge}); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
-	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations", `{"manifest": "`+huge+huge+`"}`); code != http.StatusBadRequest || !strings.Contains(body, "INVALID_BODY") {
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
+		`{"manifest": "`+huge+huge+`"}`); code != http.StatusBadRequest || !strings.Contains(body, "INVALID_BODY") {
 		t.Error(code, body)
 	}
 }
@@ -121,11 +135,13 @@ func TestOthersStaySmall(t *testing.T) {
 func TestManifestForbidden(t *testing.T) {
 	t.Parallel()
 	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MaxTTL: 1 << 40, Max: 2, MaxPerFleet: 2}
-	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules}, registry.Options{Manifest: registration.ReadManifest})}
+	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
+		registry.Options{Manifest: registration.ReadManifest})}
 	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	st, code, body := p.brings(t, "10.0.0.7:1", head)
-	if st.Code() != codes.PermissionDenied || code != http.StatusForbidden || !strings.Contains(body, "MANIFEST_FORBIDDEN") || !strings.Contains(body, "registration.manifests is false") {
+	if st.Code() != codes.PermissionDenied || code != http.StatusForbidden ||
+		!strings.Contains(body, "MANIFEST_FORBIDDEN") || !strings.Contains(body, "registration.manifests is false") {
 		t.Errorf("%v, %d %s", st, code, body)
 	}
 }

@@ -28,15 +28,17 @@ type server struct {
 }
 
 // RegisterBackend implements capgatepb.RegistryServer.
-func (s *server) RegisterBackend(ctx context.Context, req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
+func (s *server) RegisterBackend(ctx context.Context,
+	req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
 	dialect, ok := call.ParseDialect(req.GetDialect())
 	if !ok {
 		return nil, s.refused(call.InvalidField("REGISTRATION_INVALID", "dialect", "it must be auto, doc, live or legacy"))
 	}
 	g := registry.Registration{
 		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,
-		Zone: req.GetZone(), Session: req.GetSession(), Tenant: req.GetTenant(), Dialect: dialect, MaxConcurrent: int(req.GetMaxConcurrent()),
-		Manifest: registry.NewManifest(req.GetManifest()),
+		Zone: req.GetZone(), Session: req.GetSession(), Tenant: req.GetTenant(), Dialect: dialect,
+		MaxConcurrent: int(req.GetMaxConcurrent()),
+		Manifest:      registry.NewManifest(req.GetManifest()),
 	}
 	if req.Ttl != nil {
 		g.TTL = req.GetTtl().AsDuration()
@@ -56,7 +58,8 @@ func (s *server) RegisterBackend(ctx context.Context, req *capgatepb.RegisterBac
 }
 
 // WithdrawBackend implements capgatepb.RegistryServer.
-func (s *server) WithdrawBackend(ctx context.Context, req *capgatepb.WithdrawBackendRequest) (*capgatepb.WithdrawBackendResponse, error) {
+func (s *server) WithdrawBackend(ctx context.Context,
+	req *capgatepb.WithdrawBackendRequest) (*capgatepb.WithdrawBackendResponse, error) {
 	err := s.registry.Withdraw(ctx, registry.Key{Capability: req.GetCapability(), Addr: req.GetAddr()}, req.GetLease())
 	if err != nil {
 		return nil, s.refused(err)

@@ -9,19 +9,22 @@ import (
 )
 
 // ExplainPolicy implements capgatepb.PoliciesServer.
-func (s *server) ExplainPolicy(ctx context.Context, req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
+func (s *server) ExplainPolicy(ctx context.Context,
+	req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
 	of, err := s.Tenants.Named(ctx, req.GetTenant())
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	c := &call.Call{Tenant: of, User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
+	c := &call.Call{Tenant: of, User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(),
+		Tool: req.GetTool()}
 	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
 		if v == "" || v == policy.Any {
 			return nil, s.refused(invalid(field, "it is needed: one call is explained"))
 		}
 	}
 	if !req.GetForce() {
-		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}, "; force (--force) explains it all the same"); err != nil {
+		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}},
+			"; force (--force) explains it all the same"); err != nil {
 			return nil, s.refused(err)
 		}
 	}
@@ -68,7 +71,8 @@ func (s *server) anyCandidates(ctx context.Context, tenant string) (bool, error)
 
 func lookOf(l *policy.Look) *capgatepb.ExplainPolicyResponse_Look {
 	look := &capgatepb.ExplainPolicyResponse_Look{
-		Level: l.Level.String(), User: l.Name.User, Agent: l.Name.Agent, Capability: l.Name.Capability, Tool: l.Name.Tool, Decided: l.Decided,
+		Level: l.Level.String(), User: l.Name.User, Agent: l.Name.Agent, Capability: l.Name.Capability,
+		Tool: l.Name.Tool, Decided: l.Decided,
 	}
 	if l.Said {
 		look.Policy = l.Verdict.String()

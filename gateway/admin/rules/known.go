@@ -36,7 +36,8 @@ func (s *server) known(ctx context.Context, r *policy.Rule, force string) error 
 	found, there := s.Catalog.Look(r.Capability)
 	if !there {
 		all := s.Catalog.Capabilities()
-		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Metadata: map[string]string{"capability": r.Capability},
+		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
+			Metadata: map[string]string{"capability": r.Capability},
 			Message: fmt.Sprintf("there is no capability %q whose tools rules decide on%s; there are: %s%s",
 				r.Capability, nearest.Hint(r.Capability, all), nearest.List(all, shownNames), force)}
 	}
@@ -78,5 +79,6 @@ func unknownTool(tool, owner string, names []string, force string) error {
 		}
 	}
 	return &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Metadata: map[string]string{"tool": tool},
-		Message: fmt.Sprintf("there is no tool %q%s; %s: %s%s", tool, nearest.Hint(tool, names), owner, nearest.List(names, shownNames), force)}
+		Message: fmt.Sprintf("there is no tool %q%s; %s: %s%s", tool, nearest.Hint(tool, names), owner,
+			nearest.List(names, shownNames), force)}
 }

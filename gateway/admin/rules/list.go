@@ -19,7 +19,8 @@ const (
 )
 
 // ListPolicies implements capgatepb.PoliciesServer.
-func (s *server) ListPolicies(ctx context.Context, req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
+func (s *server) ListPolicies(ctx context.Context,
+	req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
 	set, err := s.set(req)
 	if err != nil {
 		return nil, s.refused(err)
@@ -52,7 +53,8 @@ type listed struct {
 // tenant begins with it.
 const unknownTenants = "?"
 
-func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPoliciesRequest, after string, size int) (page listed, err error) {
+func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPoliciesRequest, after string,
+	size int) (page listed, err error) {
 	if err := checkTenant(req); err != nil {
 		return page, err
 	}
@@ -66,13 +68,14 @@ func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPolicie
 	if rest, unknown := strings.CutPrefix(after, unknownTenants); unknown {
 		return s.listUnknown(ctx, set, rest, size)
 	}
-	all := paging.Across[policy.Rule]{List: set.List, Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
-		ids, next, err := s.Tenants.Page(ctx, after, most)
-		if err == nil && s.Having != nil {
-			ids, err = s.Having(ctx, ids, req.GetCandidate())
-		}
-		return ids, next, err
-	}}
+	all := paging.Across[policy.Rule]{List: set.List,
+		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
+			ids, next, err := s.Tenants.Page(ctx, after, most)
+			if err == nil && s.Having != nil {
+				ids, err = s.Having(ctx, ids, req.GetCandidate())
+			}
+			return ids, next, err
+		}}
 	if page.rules, page.next, err = all.Page(ctx, after, size); err != nil || page.next != "" {
 		return page, err
 	}
@@ -89,14 +92,15 @@ func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPolicie
 
 // listUnknown is a page of the rules of tenants that there are not.
 func (s *server) listUnknown(ctx context.Context, set Rules, after string, size int) (page listed, err error) {
-	all := paging.Across[policy.Rule]{List: set.List, Owners: func(ctx context.Context, after string, _ int) ([]string, string, error) {
-		ids, err := s.unknown(ctx)
-		from, found := slices.BinarySearch(ids, after)
-		if found {
-			from++
-		}
-		return ids[from:], "", err
-	}}
+	all := paging.Across[policy.Rule]{List: set.List,
+		Owners: func(ctx context.Context, after string, _ int) ([]string, string, error) {
+			ids, err := s.unknown(ctx)
+			from, found := slices.BinarySearch(ids, after)
+			if found {
+				from++
+			}
+			return ids[from:], "", err
+		}}
 	page.unknown = true
 	if page.rules, page.next, err = all.Page(ctx, after, size); page.next != "" {
 		page.next = unknownTenants + page.next
@@ -104,8 +108,8 @@ func (s *server) listUnknown(ctx context.Context, set Rules, after string, size 
 	return page, err
 }
 
-// unknown are the tenants that have, or had, rules, and that there are not, sorted. There are few: such a rule is forced,
-// or its tenant was taken out of the configuration.
+// unknown are the tenants that have, or had, rules, and that there are not, sorted. There are few: such a rule
+// is forced, or its tenant was taken out of the configuration.
 func (s *server) unknown(ctx context.Context) ([]string, error) {
 	if s.Ruled == nil {
 		return nil, nil

@@ -30,7 +30,8 @@ func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
 	if err != nil {
 		return policy.Rule{}, err
 	}
-	r := policy.Rule{Tenant: of, Name: policy.Name{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}}
+	r := policy.Rule{Tenant: of, Name: policy.Name{User: req.GetUser(), Agent: req.GetAgent(),
+		Capability: req.GetCapability(), Tool: req.GetTool()}}
 	switch {
 	case req.GetGlobal() && (r.User != "" || r.Agent != ""):
 		return r, invalid("global", "a global rule is about everybody, so it has neither user nor agent")

@@ -34,12 +34,13 @@ type Rules interface {
 type Config struct {
 	Rules, Candidates Rules // those in force, and the candidates
 	Decider           Decider
-	Tenants           *tenant.Roster                     // nil: there is one, tenant.Default
-	Having            Having                             // nil: every tenant is asked for its rules
-	Ruled             Ruled                              // nil: rules of tenants that there are not are listed by the tenant's name alone
-	Catalog           Catalog                            // nil: no name of a capability or tool is checked
-	Status            func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	Audit             *audit.Log                         // of changes; nil: none
+	Tenants           *tenant.Roster // nil: there is one, tenant.Default
+	Having            Having         // nil: every tenant is asked for its rules
+	// nil: rules of tenants that there are not are listed by the tenant's name alone
+	Ruled   Ruled
+	Catalog Catalog                            // nil: no name of a capability or tool is checked
+	Status  func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Audit   *audit.Log                         // of changes; nil: none
 }
 
 // Having says which of some tenants have rules.
@@ -81,7 +82,8 @@ var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_
 	Message: "this gateway has no rules: its configuration has no policies block"}
 
 // SetPolicy implements capgatepb.PoliciesServer.
-func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest) (*capgatepb.SetPolicyResponse, error) {
+func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest) (*capgatepb.SetPolicyResponse,
+	error) {
 	p := req.GetPolicy()
 	set, err := s.set(p)
 	if err != nil {
@@ -110,7 +112,8 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 }
 
 // DeletePolicy implements capgatepb.PoliciesServer.
-func (s *server) DeletePolicy(ctx context.Context, req *capgatepb.DeletePolicyRequest) (*capgatepb.DeletePolicyResponse, error) {
+func (s *server) DeletePolicy(ctx context.Context,
+	req *capgatepb.DeletePolicyRequest) (*capgatepb.DeletePolicyResponse, error) {
 	set, err := s.set(req)
 	if err != nil {
 		return nil, s.refused(err)
@@ -144,7 +147,8 @@ func (s *server) record(what string, r *policy.Rule, candidate bool) {
 		by = "operator"
 	}
 	s.Audit.Change(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, On: []audit.On{
-		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability}, {Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
+		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability},
+		{Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
 	}})
 }
 
@@ -163,7 +167,8 @@ func (s *server) refused(err error) error {
 
 func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
 	p := &capgatepb.Policy{
-		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability, Tool: r.Tool, Policy: r.Verdict.String(),
+		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability,
+		Tool: r.Tool, Policy: r.Verdict.String(),
 		SetBy: r.By, Candidate: candidate, Name: nameOf(r, candidate),
 	}
 	if !r.At.IsZero() {

@@ -98,7 +98,8 @@ func serve(t *testing.T, b *book) *port {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: own, Candidates: candidates, Decider: decider, Status: gateway.GRPCStatus}))
+	services := gatewaytest.ServeOperators(t,
+		rules.New(rules.Config{Rules: own, Candidates: candidates, Decider: decider, Status: gateway.GRPCStatus}))
 	return &port{services, capgatepb.NewPoliciesClient(services.Conn), second}
 }
 
@@ -111,10 +112,12 @@ func TestRulesByJSON(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/v1/policies", "", 200, `{}`},
-		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","user":"ann"}`, 200, `"tenant":"default", "user":"ann"`},
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","user":"ann"}`, 200,
+			`"tenant":"default", "user":"ann"`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"allow","user":"ann","name":"tenants/acme/policies/x"}`, 200, `"policy":"allow"`},
 		{"PUT", "/v1/policies", `{"capability":"*","tool":"zap","policy":"block","global":true}`, 200, `{"global":true`},
-		{"GET", "/v1/policies?tenant=default", "", 200, `"user":"ann", "capability":"weather", "tool":"*", "policy":"allow", "name":"tenants/default/policies/capability=weather&tool=*&user=ann"`},
+		{"GET", "/v1/policies?tenant=default", "", 200,
+			`"user":"ann", "capability":"weather", "tool":"*", "policy":"allow", "name":"tenants/default/policies/capability=weather&tool=*&user=ann"`},
 		{"GET", "/v1/policies?global=true", "", 200, `"name":"policies/capability=*&tool=zap"`},
 		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=zap", "", 200, `"policy":"allow", "level":"user"`},
 		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"policy":"block", "level":"global"`},
@@ -122,17 +125,23 @@ func TestRulesByJSON(t *testing.T) {
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
 		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=x", "", 200, `"policy":"block", "level":"default"`},
 
-		{"GET", "/v1/policies:explain?capability=weather&tool=x&candidate=true", "", 200, `"policy":"block", "level":"default"`},
-		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","candidate":true}`, 200, `"candidate":true`},
+		{"GET", "/v1/policies:explain?capability=weather&tool=x&candidate=true", "", 200,
+			`"policy":"block", "level":"default"`},
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","candidate":true}`, 200,
+			`"candidate":true`},
 		{"GET", "/v1/policies", "", 200, `{}`},
-		{"GET", "/v1/policies?candidate=true", "", 200, `"tool":"*", "policy":"ask", "candidate":true, "name":"tenants/default/candidates/capability=weather&tool=*"`},
-		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"candidate_policy":"ask", "candidate_level":"tenant"`},
-		{"GET", "/v1/policies:explain?capability=weather&tool=zap&candidate=true", "", 200, `{"policy":"ask", "level":"tenant"`},
+		{"GET", "/v1/policies?candidate=true", "", 200,
+			`"tool":"*", "policy":"ask", "candidate":true, "name":"tenants/default/candidates/capability=weather&tool=*"`},
+		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200,
+			`"candidate_policy":"ask", "candidate_level":"tenant"`},
+		{"GET", "/v1/policies:explain?capability=weather&tool=zap&candidate=true", "", 200,
+			`{"policy":"ask", "level":"tenant"`},
 		{"DELETE", "/v1/policies?capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
 		{"DELETE", "/v1/policies?capability=weather&tool=*&candidate=true", "", 200, `{}`},
 		{"GET", "/v1/policies?candidate=true", "", 200, `{}`},
 	} {
-		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status || !strings.Contains(plain(body), plain(step.want)) {
+		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status ||
+			!strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
 		}
 	}
@@ -142,7 +151,8 @@ func TestRulesByJSON(t *testing.T) {
 func TestNamesOfAnyWords(t *testing.T) {
 	t.Parallel()
 	p := serve(t, &book{})
-	rule := &capgatepb.Policy{Tenant: "a/b", User: "ann/é&tool=x", Agent: "*", Capability: "weather", Tool: "=% *", Policy: "ask"}
+	rule := &capgatepb.Policy{Tenant: "a/b", User: "ann/é&tool=x", Agent: "*", Capability: "weather", Tool: "=% *",
+		Policy: "ask"}
 	_, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule})
 	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "has no tenants") {
 		t.Errorf("a tenant of a gateway without tenants: %v", err)
@@ -156,7 +166,8 @@ func TestNamesOfAnyWords(t *testing.T) {
 	if err != nil || strings.Join(parts[:3], "/") != "tenants/a%2Fb/policies" || len(parts) != 4 {
 		t.Fatal(resp.GetPolicy().GetName(), err)
 	}
-	for name, want := range map[string]string{"user": rule.GetUser(), "agent": rule.GetAgent(), "capability": rule.GetCapability(), "tool": rule.GetTool()} {
+	for name, want := range map[string]string{"user": rule.GetUser(), "agent": rule.GetAgent(),
+		"capability": rule.GetCapability(), "tool": rule.GetTool()} {
 		if about.Get(name) != want {
 			t.Errorf("%s: %q", name, about.Get(name))
 		}
@@ -171,18 +182,23 @@ func TestBadRequests(t *testing.T) {
 	long := strings.Repeat("a", 257)
 	p := serve(t, &book{})
 	for _, body := range []string{
-		`{"tool":"x","policy":"allow"}`, `{"capability":"Weather","tool":"x","policy":"allow"}`, `{"capability":"weather","policy":"allow"}`,
+		`{"tool":"x","policy":"allow"}`, `{"capability":"Weather","tool":"x","policy":"allow"}`,
+		`{"capability":"weather","policy":"allow"}`,
 		`{"capability":"weather","tool":"x"}`, `{"capability":"weather","tool":"x","policy":"ALLOW"}`,
 		`{"capability":"weather","tool":"x","policy":"allow","global":true,"user":"ann"}`,
 		`{"capability":"weather","tool":"x","policy":"allow","global":true,"tenant":"acme"}`,
-		`{"capability":"weather","tool":"` + long + `","policy":"allow"}`, `{"capability":"weather","tool":"x","policy":"allow","tenant":"` + long + `"}`,
+		`{"capability":"weather","tool":"` + long +
+			`","policy":"allow"}`, `{"capability":"weather","tool":"x","policy":"allow","tenant":"` + long + `"}`,
 	} {
-		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
+		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 ||
+			!strings.Contains(text, "POLICY_INVALID") {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
-	for _, path := range []string{"?page_size=1001", "?page_size=-1", "?page_token=!", "?global=true&tenant=a", ":explain?capability=weather", ":explain?tool=x&capability=*"} {
-		if status, text := p.Ask(t, "GET", "/v1/policies"+path, ""); status != 400 || !strings.Contains(text, "POLICY_INVALID") {
+	for _, path := range []string{"?page_size=1001", "?page_size=-1", "?page_token=!", "?global=true&tenant=a",
+		":explain?capability=weather", ":explain?tool=x&capability=*"} {
+		if status, text := p.Ask(t, "GET", "/v1/policies"+path, ""); status != 400 ||
+			!strings.Contains(text, "POLICY_INVALID") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
@@ -191,7 +207,8 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%q: %d %s", body, status, text)
 		}
 	}
-	if status, _ := p.Ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); status != 403 {
+	if status, _ := p.Ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin",
+		"https://evil.example", "Sec-Fetch-Site", "cross-site"); status != 403 {
 		t.Errorf("from another site's page: %d", status)
 	}
 }
@@ -200,7 +217,9 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	p := serve(t, &book{})
 	for _, tool := range []string{"a", "b", "c", "d", "e"} {
-		if _, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: &capgatepb.Policy{Capability: "weather", Tool: tool, Policy: "ask"}}); err != nil {
+		if _, err := p.client.SetPolicy(t.Context(),
+			&capgatepb.SetPolicyRequest{Policy: &capgatepb.Policy{Capability: "weather", Tool: tool,
+				Policy: "ask"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -252,11 +271,14 @@ func TestRefusals(t *testing.T) {
 // TestWhoSetARule: is shown, and cannot be claimed.
 func TestWhoSetARule(t *testing.T) {
 	t.Parallel()
-	p := serve(t, &book{rules: []policy.Rule{{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: "x"}, By: "bob"}}})
+	p := serve(t, &book{rules: []policy.Rule{{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: "x"},
+		By: "bob"}}})
 	if _, body := p.Ask(t, "GET", "/v1/policies", ""); !strings.Contains(plain(body), `bob"`) {
 		t.Errorf("listed as %s", body)
 	}
-	if status, body := p.Ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow","set_by":"eve"}`); status != 200 || strings.Contains(body, "eve") {
+	if status, body := p.Ask(t, "PUT", "/v1/policies",
+		`{"capability":"weather","tool":"x","policy":"allow","set_by":"eve"}`); status != 200 ||
+		strings.Contains(body, "eve") {
 		t.Errorf("%d %s", status, body)
 	}
 	if _, body := p.Ask(t, "GET", "/v1/policies", ""); strings.Contains(body, "eve") {

@@ -67,13 +67,15 @@ func (a *asker) grants(k *tenant.Key, asserts tenant.Asserts) error {
 	if len(beyond) == 0 {
 		return nil
 	}
-	return &call.Refusal{Kind: call.PermissionDenied, Reason: "GRANT_EXCEEDED", Metadata: map[string]string{what: beyond[0]},
-		Message: "nobody gives a key what its own credential has not: the " + what + " " + beyond[0]}
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "GRANT_EXCEEDED",
+		Metadata: map[string]string{what: beyond[0]},
+		Message:  "nobody gives a key what its own credential has not: the " + what + " " + beyond[0]}
 }
 
 var (
 	refusedOperators = &call.Refusal{Kind: call.PermissionDenied, Reason: "OPERATORS_ONLY",
 		Message: "this is for operators, at their port"}
-	refusedScope = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING", Metadata: map[string]string{"scope": tenant.Admin.String()},
-		Message: "the credential has not the scope admin"}
+	refusedScope = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
+		Metadata: map[string]string{"scope": tenant.Admin.String()},
+		Message:  "the credential has not the scope admin"}
 )

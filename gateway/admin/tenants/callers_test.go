@@ -21,15 +21,18 @@ func TestATenantsOwnKeys(t *testing.T) {
 	theirs, ofTheirs := r.key(t, "globex", "invoke")
 	ctx := showing(t, admin)
 	for _, name := range []string{"-", "acme"} {
-		if got, err := r.caller.GetTenant(ctx, &capgatepb.GetTenantRequest{TenantId: name}); err != nil || got.GetTenant().GetId() != "acme" {
+		if got, err := r.caller.GetTenant(ctx, &capgatepb.GetTenantRequest{TenantId: name}); err != nil ||
+			got.GetTenant().GetId() != "acme" {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 	made, err := r.caller.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: "-", Key: &capgatepb.Key{Name: "one"}})
-	if err != nil || !strings.HasPrefix(made.GetKey().GetCreatedBy(), "key ") || made.GetKey().GetTenant() != "acme" || r.invoke(t, made.GetCredential()) != "" {
+	if err != nil || !strings.HasPrefix(made.GetKey().GetCreatedBy(), "key ") ||
+		made.GetKey().GetTenant() != "acme" || r.invoke(t, made.GetCredential()) != "" {
 		t.Fatalf("%v, %v", made, err)
 	}
-	if all, err := r.caller.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: "-"}); err != nil || len(all.GetKeys()) != 3 {
+	if all, err := r.caller.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: "-"}); err != nil ||
+		len(all.GetKeys()) != 3 {
 		t.Errorf("%v, %v", all, err)
 	}
 	rotated, err := r.caller.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "-", KeyId: made.GetKey().GetId()})
@@ -48,7 +51,8 @@ func TestATenantsOwnKeys(t *testing.T) {
 	expect(t, "rotating a stronger one", err, codes.PermissionDenied, "GRANT_EXCEEDED")
 	_, err = r.caller.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: "new"}})
 	expect(t, "a tenant", err, codes.PermissionDenied, "OPERATORS_ONLY")
-	_, err = r.caller.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme", Capabilities: []string{"*"}}})
+	_, err = r.caller.UpdateTenant(ctx,
+		&capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme", Capabilities: []string{"*"}}})
 	expect(t, "its own grants", err, codes.PermissionDenied, "OPERATORS_ONLY")
 	_, err = r.caller.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: "acme", Force: true})
 	expect(t, "itself", err, codes.PermissionDenied, "OPERATORS_ONLY")
@@ -101,11 +105,13 @@ func TestATenantOfTheFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := showing(t, r.ofFiled)
-	made, err := r.caller.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: "-", Key: &capgatepb.Key{Asserts: []string{"user"}}})
+	made, err := r.caller.CreateKey(ctx,
+		&capgatepb.CreateKeyRequest{TenantId: "-", Key: &capgatepb.Key{Asserts: []string{"user"}}})
 	if err != nil || r.invoke(t, made.GetCredential()) != "" {
 		t.Errorf("%v, %v", made, err)
 	}
-	_, err = r.caller.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: "-", Key: &capgatepb.Key{Asserts: []string{"agent"}}})
+	_, err = r.caller.CreateKey(ctx,
+		&capgatepb.CreateKeyRequest{TenantId: "-", Key: &capgatepb.Key{Asserts: []string{"agent"}}})
 	expect(t, "another assertion", err, codes.PermissionDenied, "GRANT_EXCEEDED")
 	_, err = r.caller.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "-", KeyId: r.filed})
 	expect(t, "the file's key", err, codes.FailedPrecondition, "KEY_IN_FILE")
@@ -137,7 +143,8 @@ func TestJSONOfCallers(t *testing.T) {
 		{"POST", "/v1/tenants/-/keys/" + mine.GetId() + ":rotate", `{"grace":"1s"}`, 200, `"cg_`},
 		{"POST", "/v1/tenants/-/keys/" + mine.GetId() + ":revoke", `{}`, 200, `"revoked"`},
 	} {
-		if code, body := r.json(t, admin, step.method, step.path, step.body); code != step.status || !strings.Contains(body, step.want) {
+		if code, body := r.json(t, admin, step.method, step.path, step.body); code != step.status ||
+			!strings.Contains(body, step.want) {
 			t.Errorf("%s %s: %d %s; want %d, %s", step.method, step.path, code, body, step.status, step.want)
 		}
 	}
@@ -154,7 +161,8 @@ func TestNothingTellsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	for _, path := range []string{"/v1/tenants", "/v1/tenants/acme", "/v1/tenants/acme/keys", "/v1/tenants/acme/keys/" + key.GetId()} {
+	for _, path := range []string{"/v1/tenants", "/v1/tenants/acme", "/v1/tenants/acme/keys",
+		"/v1/tenants/acme/keys/" + key.GetId()} {
 		_, body := r.port.Ask(t, "GET", path, "")
 		told.WriteString(body)
 		_, body = r.json(t, credential, "GET", path, "")

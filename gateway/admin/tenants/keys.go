@@ -64,7 +64,8 @@ func (s *server) asserts(ctx context.Context, h *holder) (tenant.Asserts, error)
 }
 
 // CreateKey implements capgatepb.TenantsServer.
-func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest) (*capgatepb.CreateKeyResponse, error) {
+func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest) (*capgatepb.CreateKeyResponse,
+	error) {
 	h, err := s.holder(ctx, req.GetTenantId(), true)
 	if err != nil {
 		return nil, s.refused(err)
@@ -170,7 +171,8 @@ func (s *server) change(ctx context.Context, name, id string) (h holder, k *tena
 }
 
 // RotateKey implements capgatepb.TenantsServer.
-func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest) (*capgatepb.RotateKeyResponse, error) {
+func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest) (*capgatepb.RotateKeyResponse,
+	error) {
 	grace, err := graceOf(req.GetGrace())
 	if err != nil {
 		return nil, s.refused(err)
@@ -186,7 +188,8 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	next := &tenant.Key{Name: old.Name, Scopes: old.Scopes, Asserts: old.Asserts, Expires: old.Expires, Origin: tenant.Origin{From: old.ID}}
+	next := &tenant.Key{Name: old.Name, Scopes: old.Scopes, Asserts: old.Asserts, Expires: old.Expires,
+		Origin: tenant.Origin{From: old.ID}}
 	credential := s.issue(&h, next)
 	err = s.Store.RotateKey(ctx, old.ID, next, grace)
 	s.Changed(tenant.Change{Key: next.ID})
@@ -205,8 +208,9 @@ func (s *server) rotated(ctx context.Context, err error, h *holder, id string) e
 	if found != nil {
 		return err
 	}
-	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_ROTATED", Metadata: map[string]string{"replaced_by": k.To},
-		Message: "the API key " + k.To + " replaces it, and is the one to be rotated"}
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_ROTATED",
+		Metadata: map[string]string{"replaced_by": k.To},
+		Message:  "the API key " + k.To + " replaces it, and is the one to be rotated"}
 }
 
 func graceOf(d *durationpb.Duration) (time.Duration, error) {
@@ -220,7 +224,8 @@ func graceOf(d *durationpb.Duration) (time.Duration, error) {
 }
 
 // RevokeKey implements capgatepb.TenantsServer.
-func (s *server) RevokeKey(ctx context.Context, req *capgatepb.RevokeKeyRequest) (*capgatepb.RevokeKeyResponse, error) {
+func (s *server) RevokeKey(ctx context.Context, req *capgatepb.RevokeKeyRequest) (*capgatepb.RevokeKeyResponse,
+	error) {
 	h, k, err := s.change(ctx, req.GetTenantId(), req.GetKeyId())
 	if err == nil {
 		err = s.changedKey(ctx, "revoked", &h, k.ID, s.Store.RevokeKey(ctx, h.of, k.ID))

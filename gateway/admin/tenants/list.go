@@ -33,7 +33,8 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 }
 
 // listKeys is a page of a tenant's keys.
-func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys []*capgatepb.Key, next string, err error) {
+func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys []*capgatepb.Key, next string,
+	err error) {
 	h, err := s.holder(ctx, of, false)
 	if err != nil {
 		return nil, "", err

@@ -24,7 +24,8 @@ const (
 func recordOf(t *capgatepb.Tenant, had *tenant.Limits) (*tenant.Record, error) {
 	r := &tenant.Record{ID: t.GetId(), Name: t.GetName(), Disabled: t.GetDisabled()}
 	if !call.IsZone(r.ID) || r.ID == own {
-		return nil, invalid("tenant.id", `it must have 1 to 63 letters, digits, hyphens, dots and underscores, and not be "-"`)
+		return nil, invalid("tenant.id",
+			`it must have 1 to 63 letters, digits, hyphens, dots and underscores, and not be "-"`)
 	}
 	if err := checkName("tenant.name", r.Name); err != nil {
 		return nil, err
@@ -57,7 +58,8 @@ func checkName(field, name string) error {
 func tenantOf(r *tenant.Record) *capgatepb.Tenant {
 	t := &capgatepb.Tenant{
 		Id: r.ID, Name: r.Name, Capabilities: r.Capabilities.Patterns(), Disabled: r.Disabled, Source: inRedis,
-		CreateTime: timestamppb.New(r.Created), UpdateTime: timestamppb.New(r.Updated), Etag: strconv.FormatInt(r.Version, 10),
+		CreateTime: timestamppb.New(r.Created), UpdateTime: timestamppb.New(r.Updated),
+		Etag:         strconv.FormatInt(r.Version, 10),
 		ResourceName: paging.Name("tenants", r.ID),
 	}
 	if r.Limits != nil {
@@ -68,7 +70,8 @@ func tenantOf(r *tenant.Record) *capgatepb.Tenant {
 
 func tenantInFile(s *tenant.Settings) *capgatepb.Tenant {
 	return &capgatepb.Tenant{
-		Id: s.ID, Name: s.Name, Capabilities: s.Capabilities.Patterns(), Limits: limitsMessage(&s.Limits), Disabled: s.Disabled, Source: inFile,
+		Id: s.ID, Name: s.Name, Capabilities: s.Capabilities.Patterns(), Limits: limitsMessage(&s.Limits),
+		Disabled: s.Disabled, Source: inFile,
 		ResourceName: paging.Name("tenants", s.ID),
 	}
 }
@@ -76,8 +79,10 @@ func tenantInFile(s *tenant.Settings) *capgatepb.Tenant {
 // keyOf is what is told of a key.
 func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 	return &capgatepb.Key{
-		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(), ExpireTime: at(k.Expires), State: stateOf(k),
-		CreateTime: at(k.Created), CreatedBy: k.By, Replaces: k.From, ReplacedBy: k.To, EndTime: at(k.Ends), RevokeTime: at(k.Revoked), Source: source,
+		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(),
+		ExpireTime: at(k.Expires), State: stateOf(k),
+		CreateTime: at(k.Created), CreatedBy: k.By, Replaces: k.From, ReplacedBy: k.To, EndTime: at(k.Ends),
+		RevokeTime: at(k.Revoked), Source: source,
 		ResourceName: paging.Name("tenants", k.Tenant, "keys", k.ID), UpdateTime: at(updated(k)),
 	}
 }
@@ -114,10 +119,12 @@ func at(t time.Time) *timestamppb.Timestamp {
 
 func limitsOf(m *capgatepb.Limits) tenant.Limits {
 	l := tenant.Limits{
-		Bounds: boundsOf(m), BytesPerSecond: m.GetBytesPerSecond(), ArtifactSize: m.GetArtifactSize(), Messages: m.GetMessages(), Shadow: m.GetShadow(),
+		Bounds: boundsOf(m), BytesPerSecond: m.GetBytesPerSecond(), ArtifactSize: m.GetArtifactSize(),
+		Messages: m.GetMessages(), Shadow: m.GetShadow(),
 	}
 	for _, e := range m.GetEach() {
-		l.Each = append(l.Each, tenant.Limit{Per: e.GetPer(), Capability: e.GetCapability(), Tool: e.GetTool(), Bounds: boundsOf(e)})
+		l.Each = append(l.Each, tenant.Limit{Per: e.GetPer(), Capability: e.GetCapability(), Tool: e.GetTool(),
+			Bounds: boundsOf(e)})
 	}
 	return l
 }
@@ -137,14 +144,16 @@ func boundsOf(m interface {
 
 func limitsMessage(l *tenant.Limits) *capgatepb.Limits {
 	m := &capgatepb.Limits{
-		CallsPerSecond: int32(l.CallsPerSecond), Burst: int32(l.Burst), Concurrent: int32(l.Concurrent), PerDay: int32(l.PerDay), PerMonth: int32(l.PerMonth),
+		CallsPerSecond: int32(l.CallsPerSecond), Burst: int32(l.Burst), Concurrent: int32(l.Concurrent),
+		PerDay: int32(l.PerDay), PerMonth: int32(l.PerMonth),
 		BytesPerSecond: l.BytesPerSecond, ArtifactSize: l.ArtifactSize, Messages: l.Messages, Shadow: l.Shadow,
 	}
 	for i := range l.Each {
 		e := &l.Each[i]
 		m.Each = append(m.Each, &capgatepb.Limits_Limit{
 			Per: e.Per, Capability: e.Capability, Tool: e.Tool,
-			CallsPerSecond: int32(e.CallsPerSecond), Burst: int32(e.Burst), Concurrent: int32(e.Concurrent), PerDay: int32(e.PerDay), PerMonth: int32(e.PerMonth),
+			CallsPerSecond: int32(e.CallsPerSecond), Burst: int32(e.Burst), Concurrent: int32(e.Concurrent),
+			PerDay: int32(e.PerDay), PerMonth: int32(e.PerMonth),
 		})
 	}
 	return m

@@ -24,11 +24,13 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
 	made := r.tenant(t, "acme")
-	if made.GetEtag() != "1" || made.GetSource() != "redis" || time.Since(made.GetCreateTime().AsTime()).Abs() > time.Hour {
+	if made.GetEtag() != "1" || made.GetSource() != "redis" ||
+		time.Since(made.GetCreateTime().AsTime()).Abs() > time.Hour {
 		t.Errorf("%v", made)
 	}
 	key, credential := r.key(t, "acme")
-	if key.GetState() != "active" || key.GetCreatedBy() != "operator" || !slices.Equal(key.GetScopes(), []string{"invoke", "read"}) || !strings.HasPrefix(credential, "cg_"+key.GetId()+"_") {
+	if key.GetState() != "active" || key.GetCreatedBy() != "operator" ||
+		!slices.Equal(key.GetScopes(), []string{"invoke", "read"}) || !strings.HasPrefix(credential, "cg_"+key.GetId()+"_") {
 		t.Errorf("%v", key)
 	}
 	step := func(what, want string, credentials ...string) {
@@ -42,7 +44,8 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	update := func(mask string, to *capgatepb.Tenant) {
 		t.Helper()
 		to.Id = "acme"
-		if _, err := r.operator.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: to, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{mask}}}); err != nil {
+		if _, err := r.operator.UpdateTenant(ctx,
+			&capgatepb.UpdateTenantRequest{Tenant: to, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{mask}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,13 +63,16 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	}
 	step("rotated", "", credential, rotated.GetCredential())
 	got, err := r.operator.GetKey(ctx, &capgatepb.GetKeyRequest{TenantId: "acme", KeyId: key.GetId()})
-	if old := got.GetKey(); err != nil || old.GetState() != "replaced" || old.GetUpdateTime().AsTime().Before(rotated.GetKey().GetCreateTime().AsTime()) || old.GetReplacedBy() != rotated.GetKey().GetId() ||
+	if old := got.GetKey(); err != nil || old.GetState() != "replaced" ||
+		old.GetUpdateTime().AsTime().Before(rotated.GetKey().GetCreateTime().AsTime()) ||
+		old.GetReplacedBy() != rotated.GetKey().GetId() ||
 		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour || rotated.GetKey().GetReplaces() != key.GetId() {
 		t.Errorf("%v, %v", old, err)
 	}
 	_, err = r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	expect(t, "again", err, codes.FailedPrecondition, "KEY_ROTATED")
-	second, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: rotated.GetKey().GetId(), Grace: durationpb.New(0)})
+	second, err := r.operator.RotateKey(ctx,
+		&capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: rotated.GetKey().GetId(), Grace: durationpb.New(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +80,8 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	step("the others", "", credential, second.GetCredential())
 	for range 2 {
 		gone, err := r.operator.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: "acme", KeyId: key.GetId()})
-		if err != nil || gone.GetKey().GetState() != "revoked" || gone.GetKey().GetRevokeTime() == nil || !proto.Equal(gone.GetKey().GetUpdateTime(), gone.GetKey().GetRevokeTime()) {
+		if err != nil || gone.GetKey().GetState() != "revoked" || gone.GetKey().GetRevokeTime() == nil ||
+			!proto.Equal(gone.GetKey().GetUpdateTime(), gone.GetKey().GetRevokeTime()) {
 			t.Errorf("%v, %v", gone, err)
 		}
 	}
@@ -99,7 +106,8 @@ func TestTheFileGoesFirst(t *testing.T) {
 	r, ctx := newRig(t), t.Context()
 	_, err := r.operator.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: "filed"}})
 	expect(t, "made", err, codes.AlreadyExists, "TENANT_EXISTS")
-	_, err = r.operator.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "filed", Disabled: true}})
+	_, err = r.operator.UpdateTenant(ctx,
+		&capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "filed", Disabled: true}})
 	expect(t, "changed", err, codes.FailedPrecondition, "TENANT_IN_FILE")
 	_, err = r.operator.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: "filed", Force: true})
 	expect(t, "deleted", err, codes.FailedPrecondition, "TENANT_IN_FILE")
@@ -182,10 +190,13 @@ func TestSlips(t *testing.T) {
 		}
 	}
 	for _, mask := range []string{"nmae", "limits.calls", "name.x", "limits.each.per", "etagg"} {
-		_, err := r.operator.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{mask}}})
+		_, err := r.operator.UpdateTenant(ctx,
+			&capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme"},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{mask}}})
 		expect(t, mask, err, codes.InvalidArgument, "TENANT_INVALID")
 	}
-	_, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId(), Grace: durationpb.New(-1)})
+	_, err := r.operator.RotateKey(ctx,
+		&capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId(), Grace: durationpb.New(-1)})
 	expect(t, "grace", err, codes.InvalidArgument, "TENANT_INVALID")
 	_, err = r.operator.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: "acme", PageSize: 1001})
 	expect(t, "page_size", err, codes.InvalidArgument, "TENANT_INVALID")
@@ -195,7 +206,8 @@ func TestSlips(t *testing.T) {
 		_, err = r.operator.GetKey(ctx, &capgatepb.GetKeyRequest{TenantId: "acme", KeyId: id})
 		expect(t, "key "+id, err, codes.NotFound, "KEY_UNKNOWN")
 	}
-	_, err = r.operator.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme", Name: "x", Etag: "7"}})
+	_, err = r.operator.UpdateTenant(ctx,
+		&capgatepb.UpdateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme", Name: "x", Etag: "7"}})
 	expect(t, "an old etag", err, codes.Aborted, "TENANT_CHANGED")
 	for _, etag := range []string{"7", "x", "0"} {
 		_, err = r.operator.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: "acme", Etag: etag})
@@ -207,18 +219,22 @@ func TestSlips(t *testing.T) {
 func TestLimitsThatAreThere(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
-	if err := r.store.CreateTenant(ctx, &tenant.Record{ID: "old", UID: "u", Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 5, PerMonth: 4}}}); err != nil {
+	if err := r.store.CreateTenant(ctx,
+		&tenant.Record{ID: "old", UID: "u",
+			Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 5, PerMonth: 4}}}); err != nil {
 		t.Fatal(err)
 	}
 	change := func(what string, to *capgatepb.Tenant) error {
 		to.Id = "old"
-		_, err := r.operator.UpdateTenant(ctx, &capgatepb.UpdateTenantRequest{Tenant: to, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{what}}})
+		_, err := r.operator.UpdateTenant(ctx,
+			&capgatepb.UpdateTenantRequest{Tenant: to, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{what}}})
 		return err
 	}
 	if err := change("disabled", &capgatepb.Tenant{Disabled: true}); err != nil {
 		t.Error(err)
 	}
-	expect(t, "other limits", change("limits.concurrent", &capgatepb.Tenant{Limits: &capgatepb.Limits{Concurrent: 1}}), codes.InvalidArgument, "TENANT_INVALID")
+	expect(t, "other limits", change("limits.concurrent",
+		&capgatepb.Tenant{Limits: &capgatepb.Limits{Concurrent: 1}}), codes.InvalidArgument, "TENANT_INVALID")
 	if err := change("limits.per_month", &capgatepb.Tenant{Limits: &capgatepb.Limits{PerMonth: 5}}); err != nil {
 		t.Error(err)
 	}
@@ -236,9 +252,11 @@ func TestJSON(t *testing.T) {
 		{"POST", "/v1/tenants", `{"id":"acme","name":"Acme","capabilities":["*"],"limits":{"calls_per_second":5,"each":[{"per":"user","concurrent":2}]}}`, 200, `"etag":"1"`},
 		{"POST", "/v1/tenants", `{"id":"acme"}`, 409, "TENANT_EXISTS"},
 		{"POST", "/v1/tenants", `{"id":"x","capabilites":["*"]}`, 400, "INVALID_BODY"},
-		{"PATCH", "/v1/tenants/acme", `{"limits":{"burst":9}}`, 200, `"limits":{"calls_per_second":5,"burst":9,"each":[{"per":"user","concurrent":2}]}`},
+		{"PATCH", "/v1/tenants/acme", `{"limits":{"burst":9}}`, 200,
+			`"limits":{"calls_per_second":5,"burst":9,"each":[{"per":"user","concurrent":2}]}`},
 		{"PATCH", "/v1/tenants/acme", `{"limits":{"calls_per_second":0}}`, 400, "burst means nothing"},
-		{"PATCH", "/v1/tenants/acme", `{"limits":{"per_day":5,"per_month":4}}`, 400, "tenant.limits: per_month is 4, which is less than per_day, 5"},
+		{"PATCH", "/v1/tenants/acme", `{"limits":{"per_day":5,"per_month":4}}`, 400,
+			"tenant.limits: per_month is 4, which is less than per_day, 5"},
 		{"PATCH", "/v1/tenants/acme?update_mask=limits", `{}`, 200, `"etag":"3"`},
 		{"GET", "/v1/tenants/acme", "", 200, `"name":"Acme"`},
 		{"PATCH", "/v1/tenants/acme", `{"name":"x","etag":"1"}`, 409, "TENANT_CHANGED"},
@@ -253,7 +271,8 @@ func TestJSON(t *testing.T) {
 		{"GET", "/v1/tenants/acme", "", 404, "TENANT_UNKNOWN"},
 	} {
 		code, body := r.port.Ask(t, step.method, step.path, step.body)
-		if compact := strings.ReplaceAll(body, `, "`, `,"`); code != step.status || !strings.Contains(strings.ReplaceAll(compact, `": `, `":`), step.want) {
+		if compact := strings.ReplaceAll(body, `, "`, `,"`); code != step.status ||
+			!strings.Contains(strings.ReplaceAll(compact, `": `, `":`), step.want) {
 			t.Errorf("%s %s: %d %s; want %d, %s", step.method, step.path, code, body, step.status, step.want)
 		}
 	}
@@ -264,12 +283,14 @@ func TestWithoutAStore(t *testing.T) {
 	t.Parallel()
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(map[string]*tenant.Settings{"filed": {ID: "filed"}})
-	port := gatewaytest.ServeOperators(t, tenants.New(tenants.Config{Tenants: directory, Keys: tenant.NewKeys(nil), Status: gateway.GRPCStatus}).Operators())
+	port := gatewaytest.ServeOperators(t,
+		tenants.New(tenants.Config{Tenants: directory, Keys: tenant.NewKeys(nil), Status: gateway.GRPCStatus}).Operators())
 	client, ctx := capgatepb.NewTenantsClient(port.Conn), t.Context()
 	if all, err := client.ListTenants(ctx, &capgatepb.ListTenantsRequest{}); err != nil || len(all.GetTenants()) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if all, err := client.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: "filed"}); err != nil || len(all.GetKeys()) != 0 {
+	if all, err := client.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: "filed"}); err != nil ||
+		len(all.GetKeys()) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 	_, err := client.GetTenant(ctx, &capgatepb.GetTenantRequest{TenantId: "acme"})

@@ -57,7 +57,8 @@ func newRig(t *testing.T) *rig {
 	id, secret := tenant.NewCredential()
 	r.filed, r.ofFiled = id, tenant.Credential(id, secret)
 	keys.Replace([]tenant.Key{{
-		ID: id, Tenant: "filed", Hash: tenant.HashOf(secret, pepper), Scopes: tenant.Admin | tenant.Invoke | tenant.Read, Asserts: tenant.User,
+		ID: id, Tenant: "filed", Hash: tenant.HashOf(secret, pepper),
+		Scopes: tenant.Admin | tenant.Invoke | tenant.Read, Asserts: tenant.User,
 	}}, settings, pepper)
 	service := tenants.New(tenants.Config{
 		Store: store, Tenants: r.stored.Directory(), Keys: keys, Pepper: func() []byte { return pepper },
@@ -66,7 +67,8 @@ func newRig(t *testing.T) *rig {
 	r.port = gatewaytest.ServeOperators(t, service.Operators())
 	r.operator = capgatepb.NewTenantsClient(r.port.Conn)
 	r.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Identifier: tenant.NewIdentities(tenant.Sources{File: keys, Stored: r.stored}),
 		Services:   service.Register,
 	})
@@ -84,7 +86,8 @@ func showing(t *testing.T, credential string) context.Context {
 // invoke makes a call with a key, and answers with the reason that it is refused for.
 func (r *rig) invoke(t *testing.T, credential string) string {
 	t.Helper()
-	_, err := docpb.NewCapabilityClient(r.conn).Invoke(showing(t, credential), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	_, err := docpb.NewCapabilityClient(r.conn).Invoke(showing(t, credential),
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 	return reason(err)
 }
 
@@ -134,7 +137,8 @@ func field(err error) string {
 // tenant makes one that may call everything.
 func (r *rig) tenant(t *testing.T, id string) *capgatepb.Tenant {
 	t.Helper()
-	made, err := r.operator.CreateTenant(t.Context(), &capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: id, Capabilities: []string{"*"}}})
+	made, err := r.operator.CreateTenant(t.Context(),
+		&capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: id, Capabilities: []string{"*"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +148,8 @@ func (r *rig) tenant(t *testing.T, id string) *capgatepb.Tenant {
 // key makes one as an operator.
 func (r *rig) key(t *testing.T, of string, scopes ...string) (*capgatepb.Key, string) {
 	t.Helper()
-	made, err := r.operator.CreateKey(t.Context(), &capgatepb.CreateKeyRequest{TenantId: of, Key: &capgatepb.Key{Scopes: scopes}})
+	made, err := r.operator.CreateKey(t.Context(),
+		&capgatepb.CreateKeyRequest{TenantId: of, Key: &capgatepb.Key{Scopes: scopes}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ type Service struct{ operators, callers *server }
 
 // New makes a Service.
 func New(cfg Config) *Service {
-	return &Service{operators: &server{Config: cfg, see: ofOperators, telling: true}, callers: &server{Config: cfg, see: ofCallers}}
+	return &Service{operators: &server{Config: cfg, see: ofOperators, telling: true},
+		callers: &server{Config: cfg, see: ofCallers}}
 }
 
 // Operators is what the operators' port has.
@@ -70,7 +71,8 @@ func (s *Service) Operators() admin.Service {
 		},
 		Patterns: []string{
 			"GET /v1/tenants", "POST /v1/tenants", "GET /v1/tenants/{id}", "PATCH /v1/tenants/{id}", "DELETE /v1/tenants/{id}",
-			"GET /v1/tenants/{id}/keys", "POST /v1/tenants/{id}/keys", "GET /v1/tenants/{id}/keys/{key}", "POST /v1/tenants/{id}/keys/{key}",
+			"GET /v1/tenants/{id}/keys", "POST /v1/tenants/{id}/keys", "GET /v1/tenants/{id}/keys/{key}",
+			"POST /v1/tenants/{id}/keys/{key}",
 		},
 	}
 }
@@ -101,7 +103,8 @@ func (s *server) changedKey(ctx context.Context, what string, h *holder, id stri
 	s.Changed(tenant.Change{Key: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "API key "+what, "tenant", h.of, "key", id, "by", h.name)
-		s.Audit.Change(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of, On: []audit.On{{Name: "key", Value: id}}})
+		s.Audit.Change(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of,
+			On: []audit.On{{Name: "key", Value: id}}})
 	}
 	return err
 }
@@ -114,7 +117,8 @@ func (s *server) refused(err error) error {
 	}
 	if refusal = refusalOf(err); refusal == nil {
 		if refusal = refusedAway; s.telling {
-			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedAway.Reason, Message: err.Error(), RetryAfter: refusedAway.RetryAfter}
+			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedAway.Reason, Message: err.Error(),
+				RetryAfter: refusedAway.RetryAfter}
 		}
 	}
 	return s.Status(refusal).Err()

@@ -13,7 +13,8 @@ import (
 )
 
 // CreateTenant implements capgatepb.TenantsServer.
-func (s *server) CreateTenant(ctx context.Context, req *capgatepb.CreateTenantRequest) (*capgatepb.CreateTenantResponse, error) {
+func (s *server) CreateTenant(ctx context.Context,
+	req *capgatepb.CreateTenantRequest) (*capgatepb.CreateTenantResponse, error) {
 	t, err := s.createTenant(ctx, req.GetTenant())
 	if err != nil {
 		return nil, s.refused(err)
@@ -53,7 +54,8 @@ func (s *server) operator(ctx context.Context) (*asker, error) {
 }
 
 // GetTenant implements capgatepb.TenantsServer.
-func (s *server) GetTenant(ctx context.Context, req *capgatepb.GetTenantRequest) (*capgatepb.GetTenantResponse, error) {
+func (s *server) GetTenant(ctx context.Context, req *capgatepb.GetTenantRequest) (*capgatepb.GetTenantResponse,
+	error) {
 	by, err := s.see(ctx)
 	if err != nil {
 		return nil, s.refused(err)
@@ -102,7 +104,8 @@ func (s *server) unknown(ctx context.Context, id string) error {
 }
 
 // ListTenants implements capgatepb.TenantsServer.
-func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequest) (*capgatepb.ListTenantsResponse, error) {
+func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequest) (*capgatepb.ListTenantsResponse,
+	error) {
 	by, err := s.see(ctx)
 	if err == nil {
 		err = by.operate()
@@ -140,7 +143,8 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 const tries = 5
 
 // UpdateTenant implements capgatepb.TenantsServer.
-func (s *server) UpdateTenant(ctx context.Context, req *capgatepb.UpdateTenantRequest) (*capgatepb.UpdateTenantResponse, error) {
+func (s *server) UpdateTenant(ctx context.Context,
+	req *capgatepb.UpdateTenantRequest) (*capgatepb.UpdateTenantResponse, error) {
 	by, err := s.operator(ctx)
 	if err != nil {
 		return nil, s.refused(err)
@@ -186,7 +190,8 @@ func (s *server) updateTenant(ctx context.Context, by *asker, req *capgatepb.Upd
 }
 
 // DeleteTenant implements capgatepb.TenantsServer.
-func (s *server) DeleteTenant(ctx context.Context, req *capgatepb.DeleteTenantRequest) (*capgatepb.DeleteTenantResponse, error) {
+func (s *server) DeleteTenant(ctx context.Context,
+	req *capgatepb.DeleteTenantRequest) (*capgatepb.DeleteTenantResponse, error) {
 	by, err := s.operator(ctx)
 	if err == nil && s.Tenants.InFile(req.GetTenantId()) != nil {
 		err = refusedTenantInFile

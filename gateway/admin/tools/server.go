@@ -50,7 +50,8 @@ type server struct {
 }
 
 // ListCatalog implements capgatepb.CatalogAdminServer.
-func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogRequest) (*capgatepb.ListCatalogResponse, error) {
+func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogRequest) (*capgatepb.ListCatalogResponse,
+	error) {
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, "CATALOG_INVALID")
 	if refusal != nil {
 		return nil, s.refused(refusal)
@@ -74,19 +75,22 @@ func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogReques
 }
 
 // ShowCatalog implements capgatepb.CatalogAdminServer.
-func (s *server) ShowCatalog(_ context.Context, req *capgatepb.ShowCatalogRequest) (*capgatepb.ShowCatalogResponse, error) {
+func (s *server) ShowCatalog(_ context.Context, req *capgatepb.ShowCatalogRequest) (*capgatepb.ShowCatalogResponse,
+	error) {
 	entry, err := s.show(req.GetCapability())
 	return &capgatepb.ShowCatalogResponse{Capability: entry}, err
 }
 
 // AcceptTool implements capgatepb.CatalogAdminServer.
-func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolRequest) (*capgatepb.AcceptToolResponse, error) {
+func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolRequest) (*capgatepb.AcceptToolResponse,
+	error) {
 	if _, err := s.show(req.GetCapability()); err != nil {
 		return nil, err
 	}
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
-		return nil, s.refused(call.InvalidField("CATALOG_INVALID", "hash", "it must be the tool's hash as it is shown, 64 hexadecimal digits"))
+		return nil, s.refused(call.InvalidField("CATALOG_INVALID", "hash",
+			"it must be the tool's hash as it is shown, 64 hexadecimal digits"))
 	}
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
 		return nil, s.refused(err)
@@ -96,12 +100,14 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 }
 
 // DiscoverTools implements capgatepb.CatalogAdminServer.
-func (s *server) DiscoverTools(ctx context.Context, req *capgatepb.DiscoverToolsRequest) (*capgatepb.DiscoverToolsResponse, error) {
+func (s *server) DiscoverTools(ctx context.Context,
+	req *capgatepb.DiscoverToolsRequest) (*capgatepb.DiscoverToolsResponse, error) {
 	if _, err := s.show(req.GetCapability()); err != nil {
 		return nil, err
 	}
 	var refusal *call.Refusal
-	if err := s.discoverer.Discover(ctx, req.GetCapability()); err != nil && (errors.As(err, &refusal) || ctx.Err() != nil) {
+	if err := s.discoverer.Discover(ctx, req.GetCapability()); err != nil &&
+		(errors.As(err, &refusal) || ctx.Err() != nil) {
 		return nil, s.refused(err)
 	}
 	entry, err := s.show(req.GetCapability())
@@ -111,7 +117,8 @@ func (s *server) DiscoverTools(ctx context.Context, req *capgatepb.DiscoverTools
 func (s *server) show(capability string) (*capgatepb.CatalogEntry, error) {
 	listing, there := s.catalog.Look(capability)
 	if !there {
-		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Message: "no capability of that name is configured"})
+		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
+			Message: "no capability of that name is configured"})
 	}
 	return entryOf(&listing, true), nil
 }
@@ -127,8 +134,10 @@ func (s *server) refused(err error) error {
 
 func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 	e := &capgatepb.CatalogEntry{
-		Name: paging.Name("capabilities", l.Capability), Capability: l.Capability, Source: string(l.Source), Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
-		LastSuccess: moment(l.Last.Succeeded), LastFailure: moment(l.Last.Failed), LastError: l.Last.Error, Pending: l.Pending,
+		Name: paging.Name("capabilities", l.Capability), Capability: l.Capability, Source: string(l.Source),
+		Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
+		LastSuccess: moment(l.Last.Succeeded), LastFailure: moment(l.Last.Failed), LastError: l.Last.Error,
+		Pending: l.Pending,
 	}
 	for i := range l.Tools {
 		t := &l.Tools[i]
@@ -139,7 +148,8 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 			continue
 		}
 		shown := &capgatepb.CatalogEntry_Tool{
-			Name: t.Name, Description: t.Description, Hash: t.Hash.String(), Drifted: t.Drifted, TerminalOnSuccess: t.TerminalOnSuccess,
+			Name: t.Name, Description: t.Description, Hash: t.Hash.String(), Drifted: t.Drifted,
+			TerminalOnSuccess: t.TerminalOnSuccess,
 		}
 		if t.Recommends {
 			shown.RecommendedPolicy = t.Recommended.String()

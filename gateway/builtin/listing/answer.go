@@ -21,7 +21,8 @@ func toolOf(t *usableTool) (*capgatepb.Tool, error) {
 		}
 	}
 	return &capgatepb.Tool{
-		Name: t.Name, Description: t.Description, InputSchema: schema, Policy: t.verdict.String(), TerminalOnSuccess: t.TerminalOnSuccess,
+		Name: t.Name, Description: t.Description, InputSchema: schema, Policy: t.verdict.String(),
+		TerminalOnSuccess: t.TerminalOnSuccess,
 	}, nil
 }
 

@@ -49,13 +49,15 @@ type Server struct {
 	status  func(*call.Refusal) *status.Status
 }
 
-// New makes it. engines are the ids of all, sorted; they are not changed. toStatus is the gateway's table of gRPC codes for refusals.
+// New makes it. engines are the ids of all, sorted; they are not changed. toStatus is the gateway's table of
+// gRPC codes for refusals.
 func New(tools Tools, engines func() []string, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
 	return &Server{tools: tools, engines: engines, decider: decider, status: toStatus}
 }
 
 // ListCapabilities implements capgatepb.CatalogServer.
-func (s *Server) ListCapabilities(ctx context.Context, req *capgatepb.ListCapabilitiesRequest) (*capgatepb.ListCapabilitiesResponse, error) {
+func (s *Server) ListCapabilities(ctx context.Context,
+	req *capgatepb.ListCapabilitiesRequest) (*capgatepb.ListCapabilitiesResponse, error) {
 	caller, err := tenant.FromContext(ctx)
 	if err != nil {
 		return nil, err
@@ -122,7 +124,8 @@ func (s *Server) usable(ctx context.Context, caller tenant.Identity, ids []strin
 }
 
 // GetCapability implements capgatepb.CatalogServer.
-func (s *Server) GetCapability(ctx context.Context, req *capgatepb.GetCapabilityRequest) (*capgatepb.GetCapabilityResponse, error) {
+func (s *Server) GetCapability(ctx context.Context,
+	req *capgatepb.GetCapabilityRequest) (*capgatepb.GetCapabilityResponse, error) {
 	c, _, err := s.find(ctx, req.GetCapabilityId())
 	if err != nil {
 		return nil, err
@@ -132,7 +135,8 @@ func (s *Server) GetCapability(ctx context.Context, req *capgatepb.GetCapability
 }
 
 // ListTools implements capgatepb.CatalogServer.
-func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest) (*capgatepb.ListToolsResponse, error) {
+func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest) (*capgatepb.ListToolsResponse,
+	error) {
 	_, tools, err := s.find(ctx, req.GetCapabilityId())
 	if err != nil {
 		return nil, err
@@ -142,7 +146,8 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListToolsResponse{}
-	if after != "" { // the order is their author's, so it is the tool itself that a token names; one that is gone begins anew
+	// the order is their author's, so it is the tool itself that a token names; one that is gone begins anew
+	if after != "" {
 		tools = tools[1+slices.IndexFunc(tools, func(t usableTool) bool { return t.Name == after }):]
 	}
 	if len(tools) > size {
@@ -182,9 +187,11 @@ type usableTool struct {
 }
 
 // look finds out what of a capability a caller may use; nil: nothing.
-func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool, error) {
+func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool,
+	error) {
 	tools, known := s.tools.Tools(id)
-	c := &capgatepb.Capability{Id: id, Name: paging.Name("capabilities", id), Class: s.tools.Class(id).String(), ToolsKnown: known}
+	c := &capgatepb.Capability{Id: id, Name: paging.Name("capabilities", id), Class: s.tools.Class(id).String(),
+		ToolsKnown: known}
 	if !known { // one that nobody has heard of stands for them
 		verdict, err := s.ask(ctx, caller, id, "")
 		if err != nil || verdict == call.Block {
@@ -211,7 +218,8 @@ func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*
 
 func (s *Server) ask(ctx context.Context, caller tenant.Identity, capability, tool string) (call.Verdict, error) {
 	d, refusal := s.decider.Ask(ctx, &call.Call{
-		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability, Tool: tool,
+		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
+		Tool: tool,
 	})
 	if refusal != nil {
 		return call.Block, s.refused(refusal)

@@ -58,7 +58,8 @@ func New(cfg Config) *Server {
 }
 
 // SignUrl implements capgatepb.ArtifactsServer.
-func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*capgatepb.SignUrlResponse, error) { //nolint:revive // the name is the proto's
+func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*capgatepb.SignUrlResponse,
+	error) { //nolint:revive // the name is the proto's
 	caller, err := tenant.FromContext(ctx)
 	if err != nil {
 		return nil, err
@@ -68,8 +69,9 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 		refusal = s.cfg.Finder().FindArtifact(caller, req.GetCapabilityId(), req.GetArtifactId())
 	}
 	grant := tenant.Grant{
-		Download: tenant.Download{Capability: req.GetCapabilityId(), Artifact: req.GetArtifactId(), Session: req.GetSessionId()},
-		Tenant:   caller.Tenant, Key: caller.Key, Expires: s.cfg.Now().Add(ttl).Truncate(time.Second),
+		Download: tenant.Download{Capability: req.GetCapabilityId(), Artifact: req.GetArtifactId(),
+			Session: req.GetSessionId()},
+		Tenant: caller.Tenant, Key: caller.Key, Expires: s.cfg.Now().Add(ttl).Truncate(time.Second),
 	}
 	var signature string
 	if refusal == nil {
@@ -79,15 +81,18 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 		return nil, s.cfg.Status(refusal).Err()
 	}
 	return &capgatepb.SignUrlResponse{
-		Url: s.cfg.PublicURL + "/v1/capabilities/" + url.PathEscape(grant.Capability) + "/artifacts/" + url.PathEscape(grant.Artifact) +
+		Url: s.cfg.PublicURL + "/v1/capabilities/" + url.PathEscape(grant.Capability) + "/artifacts/" +
+			url.PathEscape(grant.Artifact) +
 			"?" + Query + "=" + url.QueryEscape(signature),
 		ExpireTime: grant.Expires.UTC().Format(time.RFC3339),
 	}, nil
 }
 
 func (s *Server) ttl(req *capgatepb.SignUrlRequest) (time.Duration, *call.Refusal) {
-	if req.GetCapabilityId() == "" || req.GetArtifactId() == "" || len(req.GetArtifactId()) > maxID || len(req.GetSessionId()) > maxID {
-		return 0, invalid("a capability and an artifact are needed; the ids of an artifact and of a session may have 512 bytes each")
+	if req.GetCapabilityId() == "" || req.GetArtifactId() == "" || len(req.GetArtifactId()) > maxID ||
+		len(req.GetSessionId()) > maxID {
+		return 0, invalid("a capability and an artifact are needed; the ids of an artifact and of a session may " +
+			"have 512 bytes each")
 	}
 	if req.GetTtl() == "" {
 		return min(defaultTTL, s.cfg.MaxTTL), nil

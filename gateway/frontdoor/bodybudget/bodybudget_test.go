@@ -46,17 +46,18 @@ func newPool(most int64) *bodybudget.Pool { return bodybudget.NewPool(fairshare.
 // send has a request's body read to its end, and says how that ended; then does what within says while it is held.
 func send(pool *bodybudget.Pool, who *owner, size, expected int64, within func(*bodybudget.Hold)) (err error) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", int(size))))
-	pool.Handler(func(*http.Request) bodybudget.Owner { return who }, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		hold := bodybudget.Of(r.Context())
-		var n int64
-		n, err = io.Copy(io.Discard, hold.Reader(r.Body, expected))
-		if err == nil && n != size {
-			err = io.ErrUnexpectedEOF
-		}
-		if within != nil {
-			within(hold)
-		}
-	})).ServeHTTP(httptest.NewRecorder(), r)
+	pool.Handler(func(*http.Request) bodybudget.Owner { return who },
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			hold := bodybudget.Of(r.Context())
+			var n int64
+			n, err = io.Copy(io.Discard, hold.Reader(r.Body, expected))
+			if err == nil && n != size {
+				err = io.ErrUnexpectedEOF
+			}
+			if within != nil {
+				within(hold)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
 	return err
 }
 

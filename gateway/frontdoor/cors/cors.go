@@ -29,13 +29,17 @@ type Config struct {
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 
 // headers are those of requests that mean something here.
-const headers = "Accept, Authorization, Content-Disposition, Content-Encoding, Content-Type, Digest, Grpc-Timeout, Idempotency-Key, If-None-Match, " +
-	"Last-Event-ID, Prefer, Repr-Digest, Request-Timeout, Traceparent, Tracestate, X-Agent-Id, X-Api-Key, X-Approval-Id, X-Approval-Wait, " +
+const headers = "Accept, Authorization, Content-Disposition, Content-Encoding, Content-Type, Digest, " +
+	"Grpc-Timeout, Idempotency-Key, If-None-Match, " +
+	"Last-Event-ID, Prefer, Repr-Digest, Request-Timeout, Traceparent, Tracestate, X-Agent-Id, X-Api-Key, " +
+	"X-Approval-Id, X-Approval-Wait, " +
 	"X-Capability-Id, X-Request-Id, X-Session-Id, X-Thread-Id, X-User-Id"
 
 // exposed are those of answers.
-const exposed = "Allow, Content-Disposition, Digest, ETag, Idempotency-Replayed, Location, Preference-Applied, RateLimit, RateLimit-Limit, " +
-	"RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Repr-Digest, Retry-After, WWW-Authenticate, X-Capgate-Outcome, X-Request-Id"
+const exposed = "Allow, Content-Disposition, Digest, ETag, Idempotency-Replayed, Location, Preference-Applied, " +
+	"RateLimit, RateLimit-Limit, " +
+	"RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Repr-Digest, Retry-After, WWW-Authenticate, " +
+	"X-Capgate-Outcome, X-Request-Id"
 
 type policy struct {
 	Config
@@ -46,7 +50,8 @@ type policy struct {
 
 // Handler returns what stands before next.
 func Handler(cfg Config, next http.Handler) http.Handler {
-	return &policy{Config: cfg, allow: join(headers, cfg.Headers), expose: join(exposed, cfg.Expose), own: http.NewCrossOriginProtection(), next: next}
+	return &policy{Config: cfg, allow: join(headers, cfg.Headers), expose: join(exposed, cfg.Expose),
+		own: http.NewCrossOriginProtection(), next: next}
 }
 
 func join(list string, more []string) string {

@@ -30,29 +30,40 @@ func ask(t *testing.T, cfg cors.Config, method string, header ...string) *httpte
 	return w
 }
 
-var someOrigins = cors.Config{Origins: []string{"https://app.test", "https://*.example.com", "http://*.dev.test:8080"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true}
+var someOrigins = cors.Config{Origins: []string{"https://app.test", "https://*.example.com",
+	"http://*.dev.test:8080"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute,
+	Credentials: true}
 
 func TestWhichOriginsMayCall(t *testing.T) {
 	t.Parallel()
 	for origin, want := range map[string]bool{
-		"https://app.test": true, "https://a.example.com": true, "https://a.b.example.com": true, "http://x.dev.test:8080": true,
-		"http://app.test": false, "https://app.test:8443": false, "https://app.test.evil.test": false, "https://example.com": false, "https://.example.com": false,
-		"https://evilexample.com": false, "https://evil.test/.example.com": false, "https://evil.test:1.example.com": false, "https://u@x.example.com": false,
-		"http://x.dev.test": false, "null": false, "": false, "https://APP.test": false, "app.test": false, "https://": false,
+		"https://app.test": true, "https://a.example.com": true, "https://a.b.example.com": true,
+		"http://x.dev.test:8080": true,
+		"http://app.test":        false, "https://app.test:8443": false, "https://app.test.evil.test": false,
+		"https://example.com": false, "https://.example.com": false,
+		"https://evilexample.com": false, "https://evil.test/.example.com": false,
+		"https://evil.test:1.example.com": false, "https://u@x.example.com": false,
+		"http://x.dev.test": false, "null": false, "": false, "https://APP.test": false, "app.test": false,
+		"https://": false,
 	} {
 		w := ask(t, someOrigins, "GET", "Origin", origin)
 		got := w.Header().Get("Access-Control-Allow-Origin")
-		if (got == origin && got != "") != want || !want && got != "" || (w.Header().Get("X-Allowed") == "yes") != want || w.Header().Get("Vary") != "Origin" {
+		if (got == origin && got != "") != want || !want && got != "" ||
+			(w.Header().Get("X-Allowed") == "yes") != want || w.Header().Get("Vary") != "Origin" {
 			t.Errorf("%q: %d %v", origin, w.Code, w.Header())
 		}
-		if want && (w.Header().Get("Access-Control-Allow-Credentials") != "true" || !strings.HasSuffix(w.Header().Get("Access-Control-Expose-Headers"), ", X-Seen")) {
+		if want && (w.Header().Get("Access-Control-Allow-Credentials") != "true" ||
+			!strings.HasSuffix(w.Header().Get("Access-Control-Expose-Headers"), ", X-Seen")) {
 			t.Errorf("%q: %v", origin, w.Header())
 		}
 	}
-	if w := ask(t, cors.Config{Origins: []string{"*"}}, "GET", "Origin", "https://any.test"); w.Header().Get("Access-Control-Allow-Origin") != "*" || w.Header().Get("Access-Control-Allow-Credentials") != "" {
+	if w := ask(t, cors.Config{Origins: []string{"*"}}, "GET", "Origin",
+		"https://any.test"); w.Header().Get("Access-Control-Allow-Origin") != "*" ||
+		w.Header().Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("%v", w.Header())
 	}
-	if w := ask(t, cors.Config{Origins: []string{"*"}, Credentials: true}, "GET", "Origin", "https://any.test"); w.Header().Get("Access-Control-Allow-Origin") != "" {
+	if w := ask(t, cors.Config{Origins: []string{"*"}, Credentials: true}, "GET", "Origin",
+		"https://any.test"); w.Header().Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("every page may call with credentials: %v", w.Header())
 	}
 }
@@ -60,20 +71,26 @@ func TestWhichOriginsMayCall(t *testing.T) {
 // A preflight has no credentials, so the gateway itself is not asked.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
-	pre := []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,x-more", "Origin"}
+	pre := []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+		"authorization,x-more", "Origin"}
 	w := ask(t, someOrigins, "OPTIONS", append(pre, "https://app.test")...)
-	if h := w.Header(); w.Code != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.test" || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
-		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") || !strings.HasSuffix(h.Get("Access-Control-Allow-Headers"), "X-More") ||
-		h.Get("Access-Control-Max-Age") != "60" || strings.Join(h.Values("Vary"), ", ") != "Origin, Access-Control-Request-Method, Access-Control-Request-Headers" {
+	if h := w.Header(); w.Code != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.test" ||
+		!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
+		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") ||
+		!strings.HasSuffix(h.Get("Access-Control-Allow-Headers"), "X-More") ||
+		h.Get("Access-Control-Max-Age") != "60" ||
+		strings.Join(h.Values("Vary"), ", ") != "Origin, Access-Control-Request-Method, Access-Control-Request-Headers" {
 		t.Errorf("%d %v", w.Code, h)
 	}
-	if w := ask(t, someOrigins, "OPTIONS", append(pre, "https://evil.test")...); w.Code != 204 || w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Access-Control-Allow-Methods") != "" {
+	if w := ask(t, someOrigins, "OPTIONS", append(pre, "https://evil.test")...); w.Code != 204 ||
+		w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Access-Control-Allow-Methods") != "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	if w := ask(t, someOrigins, "OPTIONS"); w.Code != http.StatusTeapot || w.Header().Get("Allow") == "" {
 		t.Errorf("no preflight: %d %v", w.Code, w.Header())
 	}
-	if w := ask(t, cors.Config{}, "OPTIONS", append(pre, "https://app.test")...); w.Code != http.StatusTeapot || w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Vary") != "" {
+	if w := ask(t, cors.Config{}, "OPTIONS", append(pre, "https://app.test")...); w.Code != http.StatusTeapot ||
+		w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Vary") != "" {
 		t.Errorf("off: %d %v", w.Code, w.Header())
 	}
 }

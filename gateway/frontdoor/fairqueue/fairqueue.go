@@ -75,8 +75,9 @@ func (t *Turnstile) Close() {
 	t.done.Wait()
 }
 
-// Pass waits for the turn of one of a tenant's, until ctx ends. Those that come from different places take turns within
-// their tenant, and where too many wait the place goes short that has most of them. The error is ErrFull or that of ctx.
+// Pass waits for the turn of one of a tenant's, until ctx ends. Those that come from different places take
+// turns within their tenant, and where too many wait the place goes short that has most of them. The error is
+// ErrFull or that of ctx.
 func (t *Turnstile) Pass(ctx context.Context, tenant, from string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +138,8 @@ func (l *line) pushOut(from string) bool {
 	return false
 }
 
-// PassAgain is for who was through and then waited for something else. It goes before those of its tenant who were not.
+// PassAgain is for who was through and then waited for something else. It goes before those of its tenant who
+// were not.
 func (t *Turnstile) PassAgain(ctx context.Context, tenant string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,10 +13,11 @@ func TestRequestsPass(t *testing.T) {
 	t.Parallel()
 	ts := open(t, 1)
 	var ctx context.Context
-	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, http.NotFoundHandler(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx = r.Context()
-		_, _ = io.Copy(w, r.Body)
-	}))
+	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, http.NotFoundHandler(),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx = r.Context()
+			_, _ = io.Copy(w, r.Body)
+		}))
 	for _, text := range []string{"", "text"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(text)))
@@ -38,7 +39,8 @@ func TestRequestsAreRefused(t *testing.T) {
 	ts := open(t, 1)
 	letGo := ts.hold()
 	full := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, full, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, full,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ask := func(ctx context.Context, host string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		r.Host = host

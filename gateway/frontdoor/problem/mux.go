@@ -34,7 +34,8 @@ func NoSuchPath() Problem {
 
 // MethodNotAllowed is the answer to a method that a path has not; its header needs Allow.
 func MethodNotAllowed() Problem {
-	return Own(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED", "this path has no such method; the Allow header says which it has")
+	return Own(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
+		"this path has no such method; the Allow header says which it has")
 }
 
 // CrossSite answers what a browser sends for a page of another site.

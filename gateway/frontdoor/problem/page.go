@@ -102,7 +102,8 @@ func spans(text string) string {
 		case m[4] >= 0:
 			b.WriteString("<em>" + html.EscapeString(text[m[4]:m[5]]) + "</em>")
 		case strings.HasPrefix(text[m[8]:m[9]], "https://"):
-			b.WriteString(`<a rel="noreferrer" href="` + html.EscapeString(text[m[8]:m[9]]) + `">` + html.EscapeString(text[m[6]:m[7]]) + "</a>")
+			b.WriteString(`<a rel="noreferrer" href="` + html.EscapeString(text[m[8]:m[9]]) + `">` +
+				html.EscapeString(text[m[6]:m[7]]) + "</a>")
 		default:
 			b.WriteString(html.EscapeString(text[m[6]:m[7]]))
 		}

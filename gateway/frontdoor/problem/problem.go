@@ -33,9 +33,10 @@ type Problem struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
 	RequestID  string            `json:"request_id,omitempty"`
-	TraceID    string            `json:"trace_id,omitempty"`    // 32 hexadecimal digits, of the trace that the request belongs to
-	Result     json.RawMessage   `json:"result,omitempty"`      // of a tool that failed, as in InvokeResponse
-	ResultJSON []byte            `json:"result_json,omitempty"` // the same, where it is no JSON
+	// 32 hexadecimal digits, of the trace that the request belongs to
+	TraceID    string          `json:"trace_id,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`      // of a tool that failed, as in InvokeResponse
+	ResultJSON []byte          `json:"result_json,omitempty"` // the same, where it is no JSON
 }
 
 // Own is an error that the gateway found: reason is one of docs/errors.md.
@@ -125,7 +126,8 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 
 // HeaderTooLarge is the document for a request whose header was not read to its end: it has no id.
 func HeaderTooLarge() []byte {
-	p := Own(http.StatusRequestHeaderFieldsTooLarge, codes.ResourceExhausted, "HEADER_TOO_LARGE", "the header is longer than a request's may be")
+	p := Own(http.StatusRequestHeaderFieldsTooLarge, codes.ResourceExhausted, "HEADER_TOO_LARGE",
+		"the header is longer than a request's may be")
 	p.Title = http.StatusText(p.Status)
 	out, _ := textOf(p) // it is always the same
 	return append(out, '\n')
@@ -133,7 +135,8 @@ func HeaderTooLarge() []byte {
 
 // TLSRequired is the document for a request in cleartext that was not read, as the port speaks TLS: it has no id.
 func TLSRequired() []byte {
-	p := Own(http.StatusBadRequest, codes.FailedPrecondition, "TLS_REQUIRED", "this port speaks TLS: ask it over https, or gRPC with TLS (capgate: --tls)")
+	p := Own(http.StatusBadRequest, codes.FailedPrecondition, "TLS_REQUIRED",
+		"this port speaks TLS: ask it over https, or gRPC with TLS (capgate: --tls)")
 	p.Title = http.StatusText(p.Status)
 	out, _ := textOf(p) // it is always the same
 	return append(out, '\n')

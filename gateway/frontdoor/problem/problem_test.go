@@ -31,7 +31,8 @@ func ask(t *testing.T, h http.Handler, method, path string, header ...string) *h
 func read(t *testing.T, w *httptest.ResponseRecorder) problem.Problem {
 	t.Helper()
 	var p problem.Problem
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != "application/problem+json" || p.Status != w.Code {
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil ||
+		w.Header().Get("Content-Type") != "application/problem+json" || p.Status != w.Code {
 		t.Fatalf("%d %v %s: %v", w.Code, w.Header(), w.Body, err)
 	}
 	return p
@@ -66,7 +67,8 @@ func TestRequestIDs(t *testing.T) {
 		}
 		w := ask(t, h, "GET", "/", header...)
 		id := w.Header().Get("X-Request-Id")
-		if p := read(t, w); p.Status != 400 || p.Reason != "INVALID_HEADER" || id == "" || p.RequestID != id || strings.Contains(w.Body.String(), bad[0]) && bad[0] != "a" && bad[0] != "" {
+		if p := read(t, w); p.Status != 400 || p.Reason != "INVALID_HEADER" || id == "" || p.RequestID != id ||
+			strings.Contains(w.Body.String(), bad[0]) && bad[0] != "a" && bad[0] != "" {
 			t.Errorf("%q: %s", bad, w.Body)
 		}
 	}
@@ -75,7 +77,8 @@ func TestRequestIDs(t *testing.T) {
 		r.ProtoMajor = 2 // it is refused over HTTP/1.1
 		next.ServeHTTP(w, r)
 	})
-	for typ, untouched := range map[string]bool{"application/grpc": true, "Application/gRPC+proto": true, "application/grpc;x": true, "application/grpc-web": false, "application/grpc-web-text": false} {
+	for typ, untouched := range map[string]bool{"application/grpc": true, "Application/gRPC+proto": true,
+		"application/grpc;x": true, "application/grpc-web": false, "application/grpc-web-text": false} {
 		if w := ask(t, grpc, "POST", "/", "Content-Type", typ); (w.Header().Get("X-Request-Id") == "") != untouched {
 			t.Errorf("%s: %v", typ, w.Header())
 		}
@@ -86,8 +89,10 @@ func TestWhatAProblemSays(t *testing.T) {
 	t.Parallel()
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	w := ask(t, gone, "GET", "/", "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01")
-	want := problem.Problem{Type: "/docs/errors#GONE", Title: "Gone", Status: 410, Detail: "it was here", Code: "NOT_FOUND", Reason: "GONE", TraceID: trace}
-	if p := read(t, w); p.Type != want.Type || p.Title != want.Title || p.Detail != want.Detail || p.Code != want.Code || p.TraceID != trace {
+	want := problem.Problem{Type: "/docs/errors#GONE", Title: "Gone", Status: 410, Detail: "it was here",
+		Code: "NOT_FOUND", Reason: "GONE", TraceID: trace}
+	if p := read(t, w); p.Type != want.Type || p.Title != want.Title || p.Detail != want.Detail ||
+		p.Code != want.Code || p.TraceID != trace {
 		t.Errorf("%s", w.Body)
 	}
 	for _, bad := range []string{"", "00-" + trace, "00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01"} {
@@ -103,7 +108,8 @@ func TestWhatAProblemSays(t *testing.T) {
 func TestMux(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/things/{id}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a thing")) })
+	mux.HandleFunc("GET /v1/things/{id}",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a thing")) })
 	mux.HandleFunc("POST /v1/things/", func(w http.ResponseWriter, r *http.Request) { problem.CrossSite(w, r) })
 	h := problem.Mux(mux)
 	for _, tt := range []struct {
@@ -116,7 +122,8 @@ func TestMux(t *testing.T) {
 		{"POST", "/v1/things/", 403, "CROSS_SITE", ""},
 	} {
 		w := ask(t, h, tt.method, tt.path)
-		if p := read(t, w); w.Code != tt.status || p.Reason != tt.reason || w.Header().Get("Allow") != tt.header || p.Type != "/docs/errors#"+tt.reason {
+		if p := read(t, w); w.Code != tt.status || p.Reason != tt.reason || w.Header().Get("Allow") != tt.header ||
+			p.Type != "/docs/errors#"+tt.reason {
 			t.Errorf("%s %s: %d %v %s", tt.method, tt.path, w.Code, w.Header(), w.Body)
 		}
 	}
@@ -133,7 +140,8 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	w := ask(t, problem.Page(), "GET", problem.Path)
 	page := w.Body.String()
-	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("ETag") == "" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
+		w.Header().Get("ETag") == "" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	reasons := 0
@@ -155,7 +163,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page has %s", not)
 		}
 	}
-	for _, want := range []string{"<h1>Errors</h1>", "<code>application/problem+json</code>", `<a rel="noreferrer" href="https://www.rfc-editor.org/rfc/rfc9457">RFC 9457</a>`, "<em>reason</em>"} {
+	for _, want := range []string{"<h1>Errors</h1>", "<code>application/problem+json</code>",
+		`<a rel="noreferrer" href="https://www.rfc-editor.org/rfc/rfc9457">RFC 9457</a>`, "<em>reason</em>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has not %s", want)
 		}
@@ -166,7 +175,8 @@ func TestPage(t *testing.T) {
 func TestWithoutValue(t *testing.T) {
 	t.Parallel()
 	for body, where := range map[string]string{
-		`"secret"`: "line 1:1", `{"name": {"a": "secret"}}`: "line 1:10", `{"name": ["secret"]}`: "line 1:10", `{"options": "secret"}`: "line 1:13", `{"number": "secret"}`: "number",
+		`"secret"`: "line 1:1", `{"name": {"a": "secret"}}`: "line 1:10", `{"name": ["secret"]}`: "line 1:10",
+		`{"options": "secret"}`: "line 1:13", `{"number": "secret"}`: "number",
 		`{"number": secret}`: "line 1:12", `{"label": "secret"}`: "label", `{"options": secret`: "line 1:13",
 	} {
 		err := protojson.Unmarshal([]byte(body), new(descriptorpb.FieldDescriptorProto))

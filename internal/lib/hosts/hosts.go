@@ -65,7 +65,8 @@ func (n *Names) Answer(authority string, own net.Addr) bool {
 		return n.literals || ip.IsLoopback() || ip == addrOf(own) || slices.Contains(n.exact, ip.String())
 	}
 	below := func(suffix string) bool { return len(host) > len(suffix) && strings.HasSuffix(host, suffix) }
-	return host == "localhost" || below(".localhost") || slices.Contains(n.exact, host) || slices.ContainsFunc(n.suffixes, below)
+	return host == "localhost" || below(".localhost") || slices.Contains(n.exact, host) ||
+		slices.ContainsFunc(n.suffixes, below)
 }
 
 // Valid tells whether New understands a name.

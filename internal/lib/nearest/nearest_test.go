@@ -11,7 +11,8 @@ func TestTo(t *testing.T) {
 	t.Parallel()
 	names := []string{"weather", "get_forecast", "acme", "echo", strings.Repeat("long", 100)}
 	for word, want := range map[string]string{
-		"weathr": "weather", "Weather": "weather", "waether": "weather", "get_forcast": "get_forecast", "acmee": "acme", "ecoh": "echo",
+		"weathr": "weather", "Weather": "weather", "waether": "weather", "get_forcast": "get_forecast",
+		"acmee": "acme", "ecoh": "echo",
 		"zebra": "", "": "", "xx": "", strings.Repeat("long", 100): "",
 	} {
 		if got := nearest.To(word, names); got != want {

@@ -31,9 +31,10 @@ func (panicked) Error() string {
 func (p panicked) GRPCStatus() *status.Status { return status.New(codes.Internal, p.Error()) }
 
 var (
-	log    atomic.Pointer[slog.Logger] // nil: slog.Default
-	mu     sync.Mutex
-	counts = map[string]int64{"relay shard": 0, "relay handler": 0, "http": 0} // a counter begins with 0, the others' with their first panic
+	log atomic.Pointer[slog.Logger] // nil: slog.Default
+	mu  sync.Mutex
+	// a counter begins with 0, the others' with their first panic
+	counts = map[string]int64{"relay shard": 0, "relay handler": 0, "http": 0}
 )
 
 // LogTo has panics told to l from now on.

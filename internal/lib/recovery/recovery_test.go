@@ -23,11 +23,13 @@ func TestReport(t *testing.T) { // not parallel: the log is the process's
 	t.Cleanup(func() { recovery.LogTo(slog.Default()) })
 	before := recovery.Counts()["test"]
 
-	if err := recovery.Do("test", func() error { return spill("hunter2") }); !errors.Is(err, recovery.ErrPanic) || status.Code(err) != codes.Internal {
+	if err := recovery.Do("test", func() error { return spill("hunter2") }); !errors.Is(err, recovery.ErrPanic) ||
+		status.Code(err) != codes.Internal {
 		t.Errorf("Do: %v", err)
 	}
 	if said := log.String(); strings.Contains(said, "hunter2") || !strings.Contains(said, "recovery_test.spill") ||
-		!strings.Contains(said, "a value of type string") || strings.Contains(said, "0x") || strings.Contains(said, "runtime.gopanic") {
+		!strings.Contains(said, "a value of type string") || strings.Contains(said, "0x") ||
+		strings.Contains(said, "runtime.gopanic") {
 		t.Errorf("the log has %s", said)
 	}
 	log.Reset()
@@ -61,7 +63,10 @@ func TestLoop(t *testing.T) {
 // TestHandler: a request whose handler panics is answered; one whose answer has begun is broken off.
 func TestHandler(t *testing.T) {
 	t.Parallel()
-	failed := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	failed := http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
 	server := httptest.NewServer(recovery.Handler("test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/begun" {
 			_, _ = w.Write([]byte("half an answer"))

@@ -104,7 +104,8 @@ func withPort(s, port string) (string, error) {
 		return "", errors.New("has a host that is neither a name nor an IP address")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", errors.New("has a port that is not a number from 1 to 65535 (a / or @ in a password is written %2F or %40)")
+		return "", errors.New("has a port that is not a number from 1 to 65535 (a / or @ in a password is " +
+			"written %2F or %40)")
 	}
 	return net.JoinHostPort(host, port), nil
 }

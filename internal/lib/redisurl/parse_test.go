@@ -11,19 +11,23 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]redisurl.Target{
-		"embedded":                    {},
-		"redis://h":                   {Kind: redisurl.Single, Addrs: []string{"h:6379"}},
-		"redis://h:1/":                {Kind: redisurl.Single, Addrs: []string{"h:1"}},
-		"redis://[::1]":               {Kind: redisurl.Single, Addrs: []string{"[::1]:6379"}},
-		"redis://[::1]:7/3":           {Kind: redisurl.Single, Addrs: []string{"[::1]:7"}, DB: 3},
-		"redis://:p%40ss@h":           {Kind: redisurl.Single, Addrs: []string{"h:6379"}, Password: "p@ss"},
-		"rediss://u:p@h:1/2":          {Kind: redisurl.Single, TLS: true, Addrs: []string{"h:1"}, DB: 2, Username: "u", Password: "p"},
-		"redis://u:p@q@h":             {Kind: redisurl.Single, Addrs: []string{"h:6379"}, Username: "u", Password: "p@q"},
-		"redis+cluster://a,b:2,c":     {Kind: redisurl.Cluster, Addrs: []string{"a:6379", "b:2", "c:6379"}},
-		"rediss+cluster://u:p@a/0":    {Kind: redisurl.Cluster, TLS: true, Addrs: []string{"a:6379"}, Username: "u", Password: "p"},
-		"redis+sentinel://a,b:2/m":    {Kind: redisurl.Sentinel, Addrs: []string{"a:26379", "b:2"}, Master: "m"},
-		"rediss+sentinel://u:p@a/m/4": {Kind: redisurl.Sentinel, TLS: true, Addrs: []string{"a:26379"}, Master: "m", DB: 4, Username: "u", Password: "p"},
-		"redis+sentinel://a/m?db=1&sentinel_user=x&sentinel_password=y%26": {Kind: redisurl.Sentinel, Addrs: []string{"a:26379"}, Master: "m", DB: 1, SentinelUsername: "x", SentinelPassword: "y&"},
+		"embedded":          {},
+		"redis://h":         {Kind: redisurl.Single, Addrs: []string{"h:6379"}},
+		"redis://h:1/":      {Kind: redisurl.Single, Addrs: []string{"h:1"}},
+		"redis://[::1]":     {Kind: redisurl.Single, Addrs: []string{"[::1]:6379"}},
+		"redis://[::1]:7/3": {Kind: redisurl.Single, Addrs: []string{"[::1]:7"}, DB: 3},
+		"redis://:p%40ss@h": {Kind: redisurl.Single, Addrs: []string{"h:6379"}, Password: "p@ss"},
+		"rediss://u:p@h:1/2": {Kind: redisurl.Single, TLS: true, Addrs: []string{"h:1"}, DB: 2,
+			Username: "u", Password: "p"},
+		"redis://u:p@q@h":         {Kind: redisurl.Single, Addrs: []string{"h:6379"}, Username: "u", Password: "p@q"},
+		"redis+cluster://a,b:2,c": {Kind: redisurl.Cluster, Addrs: []string{"a:6379", "b:2", "c:6379"}},
+		"rediss+cluster://u:p@a/0": {Kind: redisurl.Cluster, TLS: true, Addrs: []string{"a:6379"}, Username: "u",
+			Password: "p"},
+		"redis+sentinel://a,b:2/m": {Kind: redisurl.Sentinel, Addrs: []string{"a:26379", "b:2"}, Master: "m"},
+		"rediss+sentinel://u:p@a/m/4": {Kind: redisurl.Sentinel, TLS: true, Addrs: []string{"a:26379"}, Master: "m",
+			DB: 4, Username: "u", Password: "p"},
+		"redis+sentinel://a/m?db=1&sentinel_user=x&sentinel_password=y%26": {Kind: redisurl.Sentinel,
+			Addrs: []string{"a:26379"}, Master: "m", DB: 1, SentinelUsername: "x", SentinelPassword: "y&"},
 	} {
 		got, err := redisurl.Parse(raw)
 		if err != nil || !reflect.DeepEqual(got, want) {

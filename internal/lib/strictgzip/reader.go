@@ -1,5 +1,5 @@
-// Package strictgzip reads gzip of exactly one member (RFC 1952 §2.2). Of more, and of what else follows the first, some
-// decoders read all, some the first alone, and some neither.
+// Package strictgzip reads gzip of exactly one member (RFC 1952 §2.2). Of more, and of what else follows the
+// first, some decoders read all, some the first alone, and some neither.
 package strictgzip
 
 import (

@@ -55,7 +55,8 @@ func TestReader(t *testing.T) {
 		"nothing":               {nil, io.EOF},
 	} {
 		for how, from := range map[string]io.Reader{
-			"bytes": bytes.NewReader(test.packed), "a reader": io.MultiReader(bytes.NewReader(test.packed)), "byte by byte": iotest.OneByteReader(bytes.NewReader(test.packed)),
+			"bytes": bytes.NewReader(test.packed), "a reader": io.MultiReader(bytes.NewReader(test.packed)),
+			"byte by byte": iotest.OneByteReader(bytes.NewReader(test.packed)),
 		} {
 			text, err := read(from)
 			if !errors.Is(err, test.want) || err == nil && text != "hello" && text != "" {

@@ -192,7 +192,8 @@ func TestValues(t *testing.T) {
 	if err := r.Read([]byte(text), strictjson.Options{Keep: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"a": []any{json.Number("1"), "b", map[string]any{"c": nil}, []any{}, map[string]any{}}, "d": true, "e": false}
+	want := map[string]any{"a": []any{json.Number("1"), "b", map[string]any{"c": nil}, []any{}, map[string]any{}},
+		"d": true, "e": false}
 	if got := r.Root().Any(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%#v", got)
 	}
@@ -214,8 +215,10 @@ func TestValues(t *testing.T) {
 // things about which readers differ.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
-		`{"a":[1,-2.5e3,"\u00e9\ud83d\ude00",null,true,false,{}]}`, `{"a":1,"a":2}`, `{"a":1,"A":2}`, "\ufeff{}", `[1e400]`, `["\ud800"]`,
-		`{"a\u0000b":1}`, `NaN`, `{} {}`, `"{\"capability_artifact_id\":\"x\"}"`, `{"capability_artifact_id":[["x"]]}`, many(30, `"z":1`),
+		`{"a":[1,-2.5e3,"\u00e9\ud83d\ude00",null,true,false,{}]}`, `{"a":1,"a":2}`, `{"a":1,"A":2}`, "\ufeff{}",
+		`[1e400]`, `["\ud800"]`,
+		`{"a\u0000b":1}`, `NaN`, `{} {}`, `"{\"capability_artifact_id\":\"x\"}"`,
+		`{"capability_artifact_id":[["x"]]}`, many(30, `"z":1`),
 	} {
 		f.Add([]byte(text))
 	}
@@ -289,7 +292,8 @@ func idsIn(v any) (ids []string) {
 	return ids
 }
 
-var benchmarked = []byte(`{"location":"Berlin","days":3,"units":"metric","nested":{"list":[1,2,3,4,5,6],"text":"` + strings.Repeat("word ", 200) + `"}}`)
+var benchmarked = []byte(`{"location":"Berlin","days":3,"units":"metric","nested":{"list":[1,2,3,4,5,6],"text":"` +
+	strings.Repeat("word ", 200) + `"}}`)
 
 func BenchmarkCheck(b *testing.B) {
 	b.ReportAllocs()

@@ -118,7 +118,8 @@ func lenient(text []byte) []byte {
 // Within says whether a reader could find the name in a text, which need not be strict: it
 // is false only if no JSON in UTF-8, UTF-16 or UTF-32 that the text could be has the name.
 func (w *Watch) Within(text []byte) bool {
-	return bytes.IndexByte(text, '\\') >= 0 || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(text, utf8BOM) || w.spelled(text)
+	return bytes.IndexByte(text, '\\') >= 0 || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(text, utf8BOM) ||
+		w.spelled(text)
 }
 
 // spelled says whether the name is in a text letter by letter.

@@ -13,7 +13,8 @@ import (
 )
 
 var shape = strictproto.Shape{
-	1: strictproto.String, 2: strictproto.Bytes, 3: strictproto.Messages, 4: strictproto.Bool, 5: strictproto.Int32, 6: strictproto.Message,
+	1: strictproto.String, 2: strictproto.Bytes, 3: strictproto.Messages, 4: strictproto.Bool, 5: strictproto.Int32,
+	6: strictproto.Message,
 }
 
 func wire(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }
@@ -43,12 +44,14 @@ func TestReader(t *testing.T) {
 		fields int
 		err    error
 	}{
-		"nothing":               {nil, 0, nil},
-		"all there is":          {wire(str(1, "ü"), str(2, "\xff"), str(3, "\xff"), varint(4, 1), varint(5, 300), str(6, "x")), 6, nil},
-		"in another order":      {wire(str(6, "x"), varint(4, 0), str(1, "")), 3, nil},
-		"messages of a list":    {wire(str(3, "a"), str(3, "b"), str(3, "")), 3, nil},
-		"a number below 0":      {varint(5, uint64(int64(minus))), 1, nil},
-		"unknown fields":        {wire(varint(9, 1<<63), varint(9, 0), str(31, "\xff"), str(32, "x"), []byte{0x4d, 1, 2, 3, 4}, []byte{0x49, 1, 2, 3, 4, 5, 6, 7, 8}), 6, nil},
+		"nothing": {nil, 0, nil},
+		"all there is": {wire(str(1, "ü"), str(2, "\xff"), str(3, "\xff"), varint(4, 1), varint(5, 300),
+			str(6, "x")), 6, nil},
+		"in another order":   {wire(str(6, "x"), varint(4, 0), str(1, "")), 3, nil},
+		"messages of a list": {wire(str(3, "a"), str(3, "b"), str(3, "")), 3, nil},
+		"a number below 0":   {varint(5, uint64(int64(minus))), 1, nil},
+		"unknown fields": {wire(varint(9, 1<<63), varint(9, 0), str(31, "\xff"), str(32, "x"),
+			[]byte{0x4d, 1, 2, 3, 4}, []byte{0x49, 1, 2, 3, 4, 5, 6, 7, 8}), 6, nil},
 		"the highest number":    {str(protowire.MaxValidNumber, "x"), 1, nil},
 		"an unknown long 0":     {[]byte{0x48, 0x80, 0x80, 0x00}, 1, nil},
 		"a mark further on":     {str(1, "a\ufeff"), 1, nil},
@@ -94,10 +97,11 @@ func TestReader(t *testing.T) {
 		"a varint that is none": {[]byte{0x48}, 0, strictproto.ErrMalformed},
 		"fixed32 cut off":       {[]byte{0x4d, 1, 2, 3}, 0, strictproto.ErrMalformed},
 		"fixed64 cut off":       {[]byte{0x49, 1, 2, 3, 4, 5, 6, 7}, 0, strictproto.ErrMalformed},
-		"eleven bytes":          {wire([]byte{0x48}, bytes.Repeat([]byte{0x80}, 10), []byte{1}), 0, strictproto.ErrMalformed},
-		"over 64 bits":          {wire([]byte{0x48}, high, []byte{2}), 0, strictproto.ErrMalformed},
-		"a length over int64":   {wire([]byte{0x12}, high, []byte{1}), 0, strictproto.ErrMalformed},
-		"a tag over 64 bits":    {wire(high, []byte{2}), 0, strictproto.ErrMalformed},
+		"eleven bytes": {wire([]byte{0x48}, bytes.Repeat([]byte{0x80}, 10), []byte{1}), 0,
+			strictproto.ErrMalformed},
+		"over 64 bits":        {wire([]byte{0x48}, high, []byte{2}), 0, strictproto.ErrMalformed},
+		"a length over int64": {wire([]byte{0x12}, high, []byte{1}), 0, strictproto.ErrMalformed},
+		"a tag over 64 bits":  {wire(high, []byte{2}), 0, strictproto.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +140,8 @@ func FuzzReader(f *testing.F) {
 }
 
 func BenchmarkReader(b *testing.B) {
-	msg := wire(str(1, "get_current_weather"), str(2, strings.Repeat("a", 1024)), varint(4, 1), varint(5, 7), str(6, "weather"))
+	msg := wire(str(1, "get_current_weather"), str(2, strings.Repeat("a", 1024)), varint(4, 1), varint(5, 7),
+		str(6, "weather"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := read(msg); err != nil {

@@ -12,5 +12,6 @@ func Refuse(err error, malformed *call.Refusal) *call.Refusal {
 	if !errors.Is(err, ErrAmbiguous) {
 		return malformed
 	}
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_MESSAGE", Message: "the request message: " + err.Error()}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_MESSAGE",
+		Message: "the request message: " + err.Error()}
 }

@@ -40,7 +40,8 @@ func (r *Reader) Fail(at Place, format string, args ...any) {
 	if len(r.Errors) == maxErrors {
 		return
 	}
-	r.Errors = append(r.Errors, Error{File: r.File, Line: max(at.Node.Line, 1), Path: at.Path, Text: fmt.Sprintf(format, args...)})
+	r.Errors = append(r.Errors, Error{File: r.File, Line: max(at.Node.Line, 1), Path: at.Path,
+		Text: fmt.Sprintf(format, args...)})
 }
 
 // Missing tells that a field of at is not there, unless something was told

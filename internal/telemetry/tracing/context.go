@@ -33,7 +33,8 @@ func ParseParent(text string) (p Parent, ok bool) {
 		return Parent{}, false
 	}
 	var version, flags [1]byte
-	if !unhex(version[:], text[:2]) || !unhex(p.trace[:], text[3:35]) || !unhex(p.span[:], text[36:52]) || !unhex(flags[:], text[53:55]) {
+	if !unhex(version[:], text[:2]) || !unhex(p.trace[:], text[3:35]) || !unhex(p.span[:], text[36:52]) ||
+		!unhex(flags[:], text[53:55]) {
 		return Parent{}, false
 	}
 	switch {
@@ -82,7 +83,8 @@ func IsState(text string) bool {
 // context is the parent with the tracestate that came with it, if it is one.
 func (p Parent) context(tracestate string) trace.SpanContext {
 	state, _ := trace.ParseTraceState(strings.Clone(tracestate)) // which keeps parts of it
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: p.trace, SpanID: p.span, TraceFlags: p.flags, TraceState: state, Remote: true})
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: p.trace, SpanID: p.span, TraceFlags: p.flags,
+		TraceState: state, Remote: true})
 }
 
 // text is the traceparent of a span's children.

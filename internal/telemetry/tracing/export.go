@@ -38,7 +38,8 @@ func newExporter(cfg *Config) (sdk.SpanExporter, error) {
 		otlptracegrpc.WithHeaders(cfg.Headers),
 		otlptracegrpc.WithTimeout(cfg.Timeout),
 		otlptracegrpc.WithDialOption(grpc.WithNoProxy()),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: retryUntil}),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: retryFirst,
+			MaxInterval: retryMost, MaxElapsedTime: retryUntil}),
 	)
 }
 
@@ -53,15 +54,18 @@ func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 	if u.Path == "" || u.Path == "/" {
 		u.Path = standardPath
 	}
-	transport := &http.Transport{TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: cfg.Timeout}
-	client := &http.Client{Transport: transport, Timeout: cfg.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the headers are for the endpoint alone
-	}}
+	transport := &http.Transport{TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConns: 2,
+		IdleConnTimeout: time.Minute, TLSHandshakeTimeout: cfg.Timeout}
+	client := &http.Client{Transport: transport, Timeout: cfg.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // the headers are for the endpoint alone
+		}}
 	exporter, err := otlptrace.New(context.Background(), otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(u.String()),
 		otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithHeaders(cfg.Headers),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: retryUntil}),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst,
+			MaxInterval: retryMost, MaxElapsedTime: retryUntil}),
 	))
 	return webExporter{exporter, transport}, err
 }

@@ -79,7 +79,8 @@ func (o *outbox) close(ctx context.Context) {
 }
 
 func (o *outbox) stats() telemetry.Traces {
-	return telemetry.Traces{Exported: o.exported.Load(), Full: o.full.Load(), Failed: o.failed.Load(), Waiting: int(o.waiting.Load())}
+	return telemetry.Traces{Exported: o.exported.Load(), Full: o.full.Load(), Failed: o.failed.Load(),
+		Waiting: int(o.waiting.Load())}
 }
 
 // behind is the outbox as the queue's exporter.

@@ -79,7 +79,8 @@ func (s *Span) Approved(traceparent string) {
 	if !ok || asked.span == s.server.SpanContext().SpanID() { // it has waited for the answer itself
 		return
 	}
-	s.server.AddLink(trace.Link{SpanContext: asked.context(""), Attributes: []attribute.KeyValue{capgateLink.String(approvalAsked)}})
+	s.server.AddLink(trace.Link{SpanContext: asked.context(""),
+		Attributes: []attribute.KeyValue{capgateLink.String(approvalAsked)}})
 }
 
 // Try begins a try at a backend, by a path of it, and answers with the traceparent for it.
@@ -94,7 +95,8 @@ func (s *Span) Try(addr, path string) string {
 		}
 	}
 	s.begun = time.Now()
-	_, s.client = s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.begun), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
+	_, s.client = s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.begun), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attrs...))
 	return text(s.client.SpanContext())
 }
 

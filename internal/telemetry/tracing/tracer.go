@@ -74,7 +74,8 @@ func New(cfg Config) (*Tracer, error) {
 			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
 		}),
 		// The environment's OTEL_RESOURCE_ATTRIBUTES are added to these.
-		sdk.WithResource(resource.NewSchemaless(serviceName.String(cfg.Service), serviceVersion.String(cfg.Version), serviceInstance.String(cfg.Instance))),
+		sdk.WithResource(resource.NewSchemaless(serviceName.String(cfg.Service), serviceVersion.String(cfg.Version),
+			serviceInstance.String(cfg.Instance))),
 		sdk.WithSpanProcessor(t.outbox),
 	)
 	t.tracer = t.provider.Tracer("github.com/capgate/capgate", trace.WithSchemaURL(schemaURL))
@@ -103,7 +104,8 @@ func (t *Tracer) Begin(parent Parent, tracestate string, c *call.Call, came time
 	}
 	name, attrs := rpc(c.Path)
 	s := &Span{tracer: t.tracer}
-	s.ctx, s.server = t.tracer.Start(ctx, name, trace.WithTimestamp(came), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
+	s.ctx, s.server = t.tracer.Start(ctx, name, trace.WithTimestamp(came), trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attrs...))
 	return s
 }
 

@@ -79,7 +79,8 @@ func shut(tracer *tracing.Tracer, within time.Duration) {
 
 // one makes a call with one try.
 func one(tracer *tracing.Tracer, tool string) {
-	c := &call.Call{Path: "/selu.capability.v1.Capability/Invoke", Method: call.Invoke, Capability: "weather", Tenant: "acme", Tool: tool, Session: "secret"}
+	c := &call.Call{Path: "/selu.capability.v1.Capability/Invoke", Method: call.Invoke, Capability: "weather",
+		Tenant: "acme", Tool: tool, Session: "secret"}
 	came := time.Now()
 	s := tracer.Begin(tracing.Parent{}, "", c, came)
 	s.Try("10.0.0.7:50051", c.Path)
@@ -92,7 +93,8 @@ func TestSpansArrive(t *testing.T) {
 	c := oteltest.Start(t)
 	for _, endpoint := range []string{c.Addr, c.URL, c.URL + "/v1/traces"} {
 		before := len(c.Spans(t, 0))
-		tracer, log := open(t, tracing.Config{Endpoint: endpoint, Headers: map[string]string{"authorization": "Bearer secret"}, Delay: time.Hour})
+		tracer, log := open(t, tracing.Config{Endpoint: endpoint,
+			Headers: map[string]string{"authorization": "Bearer secret"}, Delay: time.Hour})
 		one(tracer, "get_weather")
 		shut(tracer, 20*time.Second) // what waits is sent
 		if all := c.Spans(t, before+2); len(all) != before+2 {
@@ -213,7 +215,8 @@ func TestChance(t *testing.T) {
 		parent      tracing.Parent
 		least, most int
 	}{
-		{0, false, tracing.Parent{}, 0, 0}, {1, false, tracing.Parent{}, 10_000, 10_000}, {0.1, false, tracing.Parent{}, 800, 1200},
+		{0, false, tracing.Parent{}, 0, 0}, {1, false, tracing.Parent{}, 10_000, 10_000},
+		{0.1, false, tracing.Parent{}, 800, 1200},
 		{0, false, yes, 10_000, 10_000}, {1, false, no, 0, 0},
 		{0, true, yes, 0, 0}, {1, true, no, 10_000, 10_000}, {0.1, true, yes, 800, 1200},
 	} {

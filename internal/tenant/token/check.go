@@ -163,7 +163,8 @@ const maxName = 256
 // name is a claim that names somebody. Two that look alike in a log must not be two.
 func (o object) name(path string) (string, error) {
 	name, err := o.text(path)
-	if err == nil && (len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) })) {
+	if err == nil && (len(name) > maxName ||
+		strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) })) {
 		err = errors.New(path + " is too long for a name, or has what cannot be read")
 	}
 	return name, err

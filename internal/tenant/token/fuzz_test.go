@@ -40,7 +40,8 @@ func FuzzClaims(f *testing.F) {
 		f.Fatal(err)
 	}
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "1", Algorithm: "EdDSA"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "1",
+			Algorithm: "EdDSA"}}})
 	}))
 	f.Cleanup(keys.Close)
 	i := &issuertest.Issuer{URL: "https://issuer.example.com"}
@@ -50,7 +51,8 @@ func FuzzClaims(f *testing.F) {
 		return text + "." + issuertest.Part(t, string(ed25519.Sign(private, []byte(text))))
 	}
 	for _, change := range []map[string]any{
-		nil, {"aud": []string{"capgate"}}, {"exp": 1e10}, {"exp": 1.5e9}, {"nbf": 0}, {"tenant_id": "globex"}, {"sub": "ännchen"}, {"events": nil}, {"typ": "ID"}, {"sub": nil},
+		nil, {"aud": []string{"capgate"}}, {"exp": 1e10}, {"exp": 1.5e9}, {"nbf": 0}, {"tenant_id": "globex"},
+		{"sub": "ännchen"}, {"events": nil}, {"typ": "ID"}, {"sub": nil},
 	} {
 		text, err := json.Marshal(i.Claims(change))
 		if err != nil {
@@ -69,7 +71,8 @@ func FuzzClaims(f *testing.F) {
 		if err := json.Unmarshal([]byte(claims), &plain); err != nil {
 			t.Fatalf("%q is accepted: %v", claims, err)
 		}
-		if plain["iss"] != i.URL || plain["sub"] != who.User || plain["tenant_id"] != who.Tenant || fmt.Sprint(plain["exp"]) == "<nil>" {
+		if plain["iss"] != i.URL || plain["sub"] != who.User || plain["tenant_id"] != who.Tenant ||
+			fmt.Sprint(plain["exp"]) == "<nil>" {
 			t.Errorf("%q: %+v", claims, who)
 		}
 	})

@@ -69,7 +69,8 @@ func (i Issuer) equal(o Issuer) bool {
 
 // sameSource says whether the keys of both are the same, fetched in the same way.
 func (i Issuer) sameSource(o Issuer) bool {
-	return Issuer{Name: i.Name, URL: i.URL, JWKS: i.JWKS, Source: i.Source}.equal(Issuer{Name: o.Name, URL: o.URL, JWKS: o.JWKS, Source: o.Source})
+	return Issuer{Name: i.Name, URL: i.URL, JWKS: i.JWKS,
+		Source: i.Source}.equal(Issuer{Name: o.Name, URL: o.URL, JWKS: o.JWKS, Source: o.Source})
 }
 
 func sameRoots(a, b *x509.CertPool) bool { return a == b || a != nil && b != nil && a.Equal(b) }

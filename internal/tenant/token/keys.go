@@ -119,7 +119,8 @@ func (k *key) fits(alg string) bool {
 	case *rsa.PublicKey:
 		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
 	case *ecdsa.PublicKey:
-		return public.Curve == map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()}[alg]
+		return public.Curve == map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(),
+			"ES512": elliptic.P521()}[alg]
 	case ed25519.PublicKey:
 		return alg == "EdDSA"
 	}

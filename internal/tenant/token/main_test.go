@@ -52,7 +52,8 @@ func (c *clock) add(d time.Duration) {
 // configOf is what an issuer is for most tests.
 func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 	c := token.Issuer{
-		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"}, Leeway: time.Minute,
+		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
+		Leeway: time.Minute,
 		Claims: token.Claims{Tenant: "tenant_id", User: "sub", FixedScopes: tenant.Invoke},
 		Source: token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},
 	}

@@ -123,7 +123,8 @@ func (s *source) take(keys []*key) {
 
 func (s *source) miss(err error) {
 	if s.failed.Add(1) == 1 || s.up.Load() {
-		s.log.Warn("the keys of an issuer of tokens cannot be fetched; those that are known go on until they are too old", "known", s.keys() != nil, "error", why(err))
+		s.log.Warn("the keys of an issuer of tokens cannot be fetched; those that are known go on until they are "+
+			"too old", "known", s.keys() != nil, "error", why(err))
 	}
 	s.up.Store(false)
 }

@@ -90,7 +90,8 @@ func TestUnknownKeysCostLittle(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	i, clock := issuertest.Start(t), &clock{}
-	v := start(t, clock, configOf(i, func(c *token.Issuer) { c.Source.Refresh, c.Source.MaxStale = 10*time.Millisecond, 6*time.Hour }))
+	v := start(t, clock, configOf(i,
+		func(c *token.Issuer) { c.Source.Refresh, c.Source.MaxStale = 10*time.Millisecond, 6*time.Hour }))
 	long := map[string]any{"exp": time.Now().Add(100 * time.Hour).Unix()}
 	seen, unseen, later := i.Token(t, long), i.Token(t, long), i.Token(t, long)
 	want(t, v, "before", seen, "")
@@ -124,7 +125,8 @@ func TestNeverReached(t *testing.T) {
 // it must be known.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"500", "redirect", "garbage", "huge", "silence", "other issuer", "cleartext keys", "no keys"} {
+	for _, how := range []string{"500", "redirect", "garbage", "huge", "silence", "other issuer", "cleartext keys",
+		"no keys"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			i := issuertest.Start(t)
@@ -162,7 +164,8 @@ func TestAKnownTokenCostsNothing(t *testing.T) {
 	raw := i.Token(t, nil)
 	want(t, v, "first", raw, "")
 	for _, credential := range []string{raw, "garbled", strings.Repeat(".", 9000)} {
-		if n := testing.AllocsPerRun(100, func() { _, _, _ = v.Identify(tenant.Claim{Credential: credential, User: "bob"}) }); n != 0 {
+		if n := testing.AllocsPerRun(100,
+			func() { _, _, _ = v.Identify(tenant.Claim{Credential: credential, User: "bob"}) }); n != 0 {
 			t.Errorf("%v allocations for %.10s", n, credential)
 		}
 	}

@@ -21,7 +21,8 @@ func (v *Verifier) Stats() []Stats {
 	all := make([]Stats, 0, len(table))
 	for _, i := range table {
 		s := i.source
-		all = append(all, Stats{Issuer: i.Name, Up: s.up.Load(), Fetched: s.fetched.Load(), Failed: s.failed.Load(), Limited: s.limited.Load()})
+		all = append(all, Stats{Issuer: i.Name, Up: s.up.Load(), Fetched: s.fetched.Load(), Failed: s.failed.Load(),
+			Limited: s.limited.Load()})
 	}
 	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Issuer, b.Issuer) })
 	return all

@@ -138,7 +138,8 @@ func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 		if !slices.Contains(now, old) {
 			old.gone.Store(true)
 		}
-		if stop := old.source.stop; stop != nil && !slices.ContainsFunc(now, func(i *issuer) bool { return i.source == old.source }) {
+		if stop := old.source.stop; stop != nil &&
+			!slices.ContainsFunc(now, func(i *issuer) bool { return i.source == old.source }) {
 			stop()
 		}
 	}
@@ -184,7 +185,8 @@ func (v *Verifier) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *c
 }
 
 // answer is who calls by a token that was verified.
-func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.Claim) (tenant.Identity, *call.Refusal) {
+func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.Claim) (tenant.Identity,
+	*call.Refusal) {
 	if settings == nil {
 		return tenant.Identity{}, refusedToken
 	}
@@ -260,7 +262,8 @@ func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) 
 func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string, now time.Time) (*verified, error) {
 	t := &trial{keys: keys, alg: alg}
 	// The leeway of times is ours, and so is aud, of which there may be several.
-	good, err := oidc.NewVerifier(i.URL, t, &oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx, raw)
+	good, err := oidc.NewVerifier(i.URL, t,
+		&oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx, raw)
 	if err != nil {
 		return nil, errors.New("its signature or its form is wrong")
 	}

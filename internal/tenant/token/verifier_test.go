@@ -20,15 +20,18 @@ func TestGoodTokens(t *testing.T) {
 	v := start(t, nil, configOf(i, nil))
 	now := time.Now()
 	for name, change := range map[string]map[string]any{
-		"plain": nil, "aud among others": {"aud": []string{"other", "capgate"}}, "no iat": {"iat": nil}, "fractions": {"exp": float64(now.Unix()) + 3600.5},
-		"expired within the leeway": {"exp": now.Add(-30 * time.Second).Unix()}, "nbf within the leeway": {"nbf": now.Add(30 * time.Second).Unix()},
-		"iat within the leeway": {"iat": now.Add(30 * time.Second).Unix()}, "exp as 1e10": {"exp": json.RawMessage("1e10")},
+		"plain": nil, "aud among others": {"aud": []string{"other", "capgate"}}, "no iat": {"iat": nil},
+		"fractions":                 {"exp": float64(now.Unix()) + 3600.5},
+		"expired within the leeway": {"exp": now.Add(-30 * time.Second).Unix()},
+		"nbf within the leeway":     {"nbf": now.Add(30 * time.Second).Unix()},
+		"iat within the leeway":     {"iat": now.Add(30 * time.Second).Unix()}, "exp as 1e10": {"exp": json.RawMessage("1e10")},
 		"a nonce": {"nonce": "n"}, "typ of Keycloak": {"typ": "Bearer"},
 	} {
 		for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
 			raw := i.TokenBy(t, alg, change)
 			for range 2 { // first beside the relay, then from memory
-				if who, reason := ask(t, v, raw); reason != "" || who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
+				if who, reason := ask(t, v, raw); reason != "" ||
+					who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
 					t.Errorf("%s, %s: %+v, %s", name, alg, who, reason)
 				}
 			}
@@ -36,7 +39,8 @@ func TestGoodTokens(t *testing.T) {
 	}
 	kid := i.KID(t, "ES256")
 	for name, header := range map[string]map[string]any{
-		"no kid": {"alg": "ES256"}, "typ JWT": {"alg": "ES256", "typ": "JWT", "kid": kid}, "typ in full": {"alg": "ES256", "typ": "application/at+jwt", "kid": kid},
+		"no kid": {"alg": "ES256"}, "typ JWT": {"alg": "ES256", "typ": "JWT", "kid": kid},
+		"typ in full":                        {"alg": "ES256", "typ": "application/at+jwt", "kid": kid},
 		"names a key, which nobody looks at": {"alg": "ES256", "kid": kid, "jku": "https://127.0.0.1:1/"},
 	} {
 		want(t, v, name, i.Sign(t, "ES256", header, i.Claims(nil)), "")
@@ -78,17 +82,22 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	mapped := func(c *token.Issuer) {
-		c.Claims = token.Claims{FixedTenant: "globex", User: "https://example.com/user", Agent: "act.sub", Scopes: "realm_access.roles",
-			Words: map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read, "boss": tenant.Approve | tenant.Policy}, Asserts: tenant.User}
-		c.Required = []token.Required{{Claim: "email_verified", Value: "true"}, {Claim: "groups", Value: "agents"}, {Claim: "level", Value: "3"}}
+		c.Claims = token.Claims{FixedTenant: "globex", User: "https://example.com/user", Agent: "act.sub",
+			Scopes: "realm_access.roles",
+			Words: map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read,
+				"boss": tenant.Approve | tenant.Policy}, Asserts: tenant.User}
+		c.Required = []token.Required{{Claim: "email_verified", Value: "true"}, {Claim: "groups", Value: "agents"},
+			{Claim: "level", Value: "3"}}
 		c.MaxLifetime = 2 * time.Hour
 	}
 	v := start(t, nil, configOf(i, mapped))
 	base := map[string]any{
-		"https://example.com/user": "ann", "act": map[string]any{"sub": "bot"}, "realm_access": map[string]any{"roles": []string{"caller", "may read", "x"}},
+		"https://example.com/user": "ann", "act": map[string]any{"sub": "bot"},
+		"realm_access":   map[string]any{"roles": []string{"caller", "may read", "x"}},
 		"email_verified": true, "groups": []string{"people", "agents"}, "level": 3, "tenant_id": "acme",
 	}
-	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp", Scopes: tenant.Invoke | tenant.Read, Asserts: tenant.User, Settings: globex}
+	good := tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: "corp",
+		Scopes: tenant.Invoke | tenant.Read, Asserts: tenant.User, Settings: globex}
 	with := func(f func(*tenant.Identity)) tenant.Identity {
 		who := good
 		f(&who)
@@ -101,22 +110,34 @@ func TestClaims(t *testing.T) {
 		want   tenant.Identity
 		reason string
 	}{
-		"all":                 {nil, tenant.Claim{}, good, ""},
-		"says its user":       {nil, tenant.Claim{User: "bob", Agent: "eve"}, with(func(w *tenant.Identity) { w.User = "bob" }), ""},
-		"says too much":       {nil, tenant.Claim{User: strings.Repeat("a", 257)}, tenant.Identity{Tenant: "globex", Key: "corp"}, "IDENTITY_INVALID"},
-		"no agent":            {map[string]any{"act": nil}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Agent = "" }), ""},
-		"agent is a number":   {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"roles in one text":   {map[string]any{"realm_access": map[string]any{"roles": "caller boss"}}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy }), ""},
-		"a role is two words": {map[string]any{"realm_access": map[string]any{"roles": []string{"caller boss"}}}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
-		"no roles":            {map[string]any{"realm_access": nil}, tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
-		"roles are numbers":   {map[string]any{"realm_access": map[string]any{"roles": []int{1}}}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"not verified":        {map[string]any{"email_verified": false}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"verified, in words":  {map[string]any{"email_verified": "true"}, tenant.Claim{}, good, ""},
-		"not of the group":    {map[string]any{"groups": []string{"people"}}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"no group":            {map[string]any{"groups": nil}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"another level":       {map[string]any{"level": 33}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"lives too long":      {map[string]any{"exp": now.Add(3 * time.Hour).Unix()}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"lives on, no iat":    {map[string]any{"exp": now.Add(3 * time.Hour).Unix(), "iat": nil}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"all": {nil, tenant.Claim{}, good, ""},
+		"says its user": {nil, tenant.Claim{User: "bob", Agent: "eve"},
+			with(func(w *tenant.Identity) { w.User = "bob" }), ""},
+		"says too much": {nil, tenant.Claim{User: strings.Repeat("a", 257)},
+			tenant.Identity{Tenant: "globex", Key: "corp"}, "IDENTITY_INVALID"},
+		"no agent": {map[string]any{"act": nil}, tenant.Claim{},
+			with(func(w *tenant.Identity) { w.Agent = "" }), ""},
+		"agent is a number": {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Claim{}, tenant.Identity{},
+			"CREDENTIAL_INVALID"},
+		"roles in one text": {map[string]any{"realm_access": map[string]any{"roles": "caller boss"}},
+			tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy }), ""},
+		"a role is two words": {map[string]any{"realm_access": map[string]any{"roles": []string{"caller boss"}}},
+			tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
+		"no roles": {map[string]any{"realm_access": nil}, tenant.Claim{},
+			with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
+		"roles are numbers": {map[string]any{"realm_access": map[string]any{"roles": []int{1}}}, tenant.Claim{},
+			tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"not verified": {map[string]any{"email_verified": false}, tenant.Claim{}, tenant.Identity{},
+			"CREDENTIAL_INVALID"},
+		"verified, in words": {map[string]any{"email_verified": "true"}, tenant.Claim{}, good, ""},
+		"not of the group": {map[string]any{"groups": []string{"people"}}, tenant.Claim{}, tenant.Identity{},
+			"CREDENTIAL_INVALID"},
+		"no group":      {map[string]any{"groups": nil}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"another level": {map[string]any{"level": 33}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"lives too long": {map[string]any{"exp": now.Add(3 * time.Hour).Unix()}, tenant.Claim{},
+			tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"lives on, no iat": {map[string]any{"exp": now.Add(3 * time.Hour).Unix(), "iat": nil}, tenant.Claim{},
+			tenant.Identity{}, "CREDENTIAL_INVALID"},
 	} {
 		claims := map[string]any{}
 		for _, of := range []map[string]any{base, test.change} {
@@ -166,7 +187,8 @@ func TestTenantsElsewhere(t *testing.T) {
 	for _, away := range []bool{false, true, false} {
 		tenants.away.Store(away)
 		want(t, v, "asked", raw, map[bool]string{true: "IDENTITY_UNAVAILABLE"}[away])
-		want(t, v, "of no tenant", i.Token(t, map[string]any{"tenant_id": "nobody"}), map[bool]string{true: "IDENTITY_UNAVAILABLE", false: "CREDENTIAL_INVALID"}[away])
+		want(t, v, "of no tenant", i.Token(t, map[string]any{"tenant_id": "nobody"}),
+			map[bool]string{true: "IDENTITY_UNAVAILABLE", false: "CREDENTIAL_INVALID"}[away])
 	}
 	tenants.Replace(map[string]*tenant.Settings{"acme": idle})
 	want(t, v, "switched off meanwhile", raw, "TENANT_DISABLED")
@@ -213,7 +235,8 @@ func TestSeveralIssuers(t *testing.T) {
 	t.Parallel()
 	a, b := issuertest.Start(t), issuertest.Start(t)
 	ofB := configOf(b, func(c *token.Issuer) {
-		c.Name, c.Audiences, c.JWKS, c.Claims.FixedTenant, c.Claims.Tenant = "partner", []string{"partners"}, b.URL+"/keys", "globex", ""
+		c.Name, c.Audiences, c.JWKS, c.Claims.FixedTenant, c.Claims.Tenant = "partner", []string{"partners"}, b.URL+
+			"/keys", "globex", ""
 	})
 	v := start(t, nil, configOf(a, nil), ofB)
 	want(t, v, "a", a.Token(t, nil), "")

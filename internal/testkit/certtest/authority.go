@@ -33,7 +33,8 @@ type Authority struct {
 func New(t TB) *Authority {
 	t.Helper()
 	a := &Authority{Pool: x509.NewCertPool(), cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}}
 	var der []byte
@@ -67,7 +68,8 @@ func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) 
 
 // Server makes a certificate for this machine.
 func (a *Authority) Server(t TB) tls.Certificate {
-	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
 
 // Client makes a certificate for a client with these names: URIs where they have a colon. change
@@ -105,5 +107,6 @@ func PEMOf(t TB, c tls.Certificate) (cert, key string) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }

@@ -26,9 +26,12 @@ var (
 		live: "/selu.capability.v1.Capability/Invoke", doc: "/selu.capability.Capability/Invoke",
 		legacy: "/selu.capability.v1.CapabilityService/Invoke",
 	}
-	streamPaths   = map[string]string{live: "/selu.capability.v1.Capability/StreamInvoke", doc: "/selu.capability.Capability/StreamInvoke"}
-	downloadPaths = map[string]string{live: "/selu.capability.v1.Capability/DownloadOutputArtifact", doc: "/selu.capability.Capability/DownloadOutputArtifact"}
-	uploadPaths   = map[string]string{live: "/selu.capability.v1.Capability/UploadInputArtifact", doc: "/selu.capability.Capability/UploadInputArtifact"}
+	streamPaths = map[string]string{live: "/selu.capability.v1.Capability/StreamInvoke",
+		doc: "/selu.capability.Capability/StreamInvoke"}
+	downloadPaths = map[string]string{live: "/selu.capability.v1.Capability/DownloadOutputArtifact",
+		doc: "/selu.capability.Capability/DownloadOutputArtifact"}
+	uploadPaths = map[string]string{live: "/selu.capability.v1.Capability/UploadInputArtifact",
+		doc: "/selu.capability.Capability/UploadInputArtifact"}
 )
 
 // pack is how the first message is compressed.

@@ -87,12 +87,14 @@ func (s liveServer) Invoke(ctx context.Context, m *livepb.InvokeRequest) (*livep
 	return &livepb.InvokeResponse{ResultJson: ok}, nil
 }
 
-func (s liveServer) StreamInvoke(m *livepb.InvokeRequest, stream grpc.ServerStreamingServer[livepb.InvokeChunk]) error {
+func (s liveServer) StreamInvoke(m *livepb.InvokeRequest,
+	stream grpc.ServerStreamingServer[livepb.InvokeChunk]) error {
 	s.ran(caseOf(stream.Context()), streamPaths[live], m)
 	return stream.Send(&livepb.InvokeChunk{Data: ok, Done: true})
 }
 
-func (s liveServer) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk, livepb.UploadInputArtifactResponse]) error {
+func (s liveServer) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk,
+	livepb.UploadInputArtifactResponse]) error {
 	m, err := stream.Recv()
 	if err != nil {
 		return err
@@ -101,7 +103,8 @@ func (s liveServer) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb
 	return stream.SendAndClose(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: m.GetFilename()})
 }
 
-func (s liveServer) DownloadOutputArtifact(m *livepb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[livepb.ArtifactChunk]) error {
+func (s liveServer) DownloadOutputArtifact(m *livepb.DownloadOutputArtifactRequest,
+	stream grpc.ServerStreamingServer[livepb.ArtifactChunk]) error {
 	s.other(caseOf(stream.Context()), downloadPaths[live], m.GetCapabilityArtifactId())
 	return stream.Send(&livepb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 }
@@ -126,7 +129,8 @@ func (s docServer) StreamInvoke(m *docpb.InvokeRequest, stream grpc.ServerStream
 	return stream.Send(&docpb.InvokeChunk{Data: ok, Done: true})
 }
 
-func (s docServer) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+func (s docServer) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse]) error {
 	m, err := stream.Recv()
 	if err != nil {
 		return err
@@ -135,7 +139,8 @@ func (s docServer) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.U
 	return stream.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: m.GetFilename()})
 }
 
-func (s docServer) DownloadOutputArtifact(m *docpb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
+func (s docServer) DownloadOutputArtifact(m *docpb.DownloadOutputArtifactRequest,
+	stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
 	s.other(caseOf(stream.Context()), downloadPaths[doc], m.GetArtifactId())
 	return stream.Send(&docpb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 }
@@ -223,54 +228,67 @@ func connectHandler(l *teller) http.Handler {
 		}
 	}
 	service(map[string]http.Handler{
-		invokePaths[live]: connect.NewUnaryHandler(invokePaths[live], func(_ context.Context, r *connect.Request[livepb.InvokeRequest]) (*connect.Response[livepb.InvokeResponse], error) {
-			l.ran(r.Header().Get("x-request-id"), invokePaths[live], r.Msg)
-			return connect.NewResponse(&livepb.InvokeResponse{ResultJson: ok}), nil
-		}),
-		streamPaths[live]: connect.NewServerStreamHandler(streamPaths[live], func(_ context.Context, r *connect.Request[livepb.InvokeRequest], s *connect.ServerStream[livepb.InvokeChunk]) error {
-			l.ran(r.Header().Get("x-request-id"), streamPaths[live], r.Msg)
-			return s.Send(&livepb.InvokeChunk{Data: ok, Done: true})
-		}),
-		uploadPaths[live]: connect.NewClientStreamHandler(uploadPaths[live], func(_ context.Context, s *connect.ClientStream[livepb.UploadInputArtifactChunk]) (*connect.Response[livepb.UploadInputArtifactResponse], error) {
-			s.Receive()
-			l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[live])
-			return connect.NewResponse(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
-		}),
-		downloadPaths[live]: connect.NewServerStreamHandler(downloadPaths[live], func(_ context.Context, r *connect.Request[livepb.DownloadOutputArtifactRequest], s *connect.ServerStream[livepb.ArtifactChunk]) error {
-			l.other(r.Header().Get("x-request-id"), downloadPaths[live], r.Msg.GetCapabilityArtifactId())
-			return s.Send(&livepb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
-		}),
+		invokePaths[live]: connect.NewUnaryHandler(invokePaths[live],
+			func(_ context.Context, r *connect.Request[livepb.InvokeRequest]) (*connect.Response[livepb.InvokeResponse], error) {
+				l.ran(r.Header().Get("x-request-id"), invokePaths[live], r.Msg)
+				return connect.NewResponse(&livepb.InvokeResponse{ResultJson: ok}), nil
+			}),
+		streamPaths[live]: connect.NewServerStreamHandler(streamPaths[live],
+			func(_ context.Context, r *connect.Request[livepb.InvokeRequest],
+				s *connect.ServerStream[livepb.InvokeChunk]) error {
+				l.ran(r.Header().Get("x-request-id"), streamPaths[live], r.Msg)
+				return s.Send(&livepb.InvokeChunk{Data: ok, Done: true})
+			}),
+		uploadPaths[live]: connect.NewClientStreamHandler(uploadPaths[live],
+			func(_ context.Context, s *connect.ClientStream[livepb.UploadInputArtifactChunk]) (*connect.Response[livepb.UploadInputArtifactResponse], error) {
+				s.Receive()
+				l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[live])
+				return connect.NewResponse(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
+			}),
+		downloadPaths[live]: connect.NewServerStreamHandler(downloadPaths[live],
+			func(_ context.Context, r *connect.Request[livepb.DownloadOutputArtifactRequest],
+				s *connect.ServerStream[livepb.ArtifactChunk]) error {
+				l.other(r.Header().Get("x-request-id"), downloadPaths[live], r.Msg.GetCapabilityArtifactId())
+				return s.Send(&livepb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
+			}),
 		"/selu.capability.v1.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.v1.Capability/Healthcheck", func(context.Context, *connect.Request[livepb.HealthRequest]) (*connect.Response[livepb.HealthResponse], error) {
 			return connect.NewResponse(&livepb.HealthResponse{Ready: true}), nil
 		}),
 	})
 	service(map[string]http.Handler{
-		invokePaths[doc]: connect.NewUnaryHandler(invokePaths[doc], func(_ context.Context, r *connect.Request[docpb.InvokeRequest]) (*connect.Response[docpb.InvokeResponse], error) {
-			l.ran(r.Header().Get("x-request-id"), invokePaths[doc], r.Msg)
-			return connect.NewResponse(&docpb.InvokeResponse{ResultJson: ok}), nil
-		}),
-		streamPaths[doc]: connect.NewServerStreamHandler(streamPaths[doc], func(_ context.Context, r *connect.Request[docpb.InvokeRequest], s *connect.ServerStream[docpb.InvokeChunk]) error {
-			l.ran(r.Header().Get("x-request-id"), streamPaths[doc], r.Msg)
-			return s.Send(&docpb.InvokeChunk{Data: ok, Done: true})
-		}),
-		uploadPaths[doc]: connect.NewClientStreamHandler(uploadPaths[doc], func(_ context.Context, s *connect.ClientStream[docpb.UploadInputArtifactChunk]) (*connect.Response[docpb.UploadInputArtifactResponse], error) {
-			s.Receive()
-			l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[doc])
-			return connect.NewResponse(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
-		}),
-		downloadPaths[doc]: connect.NewServerStreamHandler(downloadPaths[doc], func(_ context.Context, r *connect.Request[docpb.DownloadOutputArtifactRequest], s *connect.ServerStream[docpb.ArtifactChunk]) error {
-			l.other(r.Header().Get("x-request-id"), downloadPaths[doc], r.Msg.GetArtifactId())
-			return s.Send(&docpb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
-		}),
-		"/selu.capability.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.Capability/Healthcheck", func(context.Context, *connect.Request[docpb.HealthRequest]) (*connect.Response[docpb.HealthResponse], error) {
-			return connect.NewResponse(&docpb.HealthResponse{Ready: true}), nil
-		}),
+		invokePaths[doc]: connect.NewUnaryHandler(invokePaths[doc],
+			func(_ context.Context, r *connect.Request[docpb.InvokeRequest]) (*connect.Response[docpb.InvokeResponse], error) {
+				l.ran(r.Header().Get("x-request-id"), invokePaths[doc], r.Msg)
+				return connect.NewResponse(&docpb.InvokeResponse{ResultJson: ok}), nil
+			}),
+		streamPaths[doc]: connect.NewServerStreamHandler(streamPaths[doc],
+			func(_ context.Context, r *connect.Request[docpb.InvokeRequest], s *connect.ServerStream[docpb.InvokeChunk]) error {
+				l.ran(r.Header().Get("x-request-id"), streamPaths[doc], r.Msg)
+				return s.Send(&docpb.InvokeChunk{Data: ok, Done: true})
+			}),
+		uploadPaths[doc]: connect.NewClientStreamHandler(uploadPaths[doc],
+			func(_ context.Context, s *connect.ClientStream[docpb.UploadInputArtifactChunk]) (*connect.Response[docpb.UploadInputArtifactResponse], error) {
+				s.Receive()
+				l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[doc])
+				return connect.NewResponse(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
+			}),
+		downloadPaths[doc]: connect.NewServerStreamHandler(downloadPaths[doc],
+			func(_ context.Context, r *connect.Request[docpb.DownloadOutputArtifactRequest],
+				s *connect.ServerStream[docpb.ArtifactChunk]) error {
+				l.other(r.Header().Get("x-request-id"), downloadPaths[doc], r.Msg.GetArtifactId())
+				return s.Send(&docpb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
+			}),
+		"/selu.capability.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.Capability/Healthcheck",
+			func(context.Context, *connect.Request[docpb.HealthRequest]) (*connect.Response[docpb.HealthResponse], error) {
+				return connect.NewResponse(&docpb.HealthResponse{Ready: true}), nil
+			}),
 	})
 	service(map[string]http.Handler{
-		invokePaths[legacy]: connect.NewUnaryHandler(invokePaths[legacy], func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (*connect.Response[legacypb.InvokeResponse], error) {
-			l.ran(r.Header().Get("x-request-id"), invokePaths[legacy], translated(r.Msg))
-			return connect.NewResponse(&legacypb.InvokeResponse{Result: string(ok), Success: true}), nil
-		}),
+		invokePaths[legacy]: connect.NewUnaryHandler(invokePaths[legacy],
+			func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (*connect.Response[legacypb.InvokeResponse], error) {
+				l.ran(r.Header().Get("x-request-id"), invokePaths[legacy], translated(r.Msg))
+				return connect.NewResponse(&legacypb.InvokeResponse{Result: string(ok), Success: true}), nil
+			}),
 		"/selu.capability.v1.CapabilityService/HealthCheck": connect.NewUnaryHandler("/selu.capability.v1.CapabilityService/HealthCheck", func(context.Context, *connect.Request[legacypb.HealthCheckRequest]) (*connect.Response[legacypb.HealthCheckResponse], error) {
 			return connect.NewResponse(&legacypb.HealthCheckResponse{Healthy: true}), nil
 		}),

@@ -53,7 +53,8 @@ func (r *run) String() string {
 	if r.Command != nil {
 		command = *r.Command
 	}
-	return fmt.Sprintf("%s ran %s: tool %q, arguments %q (command %q, artifacts %q), configuration %q, session %q, capability %q, reserved %v",
+	return fmt.Sprintf("%s ran %s: tool %q, arguments %q (command %q, artifacts %q), configuration %q, session "+
+		"%q, capability %q, reserved %v",
 		r.Backend, r.Method, r.Tool, r.Args, command, r.Artifacts, r.Config, r.Session, r.Capability, r.Reserved)
 }
 
@@ -162,7 +163,8 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 		}
 		if err := json.Unmarshal(line, &said); err != nil {
 			text, _ := os.ReadFile(errors.Name())
-			t.Fatalf("the backend %s does not start: it says %q\n%s\nRun `make test`, which installs what it needs", name, line, text)
+			t.Fatalf("the backend %s does not start: it says %q\n%s\nRun `make test`, which installs what it needs",
+				name, line, text)
 		}
 		b.ports, b.runtime = said.Ports, said.Runtime
 	case <-time.After(patience):
@@ -200,7 +202,8 @@ func descriptors(t testing.TB) string {
 	var set descriptorpb.FileDescriptorSet
 	set.File = append(set.File, protodesc.ToFileDescriptorProto(livepb.File_selu_capability_v1_capability_proto),
 		protodesc.ToFileDescriptorProto(docpb.File_selu_capability_capability_proto),
-		protodesc.ToFileDescriptorProto(legacypb.File_selu_legacy_legacy_proto), protodesc.ToFileDescriptorProto(legacypb.File_selu_legacy_service_proto))
+		protodesc.ToFileDescriptorProto(legacypb.File_selu_legacy_legacy_proto),
+		protodesc.ToFileDescriptorProto(legacypb.File_selu_legacy_service_proto))
 	data, err := proto.Marshal(&set)
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "selu.binpb")
@@ -224,8 +227,10 @@ func startBackends(t testing.TB, j *journal) []*backend {
 	t.Helper()
 	set := descriptors(t)
 	python := func(name, implementation string) *backend {
-		cmd := exec.Command(program(t, "bin/venv/bin/python"), program(t, "internal/testkit/difftest/python/backend.py"), set)
-		cmd.Env = append(cmd.Environ(), "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="+implementation, "PYTHONDONTWRITEBYTECODE=1")
+		cmd := exec.Command(program(t, "bin/venv/bin/python"),
+			program(t, "internal/testkit/difftest/python/backend.py"), set)
+		cmd.Env = append(cmd.Environ(), "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="+implementation,
+			"PYTHONDONTWRITEBYTECODE=1")
 		b := start(t, j, name, cmd)
 		if b.runtime != implementation {
 			t.Fatalf("%s decodes with %q, not %q", name, b.runtime, implementation)
@@ -233,7 +238,8 @@ func startBackends(t testing.TB, j *journal) []*backend {
 		return b
 	}
 	node := func(name, version string) *backend {
-		b := start(t, j, name, exec.Command("node", program(t, "internal/testkit/difftest/node/backend.mjs"), program(t, "bin/node/node_modules"), program(t, "proto"), version))
+		b := start(t, j, name, exec.Command("node", program(t, "internal/testkit/difftest/node/backend.mjs"),
+			program(t, "bin/node/node_modules"), program(t, "proto"), version))
 		if !strings.HasPrefix(b.runtime, version+".") {
 			t.Fatalf("%s has protobuf.js %s, not %s", name, b.runtime, version)
 		}

@@ -42,7 +42,8 @@ func (w *world) upload(t testing.TB) {
 	for _, b := range w.backends {
 		for _, d := range []string{live, doc} {
 			for who, key := range map[string]string{"ours": w.gateway.ours, "theirs": w.gateway.theirs} {
-				a := &attempt{fleet: b.name + "-" + d, path: uploadPaths[d], header: plainHeader(), named: true, parts: [][]byte{text(1, who), text(2, who), text(3, who)}}
+				a := &attempt{fleet: b.name + "-" + d, path: uploadPaths[d], header: plainHeader(), named: true,
+					parts: [][]byte{text(1, who), text(2, who), text(3, who)}}
 				if d == doc {
 					a.parts[0] = text(1, "content")
 				} else {
@@ -224,7 +225,8 @@ func (b *backend) ask(t testing.TB, port int, id string) {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", id)
-	if _, err := livepb.NewCapabilityClient(b.conns[port]).Invoke(ctx, &livepb.InvokeRequest{ToolName: "free"}); err != nil {
+	if _, err := livepb.NewCapabilityClient(b.conns[port]).Invoke(ctx,
+		&livepb.InvokeRequest{ToolName: "free"}); err != nil {
 		t.Fatalf("%s, called past the gateway: %v", b.name, err)
 	}
 }

@@ -56,34 +56,46 @@ const naming = `{"attachments":[{"capability_artifact_id":"theirs"}]}`
 var corpus = slices.Concat([]known{
 	{name: "plain", change: func(*attempt) {}},
 	{name: "plain, legacy", only: legacy, change: parts(text(1, "run"), entry("session_id", "other"))},
-	{name: "unknown fields of every type", change: parts(text(1, "free"), text(99, "new"), []byte{0x78, 1}, []byte{0x7d, 1, 2, 3, 4}, []byte{0x79, 1, 2, 3, 4, 5, 6, 7, 8})},
+	{name: "unknown fields of every type",
+		change: parts(text(1, "free"), text(99, "new"), []byte{0x78, 1}, []byte{0x7d, 1, 2, 3, 4},
+			[]byte{0x79, 1, 2, 3, 4, 5, 6, 7, 8})},
 	{name: "fields in another order", change: parts(text(4, "other"), text(2, `{}`), text(1, "run"))},
 	{name: "our own artifact", change: withArguments("run", `{"attachments":[{"capability_artifact_id":"ours"}]}`)},
 	{name: "the session of the reserved backend", change: parts(text(1, "free"), text(4, "mine"))},
-	{name: "the session of the reserved backend, legacy", only: legacy, change: parts(text(1, "free"), entry("session_id", "mine"))},
+	{name: "the session of the reserved backend, legacy", only: legacy,
+		change: parts(text(1, "free"), entry("session_id", "mine"))},
 	{name: "compressed", change: compressed(packed)},
 	{name: "content type with +proto", change: func(a *attempt) { a.header[0].value = "application/grpc+proto" }},
 
 	{name: "a blocked tool", refused: true, change: parts(text(1, "blocked"))},
-	{name: "a name behind a varint", refused: true, change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), hidden(1, "blocked")} }},
-	{name: "a session behind a varint", refused: true, change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), hidden(4, "mine")} }},
+	{name: "a name behind a varint", refused: true,
+		change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), hidden(1, "blocked")} }},
+	{name: "a session behind a varint", refused: true,
+		change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), hidden(4, "mine")} }},
 	{name: "a name as a varint", refused: true, change: raw("0a 04 66726565 08 03")},
 	{name: "a tag with a byte more", refused: true, change: raw("0a 04 66726565 8a 00 07 626c6f636b6564")},
-	{name: "a name that a tag with a byte more replaces", refused: true, change: raw("0a 07 626c6f636b6564 8a 00 04 66726565")},
+	{name: "a name that a tag with a byte more replaces", refused: true,
+		change: raw("0a 07 626c6f636b6564 8a 00 04 66726565")},
 	{name: "a length with a byte more", refused: true, change: raw("0a 84 00 66726565")},
 	{name: "a group", refused: true, change: raw("0a 04 66726565 0b 0a 07 626c6f636b6564 0c")},
 	{name: "an unknown group", refused: true, change: raw("0a 04 66726565 7b 0a 07 626c6f636b6564 7c")},
 	{name: "field 0", refused: true, change: raw("0a 04 66726565 02 01 78")},
-	{name: "a number above 2^29-1", refused: true, change: raw("0a 04 66726565 8a 80 80 80 80 80 80 01 07 626c6f636b6564")},
+	{name: "a number above 2^29-1", refused: true,
+		change: raw("0a 04 66726565 8a 80 80 80 80 80 80 01 07 626c6f636b6564")},
 	{name: "a tag of more than 32 bits", refused: true, change: raw("0a 04 66726565 8a 80 80 80 10 07 626c6f636b6564")},
 	{name: "a tool twice", refused: true, change: parts(text(1, "free"), text(1, "blocked"))},
 	{name: "arguments twice", refused: true, change: parts(text(1, "free"), text(2, "{}"), text(2, naming))},
 	{name: "a session twice", refused: true, change: parts(text(1, "free"), text(4, "other"), text(4, "mine"))},
 	{name: "trailing bytes", refused: true, change: parts(text(1, "free"), []byte{0x0a})},
 	{name: "invalid UTF-8", refused: true, change: parts(text(1, "free\xff"))},
-	{name: "an entry with an unknown field", only: legacy, refused: true, change: parts(text(1, "free"), text(3, string(slices.Concat(text(1, "session_id"), text(2, "mine"), text(3, "new")))))},
-	{name: "an entry with two values", only: legacy, refused: true, change: parts(text(1, "free"), text(3, string(slices.Concat(text(1, "session_id"), text(2, "other"), text(2, "mine")))))},
-	{name: "an entry twice", only: legacy, refused: true, change: parts(text(1, "free"), entry("session_id", "other"), entry("session_id", "mine"))},
+	{name: "an entry with an unknown field", only: legacy, refused: true,
+		change: parts(text(1, "free"), text(3,
+			string(slices.Concat(text(1, "session_id"), text(2, "mine"), text(3, "new")))))},
+	{name: "an entry with two values", only: legacy, refused: true,
+		change: parts(text(1, "free"), text(3,
+			string(slices.Concat(text(1, "session_id"), text(2, "other"), text(2, "mine")))))},
+	{name: "an entry twice", only: legacy, refused: true,
+		change: parts(text(1, "free"), entry("session_id", "other"), entry("session_id", "mine"))},
 }, corpusOfRequests(), corpusOfPaths(), corpusOfDownloads())
 
 // corpusOfRequests is about what is not the message's form: compression, headers, JSON.
@@ -94,7 +106,8 @@ func corpusOfRequests() []known {
 		{name: "an empty gzip member before", refused: true, change: compressed(emptyFirst)},
 		{name: "bytes behind the gzip member", refused: true, change: compressed(trailed)},
 
-		{name: "another content type", refused: true, change: func(a *attempt) { a.header[0].value = "application/grpc+json" }},
+		{name: "another content type", refused: true,
+			change: func(a *attempt) { a.header[0].value = "application/grpc+json" }},
 		{name: "the content type twice", refused: true, change: header("content-type", "application/grpc+json")},
 		{name: "the encoding twice", refused: true, change: func(a *attempt) {
 			a.header = append(a.header, field{"grpc-encoding", "identity"}, field{"grpc-encoding", "gzip"})
@@ -108,11 +121,16 @@ func corpusOfRequests() []known {
 		{name: "UTF-16 that names an artifact", refused: true, change: arguments16(naming)},
 		{name: "another tenant's artifact", refused: true, change: withArguments("free", naming)},
 		{name: "another tenant's artifact, legacy", only: legacy, refused: true, change: withArguments("free", naming)},
-		{name: "another tenant's artifact, twice named", refused: true, change: withArguments("free", `{"attachments":[{"capability_artifact_id":"ours","capability_artifact_id":"theirs"}]}`)},
-		{name: "a command twice", only: live, refused: true, change: withArguments("run", `{"command":"ls","command":"rm"}`)},
-		{name: "a command in capitals", only: live, refused: true, change: withArguments("run", `{"command":"ls","Command":"rm"}`)},
-		{name: "arguments behind a byte order mark", only: live, refused: true, change: withArguments("run", "\ufeff{\"command\":\"rm\"}")},
-		{name: "a configuration in UTF-16", only: live, refused: true, change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), text(3, string(encodings[3](`{"secret":"x"}`)))} }},
+		{name: "another tenant's artifact, twice named", refused: true,
+			change: withArguments("free", `{"attachments":[{"capability_artifact_id":"ours","capability_artifact_id":"theirs"}]}`)},
+		{name: "a command twice", only: live, refused: true,
+			change: withArguments("run", `{"command":"ls","command":"rm"}`)},
+		{name: "a command in capitals", only: live, refused: true,
+			change: withArguments("run", `{"command":"ls","Command":"rm"}`)},
+		{name: "arguments behind a byte order mark", only: live, refused: true,
+			change: withArguments("run", "\ufeff{\"command\":\"rm\"}")},
+		{name: "a configuration in UTF-16", only: live, refused: true,
+			change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), text(3, string(encodings[3](`{"secret":"x"}`)))} }},
 		{name: "a legacy call of a live fleet that names an artifact", only: live, refused: true, change: func(a *attempt) {
 			a.path, a.parts = invokePaths[legacy], [][]byte{text(1, "free"), text(2, naming)}
 		}},
@@ -124,10 +142,14 @@ func spellings(path string) map[string]string {
 	slash := strings.LastIndex(path, "/")
 	service, method := path[:slash], path[slash+1:]
 	return map[string]string{
-		"with a query": path + "?", "with a query that says something": path + "?x=1", "with a letter escaped": service + "/" + percent(method[0]) + method[1:],
-		"with a slash escaped": service + "%2f" + method, "with two slashes": service + "//" + method, "with a semicolon": path + ";",
-		"with another case": service + "/" + strings.ToLower(method), "with a dot segment": service + "/./" + method, "with a step back": service + "/x/../" + method,
-		"with a slash behind": path + "/", "with a fragment": path + "#", "with a step back before": "/x/.." + path, "of no known method": service + "/Unknown",
+		"with a query": path + "?", "with a query that says something": path +
+			"?x=1", "with a letter escaped": service + "/" + percent(method[0]) + method[1:],
+		"with a slash escaped": service + "%2f" + method, "with two slashes": service + "//" +
+			method, "with a semicolon": path + ";",
+		"with another case": service + "/" + strings.ToLower(method), "with a dot segment": service + "/./" +
+			method, "with a step back": service + "/x/../" + method,
+		"with a slash behind": path + "/", "with a fragment": path + "#", "with a step back before": "/x/.." +
+			path, "of no known method": service + "/Unknown",
 	}
 }
 
@@ -167,7 +189,8 @@ func TestCorpus(t *testing.T) {
 				if k.only == "" && d == legacy || k.only != "" && k.only != d {
 					continue
 				}
-				a := &attempt{fleet: b.name + "-" + d, path: invokePaths[d], header: plainHeader(), named: true, parts: [][]byte{text(1, "run")}}
+				a := &attempt{fleet: b.name + "-" + d, path: invokePaths[d], header: plainHeader(), named: true,
+					parts: [][]byte{text(1, "run")}}
 				k.change(a)
 				all, of = append(all, a), append(of, k)
 			}

@@ -70,5 +70,6 @@ func (w *world) report(t *testing.T, a *attempt, number uint64, err error) {
 	}
 	small := shrink(a, fails)
 	o := w.attempts(t, []*attempt{small})
-	t.Errorf("go test ./internal/testkit/difftest -run Differential -seed %d -first %d\n%v\n%v\nat its smallest: %v\n%v", *seed, number, err, a, judge(small, &o[0]), small)
+	t.Errorf("go test ./internal/testkit/difftest -run Differential -seed %d -first %d\n%v\n%v\nat its "+
+		"smallest: %v\n%v", *seed, number, err, a, judge(small, &o[0]), small)
 }

@@ -20,7 +20,8 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// What encoders write that are no clients: protoc --encode, and what those of C# wrote when csharp/messages.txt was made.
+// What encoders write that are no clients: protoc --encode, and what those of C# wrote when csharp/messages.txt
+// was made.
 func TestEncodedMessages(t *testing.T) {
 	j := newJournal()
 	w := &world{journal: j, backends: startGo(t, j)[:1]}
@@ -47,7 +48,8 @@ func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 	t.Helper()
 	c := &client{w: w}
 	defer c.close()
-	a := &attempt{fleet: "grpcgo-" + s.Dialect, path: invokePaths[s.Dialect], header: plainHeader(), named: true, parts: [][]byte{msg}}
+	a := &attempt{fleet: "grpcgo-" + s.Dialect, path: invokePaths[s.Dialect], header: plainHeader(), named: true,
+		parts: [][]byte{msg}}
 	if s.Gzip {
 		a.pack = packed
 	}
@@ -63,8 +65,10 @@ func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 // protoc encodes what the text format says.
 func protoc(t *testing.T, s *spoken) []byte {
 	t.Helper()
-	file := map[string]string{live: "selu/capability/v1/capability.proto", doc: "selu/capability/capability.proto", legacy: "selu/legacy/legacy.proto"}[s.Dialect]
-	cmd := exec.Command(program(t, "bin/java/protoc"), "-I"+program(t, "proto"), "--encode="+string(s.request().ProtoReflect().Descriptor().FullName()), file)
+	file := map[string]string{live: "selu/capability/v1/capability.proto", doc: "selu/capability/capability.proto",
+		legacy: "selu/legacy/legacy.proto"}[s.Dialect]
+	cmd := exec.Command(program(t, "bin/java/protoc"), "-I"+program(t, "proto"),
+		"--encode="+string(s.request().ProtoReflect().Descriptor().FullName()), file)
 	cmd.Stdin = strings.NewReader(prototext.Format(s.request()))
 	msg, err := cmd.Output()
 	must(t, err)
@@ -75,9 +79,11 @@ func protoc(t *testing.T, s *spoken) []byte {
 func (s *spoken) request() proto.Message {
 	switch s.Dialect {
 	case live:
-		return &livepb.InvokeRequest{ToolName: s.Tool, ArgsJson: s.Args, ConfigJson: s.Config, SessionId: s.Session, CapabilityId: s.Capability, ThreadId: s.Thread}
+		return &livepb.InvokeRequest{ToolName: s.Tool, ArgsJson: s.Args, ConfigJson: s.Config, SessionId: s.Session,
+			CapabilityId: s.Capability, ThreadId: s.Thread}
 	case doc:
-		return &docpb.InvokeRequest{ToolName: s.Tool, ArgsJson: s.Args, ConfigJson: s.Config, SessionId: s.Session, CapabilityId: s.Capability, ThreadId: s.Thread}
+		return &docpb.InvokeRequest{ToolName: s.Tool, ArgsJson: s.Args, ConfigJson: s.Config, SessionId: s.Session,
+			CapabilityId: s.Capability, ThreadId: s.Thread}
 	}
 	return &legacypb.InvokeRequest{ToolName: s.Tool, Parameters: string(s.Args), Context: s.Context}
 }
@@ -101,7 +107,8 @@ func csharp(t *testing.T) iter.Seq2[spoken, []byte] {
 
 // written is a message as csharp/Encode.cs reads it.
 func (s *spoken) written() string {
-	fields := [][]byte{[]byte(s.Dialect), []byte(s.Tool), s.Args, s.Config, []byte(s.Session), []byte(s.Capability), []byte(s.Thread), s.Unknown}
+	fields := [][]byte{[]byte(s.Dialect), []byte(s.Tool), s.Args, s.Config, []byte(s.Session), []byte(s.Capability),
+		[]byte(s.Thread), s.Unknown}
 	for _, name := range slices.Sorted(maps.Keys(s.Context)) {
 		fields = append(fields, []byte(name), []byte(s.Context[name]))
 	}
@@ -128,7 +135,8 @@ func unwritten(t *testing.T, line string) spoken {
 	return s
 }
 
-// TestCSharpInput prints what csharp/Encode.cs is to encode: go test ./internal/testkit/difftest -run CSharpInput -csharp FILE.
+// TestCSharpInput prints what csharp/Encode.cs is to encode: go test ./internal/testkit/difftest -run
+// CSharpInput -csharp FILE.
 func TestCSharpInput(t *testing.T) {
 	var lines strings.Builder
 	for _, d := range []string{live, doc, legacy} {

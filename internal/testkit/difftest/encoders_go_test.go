@@ -43,7 +43,8 @@ func (w *world) speakGo(t *testing.T, name string, call func(*testing.T, *spoken
 
 func (w *world) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+w.gateway.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+w.gateway.addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return func(t *testing.T, s *spoken) error {
@@ -99,7 +100,8 @@ func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
 		case doc:
 			return connected[docpb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*docpb.InvokeRequest))
 		}
-		return connected[legacypb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*legacypb.InvokeRequest))
+		return connected[legacypb.InvokeRequest](t.Context(), client, w, s,
+			newer(t, s, s.request()).(*legacypb.InvokeRequest))
 	}
 }
 
@@ -117,7 +119,8 @@ func connected[M any](ctx context.Context, client *http.Client, w *world, s *spo
 		_, err := connect.NewClient[M, legacypb.HealthCheckRequest](client, url, options...).CallUnary(ctx, request)
 		return err
 	}
-	stream, err := connect.NewClient[M, legacypb.HealthCheckRequest](client, url, options...).CallServerStream(ctx, request)
+	stream, err := connect.NewClient[M, legacypb.HealthCheckRequest](client, url, options...).CallServerStream(ctx,
+		request)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,10 @@ type spoken struct {
 }
 
 func (s *spoken) String() string {
-	return fmt.Sprintf("%s %s, compressed %v: tool %q, arguments %.60q (%d bytes), configuration %q, session %.60q, capability %q, thread %.60q, context %.200q, unknown %x",
-		s.Dialect, s.Method, s.Gzip, s.Tool, s.Args, len(s.Args), s.Config, s.Session, s.Capability, s.Thread, fmt.Sprint(s.Context), s.Unknown)
+	return fmt.Sprintf("%s %s, compressed %v: tool %q, arguments %.60q (%d bytes), configuration %q, session "+
+		"%.60q, capability %q, thread %.60q, context %.200q, unknown %x",
+		s.Dialect, s.Method, s.Gzip, s.Tool, s.Args, len(s.Args), s.Config, s.Session, s.Capability, s.Thread,
+		fmt.Sprint(s.Context), s.Unknown)
 }
 
 // shapes are the messages that every encoder writes.
@@ -48,11 +50,14 @@ func shapes(fleet, d string) (all []spoken) {
 		{Tool: "free", Args: []byte(`{"a":[1,2.5e3,null,true,{"b":{}}]}`), Session: long[:500], Thread: long},
 		{Tool: "run", Args: []byte(`{"command":"ls"}`), Config: []byte(`{"api_key":""}`), Capability: fleet},
 		{Tool: "free", Args: []byte(`{}`), Unknown: unknown},
-		{Tool: "free", Args: []byte(`{"text":"` + strings.Repeat("y", 127) + `"}`), Session: strings.Repeat("s", 128), Thread: "\x00\x7f"},
+		{Tool: "free", Args: []byte(`{"text":"` + strings.Repeat("y", 127) + `"}`),
+			Session: strings.Repeat("s", 128), Thread: "\x00\x7f"},
 	} {
 		s.Session = strings.ToValidUTF8(s.Session, "")
 		s.Dialect, s.Context = d, map[string]string{}
-		s.Args, s.Config, s.Unknown = append([]byte{}, s.Args...), append([]byte{}, s.Config...), append([]byte{}, s.Unknown...) // none is null
+		// none is null
+		s.Args, s.Config, s.Unknown = append([]byte{}, s.Args...), append([]byte{}, s.Config...),
+			append([]byte{}, s.Unknown...)
 		if d == legacy {
 			s.context()
 		}
@@ -85,7 +90,8 @@ func (s *spoken) context() {
 	if s.Capability == "" {
 		delete(s.Context, "capability_id")
 	}
-	s.Session, s.Capability, s.Thread, s.Config = s.Context["session_id"], s.Context["capability_id"], s.Context["thread_id"], []byte(s.Context["config_json"])
+	s.Session, s.Capability, s.Thread, s.Config = s.Context["session_id"], s.Context["capability_id"],
+		s.Context["thread_id"], []byte(s.Context["config_json"])
 }
 
 // client says how a client is started, by the address of the gateway.
@@ -100,15 +106,18 @@ func callers(t *testing.T) []caller {
 	python := func(implementation string) func(*testing.T, string) *exec.Cmd {
 		return func(t *testing.T, addr string) *exec.Cmd {
 			t.Helper()
-			cmd := exec.Command(program(t, "bin/venv/bin/python"), program(t, "internal/testkit/difftest/python/calls.py"), set, addr)
-			cmd.Env = append(cmd.Environ(), "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="+implementation, "PYTHONDONTWRITEBYTECODE=1")
+			cmd := exec.Command(program(t, "bin/venv/bin/python"),
+				program(t, "internal/testkit/difftest/python/calls.py"), set, addr)
+			cmd.Env = append(cmd.Environ(), "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="+implementation,
+				"PYTHONDONTWRITEBYTECODE=1")
 			return cmd
 		}
 	}
 	node := func(encoder string) func(*testing.T, string) *exec.Cmd {
 		return func(t *testing.T, addr string) *exec.Cmd {
 			t.Helper()
-			return exec.Command("node", program(t, "internal/testkit/difftest/node/calls.mjs"), program(t, "bin/node/node_modules"), set, addr, encoder, program(t, "proto"))
+			return exec.Command("node", program(t, "internal/testkit/difftest/node/calls.mjs"),
+				program(t, "bin/node/node_modules"), set, addr, encoder, program(t, "proto"))
 		}
 	}
 	return []caller{
@@ -124,7 +133,8 @@ func callers(t *testing.T) []caller {
 		}},
 		{"grpc-java", func(t *testing.T, addr string) *exec.Cmd {
 			t.Helper()
-			return exec.Command("java", "-XX:TieredStopAtLevel=1", "-cp", program(t, "bin/java/classes")+":"+filepath.Join(program(t, "bin/java/jars"), "*"), "Calls", addr)
+			return exec.Command("java", "-XX:TieredStopAtLevel=1", "-cp",
+				program(t, "bin/java/classes")+":"+filepath.Join(program(t, "bin/java/jars"), "*"), "Calls", addr)
 		}},
 	}
 }
@@ -154,7 +164,8 @@ func TestEncoders(t *testing.T) {
 // metadata is what all calls have.
 func (w *world) metadata(name, dialect string) map[string]string {
 	id := fmt.Sprintf("%s-%d", name, w.last.Add(1))
-	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours, "x-request-id": id}
+	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours,
+		"x-request-id": id}
 }
 
 // speak lets a client make calls, and compares what the backend decodes.
@@ -206,7 +217,8 @@ func (w *world) compare(t *testing.T, s *spoken) {
 		return
 	}
 	r := runs[0]
-	if r.Tool != s.Tool || !bytes.Equal(r.Args, s.Args) || !bytes.Equal(r.Config, s.Config) || r.Session != s.Session || r.Capability != s.Capability || r.Thread != s.Thread {
+	if r.Tool != s.Tool || !bytes.Equal(r.Args, s.Args) || !bytes.Equal(r.Config, s.Config) ||
+		r.Session != s.Session || r.Capability != s.Capability || r.Thread != s.Thread {
 		t.Errorf("%v was decoded as %.500s", s, r.String())
 	}
 }

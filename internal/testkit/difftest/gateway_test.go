@@ -72,7 +72,8 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "difftest")
 	if err == nil {
 		capgate = filepath.Join(dir, "capgate")
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", capgate, "./cmd/capgate")
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", capgate,
+			"./cmd/capgate")
 		cmd.Dir, cmd.Env = root, append(cmd.Environ(), "CGO_ENABLED=0")
 		cmd.Stderr = os.Stderr
 		err = cmd.Run()
@@ -93,10 +94,12 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	var b strings.Builder
-	b.WriteString("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 5s}\noverload: off\naudit: {to: stdout}\n" +
+	b.WriteString("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 5s}\noverload: " +
+		"off\naudit: {to: stdout}\n" +
 		"artifacts: {public_url: 'http://127.0.0.1'}\ntenants:\n")
 	for i, name := range []string{"ours", "theirs"} {
-		fmt.Fprintf(&b, "  - {id: %s, capabilities: ['*'], keys: [{id: %s, hash: '%s', scopes: [invoke, read]}]}\n", name, keys[i][0], tenant.HashOf(keys[i][1], nil))
+		fmt.Fprintf(&b, "  - {id: %s, capabilities: ['*'], keys: [{id: %s, hash: '%s', scopes: [invoke, read]}]}\n",
+			name, keys[i][0], tenant.HashOf(keys[i][1], nil))
 	}
 	b.WriteString("fleets:\n")
 	for _, backend := range backends {
@@ -104,8 +107,11 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 			id := backend.name + "-" + d
 			file := filepath.Join(dir, id+".yaml")
 			must(t, os.WriteFile(file, fmt.Appendf(nil, manifest, id), 0o600))
-			fmt.Fprintf(&b, "  - {capability: %s, dialect: %s, manifest: %s, policy: %s, validate_arguments: %v, enforce_credentials: %v, methods: [%s],\n"+
-				"     backends: ['%s', {addr: '%s', session: mine, tenant: ours}]}\n", id, d, file, map[string]string{live: "block", doc: "allow", legacy: "allow"}[d], d != doc, d != doc, backend.methods, backend.addr(0), backend.addr(1))
+			fmt.Fprintf(&b, "  - {capability: %s, dialect: %s, manifest: %s, policy: %s, validate_arguments: %v, "+
+				"enforce_credentials: %v, methods: [%s],\n"+
+				"     backends: ['%s', {addr: '%s', session: mine, tenant: ours}]}\n", id, d, file,
+				map[string]string{live: "block", doc: "allow", legacy: "allow"}[d], d != doc, d != doc,
+				backend.methods, backend.addr(0), backend.addr(1))
 		}
 	}
 	file := filepath.Join(dir, "capgate.yaml")

@@ -16,7 +16,8 @@ func (g *generator) arguments() []byte {
 	case n < 45:
 		return []byte("{" + good + "}")
 	case n < 50:
-		return pick(g, nil, []byte(`{}`), []byte(`[]`), []byte(`null`), []byte(` {"command" : "ls"} `), []byte(`{"command":"ls","text":"Grüße, 世界 🌍"}`))
+		return pick(g, nil, []byte(`{}`), []byte(`[]`), []byte(`null`), []byte(` {"command" : "ls"} `),
+			[]byte(`{"command":"ls","text":"Grüße, 世界 🌍"}`))
 	case n < 55:
 		return []byte("{" + bad + "}")
 	}
@@ -41,8 +42,10 @@ func (g *generator) overHTTP(a *attempt) {
 	if g.often(50) { // the arguments are the body
 		a.parts = [][]byte{g.arguments()}
 		at := g.IntN(len(tool))
-		a.path = base + "/tools/" + pick(g, tool, tool, tool, tool[:at]+percent(tool[at])+tool[at+1:], strings.ToUpper(tool), tool+"%00", tool+"%20", "x%2f..%2f"+tool, tool+"/")
-		a.path += pick(g, "", "", "?session_id=mine", "?session_id=other&session_id=mine", "?session_id=mine&session_id=other", "?session_id=%6dine", "?Session_Id=mine", "?session_id=mine;x=1")
+		a.path = base + "/tools/" + pick(g, tool, tool, tool, tool[:at]+percent(tool[at])+tool[at+1:],
+			strings.ToUpper(tool), tool+"%00", tool+"%20", "x%2f..%2f"+tool, tool+"/")
+		a.path += pick(g, "", "", "?session_id=mine", "?session_id=other&session_id=mine",
+			"?session_id=mine&session_id=other", "?session_id=%6dine", "?Session_Id=mine", "?session_id=mine;x=1")
 		return
 	}
 	a.path = base + pick(g, "/invoke", "/invoke", "/stream")
@@ -55,8 +58,10 @@ func (g *generator) overHTTP(a *attempt) {
 	}
 	body = append(body, pick(g, `"session_id":"other"`, `"session_id":"mine"`, `"sessionId":"mine"`))
 	if g.often(40) {
-		body = append(body, pick(g, `"tool_name":"blocked"`, `"toolName":"blocked"`, `"Tool_Name":"blocked"`, `"tool_\u006eame":"blocked"`, `"session_id":"mine"`, `"sessionId":"mine"`,
-			`"args":`+string(g.arguments()), `"args_json":"e30="`, `"Args":{"command":"rm"}`, `"config":{"secret":"x"}`, `"capability_id":"`+pick(g, g.fleets...)+`"`, `"capability_id":"`+a.fleet+`"`))
+		body = append(body, pick(g, `"tool_name":"blocked"`, `"toolName":"blocked"`, `"Tool_Name":"blocked"`,
+			`"tool_\u006eame":"blocked"`, `"session_id":"mine"`, `"sessionId":"mine"`,
+			`"args":`+string(g.arguments()), `"args_json":"e30="`, `"Args":{"command":"rm"}`,
+			`"config":{"secret":"x"}`, `"capability_id":"`+pick(g, g.fleets...)+`"`, `"capability_id":"`+a.fleet+`"`))
 	}
 	g.Shuffle(len(body), func(i, j int) { body[i], body[j] = body[j], body[i] })
 	a.parts = [][]byte{[]byte("{" + strings.Join(body, ",") + "}")}
@@ -71,15 +76,19 @@ func (g *generator) oddJSON(good, bad string) []byte {
 	name = strings.Trim(name, `"`)
 	odd := pick(g,
 		"{"+good+","+bad+"}", "{"+bad+","+good+"}", "{"+good+"}{"+bad+"}", "{"+bad+"}{"+good+"}",
-		fmt.Sprintf(`{%q:%s}`, strings.ToUpper(name), value), fmt.Sprintf(`{%q:%s}`, strings.ToUpper(name[:1])+name[1:], value),
+		fmt.Sprintf(`{%q:%s}`, strings.ToUpper(name), value),
+		fmt.Sprintf(`{%q:%s}`, strings.ToUpper(name[:1])+name[1:], value),
 		"{"+good+fmt.Sprintf(`,%q:%s}`, strings.ToUpper(name), value),
 		"{"+escaped(name)+":"+value+"}", "{"+good+","+escaped(name)+":"+value+"}",
-		"{"+bad+",}", "{"+bad+"}//", "/**/{"+bad+"}", "{"+bad+"} x", "{"+bad+"}\x00", "\x00{"+bad+"}", "\v{"+bad+"}", "{'"+name+"':"+value+"}",
+		"{"+bad+",}", "{"+bad+"}//", "/**/{"+bad+"}", "{"+bad+"} x", "{"+bad+"}\x00", "\x00{"+bad+"}", "\v{"+bad+
+			"}", "{'"+name+"':"+value+"}",
 		`{"__proto__":{`+bad+"}}", `{"a":NaN,`+bad+"}", `{"a":1e999,`+bad+"}", `{"a":"`+"\x01"+`",`+bad+"}",
-		`{"a":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+","+bad+"}", `{"`+name+"\xff"+`":1,`+bad+"}", `{"\ud800":1,`+bad+"}",
+		`{"a":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+","+bad+"}", `{"`+name+"\xff"+`":1,`+bad+
+			"}", `{"\ud800":1,`+bad+"}",
 		strings.ReplaceAll("{"+bad+"}", "capability_artifact_id", escapedInside("capability_artifact_id")),
 		strings.ReplaceAll("{"+bad+"}", "capability_artifact_id", "Capability_Artifact_ID"),
-		strings.ReplaceAll("{"+bad+"}", "attachments", "attachment\u017f"), strings.ReplaceAll("{"+bad+"}", "theirs", escapedInside("theirs")),
+		strings.ReplaceAll("{"+bad+"}", "attachments", "attachment\u017f"),
+		strings.ReplaceAll("{"+bad+"}", "theirs", escapedInside("theirs")),
 		strings.ReplaceAll("{"+bad+"}", `"theirs"`, `"ours","capability_artifact_id":"theirs"`),
 		"{"+bad+"}",
 	)

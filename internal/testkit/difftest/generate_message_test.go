@@ -29,7 +29,8 @@ func (m *message) parts() (parts [][]byte) {
 		add(6, m.thread)
 		return parts
 	}
-	for _, e := range [][2]string{{"session_id", m.session}, {"capability_id", m.capability}, {"thread_id", m.thread}, {"config_json", string(m.config)}} {
+	for _, e := range [][2]string{{"session_id", m.session}, {"capability_id", m.capability},
+		{"thread_id", m.thread}, {"config_json", string(m.config)}} {
 		if e[1] != "" {
 			parts = append(parts, entry(e[0], e[1]))
 		}
@@ -70,7 +71,8 @@ func (g *generator) spoilMessage(parts [][]byte, m *message) [][]byte {
 		}
 		return [][]byte{all}
 	case 5: // fields of protos to come
-		return slices.Insert(parts, g.IntN(len(parts)+1), pick(g, text(99, "new"), []byte{0x78, 1}, []byte{0x7d, 1, 2, 3, 4}, []byte{0x79, 1, 2, 3, 4, 5, 6, 7, 8}))
+		return slices.Insert(parts, g.IntN(len(parts)+1),
+			pick(g, text(99, "new"), []byte{0x78, 1}, []byte{0x7d, 1, 2, 3, 4}, []byte{0x79, 1, 2, 3, 4, 5, 6, 7, 8}))
 	}
 	return g.twist(parts, 1, "blocked")
 }

@@ -37,7 +37,8 @@ func (g *generator) attempt() *attempt {
 		a.path = invokePaths[form]
 	}
 	m := message{
-		legacy: form == legacy, tool: pick(g, "free", "free", "run", "run", "blocked"), session: pick(g, "", "", "mine", "other"),
+		legacy: form == legacy, tool: pick(g, "free", "free", "run", "run", "blocked"),
+		session:    pick(g, "", "", "mine", "other"),
 		capability: pick(g, "", a.fleet), thread: pick(g, "", "thread"),
 	}
 	m.args, m.config = g.arguments(), g.configuration()
@@ -95,8 +96,10 @@ func (g *generator) odd(path string) string {
 		path[:at]+percent(path[at])+path[at+1:],
 		service+"%2f"+method, service+"%2F"+method, service+"//"+method, service+"\\"+method, "/"+path, path[1:],
 		service+"/./"+method, service+"/x/../"+method, "/x/.."+path, "/."+path, service+"/"+strings.ToLower(method),
-		strings.ToUpper(service)+"/"+method, service+"/"+strings.ToUpper(method[:1])+method[1:]+"\u200b", "http://capgate.test"+path,
-		"//capgate.test"+path, "*", "", service+"/Unknown", strings.Replace(path, ".", "%2e", 1), strings.Replace(path, "I", "\u0130", 1),
+		strings.ToUpper(service)+"/"+method, service+"/"+strings.ToUpper(method[:1])+method[1:]+
+			"\u200b", "http://capgate.test"+path,
+		"//capgate.test"+path, "*", "", service+
+			"/Unknown", strings.Replace(path, ".", "%2e", 1), strings.Replace(path, "I", "\u0130", 1),
 		path[:at]+pick(g, ";", "%25", "_", "-", "\x7f", "é")+path[at:],
 	)
 }
@@ -112,23 +115,31 @@ func (g *generator) spoilHeader(a *attempt) {
 	}
 	switch g.IntN(4) {
 	case 0: // another content type
-		a.header[0].value = pick(g, "application/grpc+proto", "application/grpc+json", "application/grpc; charset=utf-8", "application/grpc+PROTO",
-			"Application/Grpc", "application/grpc-web+proto", "application/json", "application/proto", "application/grpcx", "application/grpc+thrift", " application/grpc", "")
+		a.header[0].value = pick(g, "application/grpc+proto", "application/grpc+json",
+			"application/grpc; charset=utf-8", "application/grpc+PROTO",
+			"Application/Grpc", "application/grpc-web+proto", "application/json", "application/proto",
+			"application/grpcx", "application/grpc+thrift", " application/grpc", "")
 		if strings.Contains(a.header[0].value, "json") && g.often(50) {
 			a.parts = [][]byte{[]byte(`{"toolName":"blocked"}`)}
 		}
 	case 1: // one of the known twice
-		f := pick(g, field{"content-type", "application/grpc"}, field{"content-type", "application/grpc+json"}, field{"te", "trailers"}, field{"te", "gzip"},
-			field{"grpc-encoding", "identity"}, field{"grpc-timeout", "5S"}, field{"x-capability-id", pick(g, g.fleets...)}, field{"grpc-encoding", "gzip"})
+		f := pick(g, field{"content-type", "application/grpc"}, field{"content-type", "application/grpc+json"},
+			field{"te", "trailers"}, field{"te", "gzip"},
+			field{"grpc-encoding", "identity"}, field{"grpc-timeout", "5S"},
+			field{"x-capability-id", pick(g, g.fleets...)}, field{"grpc-encoding", "gzip"})
 		a.header = slices.Insert(a.header, g.IntN(len(a.header)+1), f)
 		if f.name == "grpc-timeout" && g.often(50) {
 			a.header = append(a.header, field{f.name, "0n"})
 		}
 	case 2: // one more
-		a.header = append(a.header, pick(g, field{"grpc-timeout", "0S"}, field{"grpc-timeout", "00000000n"}, field{"grpc-timeout", "-1S"}, field{"grpc-timeout", "20S"},
-			field{"grpc-timeout", "99999999H"}, field{"grpc-encoding", "identity"}, field{"grpc-encoding", "gzip"}, field{"grpc-encoding", "deflate"}, field{"grpc-encoding", "GZIP"},
-			field{"grpc-encoding", "gzip,gzip"}, field{"content-encoding", "gzip"}, field{"connect-protocol-version", "1"}, field{"x-http-method-override", "GET"},
-			field{"x-session-id", "mine"}, field{"grpc-accept-encoding", "gzip"}, field{"content-length", "3"}, field{"grpc-internal-encoding-request", "gzip"},
+		a.header = append(a.header, pick(g, field{"grpc-timeout", "0S"}, field{"grpc-timeout", "00000000n"},
+			field{"grpc-timeout", "-1S"}, field{"grpc-timeout", "20S"},
+			field{"grpc-timeout", "99999999H"}, field{"grpc-encoding", "identity"}, field{"grpc-encoding", "gzip"},
+			field{"grpc-encoding", "deflate"}, field{"grpc-encoding", "GZIP"},
+			field{"grpc-encoding", "gzip,gzip"}, field{"content-encoding", "gzip"},
+			field{"connect-protocol-version", "1"}, field{"x-http-method-override", "GET"},
+			field{"x-session-id", "mine"}, field{"grpc-accept-encoding", "gzip"}, field{"content-length", "3"},
+			field{"grpc-internal-encoding-request", "gzip"},
 			field{"x-capability-id", pick(g, g.fleets...)}, field{"grpc-message-type", "x"}, field{"x-original-path", "/x"}))
 	default: // one less
 		a.header = slices.Delete(a.header, 0, 1+g.IntN(2))

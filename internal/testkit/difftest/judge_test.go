@@ -66,7 +66,8 @@ func judgeRun(a *attempt, rec *record, r *run) error {
 		return fmt.Errorf("the schema forbids the command %q: %v", *r.Command, r)
 	}
 	for _, name := range r.Names {
-		if name != "api_key" && !(name == "context" && a.path == invokePaths[legacy]) { // where translation keeps the rest of it
+		// where translation keeps the rest of it
+		if name != "api_key" && !(name == "context" && a.path == invokePaths[legacy]) {
 			return fmt.Errorf("the configuration must not name %q: %v", name, r)
 		}
 	}

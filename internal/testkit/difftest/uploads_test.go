@@ -25,10 +25,11 @@ import (
 type upload struct {
 	Path     string            `json:"path"`
 	Metadata map[string]string `json:"metadata"`
-	Size     int               `json:"size"`   // of a message
-	Stream   int               `json:"stream"` // how many messages a client sends that does not end; 0: it sends one, and ends
-	want     codes.Code
-	reason   string
+	Size     int               `json:"size"` // of a message
+	// how many messages a client sends that does not end; 0: it sends one, and ends
+	Stream int `json:"stream"`
+	want   codes.Code
+	reason string
 }
 
 func (u *upload) String() string {
@@ -61,13 +62,15 @@ func uploaders(t *testing.T) []caller {
 	return []caller{
 		{"grpcio", func(t *testing.T, addr string) *exec.Cmd {
 			t.Helper()
-			cmd := exec.Command(program(t, "bin/venv/bin/python"), program(t, "internal/testkit/difftest/python/uploads.py"), addr)
+			cmd := exec.Command(program(t, "bin/venv/bin/python"),
+				program(t, "internal/testkit/difftest/python/uploads.py"), addr)
 			cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 			return cmd
 		}},
 		{"grpc-js", func(t *testing.T, addr string) *exec.Cmd {
 			t.Helper()
-			return exec.Command("node", program(t, "internal/testkit/difftest/node/uploads.mjs"), program(t, "bin/node/node_modules"), addr)
+			return exec.Command("node", program(t, "internal/testkit/difftest/node/uploads.mjs"),
+				program(t, "bin/node/node_modules"), addr)
 		}},
 	}
 }
@@ -75,13 +78,15 @@ func uploaders(t *testing.T) []caller {
 // startHasty starts a backend that answers the calls of one service before it has read any of them.
 func startHasty(t *testing.T) *backend {
 	t.Helper()
-	s := grpcServer(&teller{journal: newJournal(), name: "hasty"}, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-		no, err := status.New(codes.OutOfRange, "the backend reads nothing").WithDetails(&errdetails.ErrorInfo{Reason: "HASTY", Domain: "test"})
-		if err != nil {
-			return err
-		}
-		return no.Err()
-	}))
+	s := grpcServer(&teller{journal: newJournal(), name: "hasty"},
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+			no, err := status.New(codes.OutOfRange,
+				"the backend reads nothing").WithDetails(&errdetails.ErrorInfo{Reason: "HASTY", Domain: "test"})
+			if err != nil {
+				return err
+			}
+			return no.Err()
+		}))
 	t.Cleanup(s.Stop)
 	b := &backend{name: "hasty", methods: "example.v1.Notes/*"}
 	for i := range b.ports {
@@ -104,14 +109,16 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		{1 << 10, 0}, {64 << 10, 0}, {1 << 20, 0}, {4 << 20, 0}, {1 << 10, 1}, {16 << 10, 16}, {64 << 10, 64}, {1 << 20, 8},
 	} {
 		add := func(path, key, capability string, want codes.Code, reason string) {
-			all = append(all, upload{path, map[string]string{"authorization": key, "x-capability-id": capability}, sent.size, sent.stream, want, reason})
+			all = append(all, upload{path, map[string]string{"authorization": key, "x-capability-id": capability},
+				sent.size, sent.stream, want, reason})
 		}
 		add(invoke, nobody, "hasty-doc", codes.Unauthenticated, "CREDENTIAL_INVALID")
 		add(invoke, ours, "hasty-doc", codes.InvalidArgument, "AMBIGUOUS_MESSAGE")
 		add("/example.v1.Other/Put", ours, "hasty-doc", codes.Unimplemented, "METHOD_UNKNOWN")
 		add(pass, ours, "hasty-doc", codes.OutOfRange, "HASTY")
 	}
-	all = append(all, upload{invoke, map[string]string{"authorization": ours, "x-capability-id": "hasty-doc"}, 20 << 20, 0, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"})
+	all = append(all, upload{invoke, map[string]string{"authorization": ours, "x-capability-id": "hasty-doc"},
+		20 << 20, 0, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"})
 	for _, c := range uploaders(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

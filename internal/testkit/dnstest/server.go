@@ -38,7 +38,8 @@ func Start(t testing.TB) *Server {
 		}
 		_ = tcp.Close()
 	}
-	s := &Server{Addr: tcp.Addr().String(), TCP: make(chan struct{}, 1), addrs: map[string][]string{}, records: map[string][]Record{}}
+	s := &Server{Addr: tcp.Addr().String(), TCP: make(chan struct{}, 1), addrs: map[string][]string{},
+		records: map[string][]Record{}}
 	var all sync.WaitGroup
 	all.Go(func() { s.serveUDP(udp) })
 	all.Go(func() { s.serveTCP(tcp) })
@@ -125,7 +126,8 @@ func (s *Server) answer(query []byte, most int) []byte {
 	name := strings.ToLower(q.Name.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := dnsmessage.Message{Header: dnsmessage.Header{ID: head.ID, Response: true, RecursionAvailable: true}, Questions: []dnsmessage.Question{q}}
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: head.ID, Response: true, RecursionAvailable: true},
+		Questions: []dnsmessage.Question{q}}
 	switch {
 	case s.fail:
 		m.RCode = dnsmessage.RCodeServerFailure

@@ -186,7 +186,8 @@ func (c *Capability) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*doc
 }
 
 // StreamInvoke runs a tool and sends its result in two halves.
-func (c *Capability) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
+func (c *Capability) StreamInvoke(req *docpb.InvokeRequest,
+	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
 	if err := c.see(stream.Context(), req); err != nil {
 		return err
 	}
@@ -240,7 +241,8 @@ func (c *Capability) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.
 }
 
 // UploadInputArtifact keeps a file.
-func (c *Capability) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+func (c *Capability) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse]) error {
 	if err := c.see(stream.Context(), nil); err != nil {
 		return err
 	}
@@ -286,7 +288,8 @@ func (c *Capability) keep(f File) (id, failure string) {
 }
 
 // DownloadOutputArtifact sends a file that was uploaded.
-func (c *Capability) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
+func (c *Capability) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest,
+	stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
 	if err := c.see(stream.Context(), nil); err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ func NewClient(conn grpc.ClientConnInterface, d call.Dialect) Client {
 
 type docClient struct{ docpb.CapabilityClient }
 
-func (c docClient) StreamInvoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error) {
+func (c docClient) StreamInvoke(ctx context.Context, req *docpb.InvokeRequest,
+	opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error) {
 	stream, err := c.CapabilityClient.StreamInvoke(ctx, req, opts...)
 	return collect(stream, err)
 }
@@ -67,7 +68,8 @@ func (c docClient) Download(ctx context.Context, id string, opts ...grpc.CallOpt
 
 type liveClient struct{ c livepb.CapabilityClient }
 
-func (c liveClient) Invoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) (*docpb.InvokeResponse, error) {
+func (c liveClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
+	opts ...grpc.CallOption) (*docpb.InvokeResponse, error) {
 	resp, err := c.c.Invoke(ctx, as[livepb.InvokeRequest](req), opts...)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,8 @@ func (c liveClient) Invoke(ctx context.Context, req *docpb.InvokeRequest, opts .
 	return as[docpb.InvokeResponse](resp), nil
 }
 
-func (c liveClient) StreamInvoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error) {
+func (c liveClient) StreamInvoke(ctx context.Context, req *docpb.InvokeRequest,
+	opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error) {
 	stream, err := c.c.StreamInvoke(ctx, as[livepb.InvokeRequest](req), opts...)
 	parts, err := collect(stream, err)
 	var out []*docpb.InvokeChunk
@@ -99,7 +102,8 @@ func (c liveClient) Upload(ctx context.Context, f File, opts ...grpc.CallOption)
 }
 
 func (c liveClient) Download(ctx context.Context, id string, opts ...grpc.CallOption) (File, error) {
-	stream, err := c.c.DownloadOutputArtifact(ctx, &livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: id}, opts...)
+	stream, err := c.c.DownloadOutputArtifact(ctx, &livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: id},
+		opts...)
 	parts, err := collect(stream, err)
 	var out []*docpb.ArtifactChunk
 	for _, p := range parts {
@@ -128,7 +132,8 @@ func collect[T any](stream grpc.ServerStreamingClient[T], err error) ([]*T, erro
 
 // send uploads a file as the orchestrator does: the name on the first chunk only, an
 // empty file as one empty chunk.
-func send[C, R any](stream grpc.ClientStreamingClient[C, R], err error, f File, chunk func(data []byte, name, mime string) *C) (*R, error) {
+func send[C, R any](stream grpc.ClientStreamingClient[C, R], err error, f File,
+	chunk func(data []byte, name, mime string) *C) (*R, error) {
 	if err != nil {
 		return nil, err
 	}

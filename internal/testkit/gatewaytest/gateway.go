@@ -99,9 +99,10 @@ type Fleet struct {
 	Reserved   map[string]string // addresses of backends that serve one session, to that
 	Tenant     string            // whose sessions those of Reserved are; default tenant.Default
 	Health     health.Config     // default Interval: an hour, so that a backend is probed once
-	Engine     *call.Engine      // how it is guarded, if it is of OpenParallax engines; its sessions keep to their engines
-	Sources    []string          // tools that may be called by GET
-	Unprobed   bool              // health never looks at the backends, which stay usable
+	// how it is guarded, if it is of OpenParallax engines; its sessions keep to their engines
+	Engine   *call.Engine
+	Sources  []string // tools that may be called by GET
+	Unprobed bool     // health never looks at the backends, which stay usable
 }
 
 // Gateway is a gateway that serves.
@@ -171,7 +172,8 @@ func (g *Gateway) build(o Options) error {
 		g.watch.tell(s)
 	}})
 	g.accessLog = telemetry.NewAccessLog(g.Log, telemetry.AccessLogConfig{Interval: time.Millisecond})
-	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: "test", Log: g.accessLog, Tenants: 100})
+	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(),
+		telemetry.MetricsConfig{Version: "test", Log: g.accessLog, Tenants: 100})
 	if err != nil {
 		return err
 	}
@@ -213,7 +215,8 @@ func (g *Gateway) build(o Options) error {
 	return err
 }
 
-// bePatient sets the times of waiting that are not given: a busy machine takes its time for many large messages at once.
+// bePatient sets the times of waiting that are not given: a busy machine takes its time for many large messages
+// at once.
 func (o *Options) bePatient() {
 	if o.Drain == nil {
 		o.Drain = &gateway.Drain{Timeout: Patience}
@@ -231,8 +234,10 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			backends[i].Session, backends[i].Tenant = f.Reserved[backends[i].Addr], cmp.Or(f.Tenant, tenant.Default)
 		}
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
-			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends, Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, EventSource: f.Sources, Engine: f.Engine, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends,
+			Dialect: f.Dialect, Deadlines: f.Deadlines,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed,
+			EventSource: f.Sources, Engine: f.Engine, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue
@@ -243,7 +248,8 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		if f.Health.Timeout == 0 {
 			f.Health.Timeout = Patience / 2
 		}
-		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect, Config: f.Health})
+		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect,
+			Config: f.Health})
 	}
 	return routes, probes
 }
@@ -305,7 +311,8 @@ func (g *Gateway) Stop(t testing.TB) {
 }
 
 // Invoke calls a tool as the gateway itself does, for its own purposes.
-func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
+	error) {
 	return g.gateway.Invoke(ctx, capability, req)
 }
 

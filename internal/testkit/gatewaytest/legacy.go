@@ -48,16 +48,19 @@ type legacyClient struct {
 }
 
 // Invoke sends the configuration's names as entries of the context, where it is an object of texts.
-func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) (*docpb.InvokeResponse, error) {
+func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
+	opts ...grpc.CallOption) (*docpb.InvokeResponse, error) {
 	said := map[string]string{}
 	if len(req.GetConfigJson()) > 0 {
 		if err := json.Unmarshal(req.GetConfigJson(), &said); err != nil {
 			return nil, err
 		}
 	}
-	maps.Copy(said, map[string]string{"session_id": req.GetSessionId(), "thread_id": req.GetThreadId(), "capability_id": req.GetCapabilityId()})
+	maps.Copy(said, map[string]string{"session_id": req.GetSessionId(), "thread_id": req.GetThreadId(),
+		"capability_id": req.GetCapabilityId()})
 	maps.DeleteFunc(said, func(_, value string) bool { return value == "" })
-	resp, err := c.CapabilityServiceClient.Invoke(ctx, &legacypb.InvokeRequest{ToolName: req.GetToolName(), Parameters: string(req.GetArgsJson()), Context: said}, opts...)
+	resp, err := c.CapabilityServiceClient.Invoke(ctx,
+		&legacypb.InvokeRequest{ToolName: req.GetToolName(), Parameters: string(req.GetArgsJson()), Context: said}, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +74,8 @@ func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest, opts
 	return out, nil
 }
 
-func (c legacyClient) StreamInvoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error) {
+func (c legacyClient) StreamInvoke(ctx context.Context, req *docpb.InvokeRequest,
+	opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error) {
 	stream, err := docpb.NewCapabilityClient(misnamed{c.conn}).StreamInvoke(ctx, req, opts...)
 	return collect(stream, err)
 }
@@ -92,6 +96,7 @@ func (c legacyClient) Download(ctx context.Context, id string, opts ...grpc.Call
 // misnamed calls the legacy service by what is no method of it.
 type misnamed struct{ grpc.ClientConnInterface }
 
-func (m misnamed) NewStream(ctx context.Context, desc *grpc.StreamDesc, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (m misnamed) NewStream(ctx context.Context, desc *grpc.StreamDesc, _ string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return m.ClientConnInterface.NewStream(ctx, desc, "/selu.capability.v1.CapabilityService/"+desc.StreamName, opts...)
 }

@@ -44,16 +44,18 @@ func (l live) Invoke(ctx context.Context, req *livepb.InvokeRequest) (*livepb.In
 }
 
 func (l live) StreamInvoke(req *livepb.InvokeRequest, stream grpc.ServerStreamingServer[livepb.InvokeChunk]) error {
-	return l.c.StreamInvoke(as[docpb.InvokeRequest](req), chunks[docpb.InvokeChunk]{stream, func(chunk *docpb.InvokeChunk) error {
-		return stream.Send(as[livepb.InvokeChunk](chunk))
-	}})
+	return l.c.StreamInvoke(as[docpb.InvokeRequest](req),
+		chunks[docpb.InvokeChunk]{stream, func(chunk *docpb.InvokeChunk) error {
+			return stream.Send(as[livepb.InvokeChunk](chunk))
+		}})
 }
 
 func (l live) Healthcheck(context.Context, *livepb.HealthRequest) (*livepb.HealthResponse, error) {
 	return &livepb.HealthResponse{Ready: true}, nil
 }
 
-func (l live) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk, livepb.UploadInputArtifactResponse]) error {
+func (l live) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk,
+	livepb.UploadInputArtifactResponse]) error {
 	if err := l.c.see(stream.Context(), nil); err != nil {
 		return err
 	}
@@ -82,10 +84,12 @@ func (l live) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb.Uploa
 	return stream.SendAndClose(reply)
 }
 
-func (l live) DownloadOutputArtifact(req *livepb.DownloadOutputArtifactRequest, stream grpc.ServerStreamingServer[livepb.ArtifactChunk]) error {
-	return l.c.DownloadOutputArtifact(as[docpb.DownloadOutputArtifactRequest](req), chunks[docpb.ArtifactChunk]{stream, func(chunk *docpb.ArtifactChunk) error {
-		return stream.Send(as[livepb.ArtifactChunk](chunk))
-	}})
+func (l live) DownloadOutputArtifact(req *livepb.DownloadOutputArtifactRequest,
+	stream grpc.ServerStreamingServer[livepb.ArtifactChunk]) error {
+	return l.c.DownloadOutputArtifact(as[docpb.DownloadOutputArtifactRequest](req),
+		chunks[docpb.ArtifactChunk]{stream, func(chunk *docpb.ArtifactChunk) error {
+			return stream.Send(as[livepb.ArtifactChunk](chunk))
+		}})
 }
 
 // chunks is a stream of the doc dialect that sends on what it is given.

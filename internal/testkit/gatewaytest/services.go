@@ -33,7 +33,8 @@ func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 	web.Config.Protocols.SetUnencryptedHTTP2(true)
 	web.Start()
 	t.Cleanup(web.Close)
-	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,8 @@ func serve(dir, addr string) error {
 	mux.HandleFunc("GET /test/requests", s.count)
 	mux.HandleFunc("GET /test/keys", s.writeKeys)
 	fmt.Println(ln.Addr())
-	server := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)} // who does not trust it is a test's business
+	// who does not trust it is a test's business
+	server := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)}
 	return server.ServeTLS(ln, filepath.Join(dir, "cert"), filepath.Join(dir, "key"))
 }
 
@@ -147,7 +148,8 @@ func (s *server) sign(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no such key", http.StatusNotFound)
 }
 
-// rotate makes other keys; that of RSA gets another id, as a new one takes long to make. ?keep=true goes on publishing those from before.
+// rotate makes other keys; that of RSA gets another id, as a new one takes long to make. ?keep=true goes on
+// publishing those from before.
 func (s *server) rotate(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

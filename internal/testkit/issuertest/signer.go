@@ -29,7 +29,8 @@ func newSigners(name string, slow crypto.Signer) (_ []*signer, err error) {
 	}
 	e, err2 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	_, d, err3 := ed25519.GenerateKey(rand.Reader)
-	return []*signer{{"RS256", "rsa-" + name, slow}, {"ES256", "ec-" + name, e}, {"EdDSA", "ed-" + name, d}}, errors.Join(err, err2, err3)
+	return []*signer{{"RS256", "rsa-" + name, slow}, {"ES256", "ec-" + name, e}, {"EdDSA", "ed-" + name, d}},
+		errors.Join(err, err2, err3)
 }
 
 func (k *signer) public() jose.JSONWebKey {

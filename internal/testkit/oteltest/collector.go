@@ -108,7 +108,8 @@ func (c *Collector) Release() {
 }
 
 // Export implements the service.
-func (c *Collector) Export(ctx context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (c *Collector) Export(ctx context.Context,
+	r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	var header string
 	if h := md.Get("authorization"); len(h) > 0 {
@@ -155,8 +156,9 @@ func (c *Collector) take(ctx context.Context, r *collector.ExportTraceServiceReq
 		for _, scope := range of.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				c.spans = append(c.spans, &Span{
-					Span: s, Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
-					Of: attributes(s.GetAttributes()), Resource: attributes(of.GetResource().GetAttributes()),
+					Span: s, Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+					Parent: hex.EncodeToString(s.GetParentSpanId()),
+					Of:     attributes(s.GetAttributes()), Resource: attributes(of.GetResource().GetAttributes()),
 				})
 			}
 		}

@@ -22,7 +22,8 @@ func StartCluster(t TB) *Cluster {
 		var bus string
 		n := startNode(t, "redis-server", func(dir, port, other string) []string {
 			bus = other
-			return append(plain(dir, port), "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "60000")
+			return append(plain(dir, port), "--cluster-enabled", "yes", "--cluster-port", bus,
+				"--cluster-node-timeout", "60000")
 		})
 		c.nodes, buses[n] = append(c.nodes, n), bus
 	}
@@ -38,7 +39,8 @@ func StartCluster(t TB) *Cluster {
 			info, _ := n.do(t, "CLUSTER", "INFO").(string)
 			known, _ := n.do(t, "CLUSTER", "NODES").(string)
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") &&
-				strings.Count(known, "connected") == 3 && !strings.Contains(known, "disconnected") && !strings.Contains(known, "handshake")
+				strings.Count(known, "connected") == 3 && !strings.Contains(known, "disconnected") &&
+				!strings.Contains(known, "handshake")
 		})
 	}
 	return c

@@ -29,7 +29,8 @@ func StartSentinel(t TB) *Sentinel {
 	s.sentinel = startNode(t, "redis-sentinel", func(dir, port, _ string) []string {
 		file := filepath.Join(dir, "sentinel.conf")
 		// It fails over when a test asks for it, and not because the machine is busy.
-		text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %[2]s 60000\nsentinel failover-timeout %[2]s 30000\n",
+		text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor %s %s %s 1\nsentinel "+
+			"down-after-milliseconds %[2]s 60000\nsentinel failover-timeout %[2]s 30000\n",
 			port, masterName, s.servers[0].host, s.servers[0].port)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatalf("%v", err)
@@ -41,7 +42,8 @@ func StartSentinel(t TB) *Sentinel {
 }
 
 func plain(dir, port string) []string {
-	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir, "--repl-diskless-sync-delay", "0"}
+	return []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
+		"--repl-diskless-sync-delay", "0"}
 }
 
 // URL is the address to open.

@@ -10,7 +10,8 @@ import (
 func (s *Server) TLS() (p *Proxy, authority []byte) {
 	s.t.Helper()
 	by := certtest.New(s.t)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{by.Server(s.t)}})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{by.Server(s.t)}})
 	if err != nil {
 		s.t.Fatalf("%v", err)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // taken are the files of the package, and whether they are kept compressed.
-var taken = map[string]bool{"swagger-ui-bundle.js": true, "swagger-ui.css": true, "LICENSE": false, "NOTICE": false, "swagger-ui-bundle.js.LICENSE.txt": false}
+var taken = map[string]bool{"swagger-ui-bundle.js": true, "swagger-ui.css": true, "LICENSE": false, "NOTICE": false,
+	"swagger-ui-bundle.js.LICENSE.txt": false}
 
 func main() {
 	check := flag.Bool("check", false, "change nothing, and fail if something would change")

@@ -32,7 +32,8 @@ func TestServesUntilShutDown(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	client := openparallaxv1.NewClientServiceClient(conn)
 	for last := ""; !strings.HasPrefix(last, "did sums"); {
-		stream, err := client.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "delegate: sums"})
+		stream, err := client.SendMessage(t.Context(),
+			&openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "delegate: sums"})
 		if err != nil {
 			t.Fatal(err)
 		}
