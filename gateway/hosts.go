@@ -37,7 +37,7 @@ func (a *answers) set(h Hosts) {
 // protects it.
 func (h *handler) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.callers.credentials && !h.answers.public.Load().Answer(r.Host, nil) {
+		if !h.callers.credentials && !h.answers.public.Load().Allows(r.Host, nil) {
 			problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				problem.Write(w, r, problem.Of(visitOf(r).refuse(strangeHost(r.Host, "hosts"), 0), HTTPStatus))
 			})).ServeHTTP(w, r)
@@ -54,7 +54,7 @@ func (h *handler) strange(t *transit) *call.Refusal {
 	if h.callers.credentials || s.Peer().Internal {
 		return nil
 	}
-	if te, _ := s.Header("te"); te == "trailers" || h.answers.public.Load().Answer(s.Authority(), nil) {
+	if te, _ := s.Header("te"); te == "trailers" || h.answers.public.Load().Allows(s.Authority(), nil) {
 		return nil
 	}
 	return strangeHost(s.Authority(), "hosts")
@@ -67,7 +67,7 @@ func (a *answers) knownToOperators(next http.Handler) http.Handler {
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-		if nativeGRPC(r) || a.admin.Load().Answer(r.Host, own) {
+		if nativeGRPC(r) || a.admin.Load().Allows(r.Host, own) {
 			next.ServeHTTP(w, r)
 			return
 		}

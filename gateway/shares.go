@@ -53,7 +53,7 @@ func newShares(cfg *Config) *shares {
 	m := all.Limit()
 	shards := int64(cfg.Relay.Shards)
 	own := shards*relay.ShardCost(keptOf(m, shards)) + m/processPart
-	process := fairshare.New("process", own, fairshare.Whole())
+	process := fairshare.New("process", own, fairshare.Unshared())
 	if !all.Of("").Reserve(own) {
 		cfg.Log.Error("there is less memory than the gateway itself needs: set a larger overload.max_memory or fewer processors", "memory", m, "needed", own)
 	}
@@ -61,10 +61,10 @@ func newShares(cfg *Config) *shares {
 	return &shares{
 		memory:    all,
 		calls:     all.Sub("calls", m),
-		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.As(strangers)),
+		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.AsOwner(strangers)),
 		process:   process,
 
-		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.As("connections of "+strangers)),
+		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.AsOwner("connections of "+strangers)),
 
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),

@@ -16,14 +16,17 @@ func (d *Decider) Follow(ctx context.Context, feed Feed) {
 	changefeed.Run(ctx, feed, copied{d}, changefeed.Options{Patience: d.opts.Patience, MaxStale: d.opts.MaxStale})
 }
 
-// copied is a Decider as package follow sees it.
+// copied is a Decider as package changefeed sees it.
 type copied struct{ *Decider }
 
-// Now implements follow.Copy, as the others do.
+// Now implements changefeed.Cache, as the other methods do.
 func (c copied) Now() int64 { return c.now() }
 
-func (c copied) AllChanged() { c.Changed(Change{Everything: true}) }
+func (c copied) InvalidateAll() { c.Changed(Change{Everything: true}) }
 
-func (c copied) Heard(at int64) { c.hear(at) }
+// Invalidate handles a change of the feed.
+func (c copied) Invalidate(change Change) { c.Changed(change) }
 
-func (c copied) Lost(lost bool) { c.lost.Store(lost) }
+func (c copied) Synced(at int64) { c.hear(at) }
+
+func (c copied) StoreLost(lost bool) { c.lost.Store(lost) }

@@ -19,7 +19,7 @@ type pool struct {
 	replicas int  // that share the places, as far as is known
 	known    bool // the store may know of this replica here
 
-	courtesy fairshare.Courtesy
+	softStart fairshare.SoftStart
 	modest   bool // calls wait for more than was asked for
 }
 
@@ -86,9 +86,9 @@ func (p *pool) want(need int) Want {
 	if p.waiting == 0 {
 		w.Spare = max(aim-w.Keep-w.Need, 0)
 	}
-	needs, spares, began := p.courtesy.Ask(p.limiter.now(), int64(p.share()), int64(w.Keep), int64(w.Need), int64(w.Spare))
+	needs, spares, began := p.softStart.Limit(p.limiter.now(), int64(p.share()), int64(w.Keep), int64(w.Need), int64(w.Spare))
 	if began {
-		time.AfterFunc(fairshare.CourtesyTime, p.limiter.noticed)
+		time.AfterFunc(fairshare.SoftStartTime, p.limiter.noticed)
 	}
 	p.modest = int(needs) < w.Need
 	w.Need, w.Spare = int(needs), int(spares)

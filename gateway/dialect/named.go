@@ -38,7 +38,7 @@ var artifact = strictjson.NewWatch("capability_artifact_id", nil)
 
 // MayName says whether anything that reads a text as JSON could find an artifact in it. It is
 // one pass over the text, at the speed of memory.
-func MayName(text []byte) bool { return artifact.Within(text) }
+func MayName(text []byte) bool { return artifact.MayContain(text) }
 
 // NamedAll is Named where none may be overlooked, whatever the backend reads the text with:
 // neither one that is spelt otherwise, nor one in JSON that is a string, nor one too many. A
@@ -51,7 +51,7 @@ func NamedAll(text []byte) (ids []string, err error) {
 	c := collector{}
 	r := strictjson.Get()
 	defer r.Release()
-	if err := r.Read(text, strictjson.Options{Watch: artifact.For(c.add)}); err != nil {
+	if err := r.Read(text, strictjson.Options{Watch: artifact.WithFunc(c.add)}); err != nil {
 		return nil, err
 	}
 	return c.ids, c.err
@@ -63,10 +63,10 @@ func NamedInContext(entries []ContextEntry) (ids []string, err error) {
 	c := collector{}
 	for _, e := range entries {
 		switch {
-		case artifact.Is(e.Name):
+		case artifact.Matches(e.Name):
 			c.add(e.Value)
 		case MayName(e.Value):
-			if err := artifact.For(c.add).Look(e.Value); err != nil {
+			if err := artifact.WithFunc(c.add).Scan(e.Value); err != nil {
 				return nil, err
 			}
 		}

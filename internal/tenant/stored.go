@@ -213,20 +213,22 @@ func (s *Stored) Stats() StoredStats {
 	}
 }
 
-// copied is a Stored as package follow sees it.
+// copied is a Stored as package changefeed sees it.
 type copied struct{ *Stored }
 
-// Now implements follow.Copy, as the others do.
+// Now implements changefeed.Cache, as the other methods do.
 func (c copied) Now() int64 { return c.fresh.now() }
 
-func (c copied) AllChanged() {
+func (c copied) Invalidate(change Change) { c.Changed(change) }
+
+func (c copied) InvalidateAll() {
 	c.keys.doubt()
 	c.tenants.doubt()
 }
 
-func (c copied) Heard(at int64) { c.fresh.heard.Store(at) }
+func (c copied) Synced(at int64) { c.fresh.heard.Store(at) }
 
-func (c copied) Lost(lost bool) { c.fresh.lost.Store(lost) }
+func (c copied) StoreLost(lost bool) { c.fresh.lost.Store(lost) }
 
 // The refusals of who cannot be told from others now.
 var (

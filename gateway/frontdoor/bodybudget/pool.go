@@ -23,8 +23,8 @@ func NewPool(of *fairshare.Pool) *Pool {
 	all := of.Limit()
 	return &Pool{of, map[string]*fairshare.Pool{
 		// One owner has four fifths of the pool. They are divided, so that one address leaves room for another.
-		anonymous: of.Sub("bodies by address", all-all/(fairshare.Share+1), fairshare.As(anonymous)),
-		Unknown:   of.Sub("bodies of unknown clients", all/unknownPart, fairshare.As(Unknown)),
+		anonymous: of.Sub("bodies by address", all-all/(fairshare.Share+1), fairshare.AsOwner(anonymous)),
+		Unknown:   of.Sub("bodies of unknown clients", all/unknownPart, fairshare.AsOwner(Unknown)),
 	}}
 }
 

@@ -1,4 +1,4 @@
-// Package aead encrypts what is kept where others may read it.
+// Package aead encrypts data that is stored where others may read it.
 package aead
 
 import (
@@ -9,20 +9,20 @@ import (
 	"fmt"
 )
 
-// KeyBytes is how long a key is.
+// KeyBytes is the length of a key.
 const KeyBytes = 32
 
-// format is the first byte of what is sealed, for the day when it is another.
+// format is the first byte of sealed data. Another format would have another.
 const format = 1
 
-// ErrOpen says nothing of why.
-var ErrOpen = errors.New("cannot be opened with the keys that there are")
+// ErrOpen is the error of Open. It does not say why.
+var ErrOpen = errors.New("cannot be opened with the configured keys")
 
-// Sealer encrypts by AES-256-GCM, with a nonce drawn at random, and binds a text to what it
-// belongs to. The zero value has no key. It is safe for concurrent use.
-type Sealer struct{ keys []cipher.AEAD } // the first seals, all open
+// Sealer encrypts with AES-256-GCM and a random nonce, and binds a text to a context. The zero value has no
+// key. It is safe for concurrent use.
+type Sealer struct{ keys []cipher.AEAD } // the first key seals, all of them open
 
-// New fails for keys that are not of KeyBytes. There may be none.
+// New returns a Sealer with keys, which may be empty. Each key must have KeyBytes.
 func New(keys [][]byte) (*Sealer, error) {
 	s := &Sealer{}
 	for i, k := range keys {
@@ -42,18 +42,18 @@ func New(keys [][]byte) (*Sealer, error) {
 	return s, nil
 }
 
-// On says whether there is a key.
+// On reports whether there is a key.
 func (s *Sealer) On() bool { return len(s.keys) > 0 }
 
-// Seal encrypts text, which opens only with the same bond. It must not be called without a key.
+// Seal encrypts text. Open needs the same bond. Seal must not be called without a key.
 func (s *Sealer) Seal(bond, text []byte) []byte {
 	nonce := make([]byte, s.keys[0].NonceSize())
-	_, _ = rand.Read(nonce) // which does not fail
+	_, _ = rand.Read(nonce) // never fails
 	sealed := append([]byte{format}, nonce...)
 	return s.keys[0].Seal(sealed, nonce, text, bond)
 }
 
-// Open answers with ErrOpen where no key opens it.
+// Open decrypts what Seal returned. It returns ErrOpen if no key fits.
 func (s *Sealer) Open(bond, sealed []byte) ([]byte, error) {
 	for _, key := range s.keys {
 		n := 1 + key.NonceSize()

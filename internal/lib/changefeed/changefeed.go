@@ -8,48 +8,48 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Feed tells of changes, each of which is a C. Every change has a version, one more than the last.
+// Feed delivers changes, each of which is a C. Every change has a version, one more than the last.
 type Feed[C any] interface {
-	// Follow calls told for each change until ctx ends, as soon as it is made. It may lose
-	// some, and says with connected when it has; it may tell some twice, or in another order.
-	Follow(ctx context.Context, told func(version uint64, c C), connected func())
-	// Version is the last change's, 0 where there never was one. It must end with ctx.
+	// Follow calls changed for each change as soon as it is made, until ctx ends. It may lose changes, and
+	// calls connected after it has. It may repeat changes or reorder them.
+	Follow(ctx context.Context, changed func(version uint64, c C), connected func())
+	// Version returns the version of the last change, or 0 if there never was one. It must end with ctx.
 	Version(ctx context.Context) (uint64, error)
 }
 
-// Copy is what a replica has in memory. Times are nanoseconds of its own clock.
-type Copy[C any] interface {
+// Cache is a replica's copy in memory. Times are nanoseconds of its own clock.
+type Cache[C any] interface {
 	Now() int64
-	// Changed and AllChanged say that something is not any more what it was, or may not be.
-	Changed(c C)
-	AllChanged()
-	// Heard says that by then it was told of every change.
-	Heard(at int64)
-	// Lost says whether the shared store has less than it had, so that nobody knows what that was.
-	Lost(lost bool)
+	// Invalidate and InvalidateAll mark values that have changed, or may have.
+	Invalidate(c C)
+	InvalidateAll()
+	// Synced records that by then the cache knew of every change.
+	Synced(at int64)
+	// StoreLost records whether the shared store has lost data, so that its answers cannot be trusted.
+	StoreLost(lost bool)
 }
 
-// Options bound how patient a follower is. Both are required.
+// Options bound the time that a follower waits. Both fields are required.
 type Options struct {
-	Patience time.Duration // most time that one question takes
-	MaxStale time.Duration // how long what was lost may come back before it counts as deleted
+	Patience time.Duration // timeout of one request
+	MaxStale time.Duration // time in which lost data may be restored, before it counts as deleted
 }
 
-// round is how often the version is asked for. A change that was not told by the second time
-// that the version has it is lost: what is made at the same time may be told in any order.
+// round is the interval of the requests for the version. A change that is not delivered before the second
+// version that includes it counts as lost. Concurrent changes may be delivered in any order.
 const round = 500 * time.Millisecond
 
-// mostAhead is how many changes that were told early are remembered.
-const mostAhead = 10_000
+// maxAhead bounds the changes that are remembered because they arrived early.
+const maxAhead = 10_000
 
-// Run keeps a copy true to a feed until ctx ends. What the feed loses is noticed within a
-// second, by its version.
-func Run[C any](ctx context.Context, feed Feed[C], of Copy[C], o Options) {
-	f := &follower[C]{Options: o, of: of, feed: feed}
+// Run keeps a cache consistent with a feed until ctx ends. It notices within a second, by the version, that the
+// feed has lost a change.
+func Run[C any](ctx context.Context, feed Feed[C], cache Cache[C], o Options) {
+	f := &follower[C]{Options: o, cache: cache, feed: feed}
 	connected := make(chan struct{}, 1)
 	var following sync.WaitGroup
 	following.Go(recovery.Loop(ctx, "change feed", func() {
-		feed.Follow(ctx, f.told, func() {
+		feed.Follow(ctx, f.changed, func() {
 			select {
 			case connected <- struct{}{}:
 			default:
@@ -66,32 +66,32 @@ func Run[C any](ctx context.Context, feed Feed[C], of Copy[C], o Options) {
 			return
 		case <-tick.C:
 			patient = true
-		case <-connected: // what is missing will not be told
+		case <-connected: // missing changes will not be delivered any more
 			patient = false
 		}
 	}
 }
 
-// follower compares what it was told with the version that it should be at.
+// follower compares the changes that it received with the store's version.
 type follower[C any] struct {
 	Options
-	of   Copy[C]
-	feed Feed[C]
+	cache Cache[C]
+	feed  Feed[C]
 
 	mu      sync.Mutex
 	known   bool
-	version uint64              // all changes up to it were told
-	ahead   map[uint64]struct{} // those that were told beyond it
-	due     uint64              // up to which they should have been told by now
-	asked   int64               // when that was the version
-	since   int64               // when it was found that the store has lost what it had; 0: it has not
+	version uint64              // all changes up to it were received
+	ahead   map[uint64]struct{} // changes received beyond it
+	due     uint64              // version up to which changes should have been received by now
+	asked   int64               // when due was the store's version
+	since   int64               // when the store's loss was noticed; 0: it has lost nothing
 }
 
-func (f *follower[C]) told(version uint64, c C) {
+func (f *follower[C]) changed(version uint64, c C) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.of.Changed(c)
-	if !f.known || version <= f.version || len(f.ahead) == mostAhead { // of more one is taken for lost
+	f.cache.Invalidate(c)
+	if !f.known || version <= f.version || len(f.ahead) == maxAhead { // a further change counts as lost
 		return
 	}
 	if f.ahead == nil {
@@ -101,10 +101,10 @@ func (f *follower[C]) told(version uint64, c C) {
 	f.advance()
 }
 
-// advance goes on as far as everything was told.
+// advance moves the version past all consecutive changes that were received.
 func (f *follower[C]) advance() {
 	for len(f.ahead) > 0 {
-		if _, told := f.ahead[f.version+1]; !told {
+		if _, received := f.ahead[f.version+1]; !received {
 			return
 		}
 		f.version++
@@ -112,10 +112,10 @@ func (f *follower[C]) advance() {
 	}
 }
 
-// look asks for the version, and catches up with it. If it is patient, what is missing has
-// until the next look to be told.
+// look requests the version, and catches up with it. If it is patient, missing changes may still arrive before
+// the next look.
 func (f *follower[C]) look(ctx context.Context, patient bool) {
-	asked := f.of.Now()
+	asked := f.cache.Now()
 	ctx, cancel := context.WithTimeout(ctx, f.Patience)
 	defer cancel()
 	version, err := f.feed.Version(ctx)
@@ -127,27 +127,27 @@ func (f *follower[C]) look(ctx context.Context, patient bool) {
 	if f.known && version == 0 && f.version > 0 && !f.givenUp(asked) {
 		return
 	}
-	heard := asked
+	synced := asked
 	switch {
 	case f.known && version == f.version:
 	case f.known && version > f.version && patient && f.version >= f.due:
-		heard = f.asked
-	default: // something is lost, or a failover has taken the last change back
-		f.of.AllChanged()
+		synced = f.asked
+	default: // a change was lost, or a failover has undone the last one
+		f.cache.InvalidateAll()
 		f.known, f.version, f.ahead = true, version, nil
 	}
 	f.due, f.asked, f.since = version, asked, 0
-	f.of.Lost(false)
-	f.of.Heard(heard)
+	f.cache.StoreLost(false)
+	f.cache.Synced(synced)
 }
 
-// givenUp says whether what is lost, as when Redis was restarted empty, is taken for
-// deleted. It is after MaxStale, or as soon as something is changed; until then what is
-// known goes on, what is not is refused, and there is time to restore it.
+// givenUp reports whether lost data counts as deleted, for instance after Redis was restarted empty. It does so
+// after MaxStale, or as soon as something changes. Until then cached values stay valid, other requests are
+// refused, and operators have time to restore the data.
 func (f *follower[C]) givenUp(now int64) bool {
 	if f.since == 0 {
 		f.since = max(now, 1)
-		f.of.Lost(true)
+		f.cache.StoreLost(true)
 	}
 	return time.Duration(now-f.since) > f.MaxStale
 }

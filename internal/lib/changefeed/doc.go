@@ -1,10 +1,10 @@
-// Package changefeed keeps what a replica has in memory true to what all replicas share.
+// Package changefeed keeps a replica's cache consistent with a store that all replicas share.
 //
-// Whoever changes what is shared gives the change a number, one more than the last, and
-// tells it on a channel that may lose messages. So a replica listens, and asks each half
-// second for the number of the last change: what was not told by the second time that it is
-// counted is lost, and everything has to be asked for anew.
+// A writer gives each change a version, one more than the last, and publishes the change on a
+// channel that may lose messages. A replica subscribes to the channel, and asks each half second
+// for the version of the last change. A change that has not arrived before the second version
+// that includes it counts as lost: the replica then invalidates its whole cache.
 //
-//	Feed ──told──► follower ──► Copy
-//	  └──version──────┘
+//	Feed ──changes──► follower ──► Cache
+//	  └───version───────┘
 package changefeed

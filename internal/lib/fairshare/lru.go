@@ -2,14 +2,14 @@ package fairshare
 
 import "container/list"
 
-// LRU is a cache whose entries have owners. Where there is no room, the least recently used entry of the owner
-// with most entries goes. It is not safe for concurrent use.
+// LRU is a cache whose entries have owners. When it is full, it evicts the least recently used entry of the
+// owner with the most entries. It is not safe for concurrent use.
 type LRU[O, K comparable, V any] struct {
 	size    int
-	evicted func(K, V) // may be nil
+	evicted func(K, V) // called for each evicted entry; may be nil
 	entries map[K]*list.Element
-	owners  map[O]*list.List // of *kept, the one used last in front
-	most    O                // the owner that had most when that was looked at last
+	owners  map[O]*list.List // lists of *kept by owner; the most recently used entry is in front
+	largest O                // the owner that had the most entries at the last look
 }
 
 type kept[O, K comparable, V any] struct {
@@ -18,10 +18,12 @@ type kept[O, K comparable, V any] struct {
 	value V
 }
 
-// looks is how many owners are looked at for the one with most entries: all of them would take too long.
-const looks = 8
+// ownersSampled is how many owners an eviction compares to find the one with the most entries. A scan of all
+// owners would take too long.
+const ownersSampled = 8
 
-// NewLRU makes a cache of so many entries, at least one. evicted is told of each that goes; it may be nil.
+// NewLRU returns a cache of size entries, at least one. It calls evicted, unless that is nil, for each entry
+// that it evicts.
 func NewLRU[O, K comparable, V any](size int, evicted func(K, V)) *LRU[O, K, V] {
 	c := &LRU[O, K, V]{size: max(size, 1), evicted: evicted}
 	c.clear()
@@ -30,7 +32,7 @@ func NewLRU[O, K comparable, V any](size int, evicted func(K, V)) *LRU[O, K, V] 
 
 func (c *LRU[O, K, V]) clear() { c.entries, c.owners = map[K]*list.Element{}, map[O]*list.List{} }
 
-// Get finds an entry, which is used by that.
+// Get returns the entry of a key, and marks it as used.
 func (c *LRU[O, K, V]) Get(key K) (value V, ok bool) {
 	e, ok := c.entries[key]
 	if !ok {
@@ -41,7 +43,7 @@ func (c *LRU[O, K, V]) Get(key K) (value V, ok bool) {
 	return k.value, true
 }
 
-// Peek finds an entry, which is not used by that.
+// Peek returns the entry of a key, and does not mark it as used.
 func (c *LRU[O, K, V]) Peek(key K) (value V, ok bool) {
 	e, ok := c.entries[key]
 	if !ok {
@@ -50,7 +52,7 @@ func (c *LRU[O, K, V]) Peek(key K) (value V, ok bool) {
 	return e.Value.(*kept[O, K, V]).value, true
 }
 
-// Add puts an entry in, in place of one with the same key.
+// Add inserts an entry, and replaces one with the same key.
 func (c *LRU[O, K, V]) Add(owner O, key K, value V) {
 	if e, ok := c.entries[key]; ok {
 		if k := e.Value.(*kept[O, K, V]); k.owner == owner {
@@ -73,14 +75,14 @@ func (c *LRU[O, K, V]) Add(owner O, key K, value V) {
 	c.entries[key] = l.PushFront(&kept[O, K, V]{owner, key, value})
 }
 
-// Oldest is the entry that goes first when an owner has another.
+// Oldest returns the entry that is evicted first when the owner adds another.
 func (c *LRU[O, K, V]) Oldest(owner O) (key K, value V, ok bool) {
 	best, most := owner, c.len(owner)
-	if n := c.len(c.most); n > most {
-		best, most = c.most, n
+	if n := c.len(c.largest); n > most {
+		best, most = c.largest, n
 	}
-	left := looks
-	for o, l := range c.owners { // they come in no order
+	left := ownersSampled
+	for o, l := range c.owners { // the order of a map is random
 		if left--; left < 0 {
 			break
 		}
@@ -91,7 +93,7 @@ func (c *LRU[O, K, V]) Oldest(owner O) (key K, value V, ok bool) {
 	if most == 0 {
 		return key, value, false
 	}
-	c.most = best
+	c.largest = best
 	k := c.owners[best].Back().Value.(*kept[O, K, V])
 	return k.key, k.value, true
 }
@@ -103,7 +105,7 @@ func (c *LRU[O, K, V]) len(owner O) int {
 	return 0
 }
 
-// Remove takes an entry out.
+// Remove deletes an entry.
 func (c *LRU[O, K, V]) Remove(key K) {
 	e, ok := c.entries[key]
 	if !ok {
@@ -120,7 +122,7 @@ func (c *LRU[O, K, V]) Remove(key K) {
 	}
 }
 
-// Purge takes all out.
+// Purge deletes all entries.
 func (c *LRU[O, K, V]) Purge() {
 	all := c.entries
 	c.clear()
@@ -133,10 +135,11 @@ func (c *LRU[O, K, V]) Purge() {
 	}
 }
 
-// Len is how many entries there are.
+// Len returns the number of entries.
 func (c *LRU[O, K, V]) Len() int { return len(c.entries) }
 
-// Each visits entries, of each owner the one used last first, until f returns false.
+// Each calls f for the entries until f returns false. The entries of one owner come in order, the most recently
+// used first.
 func (c *LRU[O, K, V]) Each(f func(K, V) bool) {
 	for _, l := range c.owners {
 		for e := l.Front(); e != nil; e = e.Next() {

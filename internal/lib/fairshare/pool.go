@@ -5,43 +5,43 @@ import (
 	"sync/atomic"
 )
 
-// Share is how many times what is free one owner may hold.
+// Share is the largest multiple of the free amount that one owner may hold.
 const Share = 4
 
 // Pool is an amount that owners share. It is safe for concurrent use.
 type Pool struct {
-	name   string
-	limit  int64
-	above  *Pool
-	as     string // the owner above of all that is here; "": each owner is the same above
-	weight int64  // what one unit counts above
-	whole  bool   // an owner may have all of it
+	name        string
+	limit       int64
+	above       *Pool
+	parentOwner string // owner in the parent pool of all that this pool reserves; "": owners are the same in both
+	weight      int64  // amount that one unit reserves in the parent pool
+	unshared    bool   // one owner may hold the whole pool
 
 	used    atomic.Int64
 	refused atomic.Int64
 
-	mu       sync.Mutex // of changes to which accounts there are
+	mu       sync.Mutex // guards changes to the set of accounts
 	accounts sync.Map   // owner → *Account
-	many     int        // accounts, under mu
-	sweepAt  int        // accounts from which on those that hold nothing are forgotten, under mu
+	count    int        // number of accounts, under mu
+	sweepAt  int        // number of accounts from which on idle ones are removed, under mu
 }
 
-// Option changes a pool that is made.
+// Option changes a pool that New or Sub makes.
 type Option func(*Pool)
 
-// As has all owners of a pool be one owner in the pool above.
-func As(owner string) Option { return func(p *Pool) { p.as = owner } }
+// AsOwner makes all owners of a pool a single owner in the parent pool.
+func AsOwner(owner string) Option { return func(p *Pool) { p.parentOwner = owner } }
 
-// Weight has each unit of a pool count so many times in the pool above: it is there that often.
+// Weight makes each unit of a pool reserve n units of the parent pool.
 func Weight(n int64) Option { return func(p *Pool) { p.weight = n } }
 
-// Whole lets an owner have all of a pool: the process itself, which has nobody to leave room for.
-func Whole() Option { return func(p *Pool) { p.whole = true } }
+// Unshared lets one owner hold the whole pool. It is for pools of the process itself, which has no other owner.
+func Unshared() Option { return func(p *Pool) { p.unshared = true } }
 
-// leastSweep is how many accounts a pool has before it forgets any.
+// leastSweep is how many accounts a pool has before it removes idle ones.
 const leastSweep = 1024
 
-// New makes a pool without one above it.
+// New returns a pool without a parent.
 func New(name string, limit int64, options ...Option) *Pool {
 	p := &Pool{name: name, limit: limit, weight: 1, sweepAt: leastSweep}
 	for _, option := range options {
@@ -50,26 +50,26 @@ func New(name string, limit int64, options ...Option) *Pool {
 	return p
 }
 
-// Sub makes a pool whose amounts count in p as well.
+// Sub returns a pool whose reservations count in p as well.
 func (p *Pool) Sub(name string, limit int64, options ...Option) *Pool {
 	sub := New(name, limit, options...)
 	sub.above = p
 	return sub
 }
 
-// Name is what the pool was made with.
+// Name returns the name passed to New or Sub.
 func (p *Pool) Name() string { return p.name }
 
-// Limit is what the pool was made with.
+// Limit returns the limit passed to New or Sub.
 func (p *Pool) Limit() int64 { return p.limit }
 
-// Used is how much is reserved.
+// Used returns the amount that is reserved.
 func (p *Pool) Used() int64 { return p.used.Load() }
 
-// Refused counts what was not reserved, since the start.
+// Refused returns how many units could not be reserved since the start.
 func (p *Pool) Refused() int64 { return p.refused.Load() }
 
-// Of is the account of an owner. It may be kept. The string is not changed, and may be kept as well.
+// Of returns the account of an owner. The caller may keep it. The pool keeps the string.
 func (p *Pool) Of(owner string) *Account {
 	if a, ok := p.accounts.Load(owner); ok {
 		return a.(*Account)
@@ -79,54 +79,54 @@ func (p *Pool) Of(owner string) *Account {
 	if a, ok := p.accounts.Load(owner); ok {
 		return a.(*Account)
 	}
-	if p.many >= p.sweepAt {
+	if p.count >= p.sweepAt {
 		p.sweep()
 	}
 	a := &Account{pool: p}
 	if p.above != nil {
-		above := p.as
+		above := p.parentOwner
 		if above == "" {
 			above = owner
 		}
 		a.above = p.above.Of(above)
 	}
 	p.accounts.Store(owner, a)
-	p.many++
+	p.count++
 	return a
 }
 
-// sweep forgets accounts that hold nothing. Whoever kept one goes on with it: it counts for the pool, and no longer
-// together with what its owner gets by a new one.
+// sweep removes accounts that hold nothing. A caller that kept one may go on to use it. It still counts for the
+// pool, but not together with a new account of the same owner.
 func (p *Pool) sweep() {
 	p.accounts.Range(func(owner, a any) bool {
 		if a.(*Account).held.Load() == 0 {
 			p.accounts.Delete(owner)
-			p.many--
+			p.count--
 		}
 		return true
 	})
-	p.sweepAt = max(2*p.many, leastSweep)
+	p.sweepAt = max(2*p.count, leastSweep)
 }
 
-// Account is what one owner holds of a pool. It is safe for concurrent use.
+// Account is the part of a pool that one owner holds. It is safe for concurrent use.
 type Account struct {
 	pool  *Pool
 	above *Account
 	held  atomic.Int64
 }
 
-// Held is how much is reserved.
+// Held returns the amount that is reserved.
 func (a *Account) Held() int64 { return a.held.Load() }
 
-// Reserve takes n more, or nothing if that is more than the owner may hold, here or above. It takes no lock. What is
-// reserved here is reserved above before, so that a pool never has less than the pools below it.
+// Reserve takes n more units. It takes nothing if the owner may not hold as much here or in the parent pool. It
+// takes no lock. It reserves in the parent first, so that a parent never has less than its children.
 func (a *Account) Reserve(n int64) bool {
 	p := a.pool
 	if p.limit-p.used.Load() < n || a.above != nil && !a.above.Reserve(n*p.weight) {
 		p.refused.Add(1)
 		return false
 	}
-	if a.take(n) {
+	if a.reserveHere(n) {
 		return true
 	}
 	if a.above != nil {
@@ -136,13 +136,13 @@ func (a *Account) Reserve(n int64) bool {
 	return false
 }
 
-// take is Reserve in one pool alone. The pool's limit holds at every moment, whatever others take meanwhile.
-func (a *Account) take(n int64) bool {
+// reserveHere is Reserve in this pool alone. The pool's limit holds at every moment, also while others reserve.
+func (a *Account) reserveHere(n int64) bool {
 	p, held := a.pool, a.held.Add(n)
 	for {
 		used := p.used.Load()
 		free := p.limit - used - n
-		if free < 0 || !p.whole && held > Share*free {
+		if free < 0 || !p.unshared && held > Share*free {
 			a.held.Add(-n)
 			return false
 		}
@@ -152,7 +152,7 @@ func (a *Account) take(n int64) bool {
 	}
 }
 
-// Release gives n back.
+// Release returns n units.
 func (a *Account) Release(n int64) {
 	for ; a != nil; a = a.above {
 		a.held.Add(-n)

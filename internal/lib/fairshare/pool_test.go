@@ -40,7 +40,7 @@ func TestTree(t *testing.T) {
 	t.Parallel()
 	all := fairshare.New("all", 1000)
 	calls, bodies := all.Sub("calls", 1000), all.Sub("bodies", 500, fairshare.Weight(3))
-	strangers := all.Sub("strangers", 1000, fairshare.As("?"))
+	strangers := all.Sub("strangers", 1000, fairshare.AsOwner("?"))
 	if !bodies.Of("a").Reserve(100) || all.Of("a").Held() != 300 {
 		t.Errorf("100 of a pool that weighs three times come to %d above", all.Of("a").Held())
 	}
@@ -92,7 +92,7 @@ func tree() (root *fairshare.Pool, below []*fairshare.Pool, weights []int64) {
 	root = fairshare.New("all", 10_000)
 	below = []*fairshare.Pool{
 		root.Sub("calls", 10_000), root.Sub("bodies", 4_000, fairshare.Weight(3)),
-		root.Sub("strangers", 5_000, fairshare.As("?")), root.Sub("process", 3_000, fairshare.Whole()),
+		root.Sub("strangers", 5_000, fairshare.AsOwner("?")), root.Sub("process", 3_000, fairshare.Unshared()),
 	}
 	return root, below, []int64{1, 3, 1, 1}
 }

@@ -1,12 +1,12 @@
-// Package hosts knows which names a port answers to, so that DNS rebinding gains nothing.
+// Package hosts checks the names under which a port answers requests, as a defence against DNS rebinding.
 //
-// A page of another site may give its own name the address of this port. To the browser both are one site then: it
-// lets the page send requests and read the answers. What it cannot forge is the name, which comes as Host or
-// :authority. A port that needs no credential therefore answers known names alone. Programs other than browsers send
-// whatever name they like; this is no defence against them.
+// A foreign site may point its own name to the address of this port. The browser then takes both for one site, and
+// lets the site's pages send requests and read the responses. The pages cannot forge the name, which arrives as Host
+// or :authority. A port that needs no credential therefore answers known names alone. Programs other than browsers
+// can send any name; this package is no defence against them.
 //
 //	names := hosts.New([]string{"capgate.example.com", "*.internal"})
-//	names.Answer("capgate.example.com:8080", nil) // true
+//	names.Allows("capgate.example.com:8080", nil) // true
 package hosts
 
 import (
@@ -16,16 +16,16 @@ import (
 	"strings"
 )
 
-// Names are those that a port answers to, besides those of loopback.
+// Names is the set of names that a port answers to, besides those of loopback.
 type Names struct {
 	exact    []string
-	suffixes []string // with the dot that they begin with
+	suffixes []string // each with its leading dot
 	any      bool
 	literals bool
 }
 
-// New makes Names of names and addresses, without ports. "*.example.com" is every name below example.com, "*" every
-// name. Names are compared without regard to case and to the root's dot.
+// New returns the set of the given names and addresses, which have no ports. "*.example.com" stands for every
+// name below example.com, and "*" for every name. Comparisons ignore case and the root's dot.
 func New(all []string) *Names {
 	n := &Names{}
 	for _, name := range all {
@@ -43,15 +43,17 @@ func New(all []string) *Names {
 	return n
 }
 
-// WithAddresses makes the port answer every IP address. No page has an address that is not its own for a name.
+// WithAddresses returns a set that also contains every IP address. A page cannot use an address as its own
+// name, unless it is served from there.
 func (n *Names) WithAddresses() *Names {
 	n.literals = true
 	return n
 }
 
-// Answer tells whether the port answers an authority: "localhost" and what is below it, addresses of loopback, and
-// own, the address that the connection came in on, are always answered. So is "", which no browser sends.
-func (n *Names) Answer(authority string, own net.Addr) bool {
+// Allows reports whether the port answers an authority. It always answers "localhost", names below it,
+// addresses of loopback, and own, the address at which the connection arrived. It also answers "", which no
+// browser sends.
+func (n *Names) Allows(authority string, own net.Addr) bool {
 	if authority == "" || n.any {
 		return true
 	}
@@ -69,7 +71,7 @@ func (n *Names) Answer(authority string, own net.Addr) bool {
 		slices.ContainsFunc(n.suffixes, below)
 }
 
-// Valid tells whether New understands a name.
+// Valid reports whether New accepts a name.
 func Valid(name string) bool {
 	rest := strings.TrimPrefix(normal(name), "*.")
 	if name == "*" {
@@ -89,7 +91,7 @@ func Valid(name string) bool {
 	return true
 }
 
-// hostOf cuts the port off an authority.
+// hostOf returns an authority without its port.
 func hostOf(authority string) (string, bool) {
 	if strings.ContainsAny(authority, "@/?#%\\ ") {
 		return "", false

@@ -25,12 +25,12 @@ func TestAnswer(t *testing.T) {
 		"localhost/evil": false, "[::1]evil": false, "[::1": false, "2130706433": false, "0x7f000001": false,
 		" localhost": false,
 	} {
-		if got := names.Answer(authority, own); got != want {
+		if got := names.Allows(authority, own); got != want {
 			t.Errorf("%q: %v", authority, got)
 		}
 	}
-	if hosts.New(nil).Answer("192.0.2.9", nil) || !hosts.New(nil).WithAddresses().Answer("192.0.2.9:80", nil) ||
-		!hosts.New([]string{"*"}).Answer("evil.example", nil) {
+	if hosts.New(nil).Allows("192.0.2.9", nil) || !hosts.New(nil).WithAddresses().Allows("192.0.2.9:80", nil) ||
+		!hosts.New([]string{"*"}).Allows("evil.example", nil) {
 		t.Error("addresses, or any name")
 	}
 }
@@ -51,7 +51,7 @@ func TestValid(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	f.Add("localhost:80")
 	f.Fuzz(func(t *testing.T, authority string) {
-		if hosts.New(nil).Answer(authority+".evil.example", nil) {
+		if hosts.New(nil).Allows(authority+".evil.example", nil) {
 			t.Errorf("%q answers", authority)
 		}
 	})

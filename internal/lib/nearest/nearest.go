@@ -1,4 +1,4 @@
-// Package nearest finds the known name that a mistyped one is closest to, for errors that say "did you mean".
+// Package nearest finds the known name closest to a mistyped one, for errors that say "did you mean".
 package nearest
 
 import (
@@ -7,21 +7,20 @@ import (
 )
 
 const (
-	// longest bounds the names that are compared, in bytes: the cost grows with the product of the two.
-	longest = 128
-	// most bounds how many names are compared, for lists that grow with an installation.
-	most = 1000
+	// maxLength bounds the names that are compared, in bytes. The cost grows with the product of both lengths.
+	maxLength = 128
+	// maxNames bounds how many names are compared, for lists that grow with an installation.
+	maxNames = 1000
 )
 
-// To returns the name that differs from word in the fewest letters, "" where none is close.
-// Letters' case does not count.
+// To returns the name that differs from word in the fewest letters, or "" if none is close. It ignores case.
 func To(word string, names []string) string {
-	if word == "" || len(word) > longest {
+	if word == "" || len(word) > maxLength {
 		return ""
 	}
 	best, least := "", max(1, len(word)/3)+1
-	for _, name := range names[:min(len(names), most)] {
-		if len(name) > longest {
+	for _, name := range names[:min(len(names), maxNames)] {
+		if len(name) > maxLength {
 			continue
 		}
 		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
@@ -31,7 +30,7 @@ func To(word string, names []string) string {
 	return best
 }
 
-// Hint is what an error appends: `; did you mean "name"?`, or "" where no name is close.
+// Hint returns the end of an error, `; did you mean "name"?`, or "" if no name is close.
 func Hint(word string, names []string) string {
 	if name := To(word, names); name != "" {
 		return `; did you mean "` + name + `"?`
@@ -39,7 +38,7 @@ func Hint(word string, names []string) string {
 	return ""
 }
 
-// List is names for an error, sorted, at most so many, and how many more there are is left to "…".
+// List returns a sorted list of at most so many names for an error. An ellipsis stands for the others.
 func List(names []string, most int) string {
 	sorted := slices.Sorted(slices.Values(names))
 	if len(sorted) > most {
@@ -48,8 +47,8 @@ func List(names []string, most int) string {
 	return strings.Join(sorted, ", ")
 }
 
-// distance is how many bytes have to be put in, left out, changed or swapped with the next one
-// (optimal string alignment).
+// distance returns how many bytes have to be inserted, deleted, replaced or swapped with the next one (optimal
+// string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -6,23 +6,25 @@ import (
 )
 
 const (
-	// mostOwners is how many owners a page looks at.
-	mostOwners = 1000
-	// mostAsked is how many of them it asks for what they have.
-	mostAsked = 100
+	// maxOwners is how many owners a page looks at.
+	maxOwners = 1000
+	// maxLists is how many of these owners' lists a page reads.
+	maxLists = 100
 )
 
-// Across is a list of what many owners have, such as the approvals of all tenants: one owner's after the other's,
-// by the owners' ids.
+// Across is a list over many owners, such as the approvals of all tenants. It has one owner's items after the
+// other's, in the order of the owners' ids.
 type Across[T any] struct {
-	// Owners are a page of them. It may leave out those that have nothing, so that it is short, or empty.
+	// Owners returns a page of owners. It may leave out owners that have nothing, so a page may be short or
+	// empty.
 	Owners func(ctx context.Context, after string, most int) (ids []string, next string, err error)
-	// List is a page of what one has.
+	// List returns a page of one owner's items.
 	List func(ctx context.Context, owner, after string, most int) (page []T, next string, err error)
 }
 
-// Page returns what comes after, at most size, and after what to go on: "" is where to begin, and that there is no
-// more. A page may be short or empty with more to come, so that no page costs much.
+// Page returns at most size items after the position after, and the position of the next page. A position of ""
+// is the beginning, and as a result the end. A page may be short or empty although more follow, so that no page
+// costs much.
 func (a Across[T]) Page(ctx context.Context, after string, size int) (page []T, next string, err error) {
 	owner, within, inside := strings.Cut(after, "\x00")
 	if inside {
@@ -33,9 +35,9 @@ func (a Across[T]) Page(ctx context.Context, after string, size int) (page []T, 
 	if len(page) >= size {
 		return page, owner, nil
 	}
-	owners, next, err := a.Owners(ctx, owner, mostOwners)
+	owners, next, err := a.Owners(ctx, owner, maxOwners)
 	for i := 0; i < len(owners) && err == nil; i++ {
-		if len(page) >= size || i == mostAsked {
+		if len(page) >= size || i == maxLists {
 			return page, owners[i-1], nil
 		}
 		var more []T

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Name is a resource name: collections and ids in turn, of which ids may be any text.
+// Name returns a resource name: collections and ids in turn. An id may be any text.
 func Name(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, part := range parts {

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options have a grpc.Server end calls whose handler has panicked with INTERNAL. They are to come before others
-// that chain interceptors.
+// Options make a grpc.Server answer INTERNAL to calls whose handler panicked. They have to precede other
+// options that chain interceptors.
 func Options(where string) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,

@@ -18,37 +18,37 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrPanic is the error of a function that has panicked. To gRPC it is the status INTERNAL.
+// ErrPanic is the error of a function that panicked. Its gRPC status is INTERNAL.
 var ErrPanic error = panicked{}
 
 type panicked struct{}
 
 func (panicked) Error() string {
-	return "internal error: the gateway's log has a line \"panic\" with the stack"
+	return "internal error: the gateway logged a line \"panic\" with the stack"
 }
 
-// GRPCStatus is for status.FromError.
+// GRPCStatus implements the interface that status.FromError looks for.
 func (p panicked) GRPCStatus() *status.Status { return status.New(codes.Internal, p.Error()) }
 
 var (
 	log atomic.Pointer[slog.Logger] // nil: slog.Default
 	mu  sync.Mutex
-	// a counter begins with 0, the others' with their first panic
+	// These counters begin with 0; any other begins with its first panic.
 	counts = map[string]int64{"relay shard": 0, "relay handler": 0, "http": 0}
 )
 
-// LogTo has panics told to l from now on.
+// LogTo makes l the logger of panics.
 func LogTo(l *slog.Logger) { log.Store(l) }
 
-// Counts is how many panics there were, by the names of goroutines.
+// Counts returns the number of panics by the name of the goroutine.
 func Counts() map[string]int64 {
 	mu.Lock()
 	defer mu.Unlock()
 	return maps.Clone(counts)
 }
 
-// Report logs and counts a panic. It is for deferred functions that have recovered v: the stack is still there.
-// where is a constant, as it becomes a label.
+// Report logs and counts a panic. A deferred function that has recovered v calls it while the stack is still
+// there. The argument where is a constant, because it becomes a label.
 func Report(where string, v any) {
 	mu.Lock()
 	counts[where]++
@@ -57,18 +57,18 @@ func Report(where string, v any) {
 	if l == nil {
 		l = slog.Default()
 	}
-	defer func() { _ = recover() }() // telling must not end the process either
+	defer func() { _ = recover() }() // a panic of the logger must not end the process either
 	l.Error("panic", "goroutine", where, "panic", describe(v), "stack", stack())
 }
 
-// Do calls f, of which a panic becomes ErrPanic.
+// Do calls f. A panic of f becomes ErrPanic.
 func Do(where string, f func() error) (err error) {
 	err = ErrPanic
 	defer Recover(where)
 	return f()
 }
 
-// Func makes f a function that does not panic.
+// Func returns a function that calls f and recovers its panic.
 func Func(where string, f func()) func() {
 	return func() {
 		defer Recover(where)
@@ -76,26 +76,27 @@ func Func(where string, f func()) func() {
 	}
 }
 
-// Round is Func, called at once: one round of a loop, which is lost with a panic.
+// Round calls f and recovers its panic. It is for one round of a loop, which is lost with a panic.
 func Round(where string, f func()) { Func(where, f)() }
 
-// Recover reports a panic and ends it. It is to be deferred.
+// Recover reports a panic and ends it. It has to be deferred.
 func Recover(where string) {
 	if v := recover(); v != nil {
 		Report(where, v)
 	}
 }
 
-// How long a loop rests after a panic.
+// Pauses of a loop after a panic.
 const (
-	firstRest = 100 * time.Millisecond
-	lastRest  = 30 * time.Second
+	firstPause = 100 * time.Millisecond
+	maxPause   = 30 * time.Second
 )
 
-// Loop makes f, which works until ctx ends, one that begins again after a panic.
+// Loop returns a function that runs f, which works until ctx ends. After a panic it starts f again following a
+// pause.
 func Loop(ctx context.Context, where string, f func()) func() {
 	return func() {
-		for rest := firstRest; Do(where, func() error { f(); return nil }) != nil; rest = min(2*rest, lastRest) {
+		for rest := firstPause; Do(where, func() error { f(); return nil }) != nil; rest = min(2*rest, maxPause) {
 			select {
 			case <-time.After(rest):
 			case <-ctx.Done():
@@ -105,11 +106,11 @@ func Loop(ctx context.Context, where string, f func()) func() {
 	}
 }
 
-// Handler answers requests whose handler has panicked with failed, if nothing of an answer has gone out, and else
-// closes their connections.
+// Handler serves failed for a request whose handler panicked before it began a response. After the response has
+// begun, it closes the connection instead.
 func Handler(where string, next, failed http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o := &observed{ResponseWriter: w}
+		o := &startedWriter{ResponseWriter: w}
 		defer func() {
 			v := recover()
 			if v == nil {
@@ -119,8 +120,8 @@ func Handler(where string, next, failed http.Handler) http.Handler {
 				panic(v)
 			}
 			Report(where, v)
-			if o.begun {
-				panic(http.ErrAbortHandler) // the client must not take what it has for all
+			if o.started {
+				panic(http.ErrAbortHandler) // the client must not take a partial response for a whole one
 			}
 			clear(w.Header())
 			failed.ServeHTTP(w, r)
@@ -129,38 +130,39 @@ func Handler(where string, next, failed http.Handler) http.Handler {
 	})
 }
 
-// observed knows whether an answer has begun.
-type observed struct {
+// startedWriter records whether a response has begun.
+type startedWriter struct {
 	http.ResponseWriter
-	begun bool
+	started bool
 }
 
-func (o *observed) WriteHeader(status int) {
-	o.begun = o.begun || status >= http.StatusOK
+func (o *startedWriter) WriteHeader(status int) {
+	o.started = o.started || status >= http.StatusOK
 	o.ResponseWriter.WriteHeader(status)
 }
 
-func (o *observed) Write(p []byte) (int, error) {
-	o.begun = true
+func (o *startedWriter) Write(p []byte) (int, error) {
+	o.started = true
 	return o.ResponseWriter.Write(p)
 }
 
-// ReadFrom keeps net/http's way of sending files.
-func (o *observed) ReadFrom(src io.Reader) (int64, error) {
-	o.begun = true
+// ReadFrom keeps the path on which net/http sends files.
+func (o *startedWriter) ReadFrom(src io.Reader) (int64, error) {
+	o.started = true
 	return io.Copy(o.ResponseWriter, src)
 }
 
-// Flush is for who asks for an http.Flusher instead of an http.ResponseController.
-func (o *observed) Flush() {
-	o.begun = true
-	_ = http.NewResponseController(o.ResponseWriter).Flush() // what cannot flush has nothing to be told
+// Flush is for handlers that use http.Flusher instead of an http.ResponseController.
+func (o *startedWriter) Flush() {
+	o.started = true
+	// a writer that cannot flush returns an error, which changes nothing
+	_ = http.NewResponseController(o.ResponseWriter).Flush()
 }
 
 // Unwrap is for http.ResponseController.
-func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+func (o *startedWriter) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// describe is what is told of a panic's value. Texts that the runtime wrote hold types and numbers alone.
+// describe returns what is logged of a panic's value. Texts of the runtime hold types and numbers alone.
 func describe(v any) string {
 	var err runtime.Error
 	if e, ok := v.(error); ok && errors.As(e, &err) {
@@ -172,7 +174,7 @@ func describe(v any) string {
 // maxFrames bounds the stack that is logged.
 const maxFrames = 64
 
-// stack is the functions that run, from the one that has panicked, without their arguments.
+// stack returns the functions that run, without arguments, beginning with the one that panicked.
 func stack() string {
 	pcs := make([]uintptr, maxFrames)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
@@ -180,7 +182,7 @@ func stack() string {
 	for panicked := false; ; {
 		f, more := frames.Next()
 		if f.Function == "runtime.gopanic" {
-			b.Reset() // what is above recovers; after a second panic the first is the one that counts
+			b.Reset() // the frames above belong to the recovery; after a second panic the first one counts
 			panicked = true
 		} else if panicked && f.Function != "" {
 			fmt.Fprintf(&b, "%s %s:%d\n", f.Function, f.File, f.Line)

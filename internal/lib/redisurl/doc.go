@@ -1,3 +1,3 @@
-// Package redisurl reads the address of a Redis: what kind it is, where it listens and
-// who we are there. It connects to nothing, and none of its errors holds a password.
+// Package redisurl parses the address of a Redis: its kind, its hosts and the account there. It connects to
+// nothing, and its errors hold no password.
 package redisurl

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Forms says what Parse takes.
-const Forms = `embedded, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss is with TLS`
+// Forms lists the forms that Parse accepts, for errors.
+const Forms = `embedded, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss uses TLS`
 
 // Parse reads "embedded" or one of
 //
@@ -17,15 +17,15 @@ const Forms = `embedded, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:P
 //	redis+sentinel://user:password@host:26379,host:26379/master?db=0&sentinel_user=u&sentinel_password=p
 //	redis+cluster://user:password@host:6379,host:6379
 //
-// where rediss is with TLS, a port may be left to its default, and special characters
-// in names and passwords are written as in any URL (%40 for @).
+// where the schemes rediss, rediss+sentinel and rediss+cluster use TLS. A port is optional. Special characters in
+// names and passwords are escaped as in any URL (%40 for @).
 func Parse(raw string) (Target, error) {
 	if raw == "embedded" {
 		return Target{Kind: Embedded}, nil
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
-		return Target{}, errors.New("is no address of a Redis; write " + Forms)
+		return Target{}, errors.New("is not an address of a Redis; write " + Forms)
 	}
 	var t Target
 	var port string
@@ -62,7 +62,7 @@ func Parse(raw string) (Target, error) {
 	return t, nil
 }
 
-// account reads user:password. Its errors name neither.
+// account parses user:password. Its errors quote neither.
 func (t *Target) account(s string) error {
 	user, password, _ := strings.Cut(s, ":")
 	var err error
@@ -70,7 +70,7 @@ func (t *Target) account(s string) error {
 		t.Password, err = url.PathUnescape(password)
 	}
 	if err != nil {
-		return errors.New("has a % in its user or password that begins no escape; write %25")
+		return errors.New("has a % in its user or password that does not begin an escape; write %25")
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func withPort(s, port string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// path reads what is behind the hosts: the database, or the master's name and then it.
+// path parses the part behind the hosts: the database, or the master's name and then the database.
 func (t *Target) path(s string) error {
 	db := s
 	switch t.Kind {
@@ -121,7 +121,7 @@ func (t *Target) path(s string) error {
 		}
 	case Cluster:
 		if s != "" && s != "0" {
-			return errors.New("names a database; a Cluster has none but 0")
+			return errors.New("names a database; a Cluster has only database 0")
 		}
 		return nil
 	}

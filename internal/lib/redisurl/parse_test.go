@@ -39,9 +39,9 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		"":                               "no address of a Redis",
-		"secret":                         "no address of a Redis",
-		"localhost:6379":                 "no address of a Redis",
+		"":                               "not an address of a Redis",
+		"secret":                         "not an address of a Redis",
+		"localhost:6379":                 "not an address of a Redis",
 		"http://:secret@h":               "unknown scheme",
 		"redis://":                       "lacks a host",
 		"redis://:secret@":               "lacks a host",
@@ -55,7 +55,7 @@ func TestParseErrors(t *testing.T) {
 		"redis://h?db=1":                 "only redis+sentinel",
 		"redis://:secret@h?a=%zz":        "query",
 		"redis://a b":                    "neither a name",
-		"redis+cluster://a/1":            "none but 0",
+		"redis+cluster://a/1":            "only database 0",
 		"redis+cluster://a,,b":           "lacks a host",
 		"redis+sentinel://a":             "name of the master",
 		"redis+sentinel://a/m?db=x":      "database",

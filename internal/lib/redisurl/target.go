@@ -3,7 +3,7 @@ package redisurl
 // Kind is how a Redis is run.
 type Kind int
 
-// The kinds. Embedded is a small one inside this process, for a gateway without siblings.
+// The kinds. Embedded is a small Redis inside this process, for a gateway with a single replica.
 const (
 	Embedded Kind = iota
 	Single
@@ -15,16 +15,16 @@ func (k Kind) String() string {
 	return [...]string{"embedded", "single", "sentinel", "cluster"}[k]
 }
 
-// Target is a Redis and our account there.
+// Target is a Redis and the account to use there.
 type Target struct {
 	Kind     Kind
 	TLS      bool
 	Addrs    []string // host:port each: the server, the Sentinels, or some nodes of the Cluster
-	Master   string   // the name under which Sentinels know it; of Sentinel only
-	DB       int      // number of the database; of Single and Sentinel only
-	Username string   // "" is Redis' default user
+	Master   string   // name of the master at the Sentinels; only for Sentinel
+	DB       int      // number of the database; only for Single and Sentinel
+	Username string   // "" is the default user of Redis
 	Password string
 
-	SentinelUsername string // the account at the Sentinels
+	SentinelUsername string // account at the Sentinels
 	SentinelPassword string
 }

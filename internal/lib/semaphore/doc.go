@@ -1,6 +1,6 @@
-// Package semaphore bounds how many pieces of work run at once, fairly by tenant.
+// Package semaphore bounds how many pieces of work run at once, fairly among tenants.
 //
-// Whoever wants to work acquires a place first. While places are free nobody waits. Then
-// tenants get them in turn, however many of each wait, and none of them ever has the last
-// place: a tenant whose work is slow leaves one to all others.
+// A goroutine acquires a slot before it works. It does not wait while slots are free. Otherwise tenants get
+// slots in turn, however many goroutines of each tenant wait. No tenant ever holds the last slot, so a tenant
+// whose work is slow leaves one to all others.
 package semaphore

@@ -7,129 +7,129 @@ import (
 	"sync"
 )
 
-// ErrFull is the error when too many of a tenant wait.
-var ErrFull = errors.New("too much work of the tenant waits")
+// ErrFull is returned when too many goroutines of a tenant wait.
+var ErrFull = errors.New("too much of the tenant's work is waiting")
 
-// Semaphore is a number of places. It is safe for concurrent use.
+// Semaphore is a number of slots. It is safe for concurrent use.
 type Semaphore struct {
-	places  int // at least 2
-	waiting int // how many of one tenant may wait
+	capacity   int // number of slots, at least 2
+	maxWaiting int // how many goroutines of one tenant may wait
 
-	mu    sync.Mutex
-	used  int
-	of    map[string]*queue // of tenants that have a place or wait for one
-	order []*queue          // those that wait; the first one's turn is next
+	mu      sync.Mutex
+	held    int
+	tenants map[string]*queue // tenants that hold a slot or wait for one
+	waiting []*queue          // tenants that wait; the first one is next
 }
 
-// queue is one tenant's.
+// queue is the state of one tenant.
 type queue struct {
-	tenant string
-	used   int
-	line   []chan struct{} // one for each that waits; closed when it has a place
+	tenant  string
+	held    int
+	waiters []chan struct{} // one channel for each goroutine that waits; closed when it gets a slot
 }
 
-// New makes a Semaphore of so many places, at least 2, for which so many of a tenant may wait.
-func New(places, waiting int) *Semaphore {
-	return &Semaphore{places: max(places, 2), waiting: waiting, of: map[string]*queue{}}
+// New returns a Semaphore of capacity slots, at least 2. At most maxWaiting goroutines of one tenant may wait.
+func New(capacity, maxWaiting int) *Semaphore {
+	return &Semaphore{capacity: max(capacity, 2), maxWaiting: maxWaiting, tenants: map[string]*queue{}}
 }
 
-// Acquire waits for a place until ctx ends. The error is ErrFull or that of ctx. Whoever has
-// got a place calls release once.
+// Acquire waits for a slot until ctx ends. The error is ErrFull or that of ctx. The caller that gets a slot
+// calls release once.
 func (s *Semaphore) Acquire(ctx context.Context, tenant string) (release func(), err error) {
-	q, place, err := s.enter(tenant)
+	q, granted, err := s.acquireOrQueue(tenant)
 	if err != nil {
 		return nil, err
 	}
 	release = func() { s.release(q) }
-	if place == nil {
+	if granted == nil {
 		return release, nil
 	}
 	select {
-	case <-place:
+	case <-granted:
 		return release, nil
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(q.line, place); i >= 0 {
-		q.line = slices.Delete(q.line, i, i+1)
-		s.tidy(q)
-	} else { // it came at the same moment
-		s.free(q)
+	if i := slices.Index(q.waiters, granted); i >= 0 {
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+		s.forgetIdle(q)
+	} else { // the slot was granted at the same moment
+		s.releaseLocked(q)
 	}
 	return nil, ctx.Err()
 }
 
-// enter takes a place, or one in the line, which it returns.
-func (s *Semaphore) enter(tenant string) (q *queue, place chan struct{}, err error) {
+// acquireOrQueue takes a slot, or returns the channel of a new waiter.
+func (s *Semaphore) acquireOrQueue(tenant string) (q *queue, granted chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q = s.of[tenant]
+	q = s.tenants[tenant]
 	if q == nil {
 		q = &queue{tenant: tenant}
-		s.of[tenant] = q
+		s.tenants[tenant] = q
 	}
-	if len(q.line) == 0 && s.may(q) {
-		s.take(q)
+	if len(q.waiters) == 0 && s.canAcquire(q) {
+		s.grant(q)
 		return q, nil, nil
 	}
-	if len(q.line) >= s.waiting {
-		s.tidy(q)
+	if len(q.waiters) >= s.maxWaiting {
+		s.forgetIdle(q)
 		return nil, nil, ErrFull
 	}
-	if len(q.line) == 0 {
-		s.order = append(s.order, q)
+	if len(q.waiters) == 0 {
+		s.waiting = append(s.waiting, q)
 	}
-	place = make(chan struct{})
-	q.line = append(q.line, place)
-	return q, place, nil
+	granted = make(chan struct{})
+	q.waiters = append(q.waiters, granted)
+	return q, granted, nil
 }
 
-// may says whether a tenant can have one more place. Whoever has to wait for others that wait
-// already does so in order, as each place that gets free is handed on at once.
-func (s *Semaphore) may(q *queue) bool { return s.used < s.places && q.used < s.places-1 }
+// canAcquire reports whether a tenant may take one more slot. It need not look at waiters of other tenants,
+// because each slot that is released is granted to the next waiter at once.
+func (s *Semaphore) canAcquire(q *queue) bool { return s.held < s.capacity && q.held < s.capacity-1 }
 
-func (s *Semaphore) take(q *queue) {
-	s.used++
-	q.used++
+func (s *Semaphore) grant(q *queue) {
+	s.held++
+	q.held++
 }
 
 func (s *Semaphore) release(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free(q)
+	s.releaseLocked(q)
 }
 
-// free gives a place back, and on to the next.
-func (s *Semaphore) free(q *queue) {
-	s.used--
-	q.used--
-	s.tidy(q)
-	for i, next := range s.order {
-		if !s.may(next) {
+// releaseLocked returns a slot, and grants it to the next waiter.
+func (s *Semaphore) releaseLocked(q *queue) {
+	s.held--
+	q.held--
+	s.forgetIdle(q)
+	for i, next := range s.waiting {
+		if !s.canAcquire(next) {
 			continue
 		}
-		place := next.line[0]
-		next.line = next.line[1:]
-		s.take(next)
-		close(place)
-		s.order = slices.Delete(s.order, i, i+1)
-		if len(next.line) > 0 {
-			s.order = append(s.order, next) // behind all others
+		granted := next.waiters[0]
+		next.waiters = next.waiters[1:]
+		s.grant(next)
+		close(granted)
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		if len(next.waiters) > 0 {
+			s.waiting = append(s.waiting, next) // behind all others
 		}
 		return
 	}
 }
 
-// tidy forgets a tenant that has nothing here.
-func (s *Semaphore) tidy(q *queue) {
-	if len(q.line) > 0 {
+// forgetIdle removes a tenant that neither holds a slot nor waits.
+func (s *Semaphore) forgetIdle(q *queue) {
+	if len(q.waiters) > 0 {
 		return
 	}
-	if i := slices.Index(s.order, q); i >= 0 {
-		s.order = slices.Delete(s.order, i, i+1)
+	if i := slices.Index(s.waiting, q); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
-	if q.used == 0 {
-		delete(s.of, q.tenant)
+	if q.held == 0 {
+		delete(s.tenants, q.tenant)
 	}
 }

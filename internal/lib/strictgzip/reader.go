@@ -1,5 +1,5 @@
-// Package strictgzip reads gzip of exactly one member (RFC 1952 §2.2). Of more, and of what else follows the
-// first, some decoders read all, some the first alone, and some neither.
+// Package strictgzip reads gzip of exactly one member (RFC 1952 §2.2). Decoders disagree about more members,
+// and about other bytes after the first.
 package strictgzip
 
 import (
@@ -9,23 +9,23 @@ import (
 	"io"
 )
 
-// ErrFollowed is the error after the one member where something follows it.
-var ErrFollowed = errors.New("something follows the one gzip member that there may be")
+// ErrFollowed is the error when bytes follow the one member.
+var ErrFollowed = errors.New("bytes follow the gzip member; exactly one is allowed")
 
-// Reader reads one member. Its end is io.EOF, and where something follows, ErrFollowed.
+// Reader reads one member. It ends with io.EOF, or with ErrFollowed if bytes follow.
 type Reader struct {
 	from byteReader
 	gzip *gzip.Reader
-	err  error // how it ended; nil: it has not
+	err  error // the final error; nil while it reads
 }
 
-// byteReader is what gzip reads no further of than to the end of the member.
+// byteReader keeps gzip from reading beyond the end of the member.
 type byteReader interface {
 	io.Reader
 	io.ByteReader
 }
 
-// NewReader reads the member's header.
+// NewReader returns a Reader, and reads the member's header.
 func NewReader(from io.Reader) (*Reader, error) {
 	bytes, ok := from.(byteReader)
 	if !ok {
@@ -51,7 +51,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, r.err
 }
 
-// end is how what is read ends after the member: well, if there is nothing.
+// end returns io.EOF if nothing follows the member.
 func (r *Reader) end() error {
 	if _, err := r.from.ReadByte(); err != nil {
 		return err

@@ -5,19 +5,19 @@ import (
 	"unsafe"
 )
 
-// MaxNumber is how many bytes a number may have: more than the largest double has digits.
+// MaxNumber is the largest number of bytes in a number. The largest double has fewer digits.
 const MaxNumber = 512
 
-// plainNumber is how long a number without an exponent may be that is surely a double.
+// plainNumber is the length up to which a number without an exponent always fits a double.
 const plainNumber = 300
 
-// number reads a number that a double can hold, if not in all its digits.
+// number reads a number within the range of a double. It may have more digits than a double holds.
 func (r *Reader) number() error {
 	from := r.at
 	i, exponent, ok := scanNumber(r.text, from)
 	if !ok {
 		if word := r.text[from:]; len(word) > 1 && word[0] == '-' && word[1] == 'I' {
-			return ambiguous("has NaN or Infinity at byte %d, which JSON has not", from)
+			return ambiguous("has NaN or Infinity at byte %d, which JSON does not have", from)
 		}
 		return notJSON(i)
 	}
@@ -38,7 +38,7 @@ func (r *Reader) number() error {
 	return r.keep(Number, from, i)
 }
 
-// scanNumber says where a number ends that begins at i, or where it stops being one.
+// scanNumber returns the end of the number that begins at i, or the position of the first wrong byte.
 func scanNumber(text []byte, i int) (end int, exponent, ok bool) {
 	if i < len(text) && text[i] == '-' {
 		i++
@@ -78,7 +78,7 @@ func digits(text []byte, i int) int {
 	return i
 }
 
-// isZero says whether a number has no digit but 0 before its exponent.
+// isZero reports whether a number has no digit but 0 before its exponent.
 func isZero(number []byte) bool {
 	for _, c := range number {
 		if c|0x20 == 'e' {

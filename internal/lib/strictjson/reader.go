@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep objects and arrays may lie in each other.
+// MaxDepth is the deepest nesting of objects and arrays.
 const MaxDepth = 100
 
-// Error says why a text is refused. It quotes nothing of it.
+// Error is the reason for which a text is rejected. It quotes nothing of the text.
 type Error struct {
-	// Ambiguous says that some readers would take the text, and differ about what it says.
+	// Ambiguous reports that readers accept the text, but disagree about its meaning.
 	Ambiguous bool
-	// TooMany says that the text has more values than Options allow.
+	// TooMany reports that the text has more values than Options allow.
 	TooMany bool
 
 	text string
@@ -28,26 +28,26 @@ func ambiguous(format string, args ...any) error {
 	return &Error{Ambiguous: true, text: fmt.Sprintf(format, args...)}
 }
 
-// notJSON says where the text stops being JSON.
+// notJSON returns the error for a text that is not JSON from a position on.
 func notJSON(at int) error { return &Error{text: fmt.Sprintf("is not JSON from byte %d on", at)} }
 
 var errDeep = &Error{text: fmt.Sprintf("is more than %d levels deep", MaxDepth)}
 
-// Options of one reading. The zero value only checks the text.
+// Options are the options of one reading. The zero value only checks the text.
 type Options struct {
-	// Fold also refuses two names in one object that differ in case alone: Go's encoding/json
-	// takes either for the other.
+	// Fold also rejects names in one object that differ in case alone. Go's encoding/json takes either for the
+	// other.
 	Fold bool
-	// Keep collects the values, for Root.
+	// Keep records the values, for Root.
 	Keep bool
-	// Values is how many values and names there may be; 0: any number.
+	// Values is the largest number of values and names; 0: any number.
 	Values int
-	// Watch is told of strings by the name that they are under; nil: nobody is.
+	// Watch gets the strings under one name; may be nil.
 	Watch *Watch
 }
 
-// Reader reads texts, one after the other. The zero value is ready. It keeps the text until
-// the next one, or until Release.
+// Reader reads texts, one after the other. The zero value is ready to use. It refers to a text until the next
+// one, or until Release.
 type Reader struct {
 	opts  Options
 	text  []byte
@@ -56,46 +56,46 @@ type Reader struct {
 
 	open   []frame
 	names  []uint64 // hashes of the names in the open objects
-	folded []byte   // room for one name
+	folded []byte   // buffer for one folded name
 	nodes  []node
 	arena  []byte // strings that had to be unescaped
-	inside int    // how deep the value lies under which all strings are told to Watch; 0: it is none
-	nested int    // strings with JSON that this text is in
+	inside int    // depth of the value whose strings all go to Watch; 0: no such value is open
+	nested int    // how many strings with JSON enclose this text
 }
 
-// frame is an object or array that has begun.
+// frame is an open object or array.
 type frame struct {
 	object bool
-	names  int // where its names begin
-	node   int // of it, if they are kept
+	names  int // index of its first name
+	node   int // index of its node, if values are kept
 	count  uint32
 }
 
 var readers = sync.Pool{New: func() any { return new(Reader) }}
 
-// Get returns a Reader that another may have used. Release gives it back.
+// Get returns a Reader from a pool. Release returns it.
 func Get() *Reader { return readers.Get().(*Reader) }
 
-// kept bounds what a Reader that waits for use holds.
-const kept = 4 << 10
+// maxRetained bounds the buffers of a Reader in the pool.
+const maxRetained = 4 << 10
 
-// Release gives up the Reader and all Values that were read with it.
+// Release ends the use of the Reader and of all Values that were read with it.
 func (r *Reader) Release() {
 	r.text, r.opts = nil, Options{}
-	if cap(r.nodes) > kept || cap(r.arena) > 16*kept || cap(r.names) > kept || cap(r.folded) > kept {
+	if cap(r.nodes) > maxRetained || cap(r.arena) > 16*maxRetained || cap(r.names) > maxRetained || cap(r.folded) > maxRetained {
 		r.nodes, r.arena, r.names, r.folded = nil, nil, nil, nil
 	}
 	readers.Put(r)
 }
 
-// Check says what is wrong with a text that is to be one JSON value.
+// Check returns an error unless text is one JSON value.
 func Check(text []byte) error {
 	r := Get()
 	defer r.Release()
 	return r.Read(text, Options{})
 }
 
-// seed is the same for all Readers: nobody outside the process learns what collides.
+// seed is the same for all Readers. Collisions cannot be observed outside the process.
 var seed = maphash.MakeSeed()
 
 var utf8BOM = []byte("\ufeff")
@@ -108,7 +108,7 @@ func (r *Reader) Read(text []byte, o Options) error {
 	case bytes.HasPrefix(text, utf8BOM):
 		return ambiguous("begins with a byte order mark")
 	case bytes.IndexByte(text, 0) >= 0:
-		return ambiguous("has a NUL byte, as JSON in UTF-16 or UTF-32 has: send UTF-8")
+		return ambiguous("has a NUL byte, as in UTF-16 or UTF-32; send UTF-8")
 	case !utf8.Valid(text):
 		return ambiguous("is not valid UTF-8")
 	case len(text) > 1<<31-1:
@@ -123,7 +123,7 @@ func (r *Reader) Read(text []byte, o Options) error {
 	return nil
 }
 
-// values reads one value with all that is in it, without recursion.
+// values reads one value and all values in it, without recursion.
 func (r *Reader) values() error {
 	for {
 		r.space()
@@ -170,7 +170,7 @@ func (r *Reader) value() (begun bool, err error) {
 	case 'n':
 		return false, r.literal("null", Null)
 	case 'N', 'I':
-		return false, ambiguous("has NaN or Infinity at byte %d, which JSON has not", r.at)
+		return false, ambiguous("has NaN or Infinity at byte %d, which JSON does not have", r.at)
 	default:
 		return false, r.number()
 	}
@@ -190,8 +190,8 @@ func (r *Reader) begin(object bool) error {
 	return err
 }
 
-// first goes on after the beginning of an object or array, up to its first value. It is
-// false where there is none.
+// first continues after the beginning of an object or array, up to its first value. It returns false if there
+// is none.
 func (r *Reader) first() (bool, error) {
 	r.space()
 	f := &r.open[len(r.open)-1]
@@ -205,13 +205,12 @@ func (r *Reader) first() (bool, error) {
 	return true, nil
 }
 
-// next goes on after a value of an object or array, up to the one after it. It is false
-// where that was the last.
+// next continues after a value of an object or array, up to the next one. It returns false after the last.
 func (r *Reader) next() (bool, error) {
 	r.space()
 	f := &r.open[len(r.open)-1]
 	if r.inside == len(r.open) {
-		r.inside = 0 // the value under the name has ended
+		r.inside = 0 // the value under the watched name has ended
 	}
 	if r.at == len(r.text) {
 		return false, notJSON(r.at)
@@ -238,18 +237,18 @@ func closing(object bool) byte {
 	return ']'
 }
 
-// few is how many names of an object are compared one by one.
-const few = 16
+// linearLimit is up to how many names of an object are compared one by one.
+const linearLimit = 16
 
 // close ends an object or array.
 func (r *Reader) close() error {
 	f := r.open[len(r.open)-1]
 	r.at++
-	if names := r.names[f.names:]; len(names) > few {
+	if names := r.names[f.names:]; len(names) > linearLimit {
 		slices.Sort(names)
 		for i := range names[1:] {
 			if names[i] == names[i+1] {
-				return r.twice()
+				return r.duplicate()
 			}
 		}
 	}
@@ -262,7 +261,7 @@ func (r *Reader) close() error {
 	return nil
 }
 
-func (r *Reader) twice() error {
+func (r *Reader) duplicate() error {
 	if r.opts.Fold {
 		return ambiguous("has a name twice in one object, at byte %d, perhaps in another case", r.at)
 	}
@@ -281,7 +280,7 @@ func (r *Reader) name() error {
 	if err := r.keepString(from, to, escapes); err != nil {
 		return err
 	}
-	if err := r.note(r.text[from:to], escapes); err != nil {
+	if err := r.addName(r.text[from:to], escapes); err != nil {
 		return err
 	}
 	r.space()
@@ -292,24 +291,24 @@ func (r *Reader) name() error {
 	return nil
 }
 
-// note remembers a name of the innermost object, and refuses one that was there.
-func (r *Reader) note(name []byte, escapes bool) error {
+// addName records a name of the innermost object, and rejects a duplicate.
+func (r *Reader) addName(name []byte, escapes bool) error {
 	if escapes {
 		r.folded = unescape(r.folded[:0], name)
 		name = r.folded
 	}
-	if w := r.opts.Watch; w != nil && r.inside == 0 && w.Is(name) {
+	if w := r.opts.Watch; w != nil && r.inside == 0 && w.Matches(name) {
 		r.inside = len(r.open)
 	}
 	if r.opts.Fold {
-		// In place, where it was unescaped: folding never needs the bytes that it has passed.
+		// An unescaped name is folded in place: folding never needs the bytes that it has passed.
 		r.folded = appendFold(r.folded[:0], name)
 		name = r.folded
 	}
 	h := maphash.Bytes(seed, name)
 	names := r.names[r.open[len(r.open)-1].names:]
-	if len(names) < few && slices.Contains(names, h) {
-		return r.twice()
+	if len(names) < linearLimit && slices.Contains(names, h) {
+		return r.duplicate()
 	}
 	r.names = append(r.names, h)
 	return nil
@@ -321,7 +320,7 @@ func (r *Reader) stringValue() error {
 		return err
 	}
 	if r.opts.Watch != nil {
-		if err := r.tell(r.text[from:to], escapes); err != nil {
+		if err := r.watchString(r.text[from:to], escapes); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 		{"\"\xff\"", "is not valid UTF-8", true},
 		{`{} {}`, "more than one JSON value", true},
 		{`{}x`, "more than one JSON value", true},
-		{`["\ud800"]`, "lone surrogate, at byte 2", true},
+		{`["\ud800"]`, "lone surrogate at byte 2", true},
 		{`["\ude00\ud83d"]`, "lone surrogate", true},
 		{`["\ud83d\u0041"]`, "lone surrogate", true},
 		{`["\ud83dx"]`, "lone surrogate", true},
@@ -169,7 +169,7 @@ func TestWatch(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
-		if want != "" && !w.Within([]byte(text)) {
+		if want != "" && !w.MayContain([]byte(text)) {
 			t.Errorf("%s: the name is said not to be there", text)
 		}
 	}
@@ -178,7 +178,7 @@ func TestWatch(t *testing.T) {
 		"": false, "the_i": false, "_id": false, "_the_id": true, "THE_ID": true, `\`: true, "\x00": true, "\ufeff{}": true,
 		"_____the": false, in16("{}"): true,
 	} {
-		if w.Within([]byte(text)) != want {
+		if w.MayContain([]byte(text)) != want {
 			t.Errorf("%q: not %v", text, want)
 		}
 	}
@@ -252,7 +252,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%q: %q was overlooked", text, id)
 			}
 		}
-		if !w.Within(text) && len(ids) > 0 {
+		if !w.MayContain(text) && len(ids) > 0 {
 			t.Fatalf("%q has names that Within does not see", text)
 		}
 	})
@@ -321,7 +321,7 @@ func BenchmarkWithin(b *testing.B) {
 	w := strictjson.NewWatch("capability_artifact_id", nil)
 	b.SetBytes(int64(len(benchmarked)))
 	for b.Loop() {
-		if w.Within(benchmarked) {
+		if w.MayContain(benchmarked) {
 			b.Fatal("it is not there")
 		}
 	}

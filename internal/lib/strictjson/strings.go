@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// special are the bytes at which a string has to be looked at: its end, an escape, and what
-// may not be in one.
+// special marks the bytes that end the fast scan of a string: the quote, a backslash, and bytes that a string
+// must not have.
 var special = func() (s [256]bool) {
 	for c := range 0x20 {
 		s[c] = true
@@ -15,7 +15,7 @@ var special = func() (s [256]bool) {
 	return s
 }()
 
-// string reads a string, and says where it is without its quotes.
+// string reads a string, and returns its position without the quotes.
 func (r *Reader) string(name bool) (from, to int, escapes bool, err error) {
 	r.at++
 	from = r.at
@@ -42,7 +42,7 @@ func (r *Reader) string(name bool) (from, to int, escapes bool, err error) {
 	return 0, 0, false, notJSON(len(r.text))
 }
 
-// escape reads what a backslash begins, and says how many bytes that has.
+// escape reads the sequence that begins with a backslash, and returns its length.
 func (r *Reader) escape(at int, name bool) (int, error) {
 	rest := r.text[at:]
 	if len(rest) < 2 {
@@ -66,7 +66,7 @@ func (r *Reader) escape(at int, name bool) (int, error) {
 	}
 	low, ok := hex4(rest[6:])
 	if c > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
-		return 0, ambiguous("has half a character, a lone surrogate, at byte %d", at)
+		return 0, ambiguous("has a lone surrogate at byte %d", at)
 	}
 	return 12, nil
 }
@@ -92,7 +92,7 @@ func hex4(s []byte) (n rune, ok bool) {
 	return n, true
 }
 
-// unescape appends what a string says that has passed.
+// unescape appends the text of a valid string.
 func unescape(to, s []byte) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -128,8 +128,7 @@ func unescape(to, s []byte) []byte {
 	return to
 }
 
-// Fold is a name as readers see it that do not tell case apart: as encoding/json folds,
-// by Unicode's simple folding.
+// Fold returns a name as readers see it that ignore case: as encoding/json folds, by Unicode's simple folding.
 func Fold(name string) string { return string(appendFold(nil, []byte(name))) }
 
 func appendFold(to, name []byte) []byte {
@@ -150,7 +149,7 @@ func appendFold(to, name []byte) []byte {
 	return to
 }
 
-// foldRune is the smallest of the runes that differ from r in case alone.
+// foldRune returns the smallest of the runes that differ from r in case alone.
 func foldRune(r rune) rune {
 	for {
 		next := unicode.SimpleFold(r)

@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Kind is what a value is.
+// Kind is the kind of a value.
 type Kind uint8
 
 // The kinds.
@@ -20,17 +20,17 @@ const (
 	Object
 )
 
-// node is a value or a name. Those in an object or array follow it; in an object each name
-// is followed by its value.
+// node is a value or a name. The nodes in an object or array follow it. In an object, each name is followed by
+// its value.
 type node struct {
 	kind  Kind
-	arena bool   // start and end are places in the arena
-	start uint32 // of its text, of a string without the quotes
-	end   uint32 // of its text; of an object or array how many values it has
-	next  uint32 // the node after all that is in it
+	arena bool   // start and end are positions in the arena
+	start uint32 // start of the text, of a string without the quotes
+	end   uint32 // end of the text; of an object or array the number of its values
+	next  uint32 // index of the node after all nested ones
 }
 
-// keep takes a value, if they are kept.
+// keep records a value, if values are kept.
 func (r *Reader) keep(kind Kind, from, to int) error {
 	if r.count++; r.opts.Values > 0 && r.count > r.opts.Values {
 		return &Error{TooMany: true, text: fmt.Sprintf("has more than %d values", r.opts.Values)}
@@ -54,28 +54,27 @@ func (r *Reader) keepString(from, to int, escapes bool) error {
 	return err
 }
 
-// Value is a value of the text that a Reader has read with Keep. It is good until the Reader
-// reads again or is released.
+// Value is a value that a Reader has read with Keep. It is valid until the Reader reads again or is released.
 type Value struct {
 	r  *Reader
 	at uint32
 }
 
-// Root is the value that the text is.
+// Root returns the outermost value of the text.
 func (r *Reader) Root() Value { return Value{r, 0} }
 
 func (v Value) node() *node { return &v.r.nodes[v.at] }
 
-// Kind is what the value is.
+// Kind returns the kind of the value.
 func (v Value) Kind() Kind { return v.node().kind }
 
-// Index is the place of the value in the text, among all values and names.
+// Index returns the position of the value among all values and names of the text.
 func (v Value) Index() int { return int(v.at) }
 
-// Len is how many values an object or array has.
+// Len returns the number of values in an object or array.
 func (v Value) Len() int { return int(v.node().end) }
 
-// Bytes are what a string says, or the text of a number. They are not the caller's.
+// Bytes returns the content of a string, or the text of a number. The caller must not keep it.
 func (v Value) Bytes() []byte {
 	n := v.node()
 	if n.arena {
@@ -84,7 +83,7 @@ func (v Value) Bytes() []byte {
 	return v.r.text[n.start:n.end]
 }
 
-// Elements are those of an array, in order.
+// Elements iterates over an array.
 func (v Value) Elements() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
 		i := 0
@@ -97,7 +96,7 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Members are those of an object, in order, each name with its value.
+// Members iterates over the names and values of an object.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		for at := v.at + 1; at < v.node().next; at = v.r.nodes[at+1].next {
@@ -108,7 +107,7 @@ func (v Value) Members() iter.Seq2[Value, Value] {
 	}
 }
 
-// Get is the member of an object that has a name.
+// Get returns the member of an object with a name.
 func (v Value) Get(name string) (Value, bool) {
 	for n, member := range v.Members() {
 		if string(n.Bytes()) == name {
@@ -118,7 +117,7 @@ func (v Value) Get(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// Any is the value as encoding/json has it, with numbers as json.Number. It owns its memory.
+// Any returns the value as encoding/json has it, with numbers as json.Number. The result owns its memory.
 func (v Value) Any() any {
 	switch v.Kind() {
 	case Null:

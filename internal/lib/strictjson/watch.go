@@ -6,38 +6,37 @@ import (
 	"unicode/utf8"
 )
 
-// Watch finds the strings and numbers under one name, wherever in the text, also in JSON that
-// is a string of it. Readers are taken not to tell case apart in the name.
+// Watch finds the strings and numbers under one name, anywhere in a text and in JSON that is a string of it.
+// Readers are assumed to ignore case in the name.
 type Watch struct {
 	folded []byte
-	anchor int // where in the name is a byte that has no case
+	anchor int // position in the name of a byte without case
 	found  func(value []byte)
 }
 
-// NewWatch gives every string and number that lies under the name to found, which must not
-// keep it. The name is ASCII and has an underscore, but neither K nor S, which fold to
-// letters that are not ASCII.
+// NewWatch returns a Watch that passes every string and number under the name to found, which must not keep it.
+// The name is ASCII and has an underscore. It has neither K nor S, because these fold to letters outside ASCII.
 func NewWatch(name string, found func(value []byte)) *Watch {
 	return &Watch{folded: appendFold(nil, []byte(name)), anchor: strings.IndexByte(name, '_'), found: found}
 }
 
-// For is the same Watch for somebody else.
-func (w *Watch) For(found func(value []byte)) *Watch { return &Watch{w.folded, w.anchor, found} }
+// WithFunc returns the same Watch with another function.
+func (w *Watch) WithFunc(found func(value []byte)) *Watch { return &Watch{w.folded, w.anchor, found} }
 
-// Look reads a text that need not be JSON. Where it is not, it is of no interest, unless
-// somebody could find the name in it.
-func (w *Watch) Look(text []byte) error {
-	if !nests(text) {
+// Scan reads a text that need not be JSON. An error of a text that is not JSON matters only if a reader could
+// find the name in it.
+func (w *Watch) Scan(text []byte) error {
+	if !mayHoldJSON(text) {
 		return nil
 	}
 	r := Get()
 	defer r.Release()
 	r.opts.Watch = w
-	return r.nest(text)
+	return r.readNested(text)
 }
 
-// Is says whether a name is the one.
-func (w *Watch) Is(name []byte) bool {
+// Matches reports whether name is the watched name.
+func (w *Watch) Matches(name []byte) bool {
 	if len(name) != len(w.folded) {
 		return false
 	}
@@ -52,12 +51,12 @@ func (w *Watch) Is(name []byte) bool {
 	return true
 }
 
-// maxNested is how many strings with JSON in each other are looked into.
+// maxNested is how many levels of strings with JSON are searched.
 const maxNested = 4
 
-// tell tells of a string, and looks into it where it is JSON itself.
-func (r *Reader) tell(s []byte, escapes bool) error {
-	if r.inside == 0 && !nests(s) && !(escapes && mayNest(s)) {
+// watchString passes on a string, and searches it if it is JSON itself.
+func (r *Reader) watchString(s []byte, escapes bool) error {
+	if r.inside == 0 && !mayHoldJSON(s) && !(escapes && mayHoldEscapedJSON(s)) {
 		return nil
 	}
 	if escapes {
@@ -66,27 +65,27 @@ func (r *Reader) tell(s []byte, escapes bool) error {
 	if r.inside > 0 {
 		r.opts.Watch.found(s)
 	}
-	if !nests(s) {
+	if !mayHoldJSON(s) {
 		return nil
 	}
-	return r.nest(s)
+	return r.readNested(s)
 }
 
-// nests says whether a text could be JSON with a name in it.
-func nests(s []byte) bool {
+// mayHoldJSON reports whether a text could be JSON with a name in it.
+func mayHoldJSON(s []byte) bool {
 	s = bytes.TrimLeft(s, " \t\r\n")
 	return len(s) > 1 && (s[0] == '{' || s[0] == '[' || s[0] == '"')
 }
 
-// mayNest says so of one that has to be unescaped first.
-func mayNest(s []byte) bool {
+// mayHoldEscapedJSON is mayHoldJSON for a text that has to be unescaped first.
+func mayHoldEscapedJSON(s []byte) bool {
 	s = bytes.TrimLeft(s, " ")
 	return len(s) > 1 && s[0] == '\\'
 }
 
-// nest reads a string that may be JSON. One that is none is of no interest, unless somebody
+// readNested reads a string that may be JSON. An error of a string that is not JSON matters only if a reader
 // could find the name in it.
-func (r *Reader) nest(text []byte) error {
+func (r *Reader) readNested(text []byte) error {
 	deeper := Get()
 	defer deeper.Release()
 	deeper.nested = r.nested + 1
@@ -95,14 +94,14 @@ func (r *Reader) nest(text []byte) error {
 	if deeper.nested <= maxNested {
 		err = deeper.Read(text, Options{Watch: r.opts.Watch})
 	}
-	if err == nil || !r.opts.Watch.spelled(text) && !r.opts.Watch.spelled(lenient(text)) {
+	if err == nil || !r.opts.Watch.containsName(text) && !r.opts.Watch.containsName(decodeEscapes(text)) {
 		return nil
 	}
 	return ambiguous("has a string with JSON that not every reader understands alike: it %v", err)
 }
 
-// lenient is a text, JSON or not, with letters for their escapes.
-func lenient(text []byte) []byte {
+// decodeEscapes returns a text, JSON or not, with its escapes replaced by letters.
+func decodeEscapes(text []byte) []byte {
 	var out []byte
 	from := 0
 	for i := 0; i+6 <= len(text); i++ {
@@ -115,22 +114,22 @@ func lenient(text []byte) []byte {
 	return append(out, text[from:]...)
 }
 
-// Within says whether a reader could find the name in a text, which need not be strict: it
-// is false only if no JSON in UTF-8, UTF-16 or UTF-32 that the text could be has the name.
-func (w *Watch) Within(text []byte) bool {
+// MayContain reports whether a reader could find the name in a text, which need not be strict. It is false only
+// if no JSON in UTF-8, UTF-16 or UTF-32 with these bytes has the name.
+func (w *Watch) MayContain(text []byte) bool {
 	return bytes.IndexByte(text, '\\') >= 0 || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(text, utf8BOM) ||
-		w.spelled(text)
+		w.containsName(text)
 }
 
-// spelled says whether the name is in a text letter by letter.
-func (w *Watch) spelled(text []byte) bool {
+// containsName reports whether the name is in a text letter by letter.
+func (w *Watch) containsName(text []byte) bool {
 	for from := 0; ; {
 		at := bytes.IndexByte(text[from:], w.folded[w.anchor])
 		if at < 0 {
 			return false
 		}
 		at += from
-		if begin := at - w.anchor; begin >= 0 && begin+len(w.folded) <= len(text) && w.Is(text[begin:begin+len(w.folded)]) {
+		if begin := at - w.anchor; begin >= 0 && begin+len(w.folded) <= len(text) && w.Matches(text[begin:begin+len(w.folded)]) {
 			return true
 		}
 		from = at + 1

@@ -2,20 +2,20 @@ package strictproto
 
 import "bytes"
 
-// MaxKeys is how many keys a map has at most.
+// MaxKeys is the largest number of keys in a map.
 const MaxKeys = 128
 
-// entry is the shape of an entry of a map from texts to texts.
+// entry is the shape of an entry of a map from strings to strings.
 var entry = Shape{1: String, 2: String}
 
-// Entries are the keys of a map from texts to texts, as far as it was read.
+// Entries are the keys of a map from strings to strings that have been read.
 type Entries struct {
 	keys [MaxKeys][]byte
 	n    int
 }
 
-// Read reads an entry. What is not there is empty: some encoders leave out what is. One has the key first, as all
-// encoders write it: protobuf.js 6 takes what comes first for the key.
+// Read reads an entry. An absent key or value is empty, because some encoders leave out empty ones. The key has
+// to come first, as all encoders write it: protobuf.js 6 takes the first field for the key.
 func (e *Entries) Read(msg []byte) (key, value []byte, err error) {
 	r := Read(msg, &entry)
 	for last := uint32(0); r.Next(); last = r.Number {

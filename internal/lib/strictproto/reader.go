@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxField is the highest number of a field that a Shape can know.
+// maxField is the highest number of a field that a Shape can describe.
 const maxField = 31
 
-// Kind is what a Shape knows of a field.
+// Kind is the kind of a field in a Shape.
 type Kind uint8
 
-// The kinds. All but Unknown and Messages are there once, or not at all.
+// The kinds. A field of any kind but Unknown and Messages occurs at most once.
 const (
-	Unknown  Kind = iota // of any wire type, any number of times
-	Bytes                // of which nothing is looked at
+	Unknown  Kind = iota // any wire type, any number of times
+	Bytes                // the value is not checked
 	String               // UTF-8 without a byte order mark
-	Message              // of which nothing is looked at
+	Message              // the value is not checked
 	Messages             // the same, any number of times
-	Bool                 // 0 or 1; from here on they are varints
+	Bool                 // 0 or 1; from here on the kinds are varints
 	Int32                // also an enum
 )
 
-// Shape is the kinds of a message's fields, by their numbers. Higher numbers are Unknown.
+// Shape has the kinds of a message's fields, by their numbers. Higher numbers are Unknown.
 type Shape [maxField + 1]Kind
 
 // The wire types (https://protobuf.dev/programming-guides/encoding/#structure).
@@ -36,31 +36,32 @@ const (
 	typeFixed32    = 5
 )
 
-// Reader walks through the fields of one message. It does not allocate.
+// Reader iterates over the fields of one message. It does not allocate.
 type Reader struct {
-	Number uint32 // of the field that Next has read
-	Kind   Kind   // what the Shape knows of it
-	Value  []byte // what it has, where it is length-delimited; a part of the message. Else nil
-	Varint uint64 // what it has, where it is a varint; else 0
-	Field  []byte // all of it, with its tag
+	Number uint32 // number of the field that Next read
+	Kind   Kind   // its kind in the Shape
+	Value  []byte // the value of a length-delimited field, a part of the message; else nil
+	Varint uint64 // the value of a varint; else 0
+	Field  []byte // the whole field with its tag
 
 	shape *Shape
 	rest  []byte
-	seen  uint32 // fields, by number
+	seen  uint32 // bit set of the numbers of fields
 	err   error
 }
 
 // Read returns a Reader of a message.
 func Read(msg []byte, shape *Shape) Reader { return Reader{rest: msg, shape: shape} }
 
-// Next reads the next field. It is false at the end, and for a field that is refused: Err tells them apart.
+// Next reads the next field. It returns false at the end of the message and for a rejected field. Err tells
+// them apart.
 func (r *Reader) Next() bool {
 	more, err := r.next()
 	r.err = err
 	return more
 }
 
-// Err is why Next has read no field; nil at the end of the message.
+// Err returns the reason for which Next rejected a field, or nil at the end of the message.
 func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) next() (bool, error) {
@@ -108,13 +109,13 @@ func longTag(msg []byte) (tag uint64, n int, err error) {
 		return 0, 0, ErrMalformed
 	case msg[n-1] == 0:
 		return 0, 0, errTag
-	case tag > math.MaxUint32: // a number has 29 bits, a type 3
+	case tag > math.MaxUint32: // a number has 29 bits, a wire type 3
 		return 0, 0, errNumber
 	}
 	return tag, n, nil
 }
 
-// delimited reads the length and the value that follow a tag at msg[n:], and answers where they end.
+// delimited reads the length and the value that follow a tag at msg[n:], and returns their end.
 func (r *Reader) delimited(msg []byte, n int) (int, error) {
 	if len(msg) == n {
 		return 0, ErrMalformed
@@ -139,7 +140,7 @@ func (r *Reader) delimited(msg []byte, n int) (int, error) {
 	return end, nil
 }
 
-// other reads the value that follows a tag of another type at msg[n:], and answers where it ends.
+// other reads the value that follows a tag of another wire type at msg[n:], and returns its end.
 func (r *Reader) other(msg []byte, n, typ int) (int, error) {
 	r.Value, r.Varint = nil, 0
 	switch typ {
@@ -149,7 +150,7 @@ func (r *Reader) other(msg []byte, n, typ int) (int, error) {
 			return 0, ErrMalformed
 		}
 		n += m
-		// One that is longer than it has to be is skipped by all if it is unknown.
+		// All decoders skip an unknown varint that is longer than necessary.
 		if r.Kind != Unknown && m > 1 && msg[n-1] == 0 {
 			return 0, r.fault(wrongNumber)
 		}
@@ -170,7 +171,7 @@ func (r *Reader) other(msg []byte, n, typ int) (int, error) {
 	return n, nil
 }
 
-// check holds a field that is known to its kind.
+// check compares a known field with its kind.
 func (r *Reader) check(typ int) error {
 	if (typ == typeVarint) != (r.Kind >= Bool) || typ != typeBytes && typ != typeVarint {
 		return r.fault(wrongType)
@@ -188,7 +189,7 @@ func (r *Reader) check(typ int) error {
 		if r.Varint > 1 {
 			return r.fault(wrongNumber)
 		}
-	case Int32: // one below 0 is extended to 64 bits
+	case Int32: // a negative one is extended to 64 bits
 		if v := int64(r.Varint); v != int64(int32(v)) {
 			return r.fault(wrongNumber)
 		}

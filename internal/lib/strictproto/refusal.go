@@ -6,8 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Refuse is the refusal of a message that was not read because of err; malformed is for one that no decoder takes.
-// What is wrong with an ambiguous one is told, and nothing of it is quoted.
+// Refuse returns the refusal of a message that could not be read because of err. If no decoder accepts the
+// message, that is malformed. The refusal explains an ambiguous message, and quotes nothing of it.
 func Refuse(err error, malformed *call.Refusal) *call.Refusal {
 	if !errors.Is(err, ErrAmbiguous) {
 		return malformed

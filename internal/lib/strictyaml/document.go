@@ -11,8 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Document returns the place of the file's one document, or false after it told what is
-// wrong. thing is what the file holds, "a configuration"; empty is told of an empty one.
+// Document returns the place of the file's one document. It records the error and returns false if there is not
+// exactly one. The argument thing names the content of the file, as in "a configuration"; empty is the error
+// for an empty file.
 func (r *Reader) Document(data []byte, thing, empty string) (Place, bool) {
 	var doc, more yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
@@ -34,8 +35,7 @@ func (r *Reader) Document(data []byte, thing, empty string) (Place, bool) {
 	return Place{Node: doc.Content[0]}, true
 }
 
-// syntaxError takes the line out of the text of yaml's error, "yaml: line 3: …",
-// which is the only place where it is.
+// syntaxError takes the line out of the text of yaml's error, "yaml: line 3: …". The line is nowhere else.
 func syntaxError(file string, err error) Error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -49,7 +49,7 @@ func syntaxError(file string, err error) Error {
 	return Error{File: file, Line: line, Text: "not YAML: " + text}
 }
 
-// Err is nil, or an Errors with every problem of the file in the order of its lines.
+// Err returns nil, or an Errors with every problem of the file in the order of its lines.
 func (r *Reader) Err() error {
 	if len(r.Errors) == 0 {
 		return nil

@@ -10,7 +10,7 @@ type Error struct {
 	File string
 	Line int    // from 1
 	Path string // the field, "fleets[0].backends[1]"; "" for the file as a whole
-	Text string // what is wrong and what would be right
+	Text string // the problem, and a correct form
 }
 
 func (e Error) Error() string {
@@ -23,7 +23,7 @@ func (e Error) Error() string {
 // Errors are all problems of a file in the order of its lines.
 type Errors []Error
 
-// Error has one line for each problem.
+// Error returns one line for each problem.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i := range e {

@@ -8,8 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// JSON reads any value that JSON could hold too, and leaves its JSON in to. Names are in
-// the order of the file.
+// JSON reads any value that JSON can hold too, and stores its JSON in to. Names are in the order of the file.
 func (r *Reader) JSON(to *json.RawMessage) Field {
 	return func(at Place) {
 		var out bytes.Buffer
@@ -68,8 +67,8 @@ func (r *Reader) writeObject(at Place, out *bytes.Buffer) {
 	out.WriteByte('}')
 }
 
-// writeScalar writes what YAML understands of a word. Numbers that JSON can hold keep
-// their digits; dates are strings, as nobody who writes a schema means anything else.
+// writeScalar writes the value of a YAML scalar. Numbers that JSON can hold keep their digits. Dates become
+// strings, which is the only useful meaning in a schema.
 func (r *Reader) writeScalar(at Place, out *bytes.Buffer) {
 	n := at.Node
 	switch n.Tag {
@@ -87,7 +86,7 @@ func (r *Reader) writeScalar(at Place, out *bytes.Buffer) {
 		}
 		text, err := json.Marshal(v) // 0x10, +1, TRUE; fails for .nan and .inf
 		if err != nil {
-			r.Fail(at, "%s is no number of JSON", n.Value)
+			r.Fail(at, "%s is not a JSON number", n.Value)
 			return
 		}
 		out.Write(text)
@@ -97,6 +96,6 @@ func (r *Reader) writeScalar(at Place, out *bytes.Buffer) {
 }
 
 func writeString(s string, out *bytes.Buffer) {
-	text, _ := json.Marshal(s) // a string always can be
+	text, _ := json.Marshal(s) // never fails for a string
 	out.Write(text)
 }

@@ -12,16 +12,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes bounds what a file may expand to: with aliases, a few lines of YAML
-// can stand for more nodes than there is memory.
+// maxNodes bounds the size that a file may expand to. With aliases, a few lines of YAML can stand for more
+// nodes than fit into memory.
 const maxNodes = 1_000_000
 
-// maxErrors bounds what is told about one file.
+// maxErrors bounds the errors of one file.
 const maxErrors = 1000
 
-// Reader walks the tree of a file and collects what is wrong with it.
+// Reader walks the tree of a file and collects its errors.
 type Reader struct {
-	File   string // as errors call it
+	File   string // name of the file in errors
 	Errors Errors // at most 1,000
 	nodes  int    // seen so far
 }
@@ -29,13 +29,13 @@ type Reader struct {
 // Field reads the value at one place of the file.
 type Field func(at Place)
 
-// Place is a value in the file and the way to it.
+// Place is a value in the file and the path to it.
 type Place struct {
 	Path string
 	Node *yaml.Node
 }
 
-// Fail tells what is wrong at a place.
+// Fail records an error at a place.
 func (r *Reader) Fail(at Place, format string, args ...any) {
 	if len(r.Errors) == maxErrors {
 		return
@@ -44,8 +44,7 @@ func (r *Reader) Fail(at Place, format string, args ...any) {
 		Text: fmt.Sprintf(format, args...)})
 }
 
-// Missing tells that a field of at is not there, unless something was told
-// already that explains why.
+// Missing records that a field of at is missing, unless an earlier error explains it.
 func (r *Reader) Missing(at Place, name, text string) {
 	path := join(at.Path, name)
 	for _, e := range r.Errors {
@@ -56,8 +55,8 @@ func (r *Reader) Missing(at Place, name, text string) {
 	r.Fail(at.Child(name), "%s", text)
 }
 
-// Child is the place of a field below at, or at itself, under the field's name,
-// when the file does not have it.
+// Child returns the place of a field below at. If the file does not have the field, the place is at itself,
+// under the field's name.
 func (at Place) Child(name string) Place {
 	if node := at.find(name); node != nil {
 		return Place{Path: join(at.Path, name), Node: node}
@@ -65,10 +64,10 @@ func (at Place) Child(name string) Place {
 	return Place{Path: join(at.Path, name), Node: at.Node}
 }
 
-// Has says whether the mapping at this place has a field of that name.
+// Has reports whether the mapping at this place has a field of that name.
 func (at Place) Has(name string) bool { return at.find(name) != nil }
 
-// find returns the name of a field below at, or nil.
+// find returns the name node of a field below at, or nil.
 func (at Place) find(name string) *yaml.Node {
 	node := at.Node
 	if node.Kind == yaml.AliasNode {
@@ -82,8 +81,8 @@ func (at Place) find(name string) *yaml.Node {
 	return nil
 }
 
-// resolve follows an alias, so that every reader sees a value and errors are
-// found where it is written. It is not ok when the file is too large to go on.
+// resolve follows an alias, so that every reader sees a value, and errors have the line of its definition. It
+// returns false if the file is too large to go on.
 func (r *Reader) resolve(at Place) (Place, bool) {
 	r.nodes++
 	if r.nodes > maxNodes {
@@ -127,8 +126,8 @@ func (r *Reader) Mapping(at Place, fields map[string]Field) {
 	}
 }
 
-// Entries reads a value that is a mapping whose names are not fixed, and each of its values with
-// the field that entry gives for its name.
+// Entries reads a mapping whose names are not fixed. It reads each value with the field that entry returns for
+// its name.
 func (r *Reader) Entries(entry func(name string) Field) Field {
 	return func(at Place) {
 		at, ok := r.resolve(at)
@@ -149,7 +148,7 @@ func (r *Reader) Entries(entry func(name string) Field) Field {
 	}
 }
 
-// List reads a value that is a list, and each of its items with item.
+// List reads a list, and each of its items with item.
 func (r *Reader) List(item Field) Field {
 	return func(at Place) {
 		at, ok := r.resolve(at)
@@ -166,8 +165,8 @@ func (r *Reader) List(item Field) Field {
 	}
 }
 
-// Text reads a string that is not empty and passes check, which says what is
-// wrong with it, or "". A nil check takes every string.
+// Text reads a non-empty string. The function check returns the problem of a string, or "". A nil check accepts
+// every string.
 func (r *Reader) Text(to *string, check func(string) string) Field {
 	return func(at Place) {
 		at, ok := r.resolve(at)
@@ -188,7 +187,7 @@ func (r *Reader) Text(to *string, check func(string) string) Field {
 	}
 }
 
-// Duration reads a time like 1m30s, at least least.
+// Duration reads a time like 1m30s that is not below least.
 func (r *Reader) Duration(to *time.Duration, least time.Duration) Field {
 	var s string
 	return r.Text(&s, func(v string) string {
@@ -232,13 +231,13 @@ func (r *Reader) Integer(to *int, least, most int) Field {
 	})
 }
 
-// Share reads a number that is more than 0 and at most 1.
+// Share reads a number above 0 and up to 1.
 func (r *Reader) Share(to *float64) Field {
 	var s string
 	return r.Text(&s, func(v string) string {
 		f, err := strconv.ParseFloat(v, 64)
 		if err != nil || math.IsNaN(f) || f <= 0 || f > 1 {
-			return fmt.Sprintf("%q is not possible; it must be a number that is more than 0 and at most 1", v)
+			return fmt.Sprintf("%q is not possible; it must be a number above 0 and up to 1", v)
 		}
 		*to = f
 		return ""

@@ -50,7 +50,7 @@ func (l *Limiter) Wait(p *Permit, resume func()) {
 	a := s.of
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.place && s.courtesy.Restrains(l.now()) && !a.late {
+	if p.place && s.softStart.Active(l.now()) && !a.late {
 		s.patient = append(s.patient, resume)
 		return
 	}

@@ -43,7 +43,7 @@ type scope struct {
 	yield   bool  // another replica wants places
 	fresh   int64 // places for calls that waited, which may not have taken them yet
 
-	courtesy fairshare.Courtesy
+	softStart fairshare.SoftStart
 	patient  []func() // calls that wait until it ends
 
 	excess  atomic.Int64 // places that go to it when calls end
@@ -155,11 +155,11 @@ func (s *scope) askPolitely(a *Ask, limit int64, now time.Duration) {
 		return
 	}
 	even := max(limit/s.of.limiter.replicas.Load(), 1)
-	need, spare, began := s.courtesy.Ask(now, even, a.Keep, a.Need, a.Spare)
+	need, spare, began := s.softStart.Limit(now, even, a.Keep, a.Need, a.Spare)
 	if began {
-		time.AfterFunc(fairshare.CourtesyTime, s.askGreedily)
+		time.AfterFunc(fairshare.SoftStartTime, s.askGreedily)
 	}
-	if s.courtesy.Restrains(now) && a.Keep+a.Need+a.Spare > even {
+	if s.softStart.Active(now) && a.Keep+a.Need+a.Spare > even {
 		a.unmet = false // that is to be seen
 	}
 	a.Need, a.Spare = need, spare

@@ -10,8 +10,8 @@ import (
 // TestCourtesy: a replica asks for its even part, and for the rest when the others have asked.
 func TestCourtesy(t *testing.T) {
 	t.Parallel()
-	const later = fairshare.CourtesyTime
-	var c fairshare.Courtesy
+	const later = fairshare.SoftStartTime
+	var c fairshare.SoftStart
 	for _, step := range []struct {
 		now               time.Duration
 		kept, need, spare int64
@@ -29,9 +29,9 @@ func TestCourtesy(t *testing.T) {
 		{now: 3 + later, kept: 1, need: 1, spare: 1, needs: 1, spares: 1},                                // it is over
 		{now: 4 + later, kept: 4, need: 9, spare: 3, needs: 6, spares: 0, began: true, restrained: true}, // once more
 	} {
-		needs, spares, began := c.Ask(step.now, 10, step.kept, step.need, step.spare)
-		if needs != step.needs || spares != step.spares || began != step.began || c.Restrains(step.now) != step.restrained {
-			t.Errorf("at %d: %d, %d, %v, %v", step.now, needs, spares, began, c.Restrains(step.now))
+		needs, spares, began := c.Limit(step.now, 10, step.kept, step.need, step.spare)
+		if needs != step.needs || spares != step.spares || began != step.began || c.Active(step.now) != step.restrained {
+			t.Errorf("at %d: %d, %d, %v, %v", step.now, needs, spares, began, c.Active(step.now))
 		}
 	}
 }
