@@ -17,20 +17,20 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// answer is what a backend says when it is asked how it is.
+// answer is a backend's reply to a health check.
 type answer struct {
 	ready   bool
 	message string
 	code    codes.Code // not OK: the call fails
-	hang    bool       // no answer until the caller gives up
+	hang    bool       // no reply until the caller gives up
 }
 
-// backend is a capability of which only Healthcheck works. Its answer can be
-// changed while it runs.
+// backend is a capability that implements only Healthcheck. Its answer can be changed while it
+// runs.
 type backend struct {
 	answer atomic.Pointer[answer]
 	asked  atomic.Int64
-	seen   func() // is told when it is asked; nil: nobody
+	seen   func() // called for each check; may be nil
 }
 
 func newBackend(a answer) *backend {
@@ -79,12 +79,13 @@ type legacyServer struct {
 	*backend
 }
 
-func (s legacyServer) HealthCheck(ctx context.Context, _ *legacypb.HealthCheckRequest) (*legacypb.HealthCheckResponse, error) {
+func (s legacyServer) HealthCheck(ctx context.Context, _ *legacypb.HealthCheckRequest) (
+	*legacypb.HealthCheckResponse, error) {
 	ready, _, err := s.check(ctx)
 	return &legacypb.HealthCheckResponse{Healthy: ready}, err
 }
 
-// The services that a backend can have.
+// The functions below register the services that a backend can have.
 func doc(b *backend) func(*grpc.Server) {
 	return func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, docServer{backend: b}) }
 }
@@ -105,7 +106,7 @@ func standard(st healthpb.HealthCheckResponse_ServingStatus) func(*grpc.Server) 
 	}
 }
 
-// listen starts a server with services on a port of its own until the test ends.
+// listen starts a server with services on a free port until the test ends.
 func listen(t *testing.T, opts []grpc.ServerOption, services ...func(*grpc.Server)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

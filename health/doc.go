@@ -1,31 +1,30 @@
-// Package health finds out which backends are alive and says so in immutable
-// snapshots. Nobody asks it during a call: it tells the router when something
-// changed, and the router's tables are ready before the next call comes.
+// Package health finds out which backends are alive and publishes that in immutable
+// snapshots. A call never queries it: the prober tells the router about each change, and
+// the router's tables are ready before the next call comes.
 //
-// It is not a load balancer and keeps no backend from being dialled; it knows
+// The package is no load balancer, and does not prevent connections to a backend. It knows
 // fleets only as names with addresses.
 //
 //	prober.go: time, network, goroutines      replica.go: decides; has none of the three
 //	  wait until the next is due ◄──────────── schedule.go: which backend to probe when
-//	  probe.go: Healthcheck ─────────────────► judge.go: rise, fall
+//	  probe.go: Healthcheck ─────────────────► threshold.go: rise, fall
 //	  Options.Changed ◄─────────────────────── a transition: a new Snapshot
 //
-// With Options.Shared, replicas share the work, through a Roll on which they see who
-// else is alive and a Board on which they put what they find out:
+// With Options.Shared, replicas share the work through a Membership, which lists the live
+// replicas, and a Store, which holds their observations:
 //
-//	beat.go     who is alive, by heartbeats; alone when nobody answers
-//	roster.go   whose turn each backend is: rendezvous hashing, the same everywhere
-//	settle.go   what to probe here, and what the votes on a backend come to (vote.go)
-//	post.go     transitions, to the board        page.go   and from it
+//	membership.go  live replicas, by heartbeats; isolation when the membership does not reply
+//	ownership.go   which replica probes which backend: rendezvous hashing, the same everywhere
+//	evaluate.go    what to probe here, and the state that follows from observations (resolve.go)
+//	publish.go     transitions, to the store        shard.go   and from it
 //
-// The first of a backend's order probes it. While its vote is Down the second probes
-// too, and only both together take the backend from everybody: a replica that has lost
-// its network evicts nobody. What no live replica looks at becomes Unknown, which is
-// usable; an empty or silent board makes nobody forget anything.
+// The primary replica of a backend probes it. While its observation is Down, the secondary
+// probes too, and only both together take the backend out of service: a replica that lost its
+// network evicts no backend. A backend that no live replica probes becomes Unknown, which is
+// usable. An empty or silent store erases no replica's knowledge.
 //
-// A probe asks the backend's own Healthcheck: the doc dialect's, else the live
-// dialect's, else grpc.health.v1. The dialect that answers is how the gateway
-// learns what a backend speaks. A backend that implements none of them but
-// accepts the connection is usable. OpenParallax engines have none of them and are asked
-// something else (engine.go).
+// A probe calls the backend's own Healthcheck: the doc dialect's, else the live
+// dialect's, else grpc.health.v1. The dialect that answers tells the gateway which one the
+// backend speaks. A backend that implements none of them but accepts the connection is
+// usable. OpenParallax engines implement none of them and get another probe (engine.go).
 package health

@@ -19,7 +19,7 @@ const (
 
 // askEngine asks an OpenParallax engine.
 func (c *client) askEngine(ctx context.Context) (Result, error) {
-	if c.asks == EngineStatus {
+	if c.question == EngineStatus {
 		_, err := parallaxpb.NewClientServiceClient(c.conn).GetStatus(ctx, &parallaxpb.StatusRequest{})
 		return Result{OK: err == nil}, err
 	}

@@ -18,7 +18,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// engineServer is an OpenParallax engine that can be asked how it is.
+// engineServer is an OpenParallax engine that implements GetStatus only.
 type engineServer struct {
 	parallaxpb.UnimplementedClientServiceServer
 	*backend
@@ -59,44 +59,54 @@ func TestFirstProbeOfEngines(t *testing.T) {
 		state    health.State
 		reason   string // part of it
 	}{
-		"status":                       {services{engine(fine)}, health.EngineStatus, health.Up, ""},
-		"status fails":                 {services{engine(broken), shield(fine)}, health.EngineStatus, health.Down, "Internal: no model"},
-		"status is what it is":         {services{engine(sick), shield(sick)}, health.EngineStatus, health.Up, ""},
-		"a Shield alone has no status": {services{shield(fine), standard(healthpb.HealthCheckResponse_SERVING)}, health.EngineStatus, health.Down, "Unimplemented"},
-		"healthy Shield":               {services{shield(fine)}, health.EngineShield, health.Up, "Shield 1.2.3"},
-		"sick Shield":                  {services{engine(fine), shield(sick)}, health.EngineShield, health.Down, "not healthy"},
-		"Shield fails":                 {services{engine(fine), shield(broken)}, health.EngineShield, health.Down, "Internal: no model"},
-		"no Shield":                    {services{engine(fine), doc(fine)}, health.EngineShield, health.Down, "Unimplemented"},
-		"a long version":               {services{shield(long)}, health.EngineShield, health.Up, "ää…"},
+		"status": {services{engine(fine)}, health.EngineStatus, health.Up, ""},
+		"status fails": {
+			services{engine(broken), shield(fine)}, health.EngineStatus, health.Down, "Internal: no model",
+		},
+		"status is what it is": {services{engine(sick), shield(sick)}, health.EngineStatus, health.Up, ""},
+		"a Shield alone has no status": {
+			services{
+				shield(fine), standard(healthpb.HealthCheckResponse_SERVING),
+			}, health.EngineStatus, health.Down, "Unimplemented",
+		},
+		"healthy Shield": {services{shield(fine)}, health.EngineShield, health.Up, "Shield 1.2.3"},
+		"sick Shield":    {services{engine(fine), shield(sick)}, health.EngineShield, health.Down, "not healthy"},
+		"Shield fails":   {services{engine(fine), shield(broken)}, health.EngineShield, health.Down, "Internal: no model"},
+		"no Shield":      {services{engine(fine), doc(fine)}, health.EngineShield, health.Down, "Unimplemented"},
+		"a long version": {services{shield(long)}, health.EngineShield, health.Up, "ää…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := first(t, health.Fleet{Capability: "c", Backends: []string{listen(t, nil, test.services...)}, Asks: test.asks})
-			if b.State != test.state || b.Dialect != call.Auto || !strings.Contains(b.Reason, test.reason) || len(b.Reason) > 300 {
+			if b.State != test.state || b.Dialect != call.Auto || !strings.Contains(b.Reason, test.reason) ||
+				len(b.Reason) > 300 {
 				t.Errorf("%+v, want %v, %q", b, test.state, test.reason)
 			}
 		})
 	}
 }
 
-// TestAnEngineGoesAndComes: it hangs, it serves again, and what is asked of it changes.
-func TestAnEngineGoesAndComes(t *testing.T) {
+// TestEngineStateChanges probes an engine that fails and recovers, then with another kind of probe.
+func TestEngineStateChanges(t *testing.T) {
 	t.Parallel()
 	status, sick := newBackend(answer{ready: true}), newBackend(answer{})
 	fleet := health.Fleet{
 		Capability: "c", Backends: []string{listen(t, nil, engine(status), shield(sick))}, Asks: health.EngineStatus,
 		Config: health.Config{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Rise: 1, Fall: 1},
 	}
-	told := make(chan *health.Snapshot, 100)
-	var log bytes.Buffer // read when nobody writes any more
-	p := health.New([]health.Fleet{fleet}, health.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func(s *health.Snapshot) { told <- s }})
+	changes := make(chan *health.Snapshot, 100)
+	var log bytes.Buffer // read after the prober has ended
+	p := health.New([]health.Fleet{fleet}, health.Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func(s *health.Snapshot) { changes <- s },
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
 	defer func() {
 		cancel()
 		running.Wait()
-		if text := log.String(); !strings.Contains(text, `msg="backend up" capability=c backend=`) || strings.Contains(text, "dialect=") || strings.Contains(text, `reason=""`) {
+		if text := log.String(); !strings.Contains(text, `msg="backend up" capability=c backend=`) ||
+			strings.Contains(text, "dialect=") || strings.Contains(text, `reason=""`) {
 			t.Errorf("an engine has no dialect: %s", text)
 		}
 	}()
@@ -104,7 +114,7 @@ func TestAnEngineGoesAndComes(t *testing.T) {
 		t.Helper()
 		for patience := time.After(30 * time.Second); ; {
 			select {
-			case s := <-told:
+			case s := <-changes:
 				if s.Backends[0].State == want {
 					return
 				}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Shared is how a Prober shares its work with those of other replicas.
+// Shared configures how a Prober shares its work with other replicas.
 type Shared struct {
-	ID    string // of this replica: unique, without spaces
-	Roll  Roll   // nil: there are no others
-	Board Board  // with Roll
+	ID         string     // of this replica: unique, without spaces
+	Membership Membership // nil: there are no other replicas
+	Store      Store      // required with Membership
 
 	Heartbeat time.Duration                      // see ReplicaOptions
 	Stale     time.Duration                      // see ReplicaOptions
@@ -19,94 +19,96 @@ type Shared struct {
 	Used      func(capability, addr string) bool // see ReplicaOptions; must not block; one call at a time
 }
 
+// replica returns the options of the prober's Replica.
 func (o *Options) replica() ReplicaOptions {
 	r := ReplicaOptions{MaxConcurrent: o.MaxConcurrent}
 	if s := o.Shared; s != nil {
-		r.Shared = s.Roll != nil
+		r.Shared = s.Membership != nil
 		r.ID, r.Heartbeat, r.Stale, r.Reconcile, r.Used = s.ID, s.Heartbeat, s.Stale, s.Reconcile, s.Used
 	}
 	return r
 }
 
-// shares says whether there may be others.
-func (p *Prober) shares() bool { return p.options.Shared != nil && p.options.Shared.Roll != nil }
+// shares reports whether there may be other replicas.
+func (p *Prober) shares() bool { return p.options.Shared != nil && p.options.Shared.Membership != nil }
 
 const (
-	exchangeTimeout = 5 * time.Second        // of one command to the roll or the board
-	leaveTimeout    = 5 * time.Second        // of the last
-	followAgain     = 200 * time.Millisecond // until the board is followed again; twice as long each time
-	followLongest   = 2 * time.Second
+	exchangeTimeout = 5 * time.Second        // of one command to the membership or the store
+	leaveTimeout    = 5 * time.Second        // of the last command
+	watchBackoff    = 200 * time.Millisecond // until the first new Watch; doubled each time
+	watchBackoffMax = 2 * time.Second
 )
 
-// exchange does that part of the work that concerns other replicas.
-func (p *Prober) exchange(ctx context.Context, work *Work, underWay *sync.WaitGroup) {
+// exchange runs the part of work that concerns other replicas.
+func (p *Prober) exchange(ctx context.Context, work *Work, inFlight *sync.WaitGroup) {
 	shared := p.options.Shared
 	do := func(command func(ctx context.Context) func(now time.Time)) {
-		underWay.Go(func() {
+		inFlight.Go(func() {
 			bounded, cancel := context.WithTimeout(ctx, exchangeTimeout)
 			defer cancel()
-			took := command(bounded)
-			if ctx.Err() != nil { // it may have failed for that
+			apply := command(bounded)
+			if ctx.Err() != nil { // the command may have failed because of that
 				return
 			}
-			p.turn(took)
-			p.nudge()
+			p.withReplica(apply)
+			p.wakeUp()
 		})
 	}
-	if beat := work.Beat; beat != nil {
+	if beat := work.Heartbeat; beat != nil {
 		do(func(ctx context.Context) func(time.Time) {
-			members, err := shared.Roll.Beat(ctx, *beat)
-			return func(now time.Time) { p.replica.Beaten(now, members, err) }
+			members, err := shared.Membership.Heartbeat(ctx, *beat)
+			return func(now time.Time) { p.replica.OnHeartbeat(now, members, err) }
 		})
 	}
-	if reports := work.Post; len(reports) > 0 {
+	if reports := work.Publish; len(reports) > 0 {
 		do(func(ctx context.Context) func(time.Time) {
-			err := shared.Board.Post(ctx, reports)
-			return func(now time.Time) { p.replica.Posted(now, reports, err) }
+			err := shared.Store.Publish(ctx, reports)
+			return func(now time.Time) { p.replica.OnPublish(now, reports, err) }
 		})
 	}
 	for _, read := range work.Reads {
 		do(func(ctx context.Context) func(time.Time) {
-			page, err := shared.Board.Page(ctx, read.Page, read.Whole)
-			return func(now time.Time) { p.replica.Read(now, read, page, err) }
+			page, err := shared.Store.Shard(ctx, read.Shard, read.Full)
+			return func(now time.Time) { p.replica.OnShard(now, read, page, err) }
 		})
 	}
 }
 
-// follow hears what others tell until ctx ends.
+// follow watches the store until ctx ends.
 func (p *Prober) follow(ctx context.Context) {
-	wait := followAgain
+	wait := watchBackoff
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := p.options.Shared.Board.Follow(ctx, func(n Notice) {
-			p.turn(func(now time.Time) { p.replica.Noticed(now, n) })
-			p.nudge()
+		err := p.options.Shared.Store.Watch(ctx, func(n Event) {
+			p.withReplica(func(now time.Time) { p.replica.OnEvent(now, n) })
+			p.wakeUp()
 		})
-		if time.Since(began) > followLongest {
-			wait = followAgain
+		if time.Since(began) > watchBackoffMax {
+			wait = watchBackoff
 		}
-		p.options.Logger.LogAttrs(ctx, slog.LevelDebug, "health board lost", slog.Any("error", err))
+		p.options.Logger.LogAttrs(ctx, slog.LevelDebug, "lost the watch on the health store", slog.Any("error", err))
 		select {
 		case <-ctx.Done():
-		case <-time.After(vary(wait, 0.5)):
+		case <-time.After(jitter(wait, 0.5)):
 		}
-		wait = min(2*wait, followLongest)
+		wait = min(2*wait, watchBackoffMax)
 	}
 }
 
-// leave takes this replica off the roll, so that others probe at once what it did.
+// leave removes this replica from the membership, so that others take over its probes at once.
 func (p *Prober) leave() {
 	if !p.shares() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	if err := p.options.Shared.Roll.Leave(ctx, p.options.Shared.ID); err != nil {
-		p.options.Logger.LogAttrs(ctx, slog.LevelDebug, "could not leave the roll of replicas; others notice within two heartbeats", slog.Any("error", err))
+	if err := p.options.Shared.Membership.Leave(ctx, p.options.Shared.ID); err != nil {
+		p.options.Logger.LogAttrs(ctx, slog.LevelDebug,
+			"could not leave the membership of replicas; the others notice within two heartbeats", slog.Any("error", err))
 	}
 }
 
-// Stats returns how the prober and its neighbours are doing.
+// Stats returns the state of the prober and of its peers.
 func (p *Prober) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

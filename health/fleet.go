@@ -11,11 +11,13 @@ import (
 
 // Config says how the backends of one fleet are probed. The zero value works.
 type Config struct {
-	Interval time.Duration // from the end of one probe to the start of the next; a quarter of it while a failure is to be confirmed; default 5 s
-	Timeout  time.Duration // of one probe, connecting included; default 1 s
+	// Interval is the time from the end of one probe to the start of the next; default 5 s. A quarter
+	// of it passes while a failure is to be confirmed.
+	Interval time.Duration
+	Timeout  time.Duration // of one probe, including the connection; default 1 s
 	Jitter   float64       // share of Interval by which each wait is varied, 0 to 1; default 0.1
-	Rise     int           // consecutive good probes that bring a backend back; default 2
-	Fall     int           // consecutive bad probes that take it out; default 2
+	Rise     int           // consecutive successful probes that bring a backend back; default 2
+	Fall     int           // consecutive failed probes that take it out; default 2
 }
 
 func (c Config) withDefaults() Config {
@@ -40,66 +42,69 @@ func (c Config) withDefaults() Config {
 // Fleet is a set of backends to probe.
 type Fleet struct {
 	Capability string
-	Backends   []string     // host:port, unique; not to be changed afterwards
-	Asks       Question     // what they are asked; default Healthcheck
-	Dialect    call.Dialect // of Healthcheck; Auto: find out; else only this dialect's is tried
-	TLS        *tls.Config  // nil: cleartext; one that does not change is the same pointer
-	// Hosts are what backends' certificates must be for, by address, where TLS has no
-	// ServerName; default the host of the address. Not to be changed afterwards.
+	Backends   []string     // host:port, unique; immutable afterwards
+	Asks       Question     // the kind of probe; default Healthcheck
+	Dialect    call.Dialect // of Healthcheck; Auto: detected, else the only one that is tried
+	TLS        *tls.Config  // nil: cleartext; an unchanged configuration is the same pointer
+	// Hosts are the names in the backends' certificates, by address, where TLS has no
+	// ServerName; default the host of the address. The map is immutable afterwards.
 	Hosts  map[string]string
 	Config Config
 }
 
-// same says whether next, which has no defaults filled in, differs from f in nothing.
+// same reports whether next, which has no defaults filled in, equals f.
 func (f *Fleet) same(next *Fleet) bool {
-	return f.Asks == next.Asks && f.Dialect == next.Dialect && f.TLS == next.TLS && f.Config == next.Config.withDefaults() &&
+	return f.Asks == next.Asks && f.Dialect == next.Dialect && f.TLS == next.TLS &&
+		f.Config == next.Config.withDefaults() &&
 		slices.Equal(f.Backends, next.Backends) && maps.Equal(f.Hosts, next.Hosts)
 }
 
-// fleet is a Fleet that is watched.
+// fleet is a Fleet that is being probed.
 type fleet struct {
-	spec    *Fleet // never changed; probes under way read it
-	page    int    // of the board
-	targets []*target
-	index   map[string]*target // by address; nil: few enough to look through
-	snap    *Snapshot
-	next    []Backend // of the snapshot to come; nil: nothing changed
-	news    []News    // how next differs from snap
-	round   uint64    // of the Set that named it last
+	spec        *Fleet // immutable; probes in flight read it
+	shard       int    // of the store
+	endpoints   []*endpoint
+	index       map[string]*endpoint // by address; nil: small enough for a linear search
+	snap        *Snapshot
+	next        []Backend    // of the next snapshot; nil: no change
+	transitions []Transition // the differences between next and snap
+	round       uint64       // number of the last Set that listed it
 }
 
-// target is one backend of a fleet.
-type target struct {
-	fleet    *fleet
-	probe    *Probe   // nil: not probed here
-	hash     uint64   // of capability and address
-	votes    [2]*Vote // by Slot; nil: none is known
-	first    *peer    // who probes it
-	second   *peer    // who confirms that it is down; nil: nobody else is there
-	index    int32    // in the fleet's order
-	dirty    [2]bool  // votes to be posted
-	posted   [2]bool  // votes that the board has, as far as is known
-	disputed bool     // the board says something else than what was found out here
-	looked   bool     // its page was read
-	orphan   bool     // probed here since nobody could say whose turn it is
+// endpoint is one backend of a fleet.
+type endpoint struct {
+	fleet        *fleet
+	probe        *Probe          // nil: not probed here
+	hash         uint64          // of capability and address
+	observations [2]*Observation // by Role; nil: unknown
+	primary      *peer           // the replica that probes it
+	secondary    *peer           // the replica that confirms Down; nil: there is no other replica
+	index        int32           // in the fleet's order
+	unpublished  [2]bool         // observations to publish
+	published    [2]bool         // observations that the store holds, as far as is known
+	conflict     bool            // the store contradicts what was observed here
+	shardRead    bool            // its shard was read
+	orphan       bool            // probed here because its owner is unknown
 }
 
-func (t *target) addr() string { return t.fleet.spec.Backends[t.index] }
+// addr returns the backend's address.
+func (ep *endpoint) addr() string { return ep.fleet.spec.Backends[ep.index] }
 
-func (t *target) key(s Slot) Key {
-	return Key{Capability: t.fleet.spec.Capability, Addr: t.addr(), Slot: s}
+// key returns the key of the observation in role s.
+func (ep *endpoint) key(s Role) Key {
+	return Key{Capability: ep.fleet.spec.Capability, Addr: ep.addr(), Role: s}
 }
 
-// backend returns what is known of t; not to be changed.
-func (t *target) backend() *Backend {
-	if t.fleet.next != nil {
-		return &t.fleet.next[t.index]
+// backend returns the current state of ep, which the caller must not change.
+func (ep *endpoint) backend() *Backend {
+	if ep.fleet.next != nil {
+		return &ep.fleet.next[ep.index]
 	}
-	return &t.fleet.snap.Backends[t.index]
+	return &ep.fleet.snap.Backends[ep.index]
 }
 
-// find returns the target of a key, nil if there is none.
-func (r *Replica) find(k Key) *target {
+// find returns the endpoint of a key, or nil.
+func (r *Replica) find(k Key) *endpoint {
 	f := r.fleets[k.Capability]
 	if f == nil {
 		return nil
@@ -108,15 +113,15 @@ func (r *Replica) find(k Key) *target {
 		return f.index[k.Addr]
 	}
 	if i := slices.Index(f.spec.Backends, k.Addr); i >= 0 {
-		return f.targets[i]
+		return f.endpoints[i]
 	}
 	return nil
 }
 
-// Set makes fleets all that is watched from now on. A backend that was there
-// before, with the same capability, address, question and dialect, keeps its state; if TLS
-// is the same too, its connection and the time of its next probe. Fleets that
-// differ in nothing cost a comparison. It returns the capabilities that are gone.
+// Set replaces the fleets that are probed. A backend that stays with the same capability,
+// address, probe and dialect keeps its state. If its TLS is the same too, it keeps its connection
+// and the time of its next probe. An unchanged fleet costs one comparison. Set returns the
+// capabilities that were removed.
 func (r *Replica) Set(now time.Time, fleets []Fleet) (gone []string) {
 	r.round++
 	for i := range fleets {
@@ -138,120 +143,118 @@ func (r *Replica) Set(now time.Time, fleets []Fleet) (gone []string) {
 	return gone
 }
 
-// replace puts spec in old's place; either may be nil.
+// replace puts spec in the place of old; either may be nil.
 func (r *Replica) replace(now time.Time, old *fleet, spec *Fleet) *fleet {
-	var before map[string]*target
+	var before map[string]*endpoint
 	if old != nil {
 		old.publish(r)
 		delete(r.fleets, old.spec.Capability)
-		delete(r.pages[old.page].fleets, old)
-		before = make(map[string]*target, len(old.targets))
-		for _, t := range old.targets {
-			before[t.addr()] = t
+		delete(r.shards[old.shard].fleets, old)
+		before = make(map[string]*endpoint, len(old.endpoints))
+		for _, ep := range old.endpoints {
+			before[ep.addr()] = ep
 		}
 	}
 	var f *fleet
 	if spec != nil {
-		f = r.adopt(now, old, before, spec)
+		f = r.build(now, old, before, spec)
 	}
-	for _, t := range before {
-		r.release(t)
+	for _, ep := range before {
+		r.release(ep)
 	}
 	return f
 }
 
-// indexed is the least number of backends of a fleet that has an index.
+// indexed is the least number of backends for which a fleet has an index.
 const indexed = 32
 
-// adopt makes the fleet of spec. It takes those backends out of before that stay as
-// they are.
-func (r *Replica) adopt(now time.Time, old *fleet, before map[string]*target, spec *Fleet) *fleet {
-	f := &fleet{spec: spec, page: PageOf(spec.Capability), targets: make([]*target, len(spec.Backends))}
+// build makes the fleet of spec. It moves the backends that stay unchanged out of before.
+func (r *Replica) build(now time.Time, old *fleet, before map[string]*endpoint, spec *Fleet) *fleet {
+	f := &fleet{spec: spec, shard: ShardOf(spec.Capability), endpoints: make([]*endpoint, len(spec.Backends))}
 	backends := make([]Backend, len(spec.Backends))
 	added := false
 	if len(spec.Backends) >= indexed {
-		f.index = make(map[string]*target, len(spec.Backends))
+		f.index = make(map[string]*endpoint, len(spec.Backends))
 	}
-	var block []target // of a new fleet's, which mostly come and go together
+	var block []endpoint // the endpoints of a new fleet, which mostly share one lifetime
 	if old == nil {
-		block = make([]target, len(spec.Backends))
+		block = make([]endpoint, len(spec.Backends))
 	}
 	for i, addr := range spec.Backends {
-		t := before[addr]
-		if t != nil && old.spec.Dialect == spec.Dialect && old.spec.Asks == spec.Asks {
+		ep := before[addr]
+		if ep != nil && old.spec.Dialect == spec.Dialect && old.spec.Asks == spec.Asks {
 			delete(before, addr)
-			backends[i] = old.snap.Backends[t.index]
-			r.move(t, spec)
+			backends[i] = old.snap.Backends[ep.index]
+			r.retain(ep, spec)
 		} else {
 			backends[i] = Backend{Addr: addr, Dialect: spec.Dialect}
 			if old != nil {
-				t = new(target)
+				ep = new(endpoint)
 			} else {
-				t = &block[i]
+				ep = &block[i]
 			}
 			added = true
-			r.welcome(t, spec.Capability, addr)
+			r.track(ep, spec.Capability, addr)
 		}
-		t.fleet, t.index, f.targets[i] = f, int32(i), t
+		ep.fleet, ep.index, f.endpoints[i] = f, int32(i), ep
 		if f.index != nil {
-			f.index[addr] = t
+			f.index[addr] = ep
 		}
 	}
 	f.snap = NewSnapshot(spec.Capability, backends)
 	r.changes = append(r.changes, Change{Snapshot: f.snap, New: old == nil})
 	r.fleets[spec.Capability] = f
-	for _, t := range f.targets {
-		r.assign(now, t)
+	for _, ep := range f.endpoints {
+		r.assign(now, ep)
 	}
 	if r.options.Shared {
-		r.open(f, added)
+		r.subscribe(f, added)
 	}
 	return f
 }
 
-// open makes the board be asked about a fleet, again if it has new members.
-func (r *Replica) open(f *fleet, added bool) {
-	p := &r.pages[f.page]
+// subscribe subscribes a fleet to its shard, which is read again if the fleet has new backends.
+func (r *Replica) subscribe(f *fleet, added bool) {
+	p := &r.shards[f.shard]
 	if p.fleets == nil {
 		p.fleets = map[*fleet]struct{}{}
 	}
 	p.fleets[f] = struct{}{}
-	if added && r.read {
-		r.mistrust(f.page)
+	if added && r.synced {
+		r.invalidate(f.shard)
 	}
 }
 
-// welcome begins to watch a target, of which nothing is known.
-func (r *Replica) welcome(t *target, capability, addr string) {
-	t.hash = hash(capability + " " + addr)
-	for _, p := range r.alive {
-		t.meets(p)
+// track adds a new endpoint, whose state is unknown.
+func (r *Replica) track(ep *endpoint, capability, addr string) {
+	ep.hash = hash(capability + " " + addr)
+	for _, p := range r.live {
+		ep.consider(p)
 	}
-	t.first.count(t.contribution())
+	ep.primary.count(ep.contribution())
 }
 
-// move lets t go on as a backend of a fleet that is now as next says.
-func (r *Replica) move(t *target, next *Fleet) {
-	if t.probe == nil {
+// retain keeps ep as a backend of the fleet's next version.
+func (r *Replica) retain(ep *endpoint, next *Fleet) {
+	if ep.probe == nil {
 		return
 	}
-	if t.fleet.spec.TLS != next.TLS || t.fleet.spec.Hosts[t.probe.addr] != next.Hosts[t.probe.addr] {
-		r.giveUp(t)
+	if ep.fleet.spec.TLS != next.TLS || ep.fleet.spec.Hosts[ep.probe.addr] != next.Hosts[ep.probe.addr] {
+		r.unschedule(ep)
 		return
 	}
-	if t.probe.place >= 0 { // else Probed does it
-		t.probe.follow(next)
+	if ep.probe.heapIndex >= 0 { // else OnProbe does it
+		ep.probe.configure(next)
 	}
 }
 
-// release lets go of a target that is in no fleet any more. Who probed it takes it
-// off the board.
-func (r *Replica) release(t *target) {
-	if r.options.Shared && t.first == r.self {
-		r.forget(t.key(First))
-		r.forget(t.key(Second))
+// release drops an endpoint that no fleet has any more. Its primary deletes it from the store.
+func (r *Replica) release(ep *endpoint) {
+	if r.options.Shared && ep.primary == r.self {
+		r.enqueueDeletion(ep.key(Primary))
+		r.enqueueDeletion(ep.key(Secondary))
 	}
-	t.first.uncount(t.contribution())
-	t.first, t.second = nil, nil
-	r.giveUp(t)
+	ep.primary.uncount(ep.contribution())
+	ep.primary, ep.secondary = nil, nil
+	r.unschedule(ep)
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// pipes is a net.Listener of connections in memory. Unlike bufconn's they need no timer
-// that is due at once: under the race detector, two of these at a time crash a bubble.
+// pipes is a net.Listener of in-memory connections. Unlike bufconn's they set no timer that fires at
+// once: under the race detector, two such timers at a time crash a synctest bubble.
 type pipes struct {
 	dialled chan net.Conn
 	closed  chan struct{}

@@ -27,32 +27,32 @@ const (
 	grpcPath   = "/grpc.health.v1.Health/Check"
 
 	maxReply  = 64 << 10 // bytes of a health reply; more is a failed probe
-	maxReason = 200      // bytes kept of what a backend says about itself
+	maxReason = 200      // bytes kept of a backend's own reason
 )
 
 // Result is the outcome of one probe.
 type Result struct {
 	OK      bool
-	Refused bool         // the connection was refused: nobody listens there
-	Dialect call.Dialect // that answered, or is configured; Auto: not known
+	Refused bool         // the connection was refused: the port is closed
+	Dialect call.Dialect // the one that answered or is configured; Auto: unknown
 	Reason  string       // at most a few hundred bytes
 }
 
 // client probes one backend. It is used by one goroutine at a time.
 type client struct {
-	addr    string
-	tls     *tls.Config // nil: cleartext
-	host    string      // ServerName where tls has none; "": addr's
-	dial    func(context.Context, string) (net.Conn, error)
-	asks    Question
-	dialect call.Dialect // configured; Auto: find out
-	found   call.Dialect // what detection found last; Auto: nothing yet
+	addr     string
+	tls      *tls.Config // nil: cleartext
+	host     string      // ServerName where tls has none; "": the address' host
+	dial     func(context.Context, string) (net.Conn, error)
+	question Question
+	dialect  call.Dialect // configured; Auto: detected
+	detected call.Dialect // the result of the last detection; Auto: none yet
 
 	conn    *grpc.ClientConn // nil: none, or the last one failed
-	refused atomic.Bool      // the last dial was; set on conn's goroutines
+	refused atomic.Bool      // the last dial was refused; set on conn's goroutines
 }
 
-// probe asks the backend once how it is. The context bounds connecting too.
+// probe queries the backend once. The context bounds the connection too.
 func (c *client) probe(ctx context.Context) Result {
 	if c.conn == nil {
 		conn, err := c.connect()
@@ -64,25 +64,25 @@ func (c *client) probe(ctx context.Context) Result {
 	r, err := c.ask(ctx)
 	if err != nil {
 		r = Result{Reason: explain(err), Refused: c.refused.Load()}
-		// A channel that failed is thrown away: grpc-go's back-off before it dials
-		// again (up to two minutes) would hide that the backend has come back, and a
-		// connection into a black hole would be asked again and again.
+		// A failed channel is closed: grpc-go's backoff before the next dial (up to two minutes)
+		// would hide that the backend has come back, and a connection into a black hole would be
+		// used again and again.
 		c.close()
 	}
 	r.Dialect = c.known()
 	return r
 }
 
-// ask asks what is to be asked. Of the calls of capabilities it goes through all until one is
-// implemented. The error is that of a call that got no usable answer.
+// ask makes the configured kind of probe. For a capability it tries the health calls until one is
+// implemented. The error is that of a call without a usable reply.
 func (c *client) ask(ctx context.Context) (Result, error) {
-	if c.asks != Healthcheck {
+	if c.question != Healthcheck {
 		return c.askEngine(ctx)
 	}
 	for _, d := range c.candidates() {
 		r, err := c.askCapability(ctx, d)
 		if err == nil {
-			c.found = d
+			c.detected = d
 			return r, nil
 		}
 		if status.Code(err) != codes.Unimplemented {
@@ -91,36 +91,36 @@ func (c *client) ask(ctx context.Context) (Result, error) {
 	}
 	r, err := c.askGRPC(ctx)
 	if err == nil {
-		c.found = call.Auto
+		c.detected = call.Auto
 	}
 	return r, err
 }
 
-// candidates lists the dialects to try, the likeliest first. A found dialect
-// heads the list; if the backend was replaced by one that speaks another, the
-// rest finds that out in the same probe.
+// candidates lists the dialects to try, the likeliest first. A detected dialect comes first. If the
+// backend was replaced by one with another dialect, the rest detect that in the same probe.
 func (c *client) candidates() []call.Dialect {
 	switch {
 	case c.dialect != call.Auto:
 		return []call.Dialect{c.dialect}
-	case c.found == call.Live:
+	case c.detected == call.Live:
 		return []call.Dialect{call.Live, call.Doc, call.Legacy}
-	case c.found == call.Legacy:
+	case c.detected == call.Legacy:
 		return []call.Dialect{call.Legacy, call.Doc, call.Live}
 	default:
 		return []call.Dialect{call.Doc, call.Live, call.Legacy}
 	}
 }
 
+// known returns the configured dialect, or else the detected one.
 func (c *client) known() call.Dialect {
 	if c.dialect != call.Auto {
 		return c.dialect
 	}
-	return c.found
+	return c.detected
 }
 
 // askCapability calls Healthcheck in dialect d. The dialects differ in the path only: the
-// health messages of doc and live are the same bytes, and legacy has only the first field,
+// health messages of doc and live have the same bytes, and legacy has only the first field,
 // under another name.
 func (c *client) askCapability(ctx context.Context, d call.Dialect) (Result, error) {
 	path := docPath
@@ -136,13 +136,13 @@ func (c *client) askCapability(ctx context.Context, d call.Dialect) (Result, err
 	}
 	reason := reply.GetMessage()
 	if reason == "" && !reply.GetReady() {
-		reason = "says that it is not ready"
+		reason = "the backend reports that it is not ready"
 	}
 	return Result{OK: reply.GetReady(), Reason: clip(reason)}, nil
 }
 
-// askGRPC calls the standard health service. A backend without it, or one that
-// does not know the whole-server name "", has at least answered.
+// askGRPC calls the standard health service. A backend without it, or without the
+// whole-server name "", has at least replied.
 func (c *client) askGRPC(ctx context.Context) (Result, error) {
 	var reply healthpb.HealthCheckResponse
 	err := c.conn.Invoke(ctx, grpcPath, &healthpb.HealthCheckRequest{}, &reply)
@@ -151,12 +151,13 @@ func (c *client) askGRPC(ctx context.Context) (Result, error) {
 		serving := reply.GetStatus() == healthpb.HealthCheckResponse_SERVING
 		return Result{OK: serving, Reason: "grpc.health.v1: " + reply.GetStatus().String()}, nil
 	case codes.Unimplemented, codes.NotFound:
-		return Result{OK: true, Reason: "connected; implements no health call"}, nil
+		return Result{OK: true, Reason: "connected; the backend implements no health call"}, nil
 	default:
 		return Result{}, err
 	}
 }
 
+// connect makes a channel to the backend.
 func (c *client) connect() (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if c.tls != nil {
@@ -167,8 +168,8 @@ func (c *client) connect() (*grpc.ClientConn, error) {
 		}
 		creds = credentials.NewTLS(secure)
 	}
-	// passthrough and a dialer of our own: the name is resolved at each dial, by the
-	// same means as for calls, and no HTTP_PROXY stands in between.
+	// With passthrough and a custom dialer, the name is resolved at each dial, in the same way as for
+	// calls, and HTTP_PROXY has no effect.
 	return grpc.NewClient("passthrough:///"+c.addr,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
@@ -185,6 +186,7 @@ func (c *client) connect() (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)))
 }
 
+// close closes the channel, if there is one.
 func (c *client) close() {
 	if c.conn != nil {
 		_ = c.conn.Close() // the only error is "already closed"
@@ -192,7 +194,7 @@ func (c *client) close() {
 	}
 }
 
-// explain says in one short line why a probe got no answer.
+// explain returns one short line for the error of a probe.
 func explain(err error) string {
 	s := status.Convert(err)
 	if s.Code() == codes.DeadlineExceeded {
@@ -201,7 +203,7 @@ func explain(err error) string {
 	return clip(s.Code().String() + ": " + s.Message())
 }
 
-// clip bounds what a backend can put into logs and snapshots.
+// clip bounds the text that a backend can put into logs and snapshots.
 func clip(s string) string {
 	if len(s) > maxReason {
 		s = s[:maxReason] + "…"

@@ -11,34 +11,34 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Options are what a Prober may be given. The zero value works.
+// Options configure a Prober. The zero value works.
 type Options struct {
-	// Changed is told of every transition with the fleet's new snapshot, in order. One
-	// call runs at a time; it must not block, and not call Set.
+	// Changed receives the fleet's new snapshot after every transition, in order. One call runs at
+	// a time; it must not block, and must not call Set.
 	Changed func(*Snapshot)
-	// Logger gets one line per transition; default none.
+	// Logger gets one line per transition; default: discarded.
 	Logger *slog.Logger
-	// MaxConcurrent bounds the probes under way at one time; default 64.
+	// MaxConcurrent bounds the concurrent probes; default 64.
 	MaxConcurrent int
 	// Dial connects to a host:port; default TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// Clock is the local time, which may be wrong but does not jump; default time.Now.
+	// Clock is the local time, which may be wrong but must not jump; default time.Now.
 	Clock func() time.Time
-	// Shared is how the work is shared with other replicas; default nil: it is not.
+	// Shared configures sharing of the work with other replicas; default nil: not shared.
 	Shared *Shared
 }
 
-// Prober asks every backend of its fleets, again and again, whether it is alive. It
-// gives a Replica time, network and goroutines.
+// Prober periodically probes every backend of its fleets. It supplies a Replica with time,
+// network and goroutines.
 type Prober struct {
 	options Options
-	mu      sync.Mutex // held while replica is used, and while changes are told
+	mu      sync.Mutex // held while replica is used, and while Changed runs
 	replica *Replica
-	snaps   sync.Map      // capability → *Snapshot, the newest
-	wake    chan struct{} // the replica may have something to do; room for one
+	snaps   sync.Map      // capability → *Snapshot, the latest
+	wake    chan struct{} // signals that the replica may have work; capacity one
 }
 
-// New makes a Prober, in whose snapshots every backend is Unknown until Run.
+// New returns a Prober, in whose snapshots every backend is Unknown until Run.
 func New(fleets []Fleet, options Options) *Prober {
 	if options.Changed == nil {
 		options.Changed = func(*Snapshot) {}
@@ -60,38 +60,37 @@ func New(fleets []Fleet, options Options) *Prober {
 	return p
 }
 
-// Set makes fleets all that is probed from now on, in place of those before; it may
-// be called at any time. A backend that stays, with its capability, address, question and
-// dialect, keeps its state, and what did not change at all costs a comparison of its
-// addresses. Options.Changed is told of fleets whose members changed, not of new
-// fleets, of which nothing is known yet: whoever listens should know a fleet before
-// Set does.
+// Set replaces the fleets that are probed; it may be called at any time. A backend that
+// stays, with its capability, address, probe and dialect, keeps its state. An unchanged fleet
+// costs a comparison of its addresses. Options.Changed is called for fleets whose backends
+// changed, but not for new fleets, whose state is unknown: its receiver should know a fleet
+// before Set does.
 func (p *Prober) Set(fleets []Fleet) {
-	p.turn(func(now time.Time) {
+	p.withReplica(func(now time.Time) {
 		for _, capability := range p.replica.Set(now, fleets) {
 			p.snaps.Delete(capability)
 		}
 	})
-	p.nudge()
+	p.wakeUp()
 }
 
-// Snapshot returns the newest snapshot of a capability's fleet, nil if there is
-// no such fleet.
+// Snapshot returns the latest snapshot of a capability's fleet, or nil if there is no such
+// fleet.
 func (p *Prober) Snapshot(capability string) *Snapshot {
 	s, _ := p.snaps.Load(capability)
 	snap, _ := s.(*Snapshot)
 	return snap
 }
 
-// shortest is the least time between two looks at what is due.
+// shortest is the least time between two steps.
 const shortest = time.Microsecond
 
-// Run probes until ctx ends, once. When it returns, no goroutine and no connection
-// of it is left.
+// Run probes until ctx ends. It may be called once. When it returns, all its goroutines and
+// connections have ended.
 func (p *Prober) Run(ctx context.Context) {
-	var underWay sync.WaitGroup
+	var inFlight sync.WaitGroup
 	if p.shares() {
-		underWay.Go(recovery.Loop(ctx, "health feed", func() { p.follow(ctx) }))
+		inFlight.Go(recovery.Loop(ctx, "health feed", func() { p.follow(ctx) }))
 	}
 	timer := time.NewTimer(shortest)
 	defer timer.Stop()
@@ -101,41 +100,41 @@ func (p *Prober) Run(ctx context.Context) {
 		case <-p.wake:
 		case <-timer.C:
 		}
-		timer.Reset(max(p.step(ctx, &underWay), shortest))
+		timer.Reset(max(p.step(ctx, &inFlight), shortest))
 	}
-	underWay.Wait()
+	inFlight.Wait()
 	p.leave()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.close(p.replica.Stop())
 }
 
-// step does what is due and returns the time until more is.
-func (p *Prober) step(ctx context.Context, underWay *sync.WaitGroup) time.Duration {
+// step does what is due and returns the time until the next step.
+func (p *Prober) step(ctx context.Context, inFlight *sync.WaitGroup) time.Duration {
 	var work Work
 	wait := time.Hour
-	p.turn(func(now time.Time) {
+	p.withReplica(func(now time.Time) {
 		work = p.replica.Step(now)
 		if at, ok := p.replica.Next(); ok {
 			wait = at.Sub(now)
 		}
 	})
-	p.close(work.Given)
+	p.close(work.Released)
 	for _, probe := range work.Probes {
-		underWay.Go(func() { p.probe(ctx, probe) })
+		inFlight.Go(func() { p.probe(ctx, probe) })
 	}
-	p.exchange(ctx, &work, underWay)
+	p.exchange(ctx, &work, inFlight)
 	return wait
 }
 
-// turn lets f use the replica and tells what changed.
-func (p *Prober) turn(f func(now time.Time)) {
+// withReplica lets f use the replica, then publishes the changes.
+func (p *Prober) withReplica(f func(now time.Time)) {
 	p.mu.Lock()
 	f(p.options.Clock())
 	changes := p.replica.Changes()
 	for _, c := range changes {
 		p.snaps.Store(c.Snapshot.Capability, c.Snapshot)
-		if !c.New && !c.Quiet {
+		if !c.New && !c.ProberOnly {
 			p.options.Changed(c.Snapshot)
 		}
 	}
@@ -145,8 +144,8 @@ func (p *Prober) turn(f func(now time.Time)) {
 	}
 }
 
-// nudge makes Run look what is to be done.
-func (p *Prober) nudge() {
+// wakeUp wakes up Run.
+func (p *Prober) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -156,32 +155,36 @@ func (p *Prober) nudge() {
 // probe makes one probe.
 func (p *Prober) probe(ctx context.Context, probe *Probe) {
 	if probe.client == nil {
-		probe.client = &client{addr: probe.addr, tls: probe.spec.TLS, host: probe.spec.Hosts[probe.addr], dial: p.options.Dial, asks: probe.spec.Asks, dialect: probe.spec.Dialect}
+		probe.client = &client{
+			addr: probe.addr, tls: probe.spec.TLS, host: probe.spec.Hosts[probe.addr], dial: p.options.Dial,
+			question: probe.spec.Asks, dialect: probe.spec.Dialect,
+		}
 	}
 	attempt, cancel := context.WithTimeout(ctx, probe.Timeout())
 	defer cancel()
 	result := Result{Reason: recovery.ErrPanic.Error()}
 	recovery.Round("probe", func() { result = probe.client.probe(attempt) })
-	if ctx.Err() != nil { // it may have failed for that
+	if ctx.Err() != nil { // the probe may have failed because of that
 		probe.client.close()
 		return
 	}
-	p.turn(func(now time.Time) { p.replica.Probed(now, probe, result) })
-	p.nudge()
+	p.withReplica(func(now time.Time) { p.replica.OnProbe(now, probe, result) })
+	p.wakeUp()
 }
 
-func (p *Prober) close(given []*Probe) {
-	for _, probe := range given {
+// close closes the connections of probes that ended.
+func (p *Prober) close(released []*Probe) {
+	for _, probe := range released {
 		if probe.client != nil {
 			probe.client.close()
 		}
 	}
 }
 
-// log writes a line for each transition: for all to see by the replica that probes,
-// and of what is settled.
+// log writes a line for each transition. The level is above debug only at the replica that
+// probes the backend, and only for a confirmed state.
 func (p *Prober) log(c Change) {
-	for _, n := range c.News {
+	for _, n := range c.Transitions {
 		b := &c.Snapshot.Backends[n.Index]
 		level := slog.LevelInfo
 		switch {
@@ -194,13 +197,14 @@ func (p *Prober) log(c Change) {
 			continue
 		}
 		_, summary := c.Snapshot.Ready()
-		said := []slog.Attr{slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr)}
+		attrs := []slog.Attr{slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr)}
 		if b.Dialect != call.Auto { // engines have none
-			said = append(said, slog.String("dialect", b.Dialect.String()))
+			attrs = append(attrs, slog.String("dialect", b.Dialect.String()))
 		}
 		if b.Reason != "" {
-			said = append(said, slog.String("reason", b.Reason))
+			attrs = append(attrs, slog.String("reason", b.Reason))
 		}
-		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(), append(said, slog.String("fleet", summary))...)
+		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(),
+			append(attrs, slog.String("fleet", summary))...)
 	}
 }

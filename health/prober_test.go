@@ -28,10 +28,10 @@ import (
 // first runs a prober over one backend until its first snapshot.
 func first(t *testing.T, f health.Fleet) health.Backend {
 	t.Helper()
-	told := make(chan *health.Snapshot, 1)
+	changes := make(chan *health.Snapshot, 1)
 	p := health.New([]health.Fleet{f}, health.Options{Changed: func(s *health.Snapshot) {
 		select {
-		case told <- s:
+		case changes <- s:
 		default:
 		}
 	}})
@@ -40,7 +40,7 @@ func first(t *testing.T, f health.Fleet) health.Backend {
 	running.Go(func() { p.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	return (<-told).Backends[0]
+	return (<-changes).Backends[0]
 }
 
 func TestFirstProbe(t *testing.T) {
@@ -57,22 +57,32 @@ func TestFirstProbe(t *testing.T) {
 		found    call.Dialect
 		reason   string // part of it
 	}{
-		"doc":                        {services{doc(ready)}, call.Auto, health.Up, call.Doc, "fine"},
-		"live":                       {services{live(ready)}, call.Auto, health.Up, call.Live, "fine"},
-		"legacy":                     {services{legacy(ready)}, call.Auto, health.Up, call.Legacy, ""},
-		"not ready, legacy":          {services{legacy(notReady)}, call.Auto, health.Down, call.Legacy, "not ready"},
-		"legacy beats standard":      {services{legacy(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Legacy, ""},
-		"live beats legacy":          {services{legacy(notReady), live(ready)}, call.Auto, health.Up, call.Live, "fine"},
-		"both: doc is preferred":     {services{doc(ready), live(notReady)}, call.Auto, health.Up, call.Doc, ""},
-		"not ready, doc":             {services{doc(notReady)}, call.Auto, health.Down, call.Doc, "loading the model"},
-		"not ready, live":            {services{live(notReady)}, call.Auto, health.Down, call.Live, "loading the model"},
-		"fails":                      {services{doc(broken), live(ready)}, call.Auto, health.Down, call.Auto, "Internal: no disk"},
-		"message too long to keep":   {services{doc(long)}, call.Auto, health.Down, call.Doc, "ää…"},
-		"configured live":            {services{doc(notReady), live(ready)}, call.Live, health.Up, call.Live, "fine"},
-		"configured doc, lacks it":   {services{live(notReady)}, call.Doc, health.Up, call.Doc, "implements no health call"},
-		"grpc.health.v1":             {services{standard(healthpb.HealthCheckResponse_SERVING)}, call.Auto, health.Up, call.Auto, "SERVING"},
-		"grpc.health.v1 is not":      {services{standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Down, call.Auto, "NOT_SERVING"},
-		"own check beats standard":   {services{live(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Live, ""},
+		"doc":               {services{doc(ready)}, call.Auto, health.Up, call.Doc, "fine"},
+		"live":              {services{live(ready)}, call.Auto, health.Up, call.Live, "fine"},
+		"legacy":            {services{legacy(ready)}, call.Auto, health.Up, call.Legacy, ""},
+		"not ready, legacy": {services{legacy(notReady)}, call.Auto, health.Down, call.Legacy, "not ready"},
+		"legacy beats standard": {
+			services{legacy(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Legacy, "",
+		},
+		"live beats legacy":      {services{legacy(notReady), live(ready)}, call.Auto, health.Up, call.Live, "fine"},
+		"both: doc is preferred": {services{doc(ready), live(notReady)}, call.Auto, health.Up, call.Doc, ""},
+		"not ready, doc":         {services{doc(notReady)}, call.Auto, health.Down, call.Doc, "loading the model"},
+		"not ready, live":        {services{live(notReady)}, call.Auto, health.Down, call.Live, "loading the model"},
+		"fails": {
+			services{doc(broken), live(ready)}, call.Auto, health.Down, call.Auto, "Internal: no disk",
+		},
+		"message too long to keep": {services{doc(long)}, call.Auto, health.Down, call.Doc, "ää…"},
+		"configured live":          {services{doc(notReady), live(ready)}, call.Live, health.Up, call.Live, "fine"},
+		"configured doc, lacks it": {services{live(notReady)}, call.Doc, health.Up, call.Doc, "implements no health call"},
+		"grpc.health.v1": {
+			services{standard(healthpb.HealthCheckResponse_SERVING)}, call.Auto, health.Up, call.Auto, "SERVING",
+		},
+		"grpc.health.v1 is not": {
+			services{standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Down, call.Auto, "NOT_SERVING",
+		},
+		"own check beats standard": {
+			services{live(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Live, "",
+		},
 		"implements none: can serve": {nil, call.Auto, health.Up, call.Auto, "implements no health call"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +102,7 @@ func TestFirstProbe(t *testing.T) {
 	}
 }
 
-func TestFirstProbeNobodyThere(t *testing.T) {
+func TestFirstProbeOfClosedPort(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,21 +122,24 @@ func TestFirstProbeTLS(t *testing.T) {
 	t.Parallel()
 	server, client := testTLS(t)
 	addr := listen(t, []grpc.ServerOption{grpc.Creds(credentials.NewTLS(server))}, doc(newBackend(answer{ready: true})))
-	if b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, TLS: client}); b.State != health.Up || b.Dialect != call.Doc {
+	if b := first(t, health.Fleet{
+		Capability: "c", Backends: []string{addr}, TLS: client,
+	}); b.State != health.Up || b.Dialect != call.Doc {
 		t.Errorf("%+v", b)
 	}
-	if b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}); b.State != health.Down {
+	if b := first(t, health.Fleet{
+		Capability: "c", Backends: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12},
+	}); b.State != health.Down {
 		t.Errorf("a certificate of an unknown authority: %+v", b)
 	}
 }
 
-// world is a network in a synctest bubble: addresses behind which servers come
-// and go.
+// world is a network in a synctest bubble. Servers start and stop at its addresses.
 type world struct {
 	t     *testing.T
 	mu    sync.Mutex
 	up    map[string]*pipes
-	hole  map[string]bool // connecting never ends; nobody is at an address that is in neither map
+	hole  map[string]bool // dials hang; an address in neither map refuses connections
 	log   bytes.Buffer
 	told  []*health.Snapshot
 	start time.Time
@@ -195,7 +208,7 @@ func stateOf(p *health.Prober, i int) string {
 	return p.Snapshot("c").Backends[i].State.String()
 }
 
-// In every test below probes come every 10 s, give or take one.
+// slow makes the tests below probe every 10 s, plus or minus 1 s.
 var slow = health.Config{Interval: 10 * time.Second, Timeout: time.Second, Rise: 2, Fall: 2}
 
 func TestStatesOverTime(t *testing.T) {
@@ -214,7 +227,7 @@ func TestStatesOverTime(t *testing.T) {
 		}
 		step := func(wait time.Duration, want string) {
 			t.Helper()
-			<-time.After(wait) // by the bubble's clock
+			<-time.After(wait) // on the bubble's clock
 			synctest.Wait()
 			if got := stateOf(p, 0); got != want {
 				t.Errorf("after %v: %s, want %s", time.Since(w.start), got, want)
@@ -242,14 +255,14 @@ func TestStatesOverTime(t *testing.T) {
 		kill()
 		step(23*time.Second, "down")
 		if !p.Snapshot("c").Backends[0].Refused {
-			t.Error("nobody is there, and health does not know")
+			t.Error("the port is closed, and Refused is not set")
 		}
-		// It comes back in another dialect after so long that a back-off would have grown.
+		// It comes back in another dialect, after a time in which a backoff would have grown.
 		step(10*time.Minute, "down")
 		w.raise("b:1", doc(newBackend(answer{ready: true})))
 		step(23*time.Second, "up")
 		if p.Snapshot("c").Backends[0].Refused {
-			t.Error("it came back, and is still said to refuse connections")
+			t.Error("it came back, and Refused is still set")
 		}
 		if got := p.Snapshot("c").Backends[0].Dialect; got != call.Doc {
 			t.Errorf("after it was replaced: dialect %v", got)
@@ -258,7 +271,8 @@ func TestStatesOverTime(t *testing.T) {
 		if logged := strings.Count(w.log.String(), "\n"); logged != len(w.told) || logged < 7 || logged > 9 {
 			t.Errorf("%d lines for %d changes:\n%s", logged, len(w.told), w.log.String())
 		}
-		if !strings.Contains(w.log.String(), `level=WARN msg="backend down" capability=c backend=b:1 dialect=live reason=tired fleet="0 of 1 backends ready"`) {
+		if !strings.Contains(w.log.String(),
+			`level=WARN msg="backend down" capability=c backend=b:1 dialect=live reason=tired fleet="0 of 1 backends ready"`) {
 			t.Error(w.log.String())
 		}
 	})
@@ -280,7 +294,7 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 			t.Errorf("%v, %s", ok, summary)
 		}
 		if last := w.told[len(w.told)-1]; len(w.told) != 2 || last != p.Snapshot("c") {
-			t.Errorf("%d changes told; the last is not the newest", len(w.told))
+			t.Errorf("%d changes reported; the last is not the latest", len(w.told))
 		}
 		if p.Snapshot("other") != nil {
 			t.Error("a snapshot of no fleet")
@@ -288,15 +302,17 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 	})
 }
 
-// A backend that hangs must not keep others from being probed, and no more than
-// the limit may be asked at once.
+// A backend that hangs must not delay the probes of others, and the probes in flight stay within the
+// limit.
 func TestConcurrentProbesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.hole["hole:1"], w.hole["hole:2"], w.hole["hole:3"] = true, true, true
 		w.raise("b:1", doc(newBackend(answer{ready: true})))
-		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"hole:1", "hole:2", "hole:3", "b:1"}, Config: slow}, 1)
+		p, stop := w.run(health.Fleet{
+			Capability: "c", Backends: []string{"hole:1", "hole:2", "hole:3", "b:1"}, Config: slow,
+		}, 1)
 		defer stop()
 		<-time.After(3*time.Second + time.Millisecond) // three time-outs, one after the other
 		synctest.Wait()
@@ -315,7 +331,7 @@ func TestConcurrentProbesAreBounded(t *testing.T) {
 			}
 		}
 		if len(first) != 4 || latest.Sub(w.start) < 2*time.Second {
-			t.Errorf("with one slot, everything was known after %v", latest.Sub(w.start))
+			t.Errorf("with one concurrent probe, all states were known after %v", latest.Sub(w.start))
 		}
 	})
 }
@@ -341,16 +357,17 @@ func TestProbesAreSpread(t *testing.T) {
 		if n := b.asked.Load(); n < 91 || n > 112 {
 			t.Errorf("%d probes in 1,000 s at one every 9 to 11 s", n)
 		}
-		if least, most := slices.Min(waits), slices.Max(waits); least < 9*time.Second || most > 11*time.Second || least > 9500*time.Millisecond || most < 10500*time.Millisecond {
+		if least, most := slices.Min(waits), slices.Max(waits); least < 9*time.Second || most > 11*time.Second ||
+			least > 9500*time.Millisecond || most < 10500*time.Millisecond {
 			t.Errorf("they were %v to %v apart, want about 9 s to 11 s", least, most)
 		}
 		if len(w.told) != 1 {
-			t.Errorf("%d changes told of a backend that stayed up", len(w.told))
+			t.Errorf("%d changes of a backend that stayed up", len(w.told))
 		}
 	})
 }
 
-// The dialect that answered is the only one that is asked from then on.
+// After detection, only the dialect that answered is probed.
 func TestDialectIsRemembered(t *testing.T) {
 	t.Parallel()
 	for i, service := range []func(*backend) func(*grpc.Server){doc, live, legacy} {

@@ -2,24 +2,23 @@ package health
 
 import "time"
 
-// ReplicaOptions are what a Replica may be given. The zero value works, and is a
-// replica that shares nothing.
+// ReplicaOptions configure a Replica. The zero value works: a replica that shares nothing.
 type ReplicaOptions struct {
-	// MaxConcurrent bounds the probes under way at one time; default 64.
+	// MaxConcurrent bounds the concurrent probes; default 64.
 	MaxConcurrent int
 
-	// Shared says that there are a Roll and a Board; the rest is for then.
+	// Shared says that there are a Membership and a Store. The fields below apply only then.
 	Shared bool
-	// ID is this replica's on the roll: unique, without spaces.
+	// ID is the name of this replica in the membership: unique, without spaces.
 	ID string
-	// Heartbeat is the time in which a replica beats twice; default 2 s.
+	// Heartbeat is the time in which a replica sends two heartbeats; default 2 s.
 	Heartbeat time.Duration
-	// Stale is the age at which what is known of a backend becomes Unknown; default 30 s.
+	// Stale is the age at which an observation becomes Unknown; default 30 s.
 	Stale time.Duration
-	// Reconcile is the time in which each page of the board is looked at; default 10 s.
+	// Reconcile is the interval in which each shard's version is checked; default 10 s.
 	Reconcile time.Duration
-	// Used says whether calls went to a backend lately: such a backend is probed here
-	// while the roll is away. Default none.
+	// Used reports whether a backend had calls lately. Such a backend is probed here while the
+	// membership is unavailable. Default: none had.
 	Used func(capability, addr string) bool
 }
 
@@ -42,146 +41,148 @@ func (o ReplicaOptions) withDefaults() ReplicaOptions {
 	return o
 }
 
-// Replica is one gateway's part in knowing who is alive, without a clock, a network
-// or a goroutine: it is told what happened and when, and says what to do next. A
-// Prober gives it all three. It is used by one goroutine at a time; times given to
-// it never go back.
+// Replica is one gateway's part in the health of the backends, without a clock, a network
+// or a goroutine: it is told what happened and when, and returns what to do next. A
+// Prober supplies all three. It is used by one goroutine at a time. The times that it is
+// given never decrease.
 type Replica struct {
 	options  ReplicaOptions
 	fleets   map[string]*fleet // by capability
 	round    uint64            // of the last Set
-	queue    probeQueue        // probes that are not under way
-	underWay int
+	queue    probeQueue        // probes that are not in flight
+	inFlight int
 	probes   uint64   // made so far
-	given    []*Probe // given up, and not under way
-	stirred  []*fleet // with news
+	released []*Probe // no longer needed, and not in flight
+	changed  []*fleet // with transitions
 	changes  []Change
 
-	// The roll.
-	self     *peer
-	peers    map[string]*peer
-	alive    []*peer   // the same, in no order
-	epoch    string    // of the roll
-	ahead    int64     // ms by which the local clock is ahead of the board's
-	started  time.Time // the first tick
-	nextTick time.Time
-	answered time.Time // when the roll answered last
-	looked   time.Time // when anything of the board or the roll was last seen
-	beating  bool      // a beat is under way
-	met      bool      // the roll has answered
-	alone    bool      // it does not any more, or never did
-	nextUse  time.Time // when to look again what is used
+	// The membership.
+	self             *peer
+	peers            map[string]*peer
+	live             []*peer   // the same, in no order
+	epoch            string    // of the membership
+	ahead            int64     // ms by which the local clock is ahead of the store's
+	started          time.Time // the first tick
+	nextTick         time.Time
+	lastReply        time.Time // time of the membership's last reply
+	lastContact      time.Time // time of the last reply of the store or the membership
+	heartbeatPending bool      // a heartbeat is in flight
+	joined           bool      // the membership has replied
+	isolated         bool      // the membership stopped replying, or never did
+	nextReview       time.Time // time of the next review
 
-	// The board.
-	pages    [Pages]page
-	reads    int  // under way
-	read     bool // all pages were asked for
-	toPost   []*target
-	gone     []Key
-	posting  bool // a post is under way
-	nextPost time.Time
+	// The store.
+	shards        [Shards]shard
+	readsInFlight int  // in flight
+	synced        bool // all shards were requested
+	unpublished   []*endpoint
+	deletions     []Key
+	publishing    bool // a publish is in flight
+	nextPublish   time.Time
 }
 
-// News is what changed about one backend.
-type News struct {
+// Transition is a change of one backend.
+type Transition struct {
 	Index  int  // of the backend in the Snapshot
-	Probed bool // this replica is the one that probes it
+	Probed bool // by this replica
 }
 
-// Change is a fleet's new snapshot.
+// Change is a new snapshot of a fleet.
 type Change struct {
-	Snapshot *Snapshot
-	News     []News // the transitions; empty if the fleet has other members only
-	New      bool   // the fleet is new, and nothing is known yet
-	Quiet    bool   // nothing changed but who probes
+	Snapshot    *Snapshot
+	Transitions []Transition // empty if only the list of backends changed
+	New         bool         // the fleet is new, and its state unknown
+	ProberOnly  bool         // only the probing replica changed
 }
 
-// Work is what is to be done next. Each part of it is to be answered by the method
-// that is named.
+// Work is what to do next. The result of each part goes to the method in its comment.
 type Work struct {
-	Probes []*Probe   // to be made: Probed
-	Given  []*Probe   // that nobody needs any more
-	Beat   *Beat      // Beaten
-	Post   []Report   // Posted
-	Reads  []PageRead // Read
+	Probes    []*Probe    // OnProbe
+	Released  []*Probe    // no longer needed; to be closed
+	Heartbeat *Heartbeat  // OnHeartbeat
+	Publish   []Report    // OnPublish
+	Reads     []ShardRead // OnShard
 }
 
-// NewReplica makes a Replica that watches nothing yet.
+// NewReplica returns a Replica that probes nothing yet.
 func NewReplica(options ReplicaOptions) *Replica {
 	r := &Replica{options: options.withDefaults(), fleets: map[string]*fleet{}, peers: map[string]*peer{}}
 	r.self = &peer{id: options.ID, hash: hash(options.ID)}
 	return r
 }
 
-// Step returns what is to be done now.
+// Step returns what is due now.
 func (r *Replica) Step(now time.Time) Work {
 	var w Work
 	if r.tick(now) {
-		w.Beat = &Beat{Replica: r.options.ID, Digest: r.digest(now), Dead: r.heartbeats(deadAfter)}
+		w.Heartbeat = &Heartbeat{Replica: r.options.ID, Digest: r.digest(now), Dead: r.heartbeats(deadAfter)}
 	}
-	w.Probes, w.Post, w.Reads = r.takeDue(now), r.takePost(now), r.takeReads(now)
+	w.Probes, w.Publish, w.Reads = r.dueProbes(now), r.dueReports(now), r.dueReads(now)
 	r.probes += uint64(len(w.Probes))
-	w.Given, r.given = r.given, nil
+	w.Released, r.released = r.released, nil
 	r.publish()
 	return w
 }
 
-// Next returns when Step is due again if nothing else happens before; never if ok
-// is false.
+// Next returns the time of the next Step if nothing else happens before. Without ok there is
+// none.
 func (r *Replica) Next() (at time.Time, ok bool) {
 	sooner := func(t time.Time) {
 		if !ok || t.Before(at) {
 			at, ok = t, true
 		}
 	}
-	if len(r.queue) > 0 && r.underWay < r.options.MaxConcurrent {
+	if len(r.queue) > 0 && r.inFlight < r.options.MaxConcurrent {
 		sooner(r.queue[0].due)
 	}
 	if !r.options.Shared {
 		return at, ok
 	}
 	sooner(r.nextTick)
-	if !r.met || r.alone {
+	if !r.joined || r.isolated {
 		return at, ok
 	}
-	if len(r.toPost)+len(r.gone) > 0 && !r.posting {
-		sooner(r.nextPost)
+	if len(r.unpublished)+len(r.deletions) > 0 && !r.publishing {
+		sooner(r.nextPublish)
 	}
-	for n := range r.pages {
-		if r.reads < readsAtOnce && !r.pages[n].reading {
-			sooner(r.pages[n].next)
+	for n := range r.shards {
+		if r.readsInFlight < maxReads && !r.shards[n].reading {
+			sooner(r.shards[n].nextRead)
 		}
 	}
 	return at, ok
 }
 
-// Changes returns what changed since it was asked last, in order.
+// Changes returns the changes since its last call, in order.
 func (r *Replica) Changes() []Change {
 	changes := r.changes
 	r.changes = nil
 	return changes
 }
 
-// Stats say how a replica and its neighbours are doing.
+// Stats describe a replica and its peers.
 type Stats struct {
-	Probes   uint64    // made so far
-	Probing  int       // backends that this replica probes
-	Shared   bool      // there is a roll
-	Replicas int       // on the roll, this one included; 0: not shared, or the roll is away
-	Agree    int       // of them, those whose digest says what is known here
-	Looked   time.Time // when the roll or the board was last seen; zero: never
-	Unposted int       // votes that wait to be posted
+	Probes      uint64    // made so far
+	Probing     int       // backends that this replica probes
+	Shared      bool      // there is a membership
+	Replicas    int       // live, including this one; 0: not shared, or the membership is unavailable
+	Agree       int       // those whose digest agrees with what is known here
+	LastContact time.Time // time of the last reply of the membership or the store; zero: never
+	Unpublished int       // observations that wait to be published
 }
 
-// Stats returns them as of now.
+// Stats returns the current Stats.
 func (r *Replica) Stats() Stats {
-	s := Stats{Shared: r.options.Shared, Probes: r.probes, Probing: len(r.queue) + r.underWay, Looked: r.looked, Unposted: len(r.toPost)}
-	if !r.met || r.alone {
+	s := Stats{
+		Shared: r.options.Shared, Probes: r.probes, Probing: len(r.queue) + r.inFlight, LastContact: r.lastContact,
+		Unpublished: len(r.unpublished),
+	}
+	if !r.joined || r.isolated {
 		return s
 	}
-	s.Replicas = len(r.alive)
-	for _, p := range r.alive {
-		if p == r.self || p.agrees() {
+	s.Replicas = len(r.live)
+	for _, p := range r.live {
+		if p == r.self || p.inSync() {
 			s.Agree++
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// counted tells how many of its connections are open.
+// counted counts its open connections.
 type counted struct {
 	net.Conn
 	open   *atomic.Int64
@@ -27,7 +27,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-func (w *world) tellings() int {
+func (w *world) changes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.told)
@@ -82,28 +82,28 @@ func TestMembersComeAndGo(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := names(p.Snapshot("c")) + ", " + names(p.Snapshot("new")); got != "gone:1 down, a:1 up, b:1 up" {
-			t.Errorf("after the first look: %s", got)
+			t.Errorf("after the first probe: %s", got)
 		}
 		if a.asked.Load() != asked || !p.Snapshot("c").Backends[1].Since.Equal(since) {
-			t.Error("a backend that stayed was asked anew, or forgot since when it is up")
+			t.Error("a backend that stayed was probed again, or lost its Since")
 		}
 		if n := open.Load(); n != 2 {
 			t.Errorf("%d connections to two backends", n)
 		}
-		<-time.After(10*time.Second + time.Millisecond) // it is its turn 9 to 11 s after the first
+		<-time.After(10*time.Second + time.Millisecond) // it is due 9 to 11 s after the first probe
 		synctest.Wait()
 		if n := a.asked.Load(); n != asked+1 {
-			t.Errorf("a backend that stayed was asked %d times in an interval", n-asked)
+			t.Errorf("a backend that stayed was probed %d times in an interval", n-asked)
 		}
 
-		told := w.tellings()
+		changes := w.changes()
 		p.Set([]health.Fleet{fleet("c", "gone:1", "a:1"), fleet("new", "b:1")})
-		if w.tellings() != told {
-			t.Error("told of a change where nothing changed")
+		if w.changes() != changes {
+			t.Error("a change was reported where nothing changed")
 		}
 		p.Set([]health.Fleet{fleet("c")})
-		if w.tellings() != told+1 {
-			t.Error("not told that a fleet lost its backends")
+		if w.changes() != changes+1 {
+			t.Error("no change was reported when a fleet lost its backends")
 		}
 		synctest.Wait()
 		if n := open.Load(); n != 0 || len(p.Snapshot("c").Backends) != 0 {
@@ -113,12 +113,12 @@ func TestMembersComeAndGo(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if a.asked.Load() != askedA || b.asked.Load() != askedB {
-			t.Error("a backend that left is asked")
+			t.Error("a removed backend is probed")
 		}
 	})
 }
 
-// A backend that leaves while it is asked is forgotten, connection and all.
+// A backend that is removed during its probe is released with its connection.
 func TestMemberLeavesWhileProbed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestMemberLeavesWhileProbed(t *testing.T) {
 		<-time.After(500 * time.Millisecond)
 		w.raise("b:1", doc(newBackend(answer{ready: true})))
 		p.Set([]health.Fleet{{Capability: "c", Backends: []string{"b:1"}, Config: slow}})
-		<-time.After(600 * time.Millisecond) // the only slot was taken until then
+		<-time.After(600 * time.Millisecond) // the only concurrent probe ran until then
 		synctest.Wait()
 		if got := names(p.Snapshot("c")); got != "b:1 up" {
 			t.Error(got)
@@ -137,7 +137,7 @@ func TestMemberLeavesWhileProbed(t *testing.T) {
 	})
 }
 
-// One fleet of 10,000 changes.
+// BenchmarkSet changes one of 10,000 fleets.
 func BenchmarkSet(b *testing.B) {
 	fleets := make([]health.Fleet, 10_000)
 	for i := range fleets {

@@ -7,27 +7,27 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/health/boardtest"
+	"github.com/capgate/capgate/health/storetest"
 )
 
-// bubble runs a test of a crowd, replicas of which the members are in a bubble.
-func bubble(t *testing.T, replicas, backends int, test func(t *testing.T, c *crowd)) {
+// bubble runs a test of a cluster in a synctest bubble.
+func bubble(t *testing.T, replicas, backends int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, replicas, backends)
+		c := newCluster(t, replicas, backends)
 		defer c.close()
-		pass(15 * time.Second) // they have met, and everything was asked
+		pass(15 * time.Second) // all replicas are live, and all backends were probed
 		c.allUp("at first")
 		test(t, c)
 	})
 }
 
-// However many replicas there are, a backend is asked once in an interval, and all
-// know whose turn it is.
+// With any number of replicas, a backend is probed once in an interval, and all replicas agree
+// on its owner.
 func TestProbesDoNotGrowWithReplicas(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 2, 7} {
-		bubble(t, replicas, 9, func(t *testing.T, c *crowd) {
+		bubble(t, replicas, 9, func(t *testing.T, c *cluster) {
 			before := map[string]int64{}
 			for addr, b := range c.served {
 				before[addr] = b.asked.Load()
@@ -36,7 +36,7 @@ func TestProbesDoNotGrowWithReplicas(t *testing.T) {
 			turns := map[string]bool{}
 			for addr, b := range c.served {
 				if n := b.asked.Load() - before[addr]; n < 9 || n > 12 {
-					t.Errorf("%d replicas asked %s %d times in 100 s at one every 9 to 11 s", replicas, addr, n)
+					t.Errorf("%d replicas probed %s %d times in 100 s at one every 9 to 11 s", replicas, addr, n)
 				}
 				by := c.members[0].backend(addr).By
 				turns[by] = true
@@ -50,7 +50,7 @@ func TestProbesDoNotGrowWithReplicas(t *testing.T) {
 				t.Errorf("of %d replicas, %d probe", replicas, len(turns))
 			}
 			for _, m := range c.members {
-				if s := m.prober.Stats(); s.Replicas != replicas || s.Agree != replicas || s.Unposted != 0 {
+				if s := m.prober.Stats(); s.Replicas != replicas || s.Agree != replicas || s.Unpublished != 0 {
 					t.Errorf("%s: %+v", m.id, s)
 				}
 			}
@@ -58,14 +58,14 @@ func TestProbesDoNotGrowWithReplicas(t *testing.T) {
 	}
 }
 
-// A backend that dies is found out within two intervals, and all agree.
+// The failure of a backend is detected within two intervals, and all replicas agree.
 func TestAllAgreeOnATransition(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 5, func(t *testing.T, c *crowd) {
+	bubble(t, 3, 5, func(t *testing.T, c *cluster) {
 		died := time.Now()
 		c.stop["b2:1"]()
 		pass(2 * slow.Interval)
-		c.everybody("b2:1", health.Down)
+		c.everyReplica("b2:1", health.Down)
 		var earliest, latest time.Time
 		for _, m := range c.members {
 			at, ok := m.first("b2:1", health.Down, died)
@@ -87,18 +87,18 @@ func TestAllAgreeOnATransition(t *testing.T) {
 		}
 		c.served["b2:1"] = newBackend(answer{ready: true})
 		c.raise("b2:1", live(c.served["b2:1"]))
-		pass(23 * time.Second) // two good probes
+		pass(23 * time.Second) // two successful probes
 		c.allUp("after it came back")
 	})
 }
 
-// Of a backend that hangs, nobody says for sure that nobody is there.
+// A backend that hangs is Down, but not Refused.
 func TestAllAgreeOnOneThatHangs(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 3, func(t *testing.T, c *crowd) {
+	bubble(t, 3, 3, func(t *testing.T, c *cluster) {
 		c.served["b1:1"].answer.Store(&answer{hang: true})
 		pass(2 * slow.Interval)
-		c.everybody("b1:1", health.Down)
+		c.everyReplica("b1:1", health.Down)
 		for _, m := range c.members {
 			if b := m.backend("b1:1"); b.Refused || b.Reason != "no answer in time" {
 				t.Errorf("%s: %+v", m.id, b)
@@ -107,10 +107,10 @@ func TestAllAgreeOnOneThatHangs(t *testing.T) {
 	})
 }
 
-// When a replica dies, others probe in its place within two heartbeats.
+// When a replica dies, its peers take over its probes within two heartbeats.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
-	bubble(t, 4, 12, func(t *testing.T, c *crowd) {
+	bubble(t, 4, 12, func(t *testing.T, c *cluster) {
 		dead := c.members[1]
 		start := time.Now()
 		dead.die()
@@ -124,7 +124,7 @@ func TestTakeover(t *testing.T) {
 		}
 		c.stop["b3:1"]()
 		pass(2 * slow.Interval)
-		c.everybody("b3:1", health.Down)
+		c.everyReplica("b3:1", health.Down)
 		for _, m := range c.members {
 			for _, addr := range c.backends {
 				if at, down := m.first(addr, health.Down, start); down && addr != "b3:1" && m != dead {
@@ -135,10 +135,10 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// A replica that stops hands over at once.
+// A replica that stops hands over its probes at once.
 func TestLeave(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 12, func(t *testing.T, c *crowd) {
+	bubble(t, 3, 12, func(t *testing.T, c *cluster) {
 		leaves := c.members[2]
 		leaves.quit()
 		leaves.quit = func() {}
@@ -153,20 +153,21 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// A replica that cannot reach the backends takes none away from the others.
+// A replica that cannot reach the backends evicts none of them for its peers.
 func TestBlackHoledReplica(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 12, func(t *testing.T, c *crowd) {
+	bubble(t, 3, 12, func(t *testing.T, c *cluster) {
 		start := time.Now()
 		c.members[0].blackHole()
 		pass(2 * time.Minute)
-		c.neverDown("one replica reaches nobody", start)
-		c.allUp("one replica reaches nobody") // it too: another has seen them
-		if first, second := c.board.Votes("c", c.turnOf("r0")); first.State != health.Down || second == nil || second.State != health.Up {
-			t.Errorf("on the board: %+v, %+v", first, second)
+		c.neverDown("one replica reaches no backend", start)
+		c.allUp("one replica reaches no backend") // also there: another replica reaches them
+		if first, second := c.store.Observations("c", c.ownedBy("r0")); first.State != health.Down || second == nil ||
+			second.State != health.Up {
+			t.Errorf("in the store: %+v, %+v", first, second)
 		}
-		// What is really dead is found out as ever.
-		victim := c.turnOf("r1")
+		// The failure of another backend is still detected.
+		victim := c.ownedBy("r1")
 		c.stop[victim]()
 		pass(3 * slow.Interval)
 		if second := c.members[2].backend(victim); second.State == health.Up {
@@ -185,58 +186,58 @@ func TestBlackHoledReplica(t *testing.T) {
 	})
 }
 
-// Whatever happens to the board, nobody takes a backend for down that is not.
-func TestBoardFaults(t *testing.T) {
+// No fault of the store makes a replica see a backend as Down that is not.
+func TestStoreFaults(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]boardtest.Fault{
+	for name, fault := range map[string]storetest.Fault{
 		"silent":  {Silent: true},
 		"slow":    {Delay: 2 * time.Second},
 		"refuses": {Err: errors.New("OOM command not allowed")},
 	} {
-		bubble(t, 3, 6, func(t *testing.T, c *crowd) {
+		bubble(t, 3, 6, func(t *testing.T, c *cluster) {
 			start := time.Now()
-			c.board.Break(fault)
+			c.store.Break(fault)
 			pass(25 * time.Second)
 			c.allUp(name + " for a while")
 			pass(2 * time.Minute)
 			c.neverDown(name, start)
 			for _, m := range c.members {
-				if looked := m.real(m.prober.Stats().Looked); fault.Delay == 0 && time.Since(looked) < 2*time.Minute {
-					t.Errorf("%s: %s saw the board %v ago", name, m.id, time.Since(looked))
+				if looked := m.real(m.prober.Stats().LastContact); fault.Delay == 0 && time.Since(looked) < 2*time.Minute {
+					t.Errorf("%s: %s was in contact with the store %v ago", name, m.id, time.Since(looked))
 				}
 			}
-			c.board.Break(boardtest.Fault{})
+			c.store.Break(storetest.Fault{})
 			pass(20 * time.Second)
-			c.allUp(name + ", then well again")
+			c.allUp(name + ", after recovery")
 			c.stop["b0:1"]()
 			pass(2 * slow.Interval)
-			c.everybody("b0:1", health.Down)
+			c.everyReplica("b0:1", health.Down)
 		})
 	}
 }
 
-// A board that comes back empty is written again by those who know.
-func TestBoardRestartsEmpty(t *testing.T) {
+// A store that comes back empty is written again by the owners of its observations.
+func TestStoreRestartsEmpty(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 6, func(t *testing.T, c *crowd) {
+	bubble(t, 3, 6, func(t *testing.T, c *cluster) {
 		c.stop["b4:1"]()
 		pass(2 * slow.Interval)
-		c.everybody("b4:1", health.Down)
+		c.everyReplica("b4:1", health.Down)
 		start := time.Now()
-		c.board.Wipe()
+		c.store.Wipe()
 		pass(5 * time.Second)
 		for _, addr := range c.backends {
-			if first, _ := c.board.Votes("c", addr); first == nil {
-				t.Errorf("nobody wrote what is known of %s", addr)
+			if first, _ := c.store.Observations("c", addr); first == nil {
+				t.Errorf("no observation of %s was published", addr)
 			}
 		}
-		c.everybody("b4:1", health.Down)
+		c.everyReplica("b4:1", health.Down)
 		for _, m := range c.members {
 			if _, told := m.first("b4:1", health.Up, start); told {
-				t.Errorf("%s took it for up meanwhile", m.id)
+				t.Errorf("%s saw it as up meanwhile", m.id)
 			}
 		}
-		// One that starts now knows all without asking.
+		// A replica that starts now knows all states without a probe.
 		late := c.join("late")
 		pass(time.Second)
 		if got := late.states(); got != c.members[0].states() {
@@ -245,14 +246,14 @@ func TestBoardRestartsEmpty(t *testing.T) {
 	})
 }
 
-// While the board is away a replica probes what it uses, and what it probed before.
-// The rest is not known for longer than it is fresh.
-func TestAlone(t *testing.T) {
+// While the store is unavailable a replica probes the backends that it owned or that have traffic.
+// Other backends become Unknown when their observations are stale.
+func TestIsolated(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 12, func(t *testing.T, c *crowd) {
-		used := c.turnOf("r1")
+	bubble(t, 3, 12, func(t *testing.T, c *cluster) {
+		used := c.ownedBy("r1")
 		c.members[0].used.Store(&used)
-		c.board.Break(boardtest.Fault{Err: errors.New("connection refused")})
+		c.store.Break(storetest.Fault{Err: errors.New("connection refused")})
 		pass(time.Minute)
 		asked := map[string]int64{}
 		for _, addr := range c.backends {
@@ -279,55 +280,57 @@ func TestAlone(t *testing.T) {
 				most *= 2
 			}
 			if n := c.served[addr].asked.Load() - asked[addr]; n < 9 || n > most {
-				t.Errorf("%s was asked %d times in 100 s", addr, n)
+				t.Errorf("%s was probed %d times in 100 s", addr, n)
 			}
 		}
 	})
 }
 
-// Without a board at the start, a replica finds out everything itself.
-func TestAloneFromTheStart(t *testing.T) {
+// Without a store at the start, a replica probes all backends itself.
+func TestIsolatedFromTheStart(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]boardtest.Fault{"silent": {Silent: true}, "refuses": {Err: errors.New("connection refused")}} {
+	for name, fault := range map[string]storetest.Fault{
+		"silent": {Silent: true}, "refuses": {Err: errors.New("connection refused")},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCrowd(t, 0, 4)
+			c := newCluster(t, 0, 4)
 			defer c.close()
-			c.board.Break(fault)
+			c.store.Break(fault)
 			c.join("r0")
 			c.join("r1")
 			pass(1500 * time.Millisecond)
 			c.allUp(name)
 			c.stop["b0:1"]()
-			pass(3 * slow.Interval) // seldom asked, as nobody uses it
-			c.everybody("b0:1", health.Down)
-			c.board.Break(boardtest.Fault{})
-			pass(45 * time.Second) // three reconciliations, if nothing is heard
-			c.everybody("b0:1", health.Down)
+			pass(3 * slow.Interval) // seldom probed, as it has no traffic
+			c.everyReplica("b0:1", health.Down)
+			c.store.Break(storetest.Fault{})
+			pass(45 * time.Second) // three reconciliations, if no event arrives
+			c.everyReplica("b0:1", health.Down)
 			for _, m := range c.members {
 				if since := m.real(m.backend("b0:1").Since); time.Since(since) > 80*time.Second || time.Since(since) < 0 {
 					t.Errorf("%s: %s says b0:1 is down for %v", name, m.id, time.Since(since))
 				}
 			}
 			if a, b := c.members[0].states(), c.members[1].states(); a != b || a != "down up up up" {
-				t.Errorf("%s, then well: %s; %s", name, a, b)
+				t.Errorf("%s, after recovery: %s; %s", name, a, b)
 			}
 		})
 	}
 }
 
-// Who probed a backend takes it off the board when it leaves the configuration.
-func TestGoneFromTheBoard(t *testing.T) {
+// The owner of a backend deletes it from the store when it leaves the configuration.
+func TestDeletedFromTheStore(t *testing.T) {
 	t.Parallel()
-	bubble(t, 2, 6, func(t *testing.T, c *crowd) {
+	bubble(t, 2, 6, func(t *testing.T, c *cluster) {
 		for _, m := range c.members {
 			m.prober.Set([]health.Fleet{{Capability: "c", Backends: c.backends[1:], Config: slow}})
 		}
 		pass(time.Second)
-		if first, second := c.board.Votes("c", "b0:1"); first != nil || second != nil {
+		if first, second := c.store.Observations("c", "b0:1"); first != nil || second != nil {
 			t.Errorf("%+v, %+v", first, second)
 		}
-		if first, _ := c.board.Votes("c", "b1:1"); first == nil {
-			t.Error("one that stays is not on the board")
+		if first, _ := c.store.Observations("c", "b1:1"); first == nil {
+			t.Error("one that stays is not in the store")
 		}
 		c.backends = c.backends[1:]
 		c.allUp("without it")
@@ -335,22 +338,22 @@ func TestGoneFromTheBoard(t *testing.T) {
 			m.prober.Set([]health.Fleet{{Capability: "c", Backends: append(c.backends[:5:5], "b0:1"), Config: slow}})
 		}
 		pass(2 * time.Second)
-		c.everybody("b0:1", health.Up)
+		c.everyReplica("b0:1", health.Up)
 	})
 }
 
-// After a board lost everything, nobody reads it whole again: all hear what is written.
-func TestEmptyBoardIsNotReadByAll(t *testing.T) {
+// After the store lost its content, no replica reads it in full again: all receive the events.
+func TestEmptyStoreIsNotReadByAll(t *testing.T) {
 	t.Parallel()
-	bubble(t, 5, 40, func(t *testing.T, c *crowd) {
-		before := c.board.EntriesRead()
-		c.board.Wipe()
+	bubble(t, 5, 40, func(t *testing.T, c *cluster) {
+		before := c.store.EntriesRead()
+		c.store.Wipe()
 		pass(15 * time.Second)
-		if n := c.board.EntriesRead() - before; n > 2*len(c.backends) { // who came back late may have missed something
-			t.Errorf("5 replicas read %d entries of a board with %d", n, len(c.backends))
+		if n := c.store.EntriesRead() - before; n > 2*len(c.backends) { // a replica that subscribes late may miss an event
+			t.Errorf("5 replicas read %d entries of a store with %d", n, len(c.backends))
 		}
 		for _, m := range c.members {
-			if s := m.prober.Stats(); s.Replicas != 5 || s.Agree != 5 || s.Unposted != 0 {
+			if s := m.prober.Stats(); s.Replicas != 5 || s.Agree != 5 || s.Unpublished != 0 {
 				t.Errorf("%s: %+v", m.id, s)
 			}
 		}
@@ -358,21 +361,21 @@ func TestEmptyBoardIsNotReadByAll(t *testing.T) {
 	})
 }
 
-// Only transitions are written: nothing while nothing changes, and of a backend that
-// dies, one vote and the second opinion.
-func TestOnlyTransitionsAreWritten(t *testing.T) {
+// Only transitions are published: nothing while nothing changes, and for a failed backend the
+// observations of its primary and its secondary.
+func TestOnlyTransitionsArePublished(t *testing.T) {
 	t.Parallel()
-	bubble(t, 3, 9, func(t *testing.T, c *crowd) {
-		posts, reports := c.board.Reports()
+	bubble(t, 3, 9, func(t *testing.T, c *cluster) {
+		publishes, reports := c.store.Reports()
 		pass(30 * time.Minute)
-		if now, _ := c.board.Reports(); now != posts {
-			t.Errorf("%d posts in half an hour in which nothing happened", now-posts)
+		if now, _ := c.store.Reports(); now != publishes {
+			t.Errorf("%d publishes in half an hour without a change", now-publishes)
 		}
 		c.stop["b4:1"]()
 		pass(10 * time.Minute)
-		c.everybody("b4:1", health.Down)
-		if _, now := c.board.Reports(); now-reports < 2 || now-reports > 3 {
-			t.Errorf("%d votes were written of one that died", now-reports)
+		c.everyReplica("b4:1", health.Down)
+		if _, now := c.store.Reports(); now-reports < 2 || now-reports > 3 {
+			t.Errorf("%d observations were published of one that failed", now-reports)
 		}
 	})
 }

@@ -14,24 +14,24 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/health/boardtest"
+	"github.com/capgate/capgate/health/storetest"
 )
 
 const heartbeat = 2 * time.Second
 
-// crowd is several replicas with one board and one network of backends.
-type crowd struct {
+// cluster is several replicas with one store and one network of backends.
+type cluster struct {
 	*world
-	board    *boardtest.Board
+	store    *storetest.Store
 	backends []string
 	served   map[string]*backend
 	stop     map[string]func()
 	members  []*member
-	owner    map[string]string // whose turn a backend was when turnOf was asked first
+	owner    map[string]string // of each backend, at the first call of ownedBy
 }
 
-// turnOf returns a backend that id probes.
-func (c *crowd) turnOf(id string) string {
+// ownedBy returns a backend that id probes.
+func (c *cluster) ownedBy(id string) string {
 	if c.owner == nil {
 		c.owner = map[string]string{}
 		for _, addr := range c.backends {
@@ -47,35 +47,34 @@ func (c *crowd) turnOf(id string) string {
 	return ""
 }
 
-// member is one replica. Its clock is minutes from the others'.
+// member is one replica. Its clock differs from the others' by minutes.
 type member struct {
 	id     string
-	off    time.Duration // its clock is ahead
+	off    time.Duration // by which its clock is ahead
 	prober *health.Prober
 	quit   func()
 
-	cut  atomic.Bool // its probes reach nobody
-	gone atomic.Bool // the board hears nothing of it and it hears nothing
+	cut  atomic.Bool // its probes reach no backend
+	gone atomic.Bool // it has no connection to the store
 	used atomic.Pointer[string]
 
 	mu    sync.Mutex
 	conns []net.Conn
-	seen  []sighting
+	seen  []transition
 }
 
-// sighting is a backend's state when it was told.
-type sighting struct {
+// transition is a reported state of a backend.
+type transition struct {
 	at    time.Time
 	addr  string
 	state health.State
 }
 
-// newCrowd makes n replicas in a bubble, with backends that are all up, and waits
-// until they have found each other.
-func newCrowd(t *testing.T, replicas, backends int) *crowd {
+// newCluster starts replicas in a bubble, with backends that are all up.
+func newCluster(t *testing.T, replicas, backends int) *cluster {
 	t.Helper()
-	c := &crowd{world: newWorld(t), served: map[string]*backend{}, stop: map[string]func(){}}
-	c.board = boardtest.New(func() time.Time { return time.Now().Add(17 * time.Hour) })
+	c := &cluster{world: newWorld(t), served: map[string]*backend{}, stop: map[string]func(){}}
+	c.store = storetest.New(func() time.Time { return time.Now().Add(17 * time.Hour) })
 	for i := range backends {
 		addr := fmt.Sprintf("b%d:1", i)
 		c.backends = append(c.backends, addr)
@@ -88,7 +87,7 @@ func newCrowd(t *testing.T, replicas, backends int) *crowd {
 	return c
 }
 
-func (c *crowd) join(id string) *member {
+func (c *cluster) join(id string) *member {
 	m := &member{id: id}
 	m.off = time.Duration(len(c.members)) * 3 * time.Minute
 	m.prober = health.New([]health.Fleet{{Capability: "c", Backends: c.backends, Config: slow}}, health.Options{
@@ -96,7 +95,7 @@ func (c *crowd) join(id string) *member {
 		Dial:    func(ctx context.Context, addr string) (net.Conn, error) { return m.dial(ctx, c, addr) },
 		Changed: m.see,
 		Shared: &health.Shared{
-			Roll: link{m, c.board}, Board: link{m, c.board}, ID: id, Heartbeat: heartbeat,
+			Membership: link{m, c.store}, Store: link{m, c.store}, ID: id, Heartbeat: heartbeat,
 			Used: func(_, addr string) bool { used := m.used.Load(); return used != nil && *used == addr },
 		},
 	})
@@ -105,18 +104,18 @@ func (c *crowd) join(id string) *member {
 	return m
 }
 
-// close ends all replicas.
-func (c *crowd) close() {
+// close stops all replicas.
+func (c *cluster) close() {
 	for _, m := range c.members {
 		m.gone.Store(false)
 	}
-	c.board.Break(boardtest.Fault{})
+	c.store.Break(storetest.Fault{})
 	for _, m := range c.members {
 		m.quit()
 	}
 }
 
-func (m *member) dial(ctx context.Context, c *crowd, addr string) (net.Conn, error) {
+func (m *member) dial(ctx context.Context, c *cluster, addr string) (net.Conn, error) {
 	if m.cut.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -130,7 +129,7 @@ func (m *member) dial(ctx context.Context, c *crowd, addr string) (net.Conn, err
 	return nc, err
 }
 
-// blackHole makes nobody answer m's probes any more.
+// blackHole makes all later probes of m hang.
 func (m *member) blackHole() {
 	m.cut.Store(true)
 	m.mu.Lock()
@@ -140,7 +139,7 @@ func (m *member) blackHole() {
 	}
 }
 
-// die ends m as kill -9 does: nobody hears of it any more.
+// die ends m as kill -9 does: without a message to the store.
 func (m *member) die() {
 	m.gone.Store(true)
 	m.blackHole()
@@ -150,18 +149,20 @@ func (m *member) see(s *health.Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, b := range s.Backends {
-		m.seen = append(m.seen, sighting{at: time.Now(), addr: b.Addr, state: b.State})
+		m.seen = append(m.seen, transition{at: time.Now(), addr: b.Addr, state: b.State})
 	}
 }
 
-// real returns what the time was when m's clock showed at.
+// real converts a time of m's clock.
 func (m *member) real(at time.Time) time.Time { return at.Add(-m.off) }
 
-// first returns when m saw a backend in a state, at or after start.
+// first returns when m first reported a backend in a state, at or after start.
 func (m *member) first(addr string, state health.State, start time.Time) (at time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.seen, func(s sighting) bool { return s.addr == addr && s.state == state && !s.at.Before(start) })
+	i := slices.IndexFunc(m.seen, func(s transition) bool {
+		return s.addr == addr && s.state == state && !s.at.Before(start)
+	})
 	if i < 0 {
 		return time.Time{}, false
 	}
@@ -185,14 +186,14 @@ func (m *member) states() string {
 	return strings.Join(all, " ")
 }
 
-// pass lets time go by.
+// pass advances the bubble's clock.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// everybody fails the test unless all living replicas say want of addr.
-func (c *crowd) everybody(addr string, want health.State) {
+// everyReplica fails the test unless addr has the state want at all live replicas.
+func (c *cluster) everyReplica(addr string, want health.State) {
 	c.t.Helper()
 	for _, m := range c.members {
 		if b := m.backend(addr); !m.gone.Load() && b.State != want {
@@ -201,8 +202,8 @@ func (c *crowd) everybody(addr string, want health.State) {
 	}
 }
 
-// allUp fails the test unless all living replicas say that all backends are up.
-func (c *crowd) allUp(when string) {
+// allUp fails the test unless all backends are up at all live replicas.
+func (c *cluster) allUp(when string) {
 	c.t.Helper()
 	for _, m := range c.members {
 		if got := m.states(); !m.gone.Load() && got != strings.TrimSpace(strings.Repeat("up ", len(c.backends))) {
@@ -211,8 +212,8 @@ func (c *crowd) allUp(when string) {
 	}
 }
 
-// neverDown fails the test if anybody has said since start that a backend is down.
-func (c *crowd) neverDown(when string, start time.Time) {
+// neverDown fails the test if a replica has reported a backend as Down since start.
+func (c *cluster) neverDown(when string, start time.Time) {
 	c.t.Helper()
 	for _, m := range c.members {
 		for _, addr := range c.backends {
@@ -223,44 +224,44 @@ func (c *crowd) neverDown(when string, start time.Time) {
 	}
 }
 
-// link is a member's way to the board.
+// link is a member's connection to the store.
 type link struct {
 	m *member
-	*boardtest.Board
+	*storetest.Store
 }
 
-var errGone = errors.New("nobody there")
+var errGone = errors.New("no connection")
 
-func (l link) Beat(ctx context.Context, b health.Beat) (health.Members, error) {
+func (l link) Heartbeat(ctx context.Context, b health.Heartbeat) (health.Members, error) {
 	if l.m.gone.Load() {
 		return health.Members{}, errGone
 	}
-	return l.Board.Beat(ctx, b)
+	return l.Store.Heartbeat(ctx, b)
 }
 
 func (l link) Leave(ctx context.Context, id string) error {
 	if l.m.gone.Load() {
 		return errGone
 	}
-	return l.Board.Leave(ctx, id)
+	return l.Store.Leave(ctx, id)
 }
 
-func (l link) Post(ctx context.Context, reports []health.Report) error {
+func (l link) Publish(ctx context.Context, reports []health.Report) error {
 	if l.m.gone.Load() {
 		return errGone
 	}
-	return l.Board.Post(ctx, reports)
+	return l.Store.Publish(ctx, reports)
 }
 
-func (l link) Page(ctx context.Context, n int, whole bool) (health.Page, error) {
+func (l link) Shard(ctx context.Context, n int, whole bool) (health.Shard, error) {
 	if l.m.gone.Load() {
-		return health.Page{}, errGone
+		return health.Shard{}, errGone
 	}
-	return l.Board.Page(ctx, n, whole)
+	return l.Store.Shard(ctx, n, whole)
 }
 
-func (l link) Follow(ctx context.Context, tell func(health.Notice)) error {
-	return l.Board.Follow(ctx, func(n health.Notice) {
+func (l link) Watch(ctx context.Context, tell func(health.Event)) error {
+	return l.Store.Watch(ctx, func(n health.Event) {
 		if !l.m.gone.Load() {
 			tell(n)
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// State is what is known about one backend.
+// State is the health of one backend.
 type State uint8
 
-// The states. Unknown is usable: nothing speaks against the backend.
+// The states. Unknown is usable: there is no evidence against the backend.
 const (
 	Unknown State = iota
 	Up
@@ -21,18 +21,18 @@ var stateNames = [...]string{"unknown", "up", "down"}
 
 func (s State) String() string { return stateNames[s] }
 
-// Usable says whether a call may be sent to a backend in this state.
+// Usable reports whether a call may be sent to a backend in this state.
 func (s State) Usable() bool { return s != Down }
 
 // Backend is the health of one backend at one moment.
 type Backend struct {
 	Addr    string       // host:port, as configured
 	State   State        // Unknown until the first probe has ended
-	Refused bool         // Down, and the last probe's connection was refused: surely nobody is there
-	Dialect call.Dialect // the dialect that answered, or the configured one; Auto: not known
-	Reason  string       // why the state is what it is; for operators, never for callers
+	Refused bool         // Down, and the last connection was refused: the port is closed
+	Dialect call.Dialect // that answered or is configured; Auto: unknown
+	Reason  string       // why State is what it is; for operators, never for callers
 	Since   time.Time    // when State began; zero while Unknown from the start
-	By      string       // the replica that says so; empty: not known, or there are no others
+	By      string       // the observing replica; empty: unknown, or there are no others
 }
 
 // Snapshot is the health of one fleet at one moment. It is immutable: readers
@@ -44,7 +44,7 @@ type Snapshot struct {
 	up, unknown int
 }
 
-// NewSnapshot makes a Snapshot, which owns backends from then on.
+// NewSnapshot returns a Snapshot, which takes ownership of backends.
 func NewSnapshot(capability string, backends []Backend) *Snapshot {
 	s := &Snapshot{Capability: capability, Backends: backends}
 	for i := range backends {
@@ -59,11 +59,11 @@ func NewSnapshot(capability string, backends []Backend) *Snapshot {
 	return s
 }
 
-// Up is how many backends are.
+// Up returns the number of backends that are Up.
 func (s *Snapshot) Up() int { return s.up }
 
-// Ready says whether the fleet has a usable backend, and how many are ready in
-// words that a caller may see.
+// Ready reports whether the fleet has a usable backend. The summary counts the ready ones,
+// and may be shown to callers.
 func (s *Snapshot) Ready() (ok bool, summary string) {
 	summary = fmt.Sprintf("%d of %d backends ready", s.up, len(s.Backends))
 	if s.unknown > 0 {

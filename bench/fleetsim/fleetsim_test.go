@@ -13,7 +13,8 @@ func TestAllAgree(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{2, 5, 20} {
 		w := newWorld(500)
-		start, peace, failure, empty, fewer := w.begin(replicas), w.peace(), w.massFailure(30), w.emptyRestart(), w.replicasDie(max(1, replicas/4))
+		start, peace, failure, empty, fewer := w.begin(replicas), w.peace(), w.massFailure(30), w.emptyRestart(),
+			w.replicasDie(max(1, replicas/4))
 		for _, a := range []*act{start, peace, failure, empty, fewer} {
 			if a.agree != a.replicas {
 				t.Errorf("%d replicas, %s: %d of %d agree", replicas, a.name, a.agree, a.replicas)

@@ -29,16 +29,16 @@ func (w *world) start(id string, ahead time.Duration) {
 	n.replica = health.NewReplica(health.ReplicaOptions{ID: id, Shared: true})
 	n.replica.Set(n.time(), w.fleets)
 	w.redis.nodes = append(w.redis.nodes, n)
-	n.hear(health.Notice{Fresh: true})
+	n.hear(health.Event{Subscribed: true})
 }
 
 func (n *node) time() time.Time { return n.world.clock.now.Add(n.ahead) }
 
 // hear takes what Redis has published.
-func (n *node) hear(notices ...health.Notice) {
+func (n *node) hear(notices ...health.Event) {
 	n.turn(func() {
 		for _, notice := range notices {
-			n.replica.Noticed(n.time(), notice)
+			n.replica.OnEvent(n.time(), notice)
 		}
 	})
 }
@@ -56,22 +56,22 @@ func (n *node) turn(f func()) {
 		i := index(p.Capability(), p.Addr())
 		w.tally.probe(i, n)
 		w.clock.after(roundTrip, func() {
-			n.turn(func() { n.replica.Probed(n.time(), p, w.answer(i)) })
+			n.turn(func() { n.replica.OnProbe(n.time(), p, w.answer(i)) })
 		})
 	}
-	if work.Beat != nil {
-		r.beat(*work.Beat, func(m health.Members) {
-			n.turn(func() { n.replica.Beaten(n.time(), m, nil) })
+	if work.Heartbeat != nil {
+		r.beat(*work.Heartbeat, func(m health.Members) {
+			n.turn(func() { n.replica.OnHeartbeat(n.time(), m, nil) })
 		})
 	}
-	if len(work.Post) > 0 {
-		r.post(work.Post, func() {
-			n.turn(func() { n.replica.Posted(n.time(), work.Post, nil) })
+	if len(work.Publish) > 0 {
+		r.post(work.Publish, func() {
+			n.turn(func() { n.replica.OnPublish(n.time(), work.Publish, nil) })
 		})
 	}
 	for _, read := range work.Reads {
-		r.read(read.Page, read.Whole, func(p health.Page) {
-			n.turn(func() { n.replica.Read(n.time(), read, p, nil) })
+		r.read(read.Shard, read.Full, func(p health.Shard) {
+			n.turn(func() { n.replica.OnShard(n.time(), read, p, nil) })
 		})
 	}
 	for _, c := range n.replica.Changes() {

@@ -33,9 +33,9 @@ type redis struct {
 	running bool
 	epoch   int
 	roll    map[string]rollEntry
-	pages   [health.Pages]simPage
+	pages   [health.Shards]simPage
 	nodes   []*node
-	told    []health.Notice // in this round
+	told    []health.Event // in this round
 
 	commands, notices, published, delivered uint64 // counts; published and delivered in bytes
 	busy                                    time.Duration
@@ -54,7 +54,7 @@ type rollEntry struct {
 
 type simPage struct {
 	version uint64
-	votes   map[health.Key]*health.Vote
+	votes   map[health.Key]*health.Observation
 	entries []health.Entry // of all votes, which all readers share; nil: to be made
 }
 
@@ -107,7 +107,7 @@ func (r *redis) round() {
 	})
 }
 
-func (r *redis) beat(b health.Beat, done func(health.Members)) {
+func (r *redis) beat(b health.Heartbeat, done func(health.Members)) {
 	var m health.Members
 	r.command(func() time.Duration {
 		r.roll[b.Replica] = rollEntry{r.clock.now, b.Digest}
@@ -127,16 +127,16 @@ func (r *redis) beat(b health.Beat, done func(health.Members)) {
 func (r *redis) post(reports []health.Report, done func()) {
 	pages := map[int][]health.Report{}
 	for _, report := range reports {
-		n := health.PageOf(report.Capability)
+		n := health.ShardOf(report.Capability)
 		pages[n] = append(pages[n], report)
 	}
 	n := 0
 	var next func()
 	next = func() {
-		for n < health.Pages && len(pages[n]) == 0 {
+		for n < health.Shards && len(pages[n]) == 0 {
 			n++
 		}
-		if n == health.Pages {
+		if n == health.Shards {
 			done()
 			return
 		}
@@ -150,20 +150,20 @@ func (r *redis) post(reports []health.Report, done func()) {
 
 func (r *redis) write(n int, reports []health.Report) time.Duration {
 	p := &r.pages[n]
-	notice := health.Notice{Page: n, New: p.votes == nil}
+	notice := health.Event{Shard: n, New: p.votes == nil}
 	if notice.New {
-		p.votes, p.version = map[health.Key]*health.Vote{}, uint64(r.time())*1000
+		p.votes, p.version = map[health.Key]*health.Observation{}, uint64(r.time())*1000
 	}
 	p.version++
 	p.entries = nil
 	notice.Version = p.version
 	size := len("page 00 1700000000000000")
 	for _, report := range reports {
-		v := *report.Vote
+		v := *report.Observation
 		v.Written, v.Since = r.time(), r.time()-report.Age.Milliseconds()
 		p.votes[report.Key] = &v
-		notice.Entries = append(notice.Entries, health.Entry{Key: report.Key, Vote: &v})
-		size += len(fmt.Sprintf("\n%s %s %d\n%d %d %d 0 %d %d %s %s", report.Capability, report.Addr, report.Slot,
+		notice.Entries = append(notice.Entries, health.Entry{Key: report.Key, Observation: &v})
+		size += len(fmt.Sprintf("\n%s %s %d\n%d %d %d 0 %d %d %s %s", report.Capability, report.Addr, report.Role,
 			v.Since, v.Written, v.State, v.Dialect, v.Episode, v.By, v.Reason))
 	}
 	r.told = append(r.told, notice)
@@ -174,10 +174,10 @@ func (r *redis) write(n int, reports []health.Report) time.Duration {
 }
 
 // read looks at a page, and reads it with a second command if it is to be whole.
-func (r *redis) read(n int, whole bool, done func(health.Page)) {
-	var got health.Page
+func (r *redis) read(n int, whole bool, done func(health.Shard)) {
+	var got health.Shard
 	r.command(func() time.Duration {
-		got = health.Page{Version: r.pages[n].version, Now: r.time()}
+		got = health.Shard{Version: r.pages[n].version, Now: r.time()}
 		return lookCost
 	}, func() {
 		if !whole || got.Version == 0 {
@@ -188,7 +188,7 @@ func (r *redis) read(n int, whole bool, done func(health.Page)) {
 			p := &r.pages[n]
 			if p.entries == nil {
 				for k, v := range p.votes {
-					p.entries = append(p.entries, health.Entry{Key: k, Vote: v})
+					p.entries = append(p.entries, health.Entry{Key: k, Observation: v})
 				}
 			}
 			got.Version, got.Entries = p.version, p.entries
@@ -201,13 +201,13 @@ func (r *redis) read(n int, whole bool, done func(health.Page)) {
 // until then.
 func (r *redis) restart() {
 	r.epoch++
-	r.roll, r.pages = map[string]rollEntry{}, [health.Pages]simPage{}
+	r.roll, r.pages = map[string]rollEntry{}, [health.Shards]simPage{}
 	for i, node := range r.nodes {
 		node.deaf = true
 		after := backAtLeast + (backAtMost-backAtLeast)*time.Duration(i)/time.Duration(len(r.nodes))
 		r.clock.after(after, func() {
 			node.deaf = false
-			node.hear(health.Notice{Fresh: true})
+			node.hear(health.Event{Subscribed: true})
 		})
 	}
 }

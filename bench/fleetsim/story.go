@@ -35,7 +35,8 @@ type act struct {
 // that all is; nil: nobody asks.
 func (w *world) play(name string, d time.Duration, well func() bool) *act {
 	r, start := w.redis, w.clock.now
-	probes, commands, notices, published, delivered, news, busy := w.tally.probes, r.commands, r.notices, r.published, r.delivered, w.tally.news, r.busy
+	probes, commands, notices, published, delivered, news, busy := w.tally.probes, r.commands, r.notices, r.published,
+		r.delivered, w.tally.news, r.busy
 	w.tally.act()
 	a := &act{name: name, lasts: d, well: -1}
 	for at := look; well != nil && at <= d; at += look {
@@ -58,7 +59,9 @@ func (w *world) play(name string, d time.Duration, well func() bool) *act {
 // begin starts replicas one after the other.
 func (w *world) begin(replicas int) *act {
 	for i := range replicas {
-		w.clock.after(time.Duration(i)*apart, func() { w.start(fmt.Sprintf("gateway-%d", i), time.Duration(i-replicas/2)*time.Second) })
+		w.clock.after(time.Duration(i)*apart, func() {
+			w.start(fmt.Sprintf("gateway-%d", i), time.Duration(i-replicas/2)*time.Second)
+		})
 	}
 	return w.play("start, one replica each 0.15 s", time.Duration(replicas)*apart+10*time.Second, nil)
 }

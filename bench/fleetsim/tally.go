@@ -51,7 +51,7 @@ func (t *tally) mostProbers(which func(i int) bool) int {
 
 // see takes what one replica tells its router.
 func (t *tally) see(now time.Time, c health.Change) {
-	for _, n := range c.News {
+	for _, n := range c.Transitions {
 		t.news++
 		b := &c.Snapshot.Backends[n.Index]
 		if b.State != health.Down {

@@ -65,7 +65,7 @@ func (w *world) count(ok func(*node) bool) int {
 // agrees says whether what a replica knows is what all replicas say that they found out.
 func (w *world) agrees(n *node) bool {
 	s := n.replica.Stats()
-	return s.Replicas == len(w.redis.nodes) && s.Agree == s.Replicas && s.Unposted == 0
+	return s.Replicas == len(w.redis.nodes) && s.Agree == s.Replicas && s.Unpublished == 0
 }
 
 // written says whether Redis knows what was found out about every backend.
@@ -73,7 +73,7 @@ func (w *world) written() bool {
 	n := 0
 	for i := range w.redis.pages {
 		for k := range w.redis.pages[i].votes {
-			if k.Slot == health.First {
+			if k.Role == health.Primary {
 				n++
 			}
 		}

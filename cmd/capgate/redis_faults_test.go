@@ -81,7 +81,7 @@ func TestCallsSurviveRedis(t *testing.T) {
 }
 
 // boardKey is where votes on the backends of "caps" are.
-var boardKey = fmt.Sprintf("cg:{health:%d}:page", health.PageOf("caps")) //nolint:gochecknoglobals // a constant
+var boardKey = fmt.Sprintf("cg:{health:%d}:page", health.ShardOf("caps")) //nolint:gochecknoglobals // a constant
 
 // waitBoard waits until Redis says what replicas found out about backends.
 func waitBoard(t *testing.T, server *redistest.Server, backends ...string) {

@@ -22,7 +22,7 @@ func (p *process) shared(c config.Replicas) *health.Shared {
 		Used: used(p.routing)}
 	if !p.store.Stats().Embedded {
 		board := p.store.Health()
-		s.Roll, s.Board = board, board
+		s.Membership, s.Store = board, board
 		p.log.Info("sharing health checks with all replicas of this redis", "replica", s.ID)
 	}
 	return s
@@ -87,11 +87,11 @@ func healthStats(p *health.Prober) func() telemetry.Health {
 	return func() telemetry.Health {
 		s := p.Stats()
 		h := telemetry.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas,
-			Agree: s.Agree, Unposted: s.Unposted}
-		if s.Looked.IsZero() {
-			s.Looked = began
+			Agree: s.Agree, Unposted: s.Unpublished}
+		if s.LastContact.IsZero() {
+			s.LastContact = began
 		}
-		h.Staleness = time.Since(s.Looked)
+		h.Staleness = time.Since(s.LastContact)
 		return h
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// HealthBoard is the health.Roll and the health.Board.
-type HealthBoard struct {
+// HealthStore is the health.Roll and the health.Board.
+type HealthStore struct {
 	client
 	epoch string // for the roll, if there is none
 }
 
 // Health returns the roll and the board of all replicas.
-func (s *Store) Health() *HealthBoard { return &HealthBoard{s.client(Health), rand.Text()} }
+func (s *Store) Health() *HealthStore { return &HealthStore{s.client(Health), rand.Text()} }
 
-// keepPage is the time after the last write in which a page is kept. Votes are written
+// shardTTL is the time after the last write in which a page is kept. Votes are written
 // again more often.
-const keepPage = 24 * time.Hour
+const shardTTL = 24 * time.Hour
 
-// luaHealth is what the scripts below begin with: the time in ms, and a way to get rid
+// luaHealthPrelude is what the scripts below begin with: the time in ms, and a way to get rid
 // of a key that is not what it should be.
-const luaHealth = `
+const luaHealthPrelude = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function whole(n) return string.format('%.0f', n) end
@@ -37,10 +37,10 @@ local function must(key, kind)
 end
 `
 
-// beatScript takes roll, digests, epoch; replica, digest, ms until death, a new epoch,
+// heartbeatScript takes roll, digests, epoch; replica, digest, ms until death, a new epoch,
 // ms to keep. Each replica does it once a second and gets a line of every other: the
 // lines are kept as they are sent, since a loop in Lua would be much of what Redis does.
-var beatScript = newScript(luaHealth + `
+var heartbeatScript = newScript(luaHealthPrelude + `
 must(KEYS[1], 'zset') must(KEYS[2], 'hash') must(KEYS[3], 'string')
 redis.call('SET', KEYS[3], ARGV[4], 'NX')
 redis.call('ZADD', KEYS[1], whole(now), ARGV[1])
@@ -60,9 +60,9 @@ redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('PUBLISH', ARGV[2], ARGV[3])
 return 1`)
 
-// postScript takes a page; channel, the notice's first words, ms to keep, and for each
+// publishScript takes a page; channel, the notice's first words, ms to keep, and for each
 // vote its field, how long ago its state began in ms, and the rest, or nothing to delete it.
-var postScript = newScript(luaHealth + `
+var publishScript = newScript(luaHealthPrelude + `
 must(KEYS[1], 'hash')
 local version, new = tonumber(redis.call('HGET', KEYS[1], 'v') or ''), ''
 if not version then
@@ -87,24 +87,25 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
 return 1`)
 
-// pageScript takes a page. What is on it is then read without Lua, which would take
+// shardScript takes a page. What is on it is then read without Lua, which would take
 // several times as long.
-var pageScript = newScript(luaHealth + `
+var shardScript = newScript(luaHealthPrelude + `
 local is = redis.call('TYPE', KEYS[1])
 is = type(is) == 'table' and is.ok or is
 return {whole(now), is, is == 'hash' and redis.call('HGET', KEYS[1], 'v') or ''}`)
 
-func (b *HealthBoard) rollKeys() []string {
+func (b *HealthStore) membershipKeys() []string {
 	t := tag{"health"}
 	return []string{b.key(t, "roll"), b.key(t, "digests"), b.key(t, "epoch")}
 }
 
-func (b *HealthBoard) pageKey(n int) string { return b.key(tag{"health", strconv.Itoa(n)}, "page") }
+func (b *HealthStore) shardKey(n int) string { return b.key(tag{"health", strconv.Itoa(n)}, "page") }
 
-// Beat implements health.Roll.
-func (b *HealthBoard) Beat(ctx context.Context, beat health.Beat) (health.Members, error) {
-	keys := b.rollKeys()
-	reply, err := b.run(ctx, beatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(), b.epoch, keepPage.Milliseconds()).Slice()
+// Heartbeat implements health.Roll.
+func (b *HealthStore) Heartbeat(ctx context.Context, beat health.Heartbeat) (health.Members, error) {
+	keys := b.membershipKeys()
+	reply, err := b.run(ctx, heartbeatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(),
+		b.epoch, shardTTL.Milliseconds()).Slice()
 	if err != nil {
 		return health.Members{}, err
 	}
@@ -132,49 +133,49 @@ func (b *HealthBoard) Beat(ctx context.Context, beat health.Beat) (health.Member
 }
 
 // Leave implements health.Roll.
-func (b *HealthBoard) Leave(ctx context.Context, replica string) error {
-	return b.run(ctx, leaveScript, b.rollKeys()[:2], replica, b.channel("health"), noticeLeft+" "+replica).Err()
+func (b *HealthStore) Leave(ctx context.Context, replica string) error {
+	return b.run(ctx, leaveScript, b.membershipKeys()[:2], replica, b.channel("health"), eventLeft+" "+replica).Err()
 }
 
-// Post implements health.Board.
-func (b *HealthBoard) Post(ctx context.Context, reports []health.Report) error {
+// Publish implements health.Board.
+func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) error {
 	pages := map[int][]any{}
 	for _, r := range reports {
 		field, ok := encodeKey(r.Key)
 		if !ok {
 			continue // nobody could read it
 		}
-		n := health.PageOf(r.Capability)
+		n := health.ShardOf(r.Capability)
 		if pages[n] == nil {
-			pages[n] = []any{b.channel("health"), noticePage + " " + strconv.Itoa(n), keepPage.Milliseconds()}
+			pages[n] = []any{b.channel("health"), eventShard + " " + strconv.Itoa(n), shardTTL.Milliseconds()}
 		}
 		vote := ""
-		if r.Vote != nil {
-			vote = encodeVote(r.Vote)
+		if r.Observation != nil {
+			vote = encodeObservation(r.Observation)
 		}
 		pages[n] = append(pages[n], field, r.Age.Milliseconds(), vote)
 	}
 	for n, args := range pages {
-		if err := b.run(ctx, postScript, []string{b.pageKey(n)}, args...).Err(); err != nil {
+		if err := b.run(ctx, publishScript, []string{b.shardKey(n)}, args...).Err(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Page implements health.Board.
-func (b *HealthBoard) Page(ctx context.Context, n int, whole bool) (health.Page, error) {
-	key := b.pageKey(n)
-	reply, err := b.run(ctx, pageScript, []string{key}).StringSlice()
+// Shard implements health.Board.
+func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shard, error) {
+	key := b.shardKey(n)
+	reply, err := b.run(ctx, shardScript, []string{key}).StringSlice()
 	if err != nil {
-		return health.Page{}, err
+		return health.Shard{}, err
 	}
 	if len(reply) != 3 {
-		return health.Page{}, errMalformed
+		return health.Shard{}, errMalformed
 	}
-	p := health.Page{}
+	p := health.Shard{}
 	if p.Now, err = strconv.ParseInt(reply[0], 10, 64); err != nil {
-		return health.Page{}, errMalformed
+		return health.Shard{}, errMalformed
 	}
 	switch is := reply[1]; {
 	case is == "none":
@@ -185,7 +186,7 @@ func (b *HealthBoard) Page(ctx context.Context, n int, whole bool) (health.Page,
 	default:
 		err = b.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			fields, err := r.HGetAll(ctx, key).Result()
-			b.decodePage(&p, key, fields)
+			b.decodeShard(&p, key, fields)
 			return err
 		})
 	}
@@ -193,7 +194,7 @@ func (b *HealthBoard) Page(ctx context.Context, n int, whole bool) (health.Page,
 }
 
 // version reads the version of a page, 0 if it makes no sense.
-func (b *HealthBoard) version(key, s string) uint64 {
+func (b *HealthStore) version(key, s string) uint64 {
 	version, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
 		b.malformed(key)
@@ -202,8 +203,8 @@ func (b *HealthBoard) version(key, s string) uint64 {
 	return version
 }
 
-// decodePage fills in what a page says.
-func (b *HealthBoard) decodePage(p *health.Page, key string, fields map[string]string) {
+// decodeShard fills in what a page says.
+func (b *HealthStore) decodeShard(p *health.Shard, key string, fields map[string]string) {
 	p.Entries = make([]health.Entry, 0, len(fields))
 	for field, value := range fields {
 		if field == "v" {
@@ -215,25 +216,25 @@ func (b *HealthBoard) decodePage(p *health.Page, key string, fields map[string]s
 			b.malformed(key)
 			continue
 		}
-		vote, ok := decodeVote(value)
+		vote, ok := decodeObservation(value)
 		if !ok {
 			b.malformed(key)
 			continue
 		}
-		p.Entries = append(p.Entries, health.Entry{Key: k, Vote: vote})
+		p.Entries = append(p.Entries, health.Entry{Key: k, Observation: vote})
 	}
 }
 
-// Follow implements health.Board. It returns when ctx ends.
-func (b *HealthBoard) Follow(ctx context.Context, tell func(health.Notice)) error {
+// Watch implements health.Board. It returns when ctx ends.
+func (b *HealthStore) Watch(ctx context.Context, tell func(health.Event)) error {
 	channel := b.channel("health")
 	b.subscribe(ctx, channel, func(message string) {
-		n, ok := decodeNotice(message)
+		n, ok := decodeEvent(message)
 		if !ok {
 			b.malformed(channel)
 			return
 		}
 		tell(n)
-	}, func() { tell(health.Notice{Fresh: true}) })
+	}, func() { tell(health.Event{Subscribed: true}) })
 	return ctx.Err()
 }

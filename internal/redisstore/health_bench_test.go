@@ -33,10 +33,10 @@ func BenchmarkHealth(b *testing.B) {
 }
 
 // onServer runs do b.N times, and reports the thread's time.
-func onServer(b *testing.B, prepare func(open func() *redisstore.HealthBoard) (do func(i int) error), settled func()) {
+func onServer(b *testing.B, prepare func(open func() *redisstore.HealthStore) (do func(i int) error), settled func()) {
 	b.Helper()
 	server := redistest.Start(b)
-	board := func() *redisstore.HealthBoard {
+	board := func() *redisstore.HealthStore {
 		s, err := redisstore.Open(patient(redisstore.Config{URL: server.URL()}))
 		if err != nil {
 			b.Fatal(err)
@@ -76,10 +76,12 @@ func threadTime(b *testing.B, s *redistest.Server) time.Duration {
 func nothing() {}
 
 func benchBeat(b *testing.B, replicas int) {
-	onServer(b, func(open func() *redisstore.HealthBoard) func(int) error {
+	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		board := open()
 		beat := func(i int) error {
-			_, err := board.Beat(b.Context(), health.Beat{Replica: fmt.Sprintf("gateway-%d", i%replicas), Digest: health.Digest{Probes: 500, Sum: 1 << 60}, Dead: time.Hour})
+			_, err := board.Heartbeat(b.Context(), health.Heartbeat{
+				Replica: fmt.Sprintf("gateway-%d", i%replicas), Digest: health.Digest{Probes: 500, Sum: 1 << 60}, Dead: time.Hour,
+			})
 			return err
 		}
 		for i := range replicas {
@@ -96,8 +98,10 @@ func votes(n int) []health.Report {
 	var reports []health.Report
 	for i := range n {
 		reports = append(reports, health.Report{
-			Key:  health.Key{Capability: "capability-1000", Addr: fmt.Sprintf("10.0.%d.%d:50051", i>>8, i&255)},
-			Vote: &health.Vote{State: health.Down, Refused: true, Episode: 1 << 30, By: "gateway-100", Reason: "Unavailable: connection refused"},
+			Key: health.Key{Capability: "capability-1000", Addr: fmt.Sprintf("10.0.%d.%d:50051", i>>8, i&255)},
+			Observation: &health.Observation{
+				State: health.Down, Refused: true, Episode: 1 << 30, By: "gateway-100", Reason: "Unavailable: connection refused",
+			},
 		})
 	}
 	return reports
@@ -106,7 +110,7 @@ func votes(n int) []health.Report {
 func benchPost(b *testing.B, atOnce, n, followers int) {
 	var heard atomic.Int64
 	posted := int64(0)
-	onServer(b, func(open func() *redisstore.HealthBoard) func(int) error {
+	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		var ready, following sync.WaitGroup
 		ctx, stop := context.WithCancel(context.Background())
 		b.Cleanup(following.Wait)
@@ -115,8 +119,8 @@ func benchPost(b *testing.B, atOnce, n, followers int) {
 			board := open()
 			ready.Add(1)
 			following.Go(func() {
-				_ = board.Follow(ctx, func(n health.Notice) {
-					if n.Fresh {
+				_ = board.Watch(ctx, func(n health.Event) {
+					if n.Subscribed {
 						ready.Done()
 						return
 					}
@@ -130,7 +134,7 @@ func benchPost(b *testing.B, atOnce, n, followers int) {
 			posted += int64(atOnce)
 			errs := make(chan error, atOnce)
 			for range atOnce {
-				go func() { errs <- board.Post(b.Context(), reports) }()
+				go func() { errs <- board.Publish(b.Context(), reports) }()
 			}
 			var err error
 			for range atOnce {
@@ -146,14 +150,14 @@ func benchPost(b *testing.B, atOnce, n, followers int) {
 }
 
 func benchPage(b *testing.B, n int, whole bool) {
-	onServer(b, func(open func() *redisstore.HealthBoard) func(int) error {
+	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		board := open()
-		if err := board.Post(b.Context(), votes(n)); err != nil {
+		if err := board.Publish(b.Context(), votes(n)); err != nil {
 			b.Fatal(err)
 		}
-		page := health.PageOf("capability-1000")
+		page := health.ShardOf("capability-1000")
 		return func(int) error {
-			_, err := board.Page(b.Context(), page, whole)
+			_, err := board.Shard(b.Context(), page, whole)
 			return err
 		}
 	}, nothing)

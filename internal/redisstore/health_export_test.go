@@ -1,10 +1,10 @@
 package redisstore
 
 // PageKey names the key of a page.
-func (b *HealthBoard) PageKey(n int) string { return b.pageKey(n) }
+func (b *HealthStore) PageKey(n int) string { return b.shardKey(n) }
 
 // RollKeys names the keys of the roll.
-func (b *HealthBoard) RollKeys() []string { return b.rollKeys() }
+func (b *HealthStore) RollKeys() []string { return b.membershipKeys() }
 
 // HealthChannel names the channel.
-func (b *HealthBoard) HealthChannel() string { return b.channel("health") }
+func (b *HealthStore) HealthChannel() string { return b.channel("health") }

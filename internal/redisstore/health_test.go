@@ -20,17 +20,17 @@ import (
 )
 
 var (
-	_ health.Roll  = (*redisstore.HealthBoard)(nil)
-	_ health.Board = (*redisstore.HealthBoard)(nil)
+	_ health.Membership = (*redisstore.HealthStore)(nil)
+	_ health.Store      = (*redisstore.HealthStore)(nil)
 )
 
 func TestHealthRoll(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Health(), open().Health()
 		digest := health.Digest{Probes: 3, Sum: 1<<63 + 7, Late: 1500 * time.Millisecond}
-		beat := func(r *redisstore.HealthBoard, id string, dead time.Duration) health.Members {
+		beat := func(r *redisstore.HealthStore, id string, dead time.Duration) health.Members {
 			t.Helper()
-			m, err := r.Beat(t.Context(), health.Beat{Replica: id, Digest: digest, Dead: dead})
+			m, err := r.Heartbeat(t.Context(), health.Heartbeat{Replica: id, Digest: digest, Dead: dead})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,11 +38,13 @@ func TestHealthRoll(t *testing.T) {
 			return m
 		}
 		one := beat(a, "a", time.Hour)
-		if len(one.Members) != 1 || one.Members[0].Replica != "a" || one.Members[0].Age != 0 || one.Members[0].Digest != digest || one.Epoch == "" {
+		if len(one.Members) != 1 || one.Members[0].Replica != "a" || one.Members[0].Age != 0 ||
+			one.Members[0].Digest != digest || one.Epoch == "" {
 			t.Errorf("alone: %+v", one)
 		}
 		two := beat(b, "bb", time.Hour)
-		if len(two.Members) != 2 || two.Members[0].Replica != "a" || two.Members[0].Age < 0 || two.Epoch != one.Epoch || two.Now < one.Now {
+		if len(two.Members) != 2 || two.Members[0].Replica != "a" || two.Members[0].Age < 0 || two.Epoch != one.Epoch ||
+			two.Now < one.Now {
 			t.Errorf("two: %+v", two)
 		}
 		heard := follow(t, a)
@@ -62,17 +64,17 @@ func TestHealthRoll(t *testing.T) {
 }
 
 // follow returns what is told after the start.
-func follow(t *testing.T, b *redisstore.HealthBoard) <-chan health.Notice {
+func follow(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 	t.Helper()
-	heard := make(chan health.Notice, 100)
+	heard := make(chan health.Event, 100)
 	ctx, stop := context.WithCancel(t.Context())
 	var following sync.WaitGroup
-	following.Go(func() { _ = b.Follow(ctx, func(n health.Notice) { heard <- n }) })
+	following.Go(func() { _ = b.Watch(ctx, func(n health.Event) { heard <- n }) })
 	t.Cleanup(func() {
 		stop()
 		following.Wait()
 	})
-	if n := <-heard; !n.Fresh {
+	if n := <-heard; !n.Subscribed {
 		t.Errorf("at first: %+v", n)
 	}
 	return heard
@@ -81,10 +83,10 @@ func follow(t *testing.T, b *redisstore.HealthBoard) <-chan health.Notice {
 func TestHealthBoard(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Health(), open().Health()
-		n := health.PageOf("weather")
-		page := func(whole bool) health.Page {
+		n := health.ShardOf("weather")
+		page := func(whole bool) health.Shard {
 			t.Helper()
-			p, err := b.Page(t.Context(), n, whole)
+			p, err := b.Shard(t.Context(), n, whole)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,23 +96,25 @@ func TestHealthBoard(t *testing.T) {
 			t.Errorf("empty: %+v", p)
 		}
 		heard := follow(t, b)
-		key := health.Key{Capability: "weather", Addr: "10.0.0.7:50051", Slot: health.Second}
-		vote := health.Vote{
+		key := health.Key{Capability: "weather", Addr: "10.0.0.7:50051", Role: health.Secondary}
+		vote := health.Observation{
 			State: health.Down, Refused: true, Dialect: uint8(call.Live), Episode: 1<<32 - 1,
 			By: "a", Reason: "no answer in time\nor so", Since: 1, Written: 1,
 		}
-		post := func(reports ...health.Report) health.Notice {
+		post := func(reports ...health.Report) health.Event {
 			t.Helper()
-			if err := a.Post(t.Context(), reports); err != nil {
+			if err := a.Publish(t.Context(), reports); err != nil {
 				t.Fatal(err)
 			}
 			return <-heard
 		}
-		told := post(health.Report{Key: key, Vote: &vote, Age: time.Minute}, health.Report{Key: health.Key{Capability: "weather", Addr: "b:1"}, Vote: &vote})
-		if told.Page != n || told.Version == 0 || len(told.Entries) != 2 || told.Entries[0].Key != key {
+		told := post(health.Report{Key: key, Observation: &vote, Age: time.Minute}, health.Report{
+			Key: health.Key{Capability: "weather", Addr: "b:1"}, Observation: &vote,
+		})
+		if told.Shard != n || told.Version == 0 || len(told.Entries) != 2 || told.Entries[0].Key != key {
 			t.Fatalf("told: %+v", told)
 		}
-		got := *told.Entries[0].Vote
+		got := *told.Entries[0].Observation
 		if got.Written-got.Since != time.Minute.Milliseconds() || got.Reason != "no answer in time or so" {
 			t.Errorf("told: %+v", got)
 		}
@@ -126,7 +130,7 @@ func TestHealthBoard(t *testing.T) {
 			t.Errorf("its version: %+v", p)
 		}
 		next := post(health.Report{Key: key})
-		if next.Version != told.Version+1 || len(next.Entries) != 1 || next.Entries[0].Vote != nil {
+		if next.Version != told.Version+1 || len(next.Entries) != 1 || next.Entries[0].Observation != nil {
 			t.Errorf("told that one is gone: %+v", next)
 		}
 		if p := page(true); p.Version != next.Version || len(p.Entries) != 1 || p.Entries[0].Addr != "b:1" {
@@ -141,14 +145,16 @@ func TestHealthMalformed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		b := s.Health()
-		n := health.PageOf("c")
+		n := health.ShardOf("c")
 		raw := func(f func(ctx context.Context, r redis.Cmdable) error) {
 			t.Helper()
 			if err := s.Probe().Do(t.Context(), f); err != nil {
 				t.Fatal(err)
 			}
 		}
-		good := health.Report{Key: health.Key{Capability: "c", Addr: "a:1"}, Vote: &health.Vote{State: health.Up, By: "r"}}
+		good := health.Report{
+			Key: health.Key{Capability: "c", Addr: "a:1"}, Observation: &health.Observation{State: health.Up, By: "r"},
+		}
 		raw(func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, b.PageKey(n), "no hash", 0).Err() })
 		for i, key := range b.RollKeys() {
 			raw(func(ctx context.Context, r redis.Cmdable) error {
@@ -158,35 +164,40 @@ func TestHealthMalformed(t *testing.T) {
 				return r.Set(ctx, key, "neither", 0).Err()
 			})
 		}
-		if p, err := b.Page(t.Context(), n, true); err != nil || p.Version != 0 || s.Stats().Malformed != 1 {
+		if p, err := b.Shard(t.Context(), n, true); err != nil || p.Version != 0 || s.Stats().Malformed != 1 {
 			t.Errorf("a string: %+v, %v, %d counted", p, err, s.Stats().Malformed)
 		}
-		if m, err := b.Beat(t.Context(), health.Beat{Replica: "r", Dead: time.Hour}); err != nil || len(m.Members) != 1 {
+		if m, err := b.Heartbeat(t.Context(), health.Heartbeat{Replica: "r", Dead: time.Hour}); err != nil ||
+			len(m.Members) != 1 {
 			t.Errorf("a roll of other types: %+v, %v", m, err)
 		}
-		if err := b.Post(t.Context(), []health.Report{good}); err != nil {
+		if err := b.Publish(t.Context(), []health.Report{good}); err != nil {
 			t.Fatal(err)
 		}
 		raw(func(ctx context.Context, r redis.Cmdable) error {
-			return r.HSet(ctx, b.PageKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7", "1 1 1 0 0 0 r ok").Err()
+			return r.HSet(ctx, b.PageKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7",
+				"1 1 1 0 0 0 r ok").Err()
 		})
 		raw(func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, b.RollKeys()[1], "r", "gibberish").Err()
 		})
 		before := s.Stats().Malformed
-		if p, err := b.Page(t.Context(), n, true); err != nil || len(p.Entries) != 1 || p.Entries[0].Addr != "a:1" || s.Stats().Malformed != before+4 {
+		if p, err := b.Shard(t.Context(), n, true); err != nil || len(p.Entries) != 1 || p.Entries[0].Addr != "a:1" ||
+			s.Stats().Malformed != before+4 {
 			t.Errorf("%+v, %v, %d counted", p, err, s.Stats().Malformed-before)
 		}
 		heard := follow(t, b)
-		for _, garbage := range []string{"", "left", "page 99 1", "page 1 x", "page 1 2\nc a:1 0", "page 1 2\nc a:1 0\n1 2 3"} {
+		for _, garbage := range []string{
+			"", "left", "page 99 1", "page 1 x", "page 1 2\nc a:1 0", "page 1 2\nc a:1 0\n1 2 3",
+		} {
 			raw(func(ctx context.Context, r redis.Cmdable) error {
 				return r.Publish(ctx, b.HealthChannel(), garbage).Err()
 			})
 		}
-		if err := b.Post(t.Context(), []health.Report{good}); err != nil {
+		if err := b.Publish(t.Context(), []health.Report{good}); err != nil {
 			t.Fatal(err)
 		}
-		if told := <-heard; told.Page != n || told.Version == 0 || len(told.Entries) != 1 {
+		if told := <-heard; told.Shard != n || told.Version == 0 || len(told.Entries) != 1 {
 			t.Errorf("after garbage: %+v", told)
 		}
 	})
@@ -208,7 +219,10 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 			board := open().Health()
 			p := health.New([]health.Fleet{fleet}, health.Options{
 				Changed: func(s *health.Snapshot) { told <- s },
-				Shared:  &health.Shared{Roll: board, Board: board, ID: fmt.Sprintf("r%d", i), Heartbeat: 500 * time.Millisecond, Reconcile: time.Second, Stale: time.Hour},
+				Shared: &health.Shared{
+					Membership: board, Store: board, ID: fmt.Sprintf("r%d", i), Heartbeat: 500 * time.Millisecond,
+					Reconcile: time.Second, Stale: time.Hour,
+				},
 			})
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup

@@ -21,9 +21,9 @@ import (
 //	         "left" replica
 
 const (
-	noticePage = "page"
-	noticeNew  = "new"
-	noticeLeft = "left"
+	eventShard = "page"
+	eventNew   = "new"
+	eventLeft  = "left"
 
 	maxReplica = 255 // bytes of a replica's name
 	maxText    = 512 // bytes of a reason that are kept
@@ -43,7 +43,9 @@ func decodeDigest(s string) (health.Digest, bool) {
 	probes, err1 := strconv.Atoi(f[0])
 	sum, err2 := strconv.ParseUint(f[1], 16, 64)
 	late, err3 := strconv.ParseUint(f[2], 10, 40)
-	return health.Digest{Probes: probes, Sum: sum, Late: time.Duration(late) * time.Millisecond}, errors.Join(err1, err2, err3) == nil && probes >= 0
+	return health.Digest{
+		Probes: probes, Sum: sum, Late: time.Duration(late) * time.Millisecond,
+	}, errors.Join(err1, err2, err3) == nil && probes >= 0
 }
 
 // decodeMember reads a digest and who sent it; now is ms since 1970.
@@ -54,12 +56,14 @@ func decodeMember(s string, now int64) (health.Member, bool) {
 	}
 	at, err := strconv.ParseInt(f[1], 10, 64)
 	digest, ok := decodeDigest(f[2])
-	return health.Member{Replica: f[0], Age: max(0, time.Duration(now-at)*time.Millisecond), Digest: digest}, ok && err == nil
+	return health.Member{
+		Replica: f[0], Age: max(0, time.Duration(now-at)*time.Millisecond), Digest: digest,
+	}, ok && err == nil
 }
 
 func encodeKey(k health.Key) (string, bool) {
 	clean := !strings.ContainsAny(k.Capability+k.Addr, " \n\r\t") && k.Capability != "" && k.Addr != ""
-	return k.Capability + " " + k.Addr + " " + strconv.Itoa(int(k.Slot)), clean
+	return k.Capability + " " + k.Addr + " " + strconv.Itoa(int(k.Role)), clean
 }
 
 func decodeKey(s string) (health.Key, bool) {
@@ -69,13 +73,13 @@ func decodeKey(s string) (health.Key, bool) {
 	}
 	k := health.Key{Capability: f[0], Addr: f[1]}
 	if f[2] == "1" {
-		k.Slot = health.Second
+		k.Role = health.Secondary
 	}
 	return k, true
 }
 
-// encodeVote writes what comes after the times, which are Redis' to write.
-func encodeVote(v *health.Vote) string {
+// encodeObservation writes what comes after the times, which are Redis' to write.
+func encodeObservation(v *health.Observation) string {
 	refused := 0
 	if v.Refused {
 		refused = 1
@@ -84,7 +88,7 @@ func encodeVote(v *health.Vote) string {
 	return fmt.Sprintf("%d %d %d %d %s %s", v.State, refused, v.Dialect, v.Episode, v.By, reason)
 }
 
-func decodeVote(s string) (*health.Vote, bool) {
+func decodeObservation(s string) (*health.Observation, bool) {
 	f := strings.SplitN(s, " ", 8)
 	if len(f) != 8 || len(f[6]) > maxReplica {
 		return nil, false
@@ -101,36 +105,36 @@ func decodeVote(s string) (*health.Vote, bool) {
 		return nil, false
 	}
 	reason := strings.ToValidUTF8(f[7][:min(len(f[7]), maxText)], "")
-	return &health.Vote{
+	return &health.Observation{
 		Since: int64(n[0]), Written: int64(n[1]), State: state, Refused: n[3] == 1, Dialect: uint8(n[4]),
 		Episode: uint32(n[5]), By: strings.Clone(f[6]), Reason: strings.Clone(reason),
 	}, true
 }
 
-func decodeNotice(message string) (health.Notice, bool) {
+func decodeEvent(message string) (health.Event, bool) {
 	lines := strings.Split(message, "\n")
 	f := strings.Split(lines[0], " ")
 	switch {
-	case len(f) == 2 && f[0] == noticeLeft && f[1] != "" && len(lines) == 1:
-		return health.Notice{Left: f[1]}, true
-	case len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != noticeNew || f[0] != noticePage || len(lines)%2 == 0:
-		return health.Notice{}, false
+	case len(f) == 2 && f[0] == eventLeft && f[1] != "" && len(lines) == 1:
+		return health.Event{Left: f[1]}, true
+	case len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != eventNew || f[0] != eventShard || len(lines)%2 == 0:
+		return health.Event{}, false
 	}
 	page, err1 := strconv.ParseUint(f[1], 10, 16)
 	version, err2 := strconv.ParseUint(f[2], 10, 64)
-	if err1 != nil || err2 != nil || page >= health.Pages || version == 0 {
-		return health.Notice{}, false
+	if err1 != nil || err2 != nil || page >= health.Shards || version == 0 {
+		return health.Event{}, false
 	}
-	n := health.Notice{Page: int(page), Version: version, New: len(f) == 4}
+	n := health.Event{Shard: int(page), Version: version, New: len(f) == 4}
 	for lines = lines[1:]; len(lines) > 0; lines = lines[2:] {
 		k, ok := decodeKey(lines[0])
 		if !ok {
-			return health.Notice{}, false
+			return health.Event{}, false
 		}
 		e := health.Entry{Key: k}
 		if lines[1] != "" {
-			if e.Vote, ok = decodeVote(lines[1]); !ok {
-				return health.Notice{}, false
+			if e.Observation, ok = decodeObservation(lines[1]); !ok {
+				return health.Event{}, false
 			}
 		}
 		n.Entries = append(n.Entries, e)

@@ -20,9 +20,10 @@ func FuzzHealthText(f *testing.F) {
 				t.Errorf("key %q became %q", s, again)
 			}
 		}
-		if v, ok := decodeVote(s); ok {
-			text := strings.Join(strings.SplitN(s, " ", 3)[:2], " ") + " " + encodeVote(v)
-			if again, ok := decodeVote(text); !ok || v.State != health.Up && v.State != health.Down || again.Episode != v.Episode || again.By != v.By {
+		if v, ok := decodeObservation(s); ok {
+			text := strings.Join(strings.SplitN(s, " ", 3)[:2], " ") + " " + encodeObservation(v)
+			if again, ok := decodeObservation(text); !ok || v.State != health.Up && v.State != health.Down ||
+				again.Episode != v.Episode || again.By != v.By {
 				t.Errorf("vote %q: %+v became %+v", s, v, again)
 			}
 		}
@@ -31,7 +32,7 @@ func FuzzHealthText(f *testing.F) {
 				t.Errorf("digest %q: %+v became %+v", s, d, again)
 			}
 		}
-		if n, ok := decodeNotice(s); ok && (n.Left == "" && n.Version == 0 || n.Page < 0 || n.Page >= health.Pages) {
+		if n, ok := decodeEvent(s); ok && (n.Left == "" && n.Version == 0 || n.Shard < 0 || n.Shard >= health.Shards) {
 			t.Errorf("notice %q: %+v", s, n)
 		}
 	})

@@ -7,9 +7,9 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// A roll that has lost everything names only those who have beaten since. The others are
-// not dead for that, unless they stay away.
-func TestRollForgets(t *testing.T) {
+// A membership that lost its content lists only the replicas with a later heartbeat. The other
+// replicas count as live until they miss their next heartbeats.
+func TestMembershipLosesContent(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	r := health.NewReplica(health.ReplicaOptions{ID: "me", Shared: true, Heartbeat: heartbeat})
@@ -17,21 +17,23 @@ func TestRollForgets(t *testing.T) {
 	beat := func(after time.Duration, epoch string, others ...health.Member) {
 		now = now.Add(after)
 		r.Step(now)
-		r.Beaten(now, health.Members{Epoch: epoch, Now: now.UnixMilli(), Members: append(others, health.Member{Replica: "me"})}, nil)
+		r.OnHeartbeat(now, health.Members{
+			Epoch: epoch, Now: now.UnixMilli(), Members: append(others, health.Member{Replica: "me"}),
+		}, nil)
 	}
 	for i, step := range []struct {
 		after time.Duration
 		epoch string
-		age   time.Duration // of the other's last beat; negative: the roll does not name it
+		age   time.Duration // of the other's last heartbeat; negative: not listed
 		want  int           // replicas
 	}{
 		{0, "1", heartbeat / 2, 2},
 		{heartbeat, "1", heartbeat, 2},
-		{heartbeat / 2, "2", -1, 2}, // one and a half heartbeats since the other was heard of
+		{heartbeat / 2, "2", -1, 2}, // one and a half heartbeats after the other's last one
 		{heartbeat / 2, "2", -1, 2},
 		{heartbeat, "2", -1, 1},
 		{heartbeat / 2, "2", 0, 2},
-		{heartbeat * 3 / 2, "2", -1, 1}, // a roll that has lost nothing is believed
+		{heartbeat * 3 / 2, "2", -1, 1}, // a membership with all its content is authoritative
 	} {
 		var others []health.Member
 		if step.age >= 0 {

@@ -1,9 +1,9 @@
 package health
 
-// resolve says what two votes on one backend come to, and which of them decides;
-// nil: none. Confirm says that there is somebody whose second vote is needed: a
-// replica that has lost its network must not take a backend from all others.
-func resolve(first, second *Vote, confirm bool) (State, *Vote) {
+// resolve returns the state that follows from two observations of one backend, and the one that
+// decides, or nil. With confirm, Down needs both: a replica that lost its network must not take a
+// backend out of service everywhere.
+func resolve(first, second *Observation, confirm bool) (State, *Observation) {
 	switch {
 	case first == nil:
 		return Unknown, nil
@@ -18,7 +18,7 @@ func resolve(first, second *Vote, confirm bool) (State, *Vote) {
 	}
 }
 
-// same says whether two votes mean the same.
-func (v *Vote) same(o *Vote) bool {
+// same reports whether two observations mean the same.
+func (v *Observation) same(o *Observation) bool {
 	return v.State == o.State && v.Refused == o.Refused && v.Dialect == o.Dialect && v.Episode == o.Episode
 }

@@ -1,0 +1,93 @@
+package health
+
+import "time"
+
+// Limits of publishing.
+const (
+	minPublishInterval = 100 * time.Millisecond // between two publish commands
+	maxPublishInterval = time.Second            // the same, with many replicas and many changes
+	publishAfterLoss   = time.Second            // delay before a store that lost its content is written
+	maxDeliveries      = 500_000                // a second: shard events delivered to all replicas together
+	publishBackoff     = 2 * time.Second        // after a failed publish
+	maxReports         = 1024                   // in one publish command
+	maxDeletions       = 16 << 10               // pending deletions; further ones are left to garbage collection
+)
+
+// enqueue queues ep's observation in a role for the next publish.
+func (r *Replica) enqueue(ep *endpoint, slot Role) {
+	if !r.options.Shared {
+		return
+	}
+	if !ep.unpublished[Primary] && !ep.unpublished[Secondary] {
+		r.unpublished = append(r.unpublished, ep)
+	}
+	ep.unpublished[slot] = true
+}
+
+// enqueueDeletion queues a key for deletion with the next publish.
+func (r *Replica) enqueueDeletion(k Key) {
+	if r.options.Shared && len(r.deletions) < maxDeletions {
+		r.deletions = append(r.deletions, k)
+	}
+}
+
+// dueReports returns the reports to publish now.
+func (r *Replica) dueReports(now time.Time) []Report {
+	if !r.joined || r.isolated || r.publishing || now.Before(r.nextPublish) {
+		return nil
+	}
+	var reports []Report
+	for len(r.deletions) > 0 && len(reports) < maxReports {
+		last := len(r.deletions) - 1
+		reports = append(reports, Report{Key: r.deletions[last]})
+		r.deletions = r.deletions[:last]
+	}
+	taken := 0
+	for ; taken < len(r.unpublished) && len(reports) < maxReports; taken++ {
+		ep := r.unpublished[taken]
+		for role := range ep.unpublished {
+			if ep.unpublished[role] && ep.observedHere(Role(role)) {
+				v := ep.observations[role]
+				reports = append(reports, Report{
+					Key:         ep.key(Role(role)),
+					Observation: v, Age: max(0, time.Duration(r.storeTime(now)-v.Since)*time.Millisecond),
+				})
+				ep.published[role] = true // OnPublish resets it after an error
+			}
+			ep.unpublished[role] = false
+		}
+	}
+	r.unpublished = append(r.unpublished[:0], r.unpublished[taken:]...)
+	clear(r.unpublished[len(r.unpublished):cap(r.unpublished)])
+	r.publishing = len(reports) > 0
+	return reports
+}
+
+// publishInterval returns the time to wait after a publish. Every changed shard is delivered to all
+// replicas, and each of them may have as much to publish.
+func (r *Replica) publishInterval(reports []Report) time.Duration {
+	changed := map[int]struct{}{}
+	for _, report := range reports {
+		changed[ShardOf(report.Capability)] = struct{}{}
+	}
+	deliveries := len(changed) * len(r.live) * len(r.live)
+	return min(max(minPublishInterval, time.Duration(deliveries)*time.Second/maxDeliveries), maxPublishInterval)
+}
+
+// OnPublish takes the result of a publish that Step requested.
+func (r *Replica) OnPublish(now time.Time, reports []Report, err error) {
+	r.publishing = false
+	r.nextPublish = now.Add(r.publishInterval(reports))
+	if err == nil {
+		return
+	}
+	r.nextPublish = now.Add(jitter(publishBackoff, 0.5))
+	for _, report := range reports {
+		if report.Observation == nil {
+			r.enqueueDeletion(report.Key)
+		} else if ep := r.find(report.Key); ep != nil && ep.observedHere(report.Role) {
+			ep.published[report.Role] = false
+			r.enqueue(ep, report.Role)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package health
+
+// threshold turns single probe results into a state, so that one lost packet takes no backend
+// out and one lucky reply brings none back.
+type threshold struct {
+	rise, fall int   // consecutive contrary results that change the state; at least 1
+	state      State // Unknown until the first result, which decides alone
+	streak     int   // consecutive results that contradict state
+}
+
+// observe takes one result and reports whether the state changed.
+func (j *threshold) observe(ok bool) (changed bool) {
+	next, need := Down, j.fall
+	if ok {
+		next, need = Up, j.rise
+	}
+	if next == j.state {
+		j.streak = 0
+		return false
+	}
+	j.streak++
+	if j.state != Unknown && j.streak < need {
+		return false
+	}
+	j.state, j.streak = next, 0
+	return true
+}
