@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -13,22 +13,22 @@ type accessLog struct {
 	gateway bool // the calls are made by the gateway itself
 }
 
-// Admit implements filter.
-func (accessLog) Admit(*transit, *crossingState) Step { return Continue }
+// Admit implements filter.Filter.
+func (accessLog) Admit(*filter.Call, *callState) filter.Step { return filter.Continue }
 
-// Done implements filter.
-func (f accessLog) Done(t *transit, s *crossingState, r *result) {
+// Done implements filter.Filter.
+func (f accessLog) Done(_ *filter.Call, t *callState, r *filter.Result) {
 	var made telemetry.Record // not in record: it would be on the heap for every call
-	rec := f.record(t, s, r.Result, &made)
+	rec := f.record(t, &t.crossing, r.Result, &made)
 	if rec != nil {
-		t.span.End(rec)
+		t.Span.End(rec)
 		f.h.recorder.Record(rec)
 	}
 	f.recordAudit(t, rec)
 }
 
 // record is what is to be recorded of a call now; nil where another passage of it does that.
-func (f accessLog) record(t *transit, s *crossingState, r *relay.Result, rec *telemetry.Record) *telemetry.Record {
+func (f accessLog) record(t *callState, s *crossingState, r *relay.Result, rec *telemetry.Record) *telemetry.Record {
 	left := f.h.crossings.left(t)
 	if !s.had() {
 		if left.translated() {
@@ -36,14 +36,14 @@ func (f accessLog) record(t *transit, s *crossingState, r *relay.Result, rec *te
 		}
 		return nil
 	}
-	if left != nil && t.reason == "" {
-		t.reason = left.ends.reason(r)
-		t.shed = t.reason == refusedHeavy.Reason // it would have been translated or kept
+	if left != nil && t.Reason == "" {
+		t.Reason = left.ends.reason(r)
+		t.Shed = t.Reason == filter.OverFairShare.Reason // it would have been translated or kept
 	}
 	*rec = t.recordOf(r)
-	rec.Quiet = t.shed && f.h.shedding.quiet(r.Started)
+	rec.Quiet = t.Shed && f.h.shedding.quiet(r.Started)
 	if s.before.translated() {
-		t.span.Answered(rec)
+		t.Span.Answered(rec)
 		if !s.before.ends.second(rec) {
 			return nil
 		}
@@ -52,12 +52,12 @@ func (f accessLog) record(t *transit, s *crossingState, r *relay.Result, rec *te
 }
 
 // recordAudit records a call that has ended; rec is nil where that is done elsewhere.
-func (f accessLog) recordAudit(t *transit, rec *telemetry.Record) {
+func (f accessLog) recordAudit(t *callState, rec *telemetry.Record) {
 	switch log := f.h.audit; {
 	case log == nil:
 	case rec != nil && !rec.Quiet:
 		log.Call(&audit.Call{
-			Call: &t.call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.gateway,
+			Call: &t.Info, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.gateway,
 			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
 			Code: telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
 		}, t.audit.admitted)
@@ -67,42 +67,26 @@ func (f accessLog) recordAudit(t *transit, rec *telemetry.Record) {
 }
 
 // recordOf is what is to be recorded of a call that ended with r.
-func (t *transit) recordOf(r *relay.Result) telemetry.Record {
+func (t *callState) recordOf(r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
-		Call: &t.call, Client: t.origin.client, Capability: t.metrics, Tenant: t.tenant, Begun: t.forward.begun, Shard: uint32(t.stream.Shard()), RequestID: t.request,
-		Code: r.Code, Reason: t.reason, Trace: t.trace, Traced: t.span != nil, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
+		Call: &t.Info, Client: t.Client.Address, Capability: t.Metrics, Tenant: t.Principal.Metrics, Begun: t.InFlight, Shard: uint32(t.Stream.Shard()), RequestID: t.RequestID,
+		Code: r.Code, Reason: t.Reason, Shadowed: t.Shadowed, Trace: t.Trace, Traced: t.Span != nil, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}
-	rec.Shed = t.shed
-	if t.authorize.judged {
-		rec.Decision = telemetry.Decision{Made: true, Level: t.authorize.decision.Level, Verdict: t.authorize.decision.Verdict, Cached: t.authorize.decision.Cached,
-			Differs: t.authorize.decision.Differs, Candidate: t.authorize.decision.Candidate, Approval: t.authorize.approval}
+	rec.Shed = t.Shed
+	if t.Decision.Made {
+		rec.Decision = telemetry.Decision{Made: true, Level: t.Decision.Decision.Level, Verdict: t.Decision.Decision.Verdict, Cached: t.Decision.Decision.Cached,
+			Differs: t.Decision.Decision.Differs, Candidate: t.Decision.Decision.Candidate, Approval: t.Decision.Approval}
 	}
-	rec.Shadowed = t.shadowed()
-	if t.target != nil && t.crossing.ticket == "" {
-		rec.Backend = t.target.Addr
+	if t.Endpoint != nil && t.crossing.ticket == "" {
+		rec.Backend = t.Endpoint.Addr
 	}
-	if t.forward.scanned && r.Code == 0 {
-		rec.Outcome = outcomes[t.forward.outcome.Outcome()]
+	if r.Code == 0 {
+		rec.Outcome = t.Outcome
 	}
 	if t.errand != nil {
 		t.errand.record(&rec)
 	}
 	t.crossing.before.lengthen(&rec)
 	return rec
-}
-
-// shadowed is the limit that would have refused the call, were it in force; "" if none.
-func (t *transit) shadowed() string {
-	if l, would := t.ratelimit.permit.Shadowed(); would {
-		return l.String()
-	}
-	return ""
-}
-
-var outcomes = [...]telemetry.Outcome{
-	dialect.OutcomeUnknown: telemetry.Unjudged,
-	dialect.OK:             telemetry.Succeeded,
-	dialect.ToolError:      telemetry.ToolError,
-	dialect.CutOff:         telemetry.CutOff,
 }

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/pprof" // it also registers with http.DefaultServeMux, which nothing of ours serves.
+	"net/http/pprof"
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -76,7 +77,7 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 // recovered answers requests whose handler has panicked.
 func recovered(where string, next http.Handler) http.Handler {
 	return recovery.Handler(where, next, problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, r, problem.Of(GRPCStatus(refusedPanic).Err(), HTTPStatus))
+		problem.Write(w, r, problem.Of(GRPCStatus(filter.Panicked).Err(), HTTPStatus))
 	})))
 }
 

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
@@ -20,27 +21,24 @@ const maxSession = 512
 
 // named says that the first message of a call has nothing to go by: its capability is named
 // elsewhere, its fleet does not care for sessions or artifacts, nor policy for its tool.
-func (h *handler) named(t *transit, k router.Key) bool {
-	if t.call.Dialect == call.Legacy && t.auth.asserts&tenant.User != 0 {
+func (h *handler) named(t *filter.Call, k router.Key) bool {
+	if t.Info.Dialect == call.Legacy && t.Principal.Asserts&tenant.User != 0 {
 		return false // it may say whose call it is
 	}
-	if t.auth.only != nil {
+	if t.Principal.Only != nil {
 		return false // it says whether the call is the one that may be
 	}
 	table := h.router.Table()
 	if !table.Names(k) {
 		return false
 	}
-	f, refusal := table.Resolve(k, t.settings)
-	return refusal != nil || !f.Heeds() && !f.Tracks() && !t.binds() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
+	f, refusal := table.Resolve(k, t.Principal.Settings)
+	return refusal != nil || !f.Heeds() && !f.Tracks() && !t.Principal.Bound() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
 }
 
 // affinityState is where a call has to go.
 type affinityState struct {
-	place   affinity.Answer
-	asked   bool     // the store was, and place is its answer
-	named   []string // the artifacts that the call names
-	unnamed bool     // they are not known yet: what it brings takes long to read
+	asked bool // the store was, and the call's pin is its answer
 }
 
 // sticky finds the backend that the call has to go to, if there is one: that of its
@@ -48,85 +46,81 @@ type affinityState struct {
 // has the answer, as it has in the steady state.
 type sticky struct{ h *handler }
 
-// Admit implements filter.
-func (f sticky) Admit(t *transit, s *affinityState) Step {
+// Admit implements filter.Filter.
+func (f sticky) Admit(t *filter.Call, s *affinityState) filter.Step {
 	if s.asked {
 		s.asked = false
-		return t.admitUnless(s.place.Refusal)
+		return t.ContinueUnless(t.Pin.Refusal)
 	}
-	session := t.call.Session
-	if !t.fleet.Heeds() {
+	session := t.Info.Session
+	if !t.Fleet.Heeds() {
 		session = ""
 	}
-	if session == "" && s.named == nil || t.pick.assigned || t.pick.suited != nil {
-		return Continue
+	if session == "" && t.Artifacts.IDs == nil || t.Attempt.Assigned || t.Attempt.Directed != nil {
+		return filter.Continue
 	}
-	q := affinity.Query{Fleet: t.fleet, Tenant: t.call.Tenant, Session: session, Artifacts: s.named, Bound: t.binds(), Tried: t.target}
+	q := affinity.Query{Fleet: t.Fleet, Tenant: t.Info.Tenant, Session: session, Artifacts: t.Artifacts.IDs, Bound: t.Principal.Bound(), Tried: t.Endpoint}
 	if a, known := f.h.affinity.Find(&q); known {
-		s.place = a
-		return t.admitUnless(a.Refusal)
+		t.Pin = a
+		return t.ContinueUnless(a.Refusal)
 	}
-	p := f.h.driver.park(t, tracing.ForSession)
+	p := t.Park(tracing.ForSession)
 	f.h.affinity.Ask(q.Own(), func(a affinity.Answer) {
-		p.Resume(func(t *transit) { t.affinity.place, t.affinity.asked = a, true })
+		p.Resume(func() { t.Pin, s.asked = a, true })
 	})
-	return Wait
+	return filter.Wait
 }
 
-// Done implements filter.
-func (sticky) Done(t *transit, s *affinityState, r *result) {
+// Done implements filter.Filter.
+func (sticky) Done(t *filter.Call, _ *affinityState, r *filter.Result) {
 	if r.Final && r.Forwarded > 0 {
-		s.place.Pinned.Used()
+		t.Pin.Pinned.Used()
 	}
 }
 
 // readSession finds out to which session the call belongs.
-func (t *transit) readSession() *call.Refusal {
-	if !t.fleet.Heeds() {
+func readSession(t *filter.Call) *call.Refusal {
+	if !t.Fleet.Heeds() {
 		return nil
 	}
-	id, _ := t.stream.Header(sessionHeader)
-	if t.auth.only != nil {
-		id = t.auth.only.Session
+	id, _ := t.Stream.Header(sessionHeader)
+	if t.Principal.Only != nil {
+		id = t.Principal.Only.Session
 	}
-	if id != "" && t.call.Session != "" && id != t.call.Session || t.stream.Contradicts(sessionHeader) {
+	if id != "" && t.Info.Session != "" && id != t.Info.Session || t.Stream.Contradicts(sessionHeader) {
 		return refusedTwoSessions
 	}
-	if t.call.Session == "" {
-		t.call.Session = t.keep(id)
+	if t.Info.Session == "" {
+		t.Info.Session = t.Keep(id)
 	}
-	if len(t.call.Session) > maxSession {
+	if len(t.Info.Session) > maxSession {
 		return refusedSession
 	}
 	return nil
 }
 
 // forgetSession has nobody come back to the session of a call that the gateway itself makes.
-func (t *transit) forgetSession() { t.call.Session = "" }
-
-// binds says that the call may name no artifacts but those that its tenant uploaded or
-// was told of, in whatever dialect: backends of another may get it translated.
-func (t *transit) binds() bool { return t.settings != nil }
+func forgetSession(t *filter.Call) { t.Info.Session = "" }
 
 // readArtifacts finds out which artifacts the call names.
-func (t *transit) readArtifacts() *call.Refusal {
-	m := t.said()
-	switch binds := t.binds(); {
-	case !binds && !t.fleet.Tracks():
-	case len(m.artifact) > 0, binds && t.call.Method == call.DownloadOutputArtifact:
-		t.affinity.named = []string{string(m.artifact)}
+func readArtifacts(t *filter.Call) *call.Refusal {
+	m := t.Fields()
+	switch binds := t.Principal.Bound(); {
+	case !binds && !t.Fleet.Tracks():
+	case len(m.Artifact) > 0, binds && t.Info.Method == call.DownloadOutputArtifact:
+		t.Artifacts.IDs = []string{string(m.Artifact)}
 	case binds:
-		return t.bindArtifacts(m)
+		return bindArtifacts(t, &m)
 	default:
-		t.affinity.named = dialect.Named(m.args)
+		t.Artifacts.IDs = dialect.Named(m.Args)
 	}
 	return nil
 }
 
 // missed takes note of a backend where nobody listens: it has ended, with all that it
 // held.
-func (t *transit) missed(err error) {
+func (t *callState) missed(err error) {
 	if t.crossing.ticket == "" && errors.Is(err, syscall.ECONNREFUSED) {
-		t.target.Gone()
+		t.Endpoint.Gone()
 	}
 }

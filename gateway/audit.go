@@ -1,8 +1,6 @@
 package gateway
 
-import (
-	"github.com/capgate/capgate/internal/call"
-)
+import "github.com/capgate/capgate/internal/call"
 
 // auditState is what is remembered for the audit log.
 type auditState struct {
@@ -10,7 +8,7 @@ type auditState struct {
 }
 
 // admitToAudit sees to it that there is a place for the record of a call that goes on.
-func (h *handler) admitToAudit(t *transit) *call.Refusal {
+func (h *handler) admitToAudit(t *callState) *call.Refusal {
 	if h.audit == nil {
 		return nil
 	}

@@ -3,15 +3,13 @@ package gateway
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// authState is what is known of a caller besides its name.
+// authState is what is remembered while it is found out who calls.
 type authState struct {
-	scopes  tenant.Scopes
-	asserts tenant.Asserts     // what the caller may say of itself, also in a message
-	only    *tenant.Download   // the one thing that the call may be; nil: anything
 	quit    context.CancelFunc // of the lookup; nil: there is none
 	found   *found             // by the lookup; nil: there was none
 	opening opening            // of a call that needs no credential
@@ -29,30 +27,30 @@ type authenticate struct {
 	metered bool // the calls are counted by tenant
 }
 
-// Admit implements filter.
-func (f authenticate) Admit(t *transit, s *authState) Step {
+// Admit implements filter.Filter.
+func (f authenticate) Admit(t *filter.Call, s *authState) filter.Step {
 	if s.found != nil {
 		s.end()
-		return f.is(t, s, s.found.who, s.found.refusal)
+		return f.is(t, s.found.who, s.found.refusal)
 	}
 	var who tenant.Identity
-	claim, refusal := claimOf(t.stream, f.h.callers.credentials, t.origin.peer)
+	claim, refusal := claimOf(t.Stream, f.h.callers.credentials, t.Client.Peer)
 	if refusal == nil {
 		var known bool
 		if who, known, refusal = f.h.callers.Identify(claim); !known {
 			if refusal = f.ask(t, s, claim); refusal == nil {
-				return Wait
+				return filter.Wait
 			}
 		}
 	}
-	return f.is(t, s, who, refusal)
+	return f.is(t, who, refusal)
 }
 
 // ask lets the call wait until it is known who makes it.
-func (f authenticate) ask(t *transit, s *authState, claim tenant.Claim) *call.Refusal {
+func (f authenticate) ask(t *filter.Call, s *authState, claim tenant.Claim) *call.Refusal {
 	var ctx context.Context
 	ctx, s.quit = context.WithCancel(f.h.callers.closing)
-	refusal := f.h.callers.ask(ctx, t, f.h.driver, claim)
+	refusal := f.h.callers.ask(ctx, t, s, claim)
 	if refusal != nil {
 		s.end()
 	}
@@ -60,20 +58,21 @@ func (f authenticate) ask(t *transit, s *authState, claim tenant.Claim) *call.Re
 }
 
 // is takes note of the caller. A call that is rejected is recorded as that one's, too.
-func (f authenticate) is(t *transit, s *authState, who tenant.Identity, refusal *call.Refusal) Step {
-	s.scopes, s.asserts, s.only, t.settings = who.Scopes, who.Asserts, who.Only, who.Settings
-	t.call.Tenant, t.call.Key, t.call.User, t.call.Agent = who.Tenant, who.Key, t.keep(who.User), t.keep(who.Agent)
+func (f authenticate) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
+	p := &t.Principal
+	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
+	t.Info.Tenant, t.Info.Key, t.Info.User, t.Info.Agent = who.Tenant, who.Key, t.Keep(who.User), t.Keep(who.Agent)
 	if f.metered {
-		t.tenant = f.h.metrics.Tenant(who.Tenant)
+		p.Metrics = f.h.metrics.Tenant(who.Tenant)
 	}
 	if refusal == nil {
-		f.h.authenticated(t.stream.Peer())
+		f.h.authenticated(t.Stream.Peer())
 	}
-	return t.admitUnless(refusal)
+	return t.ContinueUnless(refusal)
 }
 
-// Done implements filter.
-func (authenticate) Done(_ *transit, s *authState, _ *result) { s.end() }
+// Done implements filter.Filter.
+func (authenticate) Done(_ *filter.Call, s *authState, _ *filter.Result) { s.end() }
 
 // end ends the lookup.
 func (s *authState) end() {
@@ -84,4 +83,4 @@ func (s *authState) end() {
 }
 
 // authenticateSelf is authenticate for what the gateway itself calls.
-func authenticateSelf(t *transit) { t.call.Tenant = tenant.Default }
+func authenticateSelf(t *filter.Call) { t.Info.Tenant = tenant.Default }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -27,79 +28,77 @@ type Decider interface {
 
 // authorizeState is what was decided about a call.
 type authorizeState struct {
-	decision policy.Decision    // whether it may run
-	judged   bool               // decision was made
-	quit     context.CancelFunc // of what is being found out for it; nil: nothing was
-	outcome  *outcome           // of that, when it is there
-	use      *approvals.Use     // of a person's consent to it
-	approval string             // the id of that, or of the one that is missing
+	quit    context.CancelFunc // of what is being found out for it; nil: nothing was
+	outcome *outcome           // of that, when it is there
+	use     *approvals.Use     // of a person's consent to it
 }
 
 // authorize finds out whether the call may run: at once where memory knows and nothing is to
 // be looked at, as it is in the steady state, else beside the relay.
 type authorize struct{ h *handler }
 
-// Admit implements filter.
-func (f authorize) Admit(t *transit, s *authorizeState) Step {
+// Admit implements filter.Filter.
+func (f authorize) Admit(_ *filter.Call, t *callState) filter.Step {
+	s := &t.authorize
 	if s.outcome != nil {
 		return f.judge(t, s, s.outcome)
 	}
 	all := f.h.deliberations
-	m := t.said()
+	m := t.Fields()
 	about := matter{
-		call: t.call, requestID: t.request, span: t.span, read: m.read,
-		brought: m, credentials: f.h.decider.Credentials(t.call.Capability),
-		shielded: all.shielded(t.call.Capability), unnamed: t.affinity.unnamed,
+		call: t.Info, requestID: t.RequestID, span: t.Span,
+		brought: m, credentials: f.h.decider.Credentials(t.Info.Capability),
+		shielded: all.shielded(t.Info.Capability), unnamed: t.Artifacts.Unread,
 	}
-	about.schema, about.checked = f.h.decider.Schema(t.call.Capability, t.call.Tool)
-	about.decision, about.known = f.h.decider.Decide(&t.call)
+	about.schema, about.checked = f.h.decider.Schema(t.Info.Capability, t.Info.Tool)
+	about.decision, about.known = f.h.decider.Decide(&t.Info)
 	if about.settled() {
 		return f.judge(t, s, &outcome{decision: about.decision, decided: true})
 	}
 	var refusal *call.Refusal
-	if about.consent, refusal = consentOf(t.stream); refusal == nil {
+	if about.consent, refusal = consentOf(t.Stream); refusal == nil {
 		var ctx context.Context
 		ctx, s.quit = context.WithCancel(context.Background())
-		refusal = all.start(ctx, t, f.h.driver, &about)
+		refusal = all.start(ctx, &t.Call, s, &about)
 	}
 	if refusal != nil {
-		return f.reject(t, s, refusal)
+		return f.reject(&t.Call, s, refusal)
 	}
-	return Wait
+	return filter.Wait
 }
 
 // judge turns what came out into what becomes of the call.
-func (f authorize) judge(t *transit, s *authorizeState, o *outcome) Step {
-	s.decision, s.judged, s.use, s.approval = o.decision, o.decided, o.use, o.approval()
-	if t.affinity.unnamed && o.refusal == nil {
-		t.affinity.named, t.affinity.unnamed = o.named, false
+func (f authorize) judge(t *callState, s *authorizeState, o *outcome) filter.Step {
+	s.use, t.Decision = o.use, filter.Decision{Decision: o.decision, Made: o.decided, Approval: o.approval()}
+	if t.Artifacts.Unread && o.refusal == nil {
+		t.Artifacts.IDs, t.Artifacts.Unread = o.named, false
 	}
 	if o.use != nil {
-		t.span.Approved(o.use.Trace)
+		t.Span.Approved(o.use.Trace)
 	}
 	refusal := o.refusal
 	if t.errand != nil && refusal != nil && refusal.Reason == "APPROVAL_USED" {
 		t.errand.only, refusal = refusal, nil // by the first call of its key, perhaps
 	}
 	if refusal == nil && o.decision.Verdict == call.Block {
-		refusal = forbidden(&t.call, o.decision)
+		refusal = forbidden(&t.Info, o.decision)
 	}
 	if refusal != nil {
-		return f.reject(t, s, refusal)
+		return f.reject(&t.Call, s, refusal)
 	}
-	return Continue
+	return filter.Continue
 }
 
-func (f authorize) reject(t *transit, s *authorizeState, refusal *call.Refusal) Step {
+func (f authorize) reject(t *filter.Call, s *authorizeState, refusal *call.Refusal) filter.Step {
 	f.end(t, s)
-	return t.reject(refusal)
+	return t.Reject(refusal)
 }
 
-// Done implements filter.
-func (f authorize) Done(t *transit, s *authorizeState, _ *result) { f.end(t, s) }
+// Done implements filter.Filter.
+func (f authorize) Done(_ *filter.Call, t *callState, _ *filter.Result) { f.end(&t.Call, &t.authorize) }
 
 // end ends what is being found out, and gives back an approval that was not made use of.
-func (f authorize) end(t *transit, s *authorizeState) {
+func (f authorize) end(t *filter.Call, s *authorizeState) {
 	if s.quit != nil {
 		s.quit()
 		s.quit = nil
@@ -108,8 +107,8 @@ func (f authorize) end(t *transit, s *authorizeState) {
 }
 
 // releaseUse gives a person's consent back where the call provably did not start.
-func (h *handler) releaseUse(t *transit, s *authorizeState) {
-	if !t.forward.started {
+func (h *handler) releaseUse(t *filter.Call, s *authorizeState) {
+	if !t.Attempt.Started {
 		h.deliberations.release(s.use)
 	}
 	s.use = nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -65,20 +66,20 @@ func (c *callers) Ask(ctx context.Context, claim tenant.Claim) (tenant.Identity,
 }
 
 // ask lets a call wait until it is known who makes its claim, or ctx ends.
-func (c *callers) ask(ctx context.Context, t *transit, d *driver, claim tenant.Claim) *call.Refusal {
-	place := c.waiting.Of(addressOf(t.origin.client))
+func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim tenant.Claim) *call.Refusal {
+	place := c.waiting.Of(addressOf(t.Client.Address))
 	if !place.Reserve(1) {
 		return refusedStrangers
 	}
 	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
-	p := d.park(t, tracing.ForIdentity)
+	p := t.Park(tracing.ForIdentity)
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		who, refusal := tenant.Identity{}, refusedPanic
+		who, refusal := tenant.Identity{}, filter.Panicked
 		recovery.Round("identity", func() { who, refusal = c.Ask(ctx, own) })
 		place.Release(1)
-		p.Resume(func(t *transit) { t.auth.found = &found{who, refusal} })
+		p.Resume(func() { s.found = &found{who, refusal} })
 	})
 	return nil
 }

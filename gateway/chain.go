@@ -42,7 +42,7 @@ func newChain(h *handler) *chain {
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.forward)
 	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed,
 		f.overload, f.memory, f.bandwidth, f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
-	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
+	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformedAny, f.overload,
 		f.memory, f.bandwidth, f.resolve, f.capability, f.method, f.deadline, f.session, f.audit, f.ratelimit,
 		f.authorize,
 		f.attempt, f.backoff, f.affinity, f.pick, f.forwardAsIs)
@@ -56,9 +56,9 @@ func newChain(h *handler) *chain {
 	c.internalEngine = f.list("internal engine", f.accesslogInternal, f.trace, f.self, f.wellformed, f.resolve,
 		f.sentTo, f.engineDeadline, f.audit,
 		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
-	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformed, f.overload, f.memory,
+	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformedAny, f.overload, f.memory,
 		f.serve)
-	c.open = f.list("open", f.host, f.open, f.wellformed, f.serve)
+	c.open = f.list("open", f.host, f.open, f.wellformedAny, f.serve)
 
 	*c.kept = *f.list("kept", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline,
 		f.audit,
@@ -76,8 +76,8 @@ func newChain(h *handler) *chain {
 }
 
 // of is the list of a call, by its path.
-func (c *chain) of(t *transit) *list {
-	switch t.call.Method {
+func (c *chain) of(t *callState) *list {
+	switch t.Info.Method {
 	case call.Invoke, call.StreamInvoke:
 		return c.call
 	case call.Healthcheck:
@@ -88,10 +88,10 @@ func (c *chain) of(t *transit) *list {
 		return c.download
 	case call.Other:
 	}
-	switch path := t.call.Path; {
+	switch path := t.Info.Path; {
 	case t.engine != nil:
 		return c.engine
-	case t.pathless:
+	case t.Info.Service == "":
 		return c.other
 	case strings.HasPrefix(path, "/capgate.v1."):
 		return c.builtin
@@ -104,7 +104,7 @@ func (c *chain) of(t *transit) *list {
 
 // inside is the list of a call that shows a ticket: one that the gateway itself makes, or that comes back from a server
 // inside the process. Others made theirs up, and have theirs by path.
-func (h *handler) inside(t *transit, ticket string) *list {
+func (h *handler) inside(t *callState, ticket string) *list {
 	switch {
 	case ticket == h.crossings.ours && t.engine != nil:
 		return h.chain.internalEngine

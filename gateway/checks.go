@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 	"github.com/capgate/capgate/internal/lib/strictjson"
@@ -78,7 +79,7 @@ func (d *deliberations) check(ctx context.Context, m *matter) *call.Refusal {
 	switch {
 	case !m.checked && m.credentials == nil && !m.unnamed || !invokes:
 		return nil
-	case !m.read:
+	case !m.brought.Read:
 		return refusedUnread
 	case m.checked && m.schema == nil:
 		return schemaUnknown(&m.call, d.toolsFor(ctx, &m.call))
@@ -89,50 +90,50 @@ func (d *deliberations) check(ctx context.Context, m *matter) *call.Refusal {
 	}
 	defer done()
 	if m.unnamed {
-		if m.named, refusal = m.brought.artifacts(&m.call); refusal != nil {
+		if m.named, refusal = artifactsOf(&m.brought, &m.call); refusal != nil {
 			return refusal
 		}
 	}
 	if m.checked {
-		if err := m.schema.Check(ctx, m.brought.args); err != nil {
+		if err := m.schema.Check(ctx, m.brought.Args); err != nil {
 			return invalidArguments(&m.call, err)
 		}
 	}
-	if err := m.credentials.Check(m.brought.config); err != nil {
+	if err := m.credentials.Check(m.brought.Config); err != nil {
 		return invalidConfig(&m.call, err)
 	}
 	return nil
 }
 
 // bindArtifacts finds the artifacts that a bound call names, here if that is surely done soon.
-func (t *transit) bindArtifacts(m first) (refusal *call.Refusal) {
-	size := m.size()
+func bindArtifacts(t *filter.Call, m *filter.Peeked) (refusal *call.Refusal) {
+	size := m.Size()
 	switch {
 	case size > maxSearched:
-		t.affinity.unnamed = true
-	case !m.mayName():
+		t.Artifacts.Unread = true
+	case !mayName(m):
 	case size > maxReadHere:
-		t.affinity.unnamed = true
+		t.Artifacts.Unread = true
 	default:
-		t.affinity.named, refusal = m.artifacts(&t.call)
+		t.Artifacts.IDs, refusal = artifactsOf(m, &t.Info)
 	}
 	return refusal
 }
 
 // mayName says whether anybody could find an artifact in what a call brings.
-func (m *first) mayName() bool {
-	return dialect.MayName(m.args) || dialect.MayName(m.config) || len(m.entries()) > 0
+func mayName(m *filter.Peeked) bool {
+	return dialect.MayName(m.Args) || dialect.MayName(m.Config) || len(m.Entries()) > 0
 }
 
-// artifacts are all that a call names, wherever.
-func (m *first) artifacts(c *call.Call) ([]string, *call.Refusal) {
-	ids, err := dialect.NamedAll(m.args)
+// artifactsOf are all that a call names, wherever.
+func artifactsOf(m *filter.Peeked, c *call.Call) ([]string, *call.Refusal) {
+	ids, err := dialect.NamedAll(m.Args)
 	if err != nil {
 		return nil, ambiguous(c, theArguments, "ARGUMENTS_INVALID", err)
 	}
 	for _, find := range []func() ([]string, error){
-		func() ([]string, error) { return dialect.NamedAll(m.config) },
-		func() ([]string, error) { return dialect.NamedInContext(m.entries()) },
+		func() ([]string, error) { return dialect.NamedAll(m.Config) },
+		func() ([]string, error) { return dialect.NamedInContext(m.Entries()) },
 	} {
 		more, err := find()
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -58,7 +58,7 @@ type consent struct {
 }
 
 // consentOf reads it, of a stream that has a deadline. The id is part of the stream's headers.
-func consentOf(s *relay.Stream) (c consent, refusal *call.Refusal) {
+func consentOf(s filter.Stream) (c consent, refusal *call.Refusal) {
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
 		return c, refusedConsent
 	}
@@ -112,7 +112,7 @@ func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcom
 
 // await lets a call wait for the answer, if its caller wants that, or sends it away.
 func (d *deliberations) await(ctx context.Context, m *matter, o *outcome) {
-	if m.consent.wait > 0 && len(m.brought.args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
+	if m.consent.wait > 0 && len(m.brought.Args) <= maxWaitingArgs && d.wait(ctx, m.consent.wait, o.asked) {
 		asked := o.asked
 		m.known, m.consent.id = false, asked.ID                                // as if it had come again: it may be blocked by now
 		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false // but what it brings was looked at
@@ -163,10 +163,10 @@ func (d *deliberations) request(m *matter) *approvals.Request {
 	b := &m.brought
 	r := &approvals.Request{
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
-		Args: b.args, Config: b.config, Thread: string(b.thread), Settings: m.settings, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
+		Args: b.Args, Config: b.Config, Thread: string(b.Thread), Settings: m.settings, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
 	}
 	r.Turn = func(ctx context.Context) (func(), *call.Refusal) { return d.turn(ctx, m.call.Tenant) }
-	for _, e := range b.context {
+	for _, e := range b.Context {
 		r.Context = append(r.Context, [2][]byte{e.Name, e.Value})
 	}
 	if d.describe != nil {

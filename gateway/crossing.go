@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
@@ -105,9 +106,9 @@ func (c *crossings) comesBack(ticket string) bool { return strings.HasPrefix(tic
 type crossingState struct {
 	came     string    // the ticket by which it came back; "": this is its first passage
 	before   *crossing // that passage, if it came back
-	recorded bool      // it came back, but its ticket was claimed
 	ticket   string    // it went on with
 	taken    bool      // what went on with that was taken back
+	recorded bool      // it came back, but its ticket was claimed
 }
 
 // had says whether a call that has ended was last here: it is no other passage of it that knows
@@ -115,19 +116,19 @@ type crossingState struct {
 func (s *crossingState) had() bool { return !s.recorded && (s.ticket == "" || s.taken) }
 
 // leave sends a call on its way to the translator with a ticket, and all that it has. It comes back by that list.
-func (h *handler) leave(t *transit, back *list) {
-	x := t.cross(t.stream.Started())
+func (h *handler) leave(t *callState, back *list) {
+	x := t.cross(t.Stream.Started())
 	x.back = back
 	t.crossing.ticket = h.crossings.issue(x)
 	t.pick.claim, t.authorize.use, t.ratelimit.permit = router.Claim{}, nil, limits.Permit{}
-	t.stream.SetHeader(ticketHeader, t.crossing.ticket)
-	t.stream.SetHeader(capabilityHeader, t.call.Capability)
-	t.stream.SetHeader(originHeader, t.origin.text())
+	t.Stream.SetHeader(ticketHeader, t.crossing.ticket)
+	t.Stream.SetHeader(capabilityHeader, t.Info.Capability)
+	t.Stream.SetHeader(originHeader, originText(&t.Client))
 }
 
 // comeHome ends what leave began.
-func (h *handler) comeHome(t *transit, r *result) {
-	if r.unsent != nil {
+func (h *handler) comeHome(t *callState, r *filter.Result) {
+	if r.Unsent != nil {
 		h.stay(t)
 	} else if r.Final {
 		t.crossing.taken = t.crossing.taken || h.crossings.takeBack(t)
@@ -135,32 +136,32 @@ func (h *handler) comeHome(t *transit, r *result) {
 }
 
 // stay undoes leave, for a call that did not get to the translator.
-func (h *handler) stay(t *transit) {
+func (h *handler) stay(t *callState) {
 	if h.crossings.takeBack(t) {
 		h.crossings.open.Delete(t.crossing.ticket)
 		t.crossing.ticket = ""
 		t.done(router.Outcome{})
-		t.stream.DropHeader(ticketHeader)
-		t.stream.DropHeader(originHeader)
+		t.Stream.DropHeader(ticketHeader)
+		t.Stream.DropHeader(originHeader)
 	}
 }
 
 // cross is what the second passage takes over, in strings that outlive the first.
-func (t *transit) cross(came time.Time) *crossing {
-	c := t.call
+func (t *callState) cross(came time.Time) *crossing {
+	c := t.Info
 	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
 	if t.engine != nil { // else they are the dialects' own
 		c.Path = strings.Clone(c.Path)
 		c.Service, _, _ = call.SplitPath(c.Path)
 	}
-	shadowed := t.shadowed()
+	shadowed := t.Shadowed
 	if t.crossing.before != nil {
 		came, shadowed = t.crossing.before.came, t.crossing.before.shadowed
 	}
-	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.settings}
+	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.Principal.Settings}
 	return &crossing{
-		call: c, caller: who, metered: t.tenant, target: t.target, claim: t.pick.claim, tries: t.retry.tries, named: t.affinity.named,
-		decision: t.authorize.decision, judged: t.authorize.judged, use: t.authorize.use, approval: t.authorize.approval, span: t.span, trace: t.trace, came: came, shadowed: shadowed,
+		call: c, caller: who, metered: t.Principal.Metrics, target: t.Endpoint, claim: t.pick.claim, tries: t.Attempt.Past, named: t.Artifacts.IDs,
+		decision: t.Decision.Decision, judged: t.Decision.Made, use: t.authorize.use, approval: t.Decision.Approval, span: t.Span, trace: t.Trace, came: came, shadowed: shadowed,
 		permit: t.ratelimit.permit, errand: t.errand,
 	}
 }
@@ -170,46 +171,47 @@ func (t *transit) cross(came time.Time) *crossing {
 // cross. One whose first passage has ended meanwhile has nobody to answer to.
 type comeBack struct{ h *handler }
 
-// Admit implements filter.
-func (f comeBack) Admit(t *transit, s *crossingState) Step {
+// Admit implements filter.Filter.
+func (f comeBack) Admit(_ *filter.Call, t *callState) filter.Step {
+	s := &t.crossing
 	x, open := f.h.crossings.claim(s.came)
 	if !open {
 		s.recorded = true
-		return t.reject(refusedService)
+		return t.Reject(filter.ShuttingDown)
 	}
-	s.before, t.call, t.affinity.named = x, x.call, x.named
-	t.settings, t.tenant = x.caller.Settings, x.metered
-	t.target, t.pick.claim, t.retry.tries, t.pick.assigned = x.target, x.claim, x.tries, x.translated()
-	t.ratelimit.permit, t.errand = x.permit, x.errand
-	t.authorize.decision, t.authorize.judged, t.authorize.use, t.authorize.approval = x.decision, x.judged, x.use, x.approval
-	t.span, t.trace = x.span, x.trace
+	s.before, t.Info, t.Artifacts.IDs = x, x.call, x.named
+	t.Principal.Settings, t.Principal.Metrics = x.caller.Settings, x.metered
+	t.Endpoint, t.pick.claim, t.Attempt.Past, t.Attempt.Assigned = x.target, x.claim, x.tries, x.translated()
+	t.ratelimit.permit, t.Shadowed, t.errand = x.permit, x.shadowed, x.errand
+	t.Decision.Decision, t.Decision.Made, t.authorize.use, t.Decision.Approval = x.decision, x.judged, x.use, x.approval
+	t.Span, t.Trace = x.span, x.trace
 	if !x.translated() && !x.errand.take() {
 		f.end(t)
-		return t.reject(refusedService)
+		return t.Reject(filter.ShuttingDown)
 	}
-	return Continue
+	return filter.Continue
 }
 
-// Done implements filter.
-func (f comeBack) Done(t *transit, s *crossingState, r *result) {
+// Done implements filter.Filter.
+func (f comeBack) Done(_ *filter.Call, t *callState, r *filter.Result) {
 	f.end(t)
-	if s.had() && t.errand != nil {
+	if t.crossing.had() && t.errand != nil {
 		t.errand.end(t.fate(r.Result))
 	}
 }
 
 // end gives back what the first passage has handed over.
-func (f comeBack) end(t *transit) {
-	f.h.releasePermit(t, &t.ratelimit)
+func (f comeBack) end(t *callState) {
+	f.h.releasePermit(&t.Call, &t.ratelimit)
 	t.done(router.Outcome{}) // unless pick has
-	f.h.releaseUse(t, &t.authorize)
+	f.h.releaseUse(&t.Call, &t.authorize)
 }
 
 // translated says that a call comes back from the translator.
 func (x *crossing) translated() bool { return x != nil && x.target != nil }
 
 // takeBack gives a call that did not get to the translator what it left with.
-func (c *crossings) takeBack(t *transit) (here bool) {
+func (c *crossings) takeBack(t *callState) (here bool) {
 	if t.crossing.ticket == "" {
 		return false
 	}
@@ -226,7 +228,7 @@ func (x *crossing) lengthen(rec *telemetry.Record) {
 		return
 	}
 	earlier := max(rec.Started.Sub(x.came), 0)
-	rec.Shadowed, rec.Started = x.shadowed, x.came
+	rec.Started = x.came
 	rec.Ended += earlier
 	for _, at := range []*time.Duration{&rec.Forwarded, &rec.FirstByte} {
 		if *at > 0 {
@@ -236,7 +238,7 @@ func (x *crossing) lengthen(rec *telemetry.Record) {
 }
 
 // left is where a call that has ended went to with its ticket; nil: nowhere.
-func (c *crossings) left(t *transit) *crossing {
+func (c *crossings) left(t *callState) *crossing {
 	if t.crossing.ticket == "" {
 		return nil
 	}

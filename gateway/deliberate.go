@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -23,8 +24,6 @@ const (
 	maxDeliberations = 10_000
 	// maxHeld is how many bytes they hold together at the most.
 	maxHeld = 64 << 20
-	// matterCost is what each of them takes besides its message.
-	matterCost = 4 << 10
 	// patience is how long one of them waits for one answer of Redis.
 	patience = 5 * time.Second
 )
@@ -34,8 +33,7 @@ type matter struct {
 	call      call.Call
 	requestID string
 	span      *tracing.Span
-	read      bool // the message was: without, nobody knows the arguments
-	brought   first
+	brought   filter.Peeked
 	unnamed   bool               // the artifacts that it names have to be found
 	named     []string           // they, when they are
 	settings  []approvals.Sum    // what configures it is known by, once that was read
@@ -52,7 +50,7 @@ type matter struct {
 
 // isToolCall says that tool and arguments are known, so that they can be judged.
 func (m *matter) isToolCall() bool {
-	return m.read && (m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke)
+	return m.brought.Read && (m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke)
 }
 
 // settled says that nothing more has to be found out.
@@ -61,7 +59,7 @@ func (m *matter) settled() bool {
 		m.decision.Verdict == call.Allow && !m.checked && m.credentials == nil && !m.shielded && !m.unnamed)
 }
 
-// own makes the matter's words and bytes its own: the call's are the transit's, which
+// own makes the matter's words and bytes its own: the call's are those of a pooled struct, which
 // another call gets when this one ends, and the others are parts of a buffer.
 func (m *matter) own() *matter {
 	own := *m
@@ -69,7 +67,7 @@ func (m *matter) own() *matter {
 	c.Tenant, c.User, c.Agent = strings.Clone(c.Tenant), strings.Clone(c.User), strings.Clone(c.Agent)
 	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", strings.Clone(c.Session)
 	own.requestID, own.consent.id = strings.Clone(m.requestID), strings.Clone(m.consent.id)
-	own.brought = m.brought.clone()
+	own.brought = m.brought.Clone()
 	return &own
 }
 
@@ -121,55 +119,32 @@ func newDeliberations(cfg *Config, memory *fairshare.Pool) *deliberations {
 }
 
 // start lets a call wait until it was deliberated on, or ctx ends.
-func (d *deliberations) start(ctx context.Context, t *transit, by *driver, about *matter) *call.Refusal {
-	held, slots := d.hold(t, about.brought.size()), d.slots.Of(t.owner())
+func (d *deliberations) start(ctx context.Context, t *filter.Call, s *authorizeState, about *matter) *call.Refusal {
+	held, slots := filter.NewHold(t, d.memory, about.brought.Size()), d.slots.Of(t.Principal.Owner())
 	if held == nil {
-		return d.tooMany(t)
+		return t.OutOfMemory()
 	}
 	if !slots.Reserve(1) {
-		held.letGo()
-		return d.tooMany(t)
+		held.Release()
+		return t.OutOfMemory()
 	}
 	own := about.own() // another variable: one that the goroutine has would be on the heap for every call
-	p := by.park(t, tracing.ForDecision)
+	p := t.Park(tracing.ForDecision)
 	d.running.Go(func() {
-		o := outcome{refusal: refusedPanic}
+		o := outcome{refusal: filter.Panicked}
 		recovery.Round("decision", func() { o = d.deliberate(ctx, own) })
-		own.brought.wipe()
+		own.brought.Wipe()
 		slots.Release(1)
 		if o.asked != nil && recovery.Do("decision", func() error { d.await(ctx, own, &o); return nil }) != nil {
-			o.refusal = refusedPanic
+			o.refusal = filter.Panicked
 		}
-		held.letGo()
-		if !p.Resume(func(t *transit) { t.authorize.outcome = &o }) {
+		held.Release()
+		if !p.Resume(func() { s.outcome = &o }) {
 			d.release(o.use)
 		}
 	})
 	return nil
 }
-
-// tooMany is how a call is turned away when its tenant has as many that are decided on as it may.
-func (d *deliberations) tooMany(t *transit) *call.Refusal {
-	t.shed = true
-	return crowded(t)
-}
-
-// holding is what a call has of deliberations.memory.
-type holding struct {
-	account *fairshare.Account
-	bytes   int64
-}
-
-// hold makes room for bytes of a call's message until letGo; nil: there is none.
-func (d *deliberations) hold(t *transit, bytes int) *holding {
-	h := &holding{d.memory.Of(t.owner()), int64(bytes + matterCost)}
-	if !h.account.Reserve(h.bytes) {
-		return nil
-	}
-	return h
-}
-
-func (h *holding) letGo() { h.account.Release(h.bytes) }
 
 // deliberate takes what has to be known in turn; the first that refuses the call has the
 // last word.

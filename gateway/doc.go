@@ -7,11 +7,12 @@
 //	                                       health (a snapshot; never asked over the network by a call)
 //
 //	chain.go     that line, as lists of filters, one for each kind of call; the only place that knows their order
+//	filter       what filters are written against: Filter, Call
 //	driver.go    takes calls along their lists
-//	filters.go   binds each filter to what it remembers of a call
+//	filters.go   binds each filter to its state of a call
 //	handler.go   tells the driver what the relay says
 //	outcome.go   what the end of a call says of its backend
-//	transit.go   what is remembered of a call while it passes
+//	call.go      a call while it passes: what filters share, and the state of each
 //	crossing.go  a call that the translator brings back is still one call
 //	keeping.go   a call with an idempotency key goes through the keeper of answers
 //	gateway.go   puts relay, front doors and in-process services together; runs and drains them

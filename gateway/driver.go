@@ -1,185 +1,184 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Step is what a filter has decided about a call for now.
-type Step uint8
-
-// The steps.
-const (
-	Continue Step = iota // to the next filter
-	Read                 // the first message, which is also the only one; Admit is called again with it
-	ReadAny              // the first message of those that may come; Admit is called again with it
-	Wait                 // until pause.Resume, which the filter has arranged for; Admit is called again then
-	Stop                 // the call has its answer: after reject, reply or serve
-	Again                // the attempt begins anew
-)
-
-// A filter decides one thing about calls. It is shared by all of them; S is what it remembers of one.
-type filter[S any] interface {
-	// Admit runs on a connection's reader: it answers from memory and never blocks.
-	Admit(*transit, *S) Step
-	// Done runs once for each Admit that did not reject, also for one that still waits, in reverse order;
-	// for filters of an attempt also before each further one.
-	Done(*transit, *S, *result)
-}
-
-// result is how a call ended, or an attempt of it.
-type result struct {
-	*relay.Result       // of the call; nil for an attempt that another one follows
-	Final         bool  // the call has ended
-	unsent        error // why the attempt was none; nil: it was one, or asked for another itself
-}
-
 // row is a filter in a list.
 type row struct {
 	name  string
-	admit func(*transit) Step
-	done  func(*transit, *result) // nil: the filter has nothing to give back
+	admit func(*callState) filter.Step
+	done  func(*callState, *filter.Result) // nil: the filter has nothing to give back
 }
 
 // bind makes a row of a filter. state finds what it remembers of a call.
-func bind[S any](name string, f filter[S], state func(*transit) *S) row {
+func bind[S any](name string, f filter.Filter[S], state func(*callState) *S) row {
 	return row{
 		name:  name,
-		admit: func(t *transit) Step { return f.Admit(t, state(t)) },
-		done:  func(t *transit, r *result) { f.Done(t, state(t), r) },
+		admit: func(t *callState) filter.Step { return f.Admit(&t.Call, state(t)) },
+		done:  func(t *callState, r *filter.Result) { f.Done(&t.Call, state(t), r) },
 	}
 }
 
+// whole is the state of filters that know the gateway's own struct.
+func whole(t *callState) *callState { return t }
+
 // check makes a row of a filter that remembers nothing, and only rejects or continues.
-func check(name string, of func(*transit) *call.Refusal) row {
-	return row{name: name, admit: func(t *transit) Step { return t.admitUnless(of(t)) }}
+func check(name string, of func(*filter.Call) *call.Refusal) row {
+	return row{name: name, admit: func(t *callState) filter.Step { return t.ContinueUnless(of(&t.Call)) }}
+}
+
+// checkWhole is check for what knows the gateway's own struct.
+func checkWhole(name string, of func(*callState) *call.Refusal) row {
+	return row{name: name, admit: func(t *callState) filter.Step { return t.ContinueUnless(of(t)) }}
 }
 
 // note makes a row of a filter that remembers nothing, and never rejects.
-func note(name string, of func(*transit)) row {
-	return row{name: name, admit: func(t *transit) Step {
+func note(name string, of func(*filter.Call)) row {
+	return row{name: name, admit: func(t *callState) filter.Step {
+		of(&t.Call)
+		return filter.Continue
+	}}
+}
+
+// noteWhole is note for what knows the gateway's own struct.
+func noteWhole(name string, of func(*callState)) row {
+	return row{name: name, admit: func(t *callState) filter.Step {
 		of(t)
-		return Continue
+		return filter.Continue
 	}}
 }
 
 // list is the filters of a kind of call, in order.
 type list struct {
 	name     string
+	driver   *driver
 	rows     []row
 	attempt  int // the row at which an attempt begins; len(rows): there is only one
 	attempts int // at most
 	// repeat says whether an attempt follows one that provably did not start, or may be carried out twice.
-	repeat func(t *transit, err error) *call.Refusal
+	repeat func(t *callState, err error) *call.Refusal
 }
 
-// walk is where a call is in its list, and what its last filter decided.
+// walk is where a call is in its list.
 type walk struct {
-	list     *list
-	at       int // the row that decides
-	due      int // rows whose Done is due
-	result   result
-	unsent   error // why the last attempt was none
-	refusal  *call.Refusal
-	upstream *relay.Upstream
-	answer   []byte
+	list   *list
+	at     int // the row that decides
+	due    int // rows whose Done is due
+	result filter.Result
+	unsent error // why the last attempt was none
 }
 
 // driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
 // filter can be passed by. All of it runs with the shard of the call's stream locked.
 type driver struct {
 	statuses *statuses
-	stream   func(*transit) stream // of a call; in tests there is no network
+	stream   func(*callState) stream // of a call; in tests there is no network
 }
 
-// stream is what the driver does with a relay.Stream.
+// stream is what the driver alone does with a relay.Stream.
 type stream interface {
 	ReadMessage()
 	ReadOnlyMessage()
 	Reply(msg []byte)
 	Refuse(st relay.Status)
 	Forward(u *relay.Upstream)
-	park() parked
-}
-
-// parked is a relay.Parked.
-type parked interface {
-	Resume(f func(*relay.Stream)) bool
 }
 
 // relayed is a stream of the relay.
 type relayed struct{ *relay.Stream }
 
-func (s relayed) park() parked { return s.Park() }
+// Wait implements filter.Stream.
+func (s relayed) Wait() filter.Parked { return parked{s.Park()} }
+
+// parked is a stream of the relay that waits.
+type parked struct{ relay.Parked }
+
+// Resume implements filter.Parked.
+func (p parked) Resume(take func()) bool {
+	return p.Parked.Resume(func(s *relay.Stream) {
+		take()
+		t := callOf(s)
+		t.walk.list.driver.walk(t)
+	})
+}
 
 func newDriver(st *statuses) *driver {
-	return &driver{statuses: st, stream: func(t *transit) stream { return relayed{t.stream} }}
+	return &driver{statuses: st, stream: func(t *callState) stream { return t.Stream.(relayed).Stream }}
 }
 
 // begin takes a call along its list until it waits or has its answer. The call may be over when it returns.
-func (d *driver) begin(t *transit, l *list) {
+func (d *driver) begin(t *callState, l *list) {
 	t.walk.list = l
 	d.walk(t)
 }
 
 // walk goes on at the row where the call is. It does not touch the call after what may end it.
-func (d *driver) walk(t *transit) {
+func (d *driver) walk(t *callState) {
 	w := &t.walk
 	for ; w.at < len(w.list.rows); w.at++ {
 		w.due = w.at + 1 // before Admit, which may panic
 		switch w.list.rows[w.at].admit(t) {
-		case Continue:
-		case Again:
+		case filter.Continue:
+		case filter.Again:
 			d.undo(t)
 			w.at = w.list.attempt - 1
-		case Read:
-			t.forgetMessage()
+		case filter.Read:
+			t.ForgetMessage()
 			d.stream(t).ReadOnlyMessage()
 			return
-		case ReadAny:
-			t.forgetMessage()
+		case filter.ReadAny:
+			t.ForgetMessage()
 			d.stream(t).ReadMessage()
 			return
-		case Wait:
-			t.forgetMessage()
+		case filter.Wait:
+			t.ForgetMessage()
 			return
-		case Stop:
-			if w.refusal != nil {
+		case filter.Stop:
+			if t.Answer().Refusal != nil {
 				w.due = w.at
 			}
 			d.end(t)
 			return
 		}
 	}
-	d.end(t.rejected(refusedPanic)) // a list without an end
+	d.reject(t, filter.Panicked) // a list without an end
+}
+
+// reject ends a call with the driver's own rejection.
+func (d *driver) reject(t *callState, refusal *call.Refusal) {
+	t.Reject(refusal)
+	d.end(t)
 }
 
 // end does what the last filter decided.
-func (d *driver) end(t *transit) {
-	t.forgetMessage()
-	w, s := &t.walk, d.stream(t)
+func (d *driver) end(t *callState) {
+	t.ForgetMessage()
+	a, s := t.Answer(), d.stream(t)
 	switch {
-	case w.refusal != nil:
-		t.reason = w.refusal.Reason
-		s.Refuse(d.statuses.of(w.refusal))
-	case w.upstream != nil:
-		s.Forward(w.upstream)
+	case a.Refusal != nil:
+		t.Reason = a.Refusal.Reason
+		s.Refuse(d.statuses.of(a.Refusal))
+	case a.Upstream != nil:
+		s.Forward(a.Upstream)
 	default:
-		s.Reply(w.answer)
+		s.Reply(a.Message)
 	}
 }
 
 // again begins another attempt of a call that did not start where it was sent, if it may have one.
-func (d *driver) again(t *transit, err error) {
+func (d *driver) again(t *callState, err error) {
 	w := &t.walk
-	w.upstream = nil
+	t.Answer().Upstream = nil
 	if w.at < w.list.attempt {
-		d.end(t.rejected(refusedService)) // it was sent to a service of the gateway's own
+		d.reject(t, filter.ShuttingDown) // it was sent to a service of the gateway's own
 		return
 	}
 	w.unsent = err
 	if refusal := w.list.repeat(t, err); refusal != nil {
-		d.end(t.rejected(refusal)) // done ends the attempt, too
+		d.reject(t, refusal) // done ends the attempt, too
 		return
 	}
 	d.undo(t)
@@ -188,20 +187,20 @@ func (d *driver) again(t *transit, err error) {
 }
 
 // undo has the filters of an attempt give back what it had, before another one.
-func (d *driver) undo(t *transit) {
+func (d *driver) undo(t *callState) {
 	w := &t.walk
-	w.doneTo(w.list.attempt, t, result{unsent: w.unsent})
+	w.doneTo(w.list.attempt, t, filter.Result{Unsent: w.unsent})
 	w.unsent = nil
 }
 
 // done has all filters give back what the call had.
-func (d *driver) done(t *transit, r *relay.Result) {
-	t.forgetMessage()
-	t.walk.doneTo(0, t, result{Result: r, Final: true, unsent: t.walk.unsent})
+func (d *driver) done(t *callState, r *relay.Result) {
+	t.ForgetMessage()
+	t.walk.doneTo(0, t, filter.Result{Result: r, Final: true, Unsent: t.walk.unsent})
 }
 
 // doneTo calls Done of the rows from that one on for which it is due, the last first.
-func (w *walk) doneTo(first int, t *transit, r result) {
+func (w *walk) doneTo(first int, t *callState, r filter.Result) {
 	w.result = r
 	for w.due > first {
 		w.due--
@@ -209,66 +208,5 @@ func (w *walk) doneTo(first int, t *transit, r result) {
 			done(t, &w.result)
 		}
 	}
-	w.result = result{}
-}
-
-// pause is a call that waits.
-type pause struct {
-	parked parked
-	driver *driver
-	what   string // that it waits for, in its trace; "": that is not told
-}
-
-// park lets a call wait. Its filter is to return Wait.
-func (d *driver) park(t *transit, what string) pause {
-	p := pause{d.stream(t).park(), d, what}
-	if what != "" {
-		t.span.Wait(what)
-	}
-	return p
-}
-
-// Resume lets the call go on at the filter where it waits, which finds what take has left in its state. It is for
-// another goroutine than the one that called park, and may come before Admit has returned there. Where the call
-// has ended meanwhile take is not called, and Resume returns false.
-func (p pause) Resume(take func(*transit)) bool {
-	return p.parked.Resume(func(s *relay.Stream) {
-		t := transitOf(s)
-		if p.what != "" {
-			t.span.GoOn(p.what)
-		}
-		take(t)
-		p.driver.walk(t)
-	})
-}
-
-// reject ends a call with the gateway's own "no".
-func (t *transit) reject(refusal *call.Refusal) Step {
-	t.walk.refusal = refusal
-	return Stop
-}
-
-func (t *transit) rejected(refusal *call.Refusal) *transit {
-	t.walk.refusal = refusal
-	return t
-}
-
-// admitUnless continues, unless there is a refusal.
-func (t *transit) admitUnless(refusal *call.Refusal) Step {
-	if refusal != nil {
-		return t.reject(refusal)
-	}
-	return Continue
-}
-
-// reply ends a call with one message.
-func (t *transit) reply(msg []byte) Step {
-	t.walk.answer = msg
-	return Stop
-}
-
-// serve sends a call to an upstream.
-func (t *transit) serve(u *relay.Upstream) Step {
-	t.walk.upstream = u
-	return Stop
+	w.result = filter.Result{}
 }

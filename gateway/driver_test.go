@@ -9,15 +9,17 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
 // fakeStream does what the relay does for a call, with a lock in place of a shard's and without a network.
 type fakeStream struct {
+	filter.Stream
 	shard  sync.Mutex
-	call   relay.Stream // its Value is the call
-	parked int          // how often
+	call   *callState
+	parked int // how often
 	waits  bool
 	over   bool
 	log    []string
@@ -30,7 +32,8 @@ func (s *fakeStream) Reply(msg []byte)        { s.did("reply " + string(msg)) }
 func (s *fakeStream) Refuse(relay.Status)     { s.did("refuse") }
 func (s *fakeStream) Forward(*relay.Upstream) { s.did("forward") }
 
-func (s *fakeStream) park() parked {
+// Wait implements filter.Stream.
+func (s *fakeStream) Wait() filter.Parked {
 	s.parked, s.waits = s.parked+1, true
 	return fakeParked{s, s.parked}
 }
@@ -41,19 +44,20 @@ type fakeParked struct {
 	at int
 }
 
-func (p fakeParked) Resume(f func(*relay.Stream)) bool {
+func (p fakeParked) Resume(take func()) bool {
 	p.s.shard.Lock()
 	defer p.s.shard.Unlock()
 	if p.s.over || !p.s.waits || p.s.parked != p.at {
 		return false
 	}
 	p.s.waits = false
-	f(&p.s.call)
+	take()
+	p.s.call.walk.list.driver.walk(p.s.call)
 	return true
 }
 
 // steps are what a filter does, one Admit after the other.
-type steps []func(*transit) Step
+type steps []func(*filter.Call) filter.Step
 
 // fakeFilter does at each Admit what its next step says.
 type fakeFilter struct {
@@ -62,7 +66,7 @@ type fakeFilter struct {
 	steps steps // the last one again and again
 }
 
-func (f *fakeFilter) Admit(t *transit, _ *peekState) Step {
+func (f *fakeFilter) Admit(t *filter.Call, _ *peekState) filter.Step {
 	f.s.did(f.name)
 	step := f.steps[0]
 	if len(f.steps) > 1 {
@@ -71,14 +75,14 @@ func (f *fakeFilter) Admit(t *transit, _ *peekState) Step {
 	return step(t)
 }
 
-func (f *fakeFilter) Done(_ *transit, _ *peekState, r *result) {
-	f.s.did(fmt.Sprintf("-%s(final %t, unsent %t)", f.name, r.Final, r.unsent != nil))
+func (f *fakeFilter) Done(_ *filter.Call, _ *peekState, r *filter.Result) {
+	f.s.did(fmt.Sprintf("-%s(final %t, unsent %t)", f.name, r.Final, r.Unsent != nil))
 }
 
 type driven struct {
 	*fakeStream
 	driver *driver
-	t      *transit
+	t      *callState
 	list   *list
 	no     *call.Refusal // to another attempt; nil: it may be made
 }
@@ -86,10 +90,10 @@ type driven struct {
 // drive makes a list of filters called a, b, c …; a nil one is where an attempt begins.
 func drive(all ...steps) *driven {
 	s := &fakeStream{}
-	t := &transit{}
-	s.call.Value = t
+	t := &callState{}
+	s.call, t.Stream = t, s
 	d := &driven{fakeStream: s, t: t, driver: newDriver(newStatuses())}
-	d.driver.stream = func(*transit) stream { return s }
+	d.driver.stream = func(*callState) stream { return s }
 	var rows []row
 	for i, does := range all {
 		if does == nil {
@@ -97,9 +101,9 @@ func drive(all ...steps) *driven {
 			continue
 		}
 		f := &fakeFilter{name: string(rune('a' + i)), s: s, steps: does}
-		rows = append(rows, bind(f.name, f, func(t *transit) *peekState { return &t.peek }))
+		rows = append(rows, bind(f.name, f, func(t *callState) *peekState { return &t.peek }))
 	}
-	d.list = (&filters{repeat: func(*transit, error) *call.Refusal { return d.no }}).list("test", rows...)
+	d.list = (&filters{driver: d.driver, repeat: func(*callState, error) *call.Refusal { return d.no }}).list("test", rows...)
 	return d
 }
 
@@ -131,12 +135,12 @@ func (d *driven) is(t *testing.T, want ...string) {
 	}
 }
 
-func goOn(*transit) Step     { return Continue }
-func ask(*transit) Step      { return Read }
-func anew(*transit) Step     { return Again }
-func send(t *transit) Step   { return t.serve(&relay.Upstream{}) }
-func answer(t *transit) Step { return t.reply([]byte("yes")) }
-func deny(t *transit) Step   { return t.reject(refusedService) }
+func goOn(*filter.Call) filter.Step     { return filter.Continue }
+func ask(*filter.Call) filter.Step      { return filter.Read }
+func anew(*filter.Call) filter.Step     { return filter.Again }
+func send(t *filter.Call) filter.Step   { return t.Serve(&relay.Upstream{}) }
+func answer(t *filter.Call) filter.Step { return t.Reply([]byte("yes")) }
+func deny(t *filter.Call) filter.Step   { return t.Reject(filter.ShuttingDown) }
 
 var attemptHere steps // where attempts begin
 
@@ -163,11 +167,11 @@ func TestDoneInReverse(t *testing.T) {
 	rejected.begin()
 	rejected.end()
 	rejected.is(t, "a", "b", "refuse", "-a"+final)
-	if rejected.t.reason != refusedService.Reason {
-		t.Errorf("reason %q", rejected.t.reason)
+	if rejected.t.Reason != filter.ShuttingDown.Reason {
+		t.Errorf("reason %q", rejected.t.Reason)
 	}
 
-	panicked := drive(steps{goOn}, steps{func(*transit) Step { panic("a filter") }})
+	panicked := drive(steps{goOn}, steps{func(*filter.Call) filter.Step { panic("a filter") }})
 	func() {
 		defer func() { _ = recover() }()
 		panicked.begin()
@@ -180,27 +184,27 @@ func TestDoneInReverse(t *testing.T) {
 func TestReadCallsAgain(t *testing.T) {
 	t.Parallel()
 	var saw string
-	d := drive(steps{goOn}, steps{ask, func(t *transit) Step {
-		saw = string(t.message.Data)
-		t.first = &first{read: true}
-		return Continue
+	d := drive(steps{goOn}, steps{ask, func(t *filter.Call) filter.Step {
+		saw = string(t.Message.Data)
+		t.Peeked = &filter.Peeked{Read: true}
+		return filter.Continue
 	}}, steps{send})
 	d.begin()
-	d.t.message = relay.Message{Data: []byte("hello")}
+	d.t.Message = relay.Message{Data: []byte("hello")}
 	d.driver.walk(d.t)
-	if saw != "hello" || d.t.message.Data != nil || d.t.first != nil {
-		t.Errorf("the filter saw %q; the call still has %q, %v", saw, d.t.message.Data, d.t.first)
+	if saw != "hello" || d.t.Message.Data != nil || d.t.Peeked != nil {
+		t.Errorf("the filter saw %q; the call still has %q, %v", saw, d.t.Message.Data, d.t.Peeked)
 	}
 	d.end()
 	d.is(t, "a", "b", "read", "b", "c", "forward", "-c"+final, "-b"+final, "-a"+final)
 }
 
 // wait makes a filter wait; by gets what lets the call go on.
-func (d *driven) wait(by func(resume func() bool)) func(*transit) Step {
-	return func(t *transit) Step {
-		p := d.driver.park(t, "")
-		by(func() bool { return p.Resume(func(t *transit) { t.peek.asked = true }) })
-		return Wait
+func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step {
+	return func(t *callState) filter.Step {
+		p := t.Park("")
+		by(func() bool { return p.Resume(func() { t.peek.asked = true }) })
+		return filter.Wait
 	}
 }
 
@@ -220,10 +224,10 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 			}()
 			<-started // the other is ahead of Admit, and has the shard's lock next
 		})
-		d.list.rows[1].admit = func(t *transit) Step {
+		d.list.rows[1].admit = func(t *callState) filter.Step {
 			if t.peek.asked {
 				d.did("b again")
-				return Continue
+				return filter.Continue
 			}
 			return waiting(t)
 		}
@@ -280,7 +284,7 @@ func TestAttempts(t *testing.T) {
 func TestNoFurtherAttempt(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{send})
-	d.no = refusedService
+	d.no = filter.ShuttingDown
 	d.begin()
 	d.unsent()
 	d.end()
@@ -304,8 +308,8 @@ func TestServedInside(t *testing.T) {
 		d.unsent()
 		d.end()
 		d.is(t, "a", "b", "forward", "refuse", "-b"+final, "-a"+final)
-		if d.t.reason != refusedService.Reason {
-			t.Errorf("reason %q", d.t.reason)
+		if d.t.Reason != filter.ShuttingDown.Reason {
+			t.Errorf("reason %q", d.t.Reason)
 		}
 	}
 }
@@ -346,11 +350,11 @@ func TestSecondPassages(t *testing.T) {
 	h := &handler{crossings: newCrossings()}
 	h.chain = newChain(h)
 	for _, back := range []*list{h.chain.kept, h.chain.translated, h.chain.translatedInternal, h.chain.guarded} {
-		if got := h.inside(&transit{}, h.crossings.issue(&crossing{back: back})); got != back {
+		if got := h.inside(&callState{}, h.crossings.issue(&crossing{back: back})); got != back {
 			t.Errorf("%s instead of %s", got.name, back.name)
 		}
 	}
-	made := &transit{call: call.Call{Method: call.Invoke}}
+	made := &callState{Call: filter.Call{Info: call.Call{Method: call.Invoke}}}
 	if got := h.inside(made, "made up"); got != h.chain.call || made.crossing.came != "" {
 		t.Errorf("a ticket that was made up has the list %s", got.name)
 	}
@@ -359,19 +363,19 @@ func TestSecondPassages(t *testing.T) {
 // BenchmarkDriver is what walking a list costs without what its filters do: sixteen, as a call has at most.
 func BenchmarkDriver(b *testing.B) {
 	s := &fakeStream{log: make([]string, 0, 1)}
-	t := &transit{}
+	t := &callState{}
 	d := newDriver(newStatuses())
-	d.stream = func(*transit) stream { return quiet{s} }
+	d.stream = func(*callState) stream { return quiet{s} }
 	var rows []row
 	for range 15 {
-		rows = append(rows, bind("row", nothing{}, func(t *transit) *peekState { return &t.peek }))
+		rows = append(rows, bind("row", nothing{}, func(t *callState) *peekState { return &t.peek }))
 	}
 	up := &relay.Upstream{}
-	rows = append(rows, row{name: "serve", admit: func(t *transit) Step { return t.serve(up) }})
+	rows = append(rows, row{name: "serve", admit: func(t *callState) filter.Step { return t.Serve(up) }})
 	l := (&filters{}).list("test", rows...)
 	b.ReportAllocs()
 	for b.Loop() {
-		t.walk = walk{}
+		t.walk, *t.Answer() = walk{}, filter.Answer{}
 		d.begin(t, l)
 		d.done(t, nil)
 	}
@@ -383,5 +387,5 @@ func (quiet) Forward(*relay.Upstream) {}
 
 type nothing struct{}
 
-func (nothing) Admit(*transit, *peekState) Step    { return Continue }
-func (nothing) Done(*transit, *peekState, *result) {}
+func (nothing) Admit(*filter.Call, *peekState) filter.Step    { return filter.Continue }
+func (nothing) Done(*filter.Call, *peekState, *filter.Result) {}

@@ -39,7 +39,7 @@ func (e *callersEnd) correct(rec *telemetry.Record) {
 
 // first ends the first passage. It returns what is to be recorded; nil: the second passage
 // will do it.
-func (e *ends) first(t *transit, r *relay.Result) *telemetry.Record {
+func (e *ends) first(t *callState, r *relay.Result) *telemetry.Record {
 	end := &callersEnd{code: r.Code, failure: r.Failure, reason: e.reason(r)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,7 +47,7 @@ func (e *ends) first(t *transit, r *relay.Result) *telemetry.Record {
 		e.caller = end
 		return nil
 	}
-	e.record.Call, e.record.Client, e.record.RequestID = &t.call, t.origin.client, t.request
+	e.record.Call, e.record.Client, e.record.RequestID = &t.Info, t.Client.Address, t.RequestID
 	end.correct(e.record)
 	e.judge(e.record)
 	return e.record

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictproto"
@@ -90,16 +91,16 @@ func (m meter) Turned(how call.Turned, after time.Duration) {
 }
 
 // notEngine rejects calls of a fleet of engines that engines have no method for.
-func (t *transit) notEngine() *call.Refusal {
-	if t.fleet.Engine() != nil {
+func (t *callState) notEngine() *call.Refusal {
+	if t.Fleet.Engine() != nil {
 		return refusedNoEngine
 	}
 	return nil
 }
 
 // ofEngine rejects calls of an engine's method whose fleet is of none, or does not take it.
-func (t *transit) ofEngine() *call.Refusal {
-	switch settings := t.fleet.Engine(); {
+func (t *callState) ofEngine() *call.Refusal {
+	switch settings := t.Fleet.Engine(); {
 	case settings == nil:
 		return refusedNotEngine
 	case t.engine.Ends && !settings.Shutdown:
@@ -109,57 +110,61 @@ func (t *transit) ofEngine() *call.Refusal {
 }
 
 // backFromGuard is ofEngine for a call that the guard has let pass.
-func (t *transit) backFromGuard() *call.Refusal {
-	if t.fleet.Engine() == nil {
+func (t *callState) backFromGuard() *call.Refusal {
+	if t.Fleet.Engine() == nil {
 		return refusedNotEngine
 	}
-	t.stream.DropHeader(engine.ModesHeader)
+	t.Stream.DropHeader(engine.ModesHeader)
 	return nil
 }
 
 // sentTo finds the engine that a call of the gateway's own is for.
-func (t *transit) sentTo() *call.Refusal {
-	if t.fleet.Engine() == nil {
+func (t *callState) sentTo() *call.Refusal {
+	if t.Fleet.Engine() == nil {
 		return refusedNotEngine
 	}
-	addr, ok := t.stream.Header(backendHeader)
+	addr, ok := t.Stream.Header(backendHeader)
 	if !ok {
 		return nil
 	}
-	for _, b := range t.fleet.Backends {
+	for _, b := range t.Fleet.Backends {
 		if b.Addr == addr {
-			t.pick.suited = b
-			t.stream.DropHeader(backendHeader)
+			t.Attempt.Directed = b
+			t.Stream.DropHeader(backendHeader)
 			return nil
 		}
 	}
-	return unreachable(t.fleet)
+	return filter.Unreachable(t.Fleet)
 }
 
 // peekSession reads the session out of the first message of an engine's method, where that has one.
-type peekSession struct{ peek }
+type peekSession struct{ h *handler }
 
-// Admit implements filter.
-func (f peekSession) Admit(t *transit, s *peekState) Step {
+// Admit implements filter.Filter.
+func (f peekSession) Admit(_ *filter.Call, t *callState) filter.Step {
 	if t.engine.Session == 0 {
-		return Continue
+		return filter.Continue
 	}
-	return f.peek.Admit(t, s)
+	read := func(_ *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) { return readEngine(t, msg) }
+	return peek{f.h, read}.Admit(&t.Call, &t.peek)
 }
 
+// Done implements filter.Filter.
+func (peekSession) Done(*filter.Call, *callState, *filter.Result) {}
+
 // readEngine takes out of the first message of an engine's method what it is routed by.
-func readEngine(t *transit, msg []byte) (first, *call.Refusal) {
+func readEngine(t *callState, msg []byte) (filter.Peeked, *call.Refusal) {
 	id, err := t.engine.ReadSession(msg)
 	if err != nil {
-		return first{}, strictproto.Refuse(err, refusedEngineMessage)
+		return filter.Peeked{}, strictproto.Refuse(err, refusedEngineMessage)
 	}
-	t.call.Session = t.keep(view(id))
-	return first{read: true}, nil
+	t.Info.Session = t.Keep(filter.View(id))
+	return filter.Peeked{Read: true}, nil
 }
 
 // readOne rejects a call of which it is not known to which engine of several it should go.
-func (t *transit) readOne() *call.Refusal {
-	if t.engine.Anyone || t.call.Session != "" || len(t.fleet.Backends) < 2 {
+func (t *callState) readOne() *call.Refusal {
+	if t.engine.Anyone || t.Info.Session != "" || len(t.Fleet.Backends) < 2 {
 		return nil
 	}
 	return refusedManyEngines

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
@@ -24,7 +25,7 @@ const (
 func (h *handler) entrance(t *fairqueue.Turnstile, pool *bodybudget.Pool, doors http.Handler) http.Handler {
 	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
-		problem.Write(w, r, problem.Of(v.refuse(tooMany(v.who), 0), HTTPStatus))
+		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.who), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodybudget.Owner { return visitOf(r) }, doors)
 	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Place() }, full, doors))))
@@ -88,7 +89,7 @@ func (g *Gateway) passes(ctx context.Context) error {
 	}
 	err := g.turnstile.Pass(ctx, x.call.Tenant, "")
 	if errors.Is(err, fairqueue.ErrFull) {
-		return g.crossings.refuse(ctx, tooMany(x.caller))
+		return g.crossings.refuse(ctx, filter.TooMany(x.caller))
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
@@ -54,16 +55,16 @@ func (e *errand) end(how ending) {
 // record adds to a call's record what the keeper did for it.
 func (e *errand) record(rec *telemetry.Record) {
 	if r := e.refuse.Load(); r != nil && rec.Reason == "" {
-		rec.Reason, rec.Shed = r.Reason, r.Reason == refusedFull.Reason
+		rec.Reason, rec.Shed = r.Reason, r.Reason == filter.Overloaded.Reason
 	}
 	rec.Replayed = e.replay.Load()
 }
 
 // fate is what a call that ended with r says of whether it was carried out. What backends answer
 // proves that they had it, but for the codes that proxies and servers on their way out use, too.
-func (t *transit) fate(r *relay.Result) (e ending) {
+func (t *callState) fate(r *relay.Result) (e ending) {
 	switch {
-	case !t.forward.started || r.Forwarded == 0:
+	case !t.Attempt.Started || r.Forwarded == 0:
 		e.how = idempotency.NotStarted
 		return e
 	case !r.Upstream || r.FirstByte == 0:

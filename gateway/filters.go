@@ -4,7 +4,8 @@ import "github.com/capgate/capgate/internal/call"
 
 // filters are the rows of which lists are made, each bound to what its filter remembers of a call.
 type filters struct {
-	repeat func(*transit, error) *call.Refusal
+	driver *driver
+	repeat func(*callState, error) *call.Refusal
 
 	accesslog, accesslogInternal                row
 	trace, host                                 row
@@ -12,7 +13,7 @@ type filters struct {
 	self, comeBack                              row
 	scope, scopeDownload, scopeEngine           row
 	scopeBuiltin                                row
-	wellformed                                  row
+	wellformed, wellformedAny                   row
 	overload, memory, bandwidth                 row
 	peek, peekDownload, peekSession, await      row
 	resolve, capability, method                 row
@@ -29,13 +30,12 @@ type filters struct {
 }
 
 func newFilters(h *handler, c *chain) *filters {
-	auth := func(t *transit) *authState { return &t.auth }
-	crossing := func(t *transit) *crossingState { return &t.crossing }
-	peeked := func(t *transit) *peekState { return &t.peek }
+	auth := func(t *callState) *authState { return &t.auth }
+	peeked := func(t *callState) *peekState { return &t.peek }
 	f := &filters{
 
-		accesslog:         bind("accesslog", accessLog{h: h}, crossing),
-		accesslogInternal: bind("accesslog", accessLog{h: h, gateway: true}, crossing),
+		accesslog:         bind("accesslog", accessLog{h: h}, whole),
+		accesslogInternal: bind("accesslog", accessLog{h: h, gateway: true}, whole),
 		trace:             note("trace", h.trace),
 		host:              check("host", h.strange),
 
@@ -43,42 +43,43 @@ func newFilters(h *handler, c *chain) *filters {
 		authenticateBuiltin: bind("authenticate", authenticate{h: h}, auth),
 		open:                bind("open", open{h}, auth),
 		self:                note("self", authenticateSelf),
-		comeBack:            bind("comeback", comeBack{h}, crossing),
+		comeBack:            bind("comeback", comeBack{h}, whole),
 		scope:               check("scope", scopeInvoke),
 		scopeDownload:       check("scope", scopeDownload),
-		scopeEngine:         check("scope", scopeEngine),
+		scopeEngine:         checkWhole("scope", scopeEngine),
 		scopeBuiltin:        check("scope", scopeBuiltin),
 
-		wellformed: check("wellformed", (*transit).wellFormed),
-		overload:   bind("overload", &h.shedding, func(t *transit) *overloadState { return &t.overload }),
-		memory:     check("memory", h.flows.charge),
-		bandwidth:  check("bandwidth", h.flows.join),
+		wellformed:    check("wellformed", wellFormed),
+		wellformedAny: check("wellformed", wellFormedAny),
+		overload:      bind("overload", &h.shedding, func(t *callState) *overloadState { return &t.overload }),
+		memory:        check("memory", h.flows.charge),
+		bandwidth:     checkWhole("bandwidth", h.flows.join),
 
 		peek:         bind("peek", peek{h, readInvoke}, peeked),
 		peekDownload: bind("peek", peek{h, readDownload}, peeked),
-		peekSession:  bind("peek", peekSession{peek{h, readEngine}}, peeked),
+		peekSession:  bind("peek", peekSession{h}, whole),
 		await:        bind("await", await{}, peeked),
 
 		resolve:        check("resolve", h.resolve),
-		capability:     check("capability", (*transit).notEngine),
-		method:         check("method", (*transit).hasMethod),
-		engine:         check("engine", (*transit).ofEngine),
-		sentTo:         check("engine", (*transit).sentTo),
-		backFromGuard:  check("engine", (*transit).backFromGuard),
-		deadline:       note("deadline", (*transit).setDeadline),
-		engineDeadline: note("deadline", (*transit).setEngineDeadline),
+		capability:     checkWhole("capability", (*callState).notEngine),
+		method:         check("method", hasMethod),
+		engine:         checkWhole("engine", (*callState).ofEngine),
+		sentTo:         checkWhole("engine", (*callState).sentTo),
+		backFromGuard:  checkWhole("engine", (*callState).backFromGuard),
+		deadline:       note("deadline", setDeadline),
+		engineDeadline: noteWhole("deadline", (*callState).setEngineDeadline),
 
-		restrict:      check("restrict", (*transit).keepTo),
-		session:       check("session", (*transit).readSession),
-		forgetSession: note("session", (*transit).forgetSession),
-		artifacts:     check("artifacts", (*transit).readArtifacts),
-		oneEngine:     check("session", (*transit).readOne),
-		key:           check("key", h.readKey),
+		restrict:      check("restrict", restrict),
+		session:       check("session", readSession),
+		forgetSession: note("session", forgetSession),
+		artifacts:     check("artifacts", readArtifacts),
+		oneEngine:     checkWhole("session", (*callState).readOne),
+		key:           checkWhole("key", h.readKey),
 
-		audit:       check("audit", h.admitToAudit),
-		ratelimit:   bind("ratelimit", ratelimit{h}, func(t *transit) *ratelimitState { return &t.ratelimit }),
-		authorize:   bind("authorize", authorize{h}, func(t *transit) *authorizeState { return &t.authorize }),
-		idempotency: bind("idempotency", keep{h, c.kept}, crossing),
+		audit:       checkWhole("audit", h.admitToAudit),
+		ratelimit:   bind("ratelimit", ratelimit{h}, func(t *callState) *ratelimitState { return &t.ratelimit }),
+		authorize:   bind("authorize", authorize{h}, whole),
+		idempotency: bind("idempotency", keep{h, c.kept}, whole),
 	}
 	f.bindAttempt(h, c)
 	return f
@@ -86,31 +87,30 @@ func newFilters(h *handler, c *chain) *filters {
 
 // bindAttempt binds the filters that run for each attempt.
 func (f *filters) bindAttempt(h *handler, c *chain) {
-	picked := func(t *transit) *pickState { return &t.pick }
-	crossing := func(t *transit) *crossingState { return &t.crossing }
-	forwarded := func(t *transit) *forwardState { return &t.forward }
-	f.repeat, f.attempt = h.repeat, row{}
+	picked := func(t *callState) *pickState { return &t.pick }
+	said := func(t *callState) *protocolState { return &t.protocol }
+	f.driver, f.repeat, f.attempt = h.driver, h.repeat, row{}
 
-	f.backoff = bind("backoff", backoff{h}, func(t *transit) *retryState { return &t.retry })
-	f.affinity = bind("affinity", sticky{h}, func(t *transit) *affinityState { return &t.affinity })
-	f.pick = bind("pick", pick{h}, picked)
+	f.backoff = bind("backoff", backoff{h}, func(t *callState) *retryState { return &t.retry })
+	f.affinity = bind("affinity", sticky{h}, func(t *callState) *affinityState { return &t.affinity })
+	f.pick = bind("pick", pick{h}, whole)
 	f.warm = bind("warm", warm{h}, picked)
 
-	f.protocol = bind("protocol", protocol{}, picked)
-	f.protocolOnce = bind("protocol", protocol{once: true}, picked)
-	f.translate = bind("translate", translate{h, c.translated}, crossing)
-	f.translateInternal = bind("translate", translate{h, c.translatedInternal}, crossing)
-	f.guard = bind("guard", guarded{h, c.guarded}, crossing)
+	f.protocol = bind("protocol", protocol{}, said)
+	f.protocolOnce = bind("protocol", protocol{once: true}, said)
+	f.translate = bind("translate", translate{h, c.translated}, whole)
+	f.translateInternal = bind("translate", translate{h, c.translatedInternal}, whole)
+	f.guard = bind("guard", guarded{h, c.guarded}, whole)
 
-	f.forward = bind("forward", forward{h: h, dialects: true}, forwarded)
-	f.forwardAsIs = bind("forward", forward{h: h}, forwarded)
+	f.forward = bind("forward", forward{h: h, dialects: true}, whole)
+	f.forwardAsIs = bind("forward", forward{h: h}, whole)
 	f.serve = row{name: "serve", admit: h.forwardInside}
 	f.health = row{name: "health", admit: answerHealth}
 }
 
 // list makes a list of rows, of which one may be where an attempt begins.
 func (f *filters) list(name string, all ...row) *list {
-	l := &list{name: name, attempts: maxTries, repeat: f.repeat}
+	l := &list{name: name, driver: f.driver, attempts: maxTries, repeat: f.repeat}
 	l.attempt = len(all)
 	for _, r := range all {
 		if r.admit == nil {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -51,8 +52,8 @@ type bandwidthState struct {
 }
 
 // join makes a call one of its tenant's, and counts what it brings.
-func (f *flows) join(t *transit) *call.Refusal {
-	settings := t.settings
+func (f *flows) join(t *callState) *call.Refusal {
+	settings := t.Principal.Settings
 	if settings == nil {
 		settings = f.single.Load()
 	}
@@ -61,29 +62,28 @@ func (f *flows) join(t *transit) *call.Refusal {
 	}
 	l := &settings.Limits
 	fl := f.of(settings)
-	t.stream.Join(fl.group)
+	t.Stream.Join(fl.group)
 	if behind := fl.group.Behind(); behind > farBehind {
-		t.tenant.Limited(call.BytesPerSecond, l.Shadow)
+		t.Principal.Metrics.Limited(call.BytesPerSecond, l.Shadow)
 		if !l.Shadow {
 			return tenant.Exceeded(settings.ID, call.BytesPerSecond, l.BytesPerSecond, behind)
 		}
 	}
 	limits := relay.Limits{Messages: l.Messages}
-	if t.call.Method == call.UploadInputArtifact || t.call.Method == call.DownloadOutputArtifact {
+	if t.Info.Method == call.UploadInputArtifact || t.Info.Method == call.DownloadOutputArtifact {
 		limits.Bytes = artifactBytes(l.ArtifactSize)
 	}
-	t.stream.Limit(limits)
+	t.Stream.Limit(limits)
 	t.bandwidth.bounds = settings
 	return nil
 }
 
 // charge has a call's tenant hold what the relay holds for it.
-func (f *flows) charge(t *transit) *call.Refusal {
-	if t.stream.Charge(f.groupOf(t.settings)) {
+func (f *flows) charge(t *filter.Call) *call.Refusal {
+	if t.Stream.Charge(f.groupOf(t.Principal.Settings)) {
 		return nil
 	}
-	t.shed = true
-	return crowded(t)
+	return t.OutOfMemory()
 }
 
 // groupOf is the group of a tenant, or of the only one.
@@ -202,8 +202,8 @@ func (f *flows) declare(settings *tenant.Settings) {
 
 // Exceeded ends a stream that brings more than its tenant's may, unless that is only counted.
 func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
-	t := transitOf(s)
-	t.tenant.Limited(limitOf(why), t.bandwidth.bounds.Limits.Shadow)
+	t := callOf(s)
+	t.Principal.Metrics.Limited(limitOf(why), t.bandwidth.bounds.Limits.Shadow)
 	return !t.bandwidth.bounds.Limits.Shadow
 }
 
@@ -217,19 +217,19 @@ func limitOf(why relay.Failure) call.Limit {
 // Explain is the relay's own reason to end a call, in the words of the one table.
 func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 	if f == relay.AccountExceeded && !s.Forwarded() {
-		t := transitOf(s)
-		refusal := crowded(t)
-		t.reason, t.shed = refusal.Reason, true
+		t := callOf(s)
+		refusal := t.OutOfMemory()
+		t.Reason = refusal.Reason
 		return h.statuses.of(refusal)
 	}
 	if f != relay.TooManyBytes && f != relay.TooManyMessages {
 		return h.statuses.explain(f)
 	}
-	t, most := transitOf(s), int64(0)
+	t, most := callOf(s), int64(0)
 	if most = t.bandwidth.bounds.Limits.ArtifactSize; f == relay.TooManyMessages {
 		most = t.bandwidth.bounds.Limits.Messages
 	}
 	refusal := tenant.Exceeded(t.bandwidth.bounds.ID, limitOf(f), most, 0)
-	t.reason = refusal.Reason
+	t.Reason = refusal.Reason
 	return h.statuses.of(refusal)
 }

@@ -4,8 +4,10 @@ import (
 	"slices"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router/affinity"
@@ -13,10 +15,7 @@ import (
 
 // forwardState is what the last filters of a call remember.
 type forwardState struct {
-	mode     dialect.Mode // how the call gets to a backend of another dialect
-	started  bool         // a backend may have begun to carry it out
-	begun    bool         // counted as in flight at fleet and tenant
-	scanned  bool         // outcome sees the response
+	scanned  bool // outcome sees the response
 	outcome  dialect.Scanner
 	mentions *dialect.Mentions // sees the response; nil until it is needed
 }
@@ -27,51 +26,63 @@ type forward struct {
 	dialects bool // the calls have another path in each dialect
 }
 
-// Admit implements filter.
-func (f forward) Admit(t *transit, s *forwardState) Step {
-	if !s.begun {
-		s.begun = true
-		f.h.recorder.Begin(t.metrics, t.tenant, uint32(t.stream.Shard()))
+// Admit implements filter.Filter.
+func (f forward) Admit(_ *filter.Call, t *callState) filter.Step {
+	s := &t.forward
+	if !t.InFlight {
+		t.InFlight = true
+		f.h.recorder.Begin(t.Metrics, t.Principal.Metrics, uint32(t.Stream.Shard()))
 	}
-	t.origin.tell(t.stream)
-	path := t.call.Path
+	t.Client.Tell(t.Stream)
+	path := t.Info.Path
 	if f.dialects {
-		d := t.target.Dialect()
+		d := t.Endpoint.Dialect()
 		path = t.pathAt(d)
-		if d != call.Auto && d != t.spoken.Dialect || t.retry.tries > 0 { // the first may have gone by another path
-			t.stream.SetPath(path)
+		if d != call.Auto && d != t.Spoken.Dialect || t.Attempt.Past > 0 { // the first may have gone by another path
+			t.Stream.SetPath(path)
 		}
 	}
-	if s.outcome.Reset(t.spoken.Method, t.spoken.Dialect) {
+	if s.outcome.Reset(t.Spoken.Method, t.Spoken.Dialect) {
 		s.scanned = true
 		f.h.watchArtifacts(t)
-		t.stream.TapResponse(t)
+		t.Stream.TapResponse(t)
 	}
-	t.traceTry(t.stream, path)
-	s.started = true
-	return t.serve(upstreamOf(t.target))
+	t.traceTry(path)
+	t.Attempt.Started = true
+	return t.Serve(upstreamOf(t.Endpoint))
 }
 
-// Done implements filter.
-func (forward) Done(*transit, *forwardState, *result) {}
+// Done implements filter.Filter.
+func (forward) Done(_ *filter.Call, t *callState, r *filter.Result) {
+	if r.Final {
+		t.forward.judge(&t.Call)
+	}
+}
+
+// judge takes note of what the answer says of the tool.
+func (s *forwardState) judge(t *filter.Call) {
+	if s.scanned {
+		t.Outcome = outcomes[s.outcome.Outcome()]
+	}
+}
 
 // Body sees the response before its caller does: it is a relay.Tap. From then on there may be state
 // of the session at the backend, of which the caller may know.
-func (t *transit) Body(p []byte) {
-	t.affinity.place.Pinned.Used()
+func (t *callState) Body(p []byte) {
+	t.Pin.Pinned.Used()
 	if t.forward.scanned {
 		t.forward.outcome.Body(p)
 	}
 }
 
 // forwardInside sends a call to the services that the gateway itself offers.
-func (h *handler) forwardInside(t *transit) Step {
+func (h *handler) forwardInside(t *callState) filter.Step {
 	who := tenant.Identity{
-		Tenant: t.call.Tenant, Key: t.call.Key, Scopes: t.auth.scopes,
-		User: t.call.User, Agent: t.call.Agent, Settings: t.settings,
+		Tenant: t.Info.Tenant, Key: t.Info.Key, Scopes: t.Principal.Scopes,
+		User: t.Info.User, Agent: t.Info.Agent, Settings: t.Principal.Settings,
 	}
-	t.stream.SetHeader(tenant.Metadata, who.Text())
-	return t.serve(h.services)
+	t.Stream.SetHeader(tenant.Metadata, who.Text())
+	return t.Serve(h.services)
 }
 
 // translate sends a call that has to be translated to the translator.
@@ -80,18 +91,18 @@ type translate struct {
 	back *list // that the translated call comes back by
 }
 
-// Admit implements filter.
-func (f translate) Admit(t *transit, _ *crossingState) Step {
-	if t.forward.mode != dialect.Convert {
-		return Continue
+// Admit implements filter.Filter.
+func (f translate) Admit(_ *filter.Call, t *callState) filter.Step {
+	if t.Attempt.Mode != dialect.Convert {
+		return filter.Continue
 	}
 	f.h.leave(t, f.back)
-	t.stream.TapResponse(t)
-	return t.serve(f.h.services)
+	t.Stream.TapResponse(t)
+	return t.Serve(f.h.services)
 }
 
-// Done implements filter.
-func (f translate) Done(t *transit, _ *crossingState, r *result) { f.h.comeHome(t, r) }
+// Done implements filter.Filter.
+func (f translate) Done(_ *filter.Call, t *callState, r *filter.Result) { f.h.comeHome(t, r) }
 
 // guarded sends a call of an engine that is guarded to the guard.
 type guarded struct {
@@ -99,43 +110,43 @@ type guarded struct {
 	back *list // that a guarded call comes back by
 }
 
-// Admit implements filter.
-func (f guarded) Admit(t *transit, _ *crossingState) Step {
+// Admit implements filter.Filter.
+func (f guarded) Admit(_ *filter.Call, t *callState) filter.Step {
 	if !t.engine.Guarded {
-		return Continue
+		return filter.Continue
 	}
 	f.h.leave(t, f.back)
-	t.stream.TapResponse(t)
-	return t.serve(f.h.guard.server.upstream)
+	t.Stream.TapResponse(t)
+	return t.Serve(f.h.guard.server.upstream)
 }
 
-// Done implements filter.
-func (f guarded) Done(t *transit, _ *crossingState, r *result) { f.h.comeHome(t, r) }
+// Done implements filter.Filter.
+func (f guarded) Done(_ *filter.Call, t *callState, r *filter.Result) { f.h.comeHome(t, r) }
 
 // answerHealth answers a Healthcheck, which no capability gets.
-func answerHealth(t *transit) Step { return t.reply(healthReply(t.fleet, t.call.Dialect)) }
+func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }
 
-var _ relay.Tap = (*transit)(nil)
+var _ relay.Tap = (*callState)(nil)
 
 // pathAt is the path of the call's RPC, as it is spoken now, at a backend that speaks d.
-func (t *transit) pathAt(d call.Dialect) string {
+func (t *callState) pathAt(d call.Dialect) string {
 	if d == call.Auto {
-		d = t.spoken.Dialect
+		d = t.Spoken.Dialect
 	}
-	path, _ := dialect.Path(t.spoken.Method, d) // there is one, or the call had not come so far
+	path, _ := dialect.Path(t.Spoken.Method, d) // there is one, or the call had not come so far
 	return path
 }
 
 // watchArtifacts lets the response tell which artifacts its backend gives out.
-func (h *handler) watchArtifacts(t *transit) {
-	if !t.binds() && !t.fleet.Tracks() || !dialect.Watches(t.call.Method) {
+func (h *handler) watchArtifacts(t *callState) {
+	if !t.Principal.Bound() && !t.Fleet.Tracks() || !dialect.Watches(t.Info.Method) {
 		return
 	}
-	if t.forward.mentions == nil { // it stays with the transit, for calls to come
+	if t.forward.mentions == nil { // it stays in the pool, for calls to come
 		t.forward.mentions = dialect.NewMentions(func(id string) { h.learn(t, id) })
 	}
-	t.forward.mentions.Reset(t.call.Method)
-	if t.binds() {
+	t.forward.mentions.Reset(t.Info.Method)
+	if t.Principal.Bound() {
 		t.forward.mentions.All()
 	}
 	t.forward.outcome.Watch(t.forward.mentions)
@@ -143,16 +154,23 @@ func (h *handler) watchArtifacts(t *transit) {
 
 // learn takes note of an artifact. What the call itself has named is no news where a
 // tool repeats it.
-func (h *handler) learn(t *transit, id string) {
-	if !slices.Contains(t.affinity.named, id) {
-		h.affinity.Learn(affinity.Mention{Fleet: t.fleet, Tenant: t.call.Tenant, ID: id, Backend: t.target,
-			Sure: t.call.Method == call.UploadInputArtifact, Bound: t.binds()})
+func (h *handler) learn(t *callState, id string) {
+	if !slices.Contains(t.Artifacts.IDs, id) {
+		h.affinity.Learn(affinity.Mention{Fleet: t.Fleet, Tenant: t.Info.Tenant, ID: id, Backend: t.Endpoint,
+			Sure: t.Info.Method == call.UploadInputArtifact, Bound: t.Principal.Bound()})
 	}
 }
 
 // traceTry lets a backend know which span its own are children of.
-func (t *transit) traceTry(s *relay.Stream, path string) {
-	if t.span != nil {
-		s.SetHeader(tracing.Traceparent, t.span.Try(t.target.Addr, path))
+func (t *callState) traceTry(path string) {
+	if t.Span != nil {
+		t.Stream.SetHeader(tracing.Traceparent, t.Span.Try(t.Endpoint.Addr, path))
 	}
+}
+
+var outcomes = [...]telemetry.Outcome{
+	dialect.OutcomeUnknown: telemetry.Unjudged,
+	dialect.OK:             telemetry.Succeeded,
+	dialect.ToolError:      telemetry.ToolError,
+	dialect.CutOff:         telemetry.CutOff,
 }

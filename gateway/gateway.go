@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -147,7 +148,8 @@ func New(cfg Config) (*Gateway, error) {
 		openings:      openings{most: cfg.OpenCalls.withDefaults()},
 	}
 	cfg.Relay.Network = networks(cfg.Edge, cfg.Exempt)
-	h.driver, h.chain = newDriver(h.statuses), newChain(h)
+	h.driver = newDriver(h.statuses)
+	h.chain = newChain(h)
 	h.answers.set(cfg.Hosts)
 	g.answers = &h.answers
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
@@ -187,7 +189,7 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Edge) {
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
-	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(refusedUnknown.Reason, refusedUnknown.Message)}
+	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason, filter.OverAddressShare.Message)}
 	switch {
 	case !h.callers.credentials || r.ReservedConns < 0:
 		r.ReservedConns = 0

@@ -42,7 +42,7 @@ type handler struct {
 	chain         *chain
 	driver        *driver
 	affinity      *affinity.Keeper
-	transits      transitPool
+	calls         callPool
 	shedding      shedding
 	shares        *shares
 	flows         flows
@@ -52,7 +52,7 @@ type handler struct {
 
 // Headers begins a call.
 func (h *handler) Headers(s *relay.Stream) {
-	t := h.transits.get(s)
+	t := h.calls.get(s)
 	startDeadline(s)
 	h.come(s, t)
 	kind := h.chain.of(t)
@@ -65,25 +65,25 @@ func (h *handler) Headers(s *relay.Stream) {
 
 // Message goes on with a call whose first message is there.
 func (h *handler) Message(s *relay.Stream, msg relay.Message) {
-	t := transitOf(s)
-	t.message = msg
+	t := callOf(s)
+	t.Message = msg
 	h.driver.walk(t)
 }
 
 // Unsent tries another backend: this one provably did not start the call, or the call
 // may be carried out twice.
 func (h *handler) Unsent(s *relay.Stream, err error) {
-	t := transitOf(s)
+	t := callOf(s)
 	// Not for the caller: it names addresses.
-	h.log.Debug("call not sent", "capability", t.call.Capability, "try", t.retry.tries+1, "error", err)
+	h.log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
 	h.driver.again(t, err)
 }
 
 // Done ends a call.
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
-	t := transitOf(s)
+	t := callOf(s)
 	h.driver.done(t, r)
-	h.transits.put(t)
+	h.calls.put(t)
 }
 
 // startDeadline has the caller's own deadline count before the fleet is known: while the credential is

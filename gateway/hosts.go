@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/hosts"
@@ -49,8 +50,8 @@ func (h *handler) known(next http.Handler) http.Handler {
 
 // strange is known for gRPC. Its clients send te: trailers (gRPC over HTTP/2, "Requests"), which a page cannot have a
 // browser send: TE is a forbidden request-header (Fetch §2.2.2). They may use any name.
-func (h *handler) strange(t *transit) *call.Refusal {
-	s := t.stream
+func (h *handler) strange(t *filter.Call) *call.Refusal {
+	s := t.Stream
 	if h.callers.credentials || s.Peer().Internal {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -41,32 +42,31 @@ func newInflater(limit int, memory *fairshare.Pool) *inflater {
 }
 
 // start lets a call wait until its first message is unpacked.
-func (in *inflater) start(t *transit, d *driver, msg []byte) *call.Refusal {
-	if encoding, _ := t.stream.Header("grpc-encoding"); encoding != "gzip" {
+func (in *inflater) start(t *filter.Call, s *peekState, msg []byte) *call.Refusal {
+	if encoding, _ := t.Stream.Header("grpc-encoding"); encoding != "gzip" {
 		return refusedEncoding
 	}
 	size, refusal := in.size(msg)
 	if refusal != nil {
 		return refusal
 	}
-	slots, memory := in.slots.Of(t.owner()), in.memory.Of(t.owner())
+	slots, memory := in.slots.Of(t.Principal.Owner()), in.memory.Of(t.Principal.Owner())
 	if !slots.Reserve(1) {
 		return refusedInflating
 	}
 	cost := int64(len(msg) + size + inflateCost)
 	if !memory.Reserve(cost) {
 		slots.Release(1)
-		t.shed = true
-		return crowded(t)
+		return t.OutOfMemory()
 	}
 	msg = bytes.Clone(msg)
-	p := d.park(t, tracing.ForMessage)
+	p := t.Park(tracing.ForMessage)
 	in.running.Go(func() {
 		defer memory.Release(cost) // what is kept of the message then is charged elsewhere
-		plain, refusal := []byte(nil), refusedPanic
+		plain, refusal := []byte(nil), filter.Panicked
 		recovery.Round("inflate", func() { plain, refusal = inflate(msg, size) })
 		slots.Release(1)
-		p.Resume(func(t *transit) { t.message, t.peek.refusal = relay.Message{Data: plain}, refusal })
+		p.Resume(func() { t.Message, s.refusal = relay.Message{Data: plain}, refusal })
 	})
 	return nil
 }
@@ -75,7 +75,7 @@ func (in *inflater) start(t *transit, d *driver, msg []byte) *call.Refusal {
 // not longer: inflate takes no more.
 func (in *inflater) size(msg []byte) (int, *call.Refusal) {
 	if len(msg) < leastGzip || msg[0] != 0x1f || msg[1] != 0x8b {
-		return 0, refusedMalformed
+		return 0, filter.Malformed
 	}
 	size := int64(binary.LittleEndian.Uint32(msg[len(msg)-4:]))
 	switch {
@@ -92,7 +92,7 @@ func (in *inflater) size(msg []byte) (int, *call.Refusal) {
 func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 	r, err := strictgzip.NewReader(bytes.NewReader(msg))
 	if err != nil {
-		return nil, refusedMalformed
+		return nil, filter.Malformed
 	}
 	plain := make([]byte, size)
 	if _, err = io.ReadFull(r, plain); err == nil {
@@ -104,7 +104,7 @@ func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 	if err == nil || errors.Is(err, strictgzip.ErrFollowed) {
 		return nil, refusedMembers // what its last bytes say is not of its first member
 	}
-	return nil, refusedMalformed
+	return nil, filter.Malformed
 }
 
 var refusedMembers = &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_MESSAGE",

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"testing"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -28,9 +29,9 @@ func TestInflate(t *testing.T) {
 		"at the limit":  {packed(limit), limit, nil},
 		"over it":       {packed(limit + 1), 0, refusedTooLong},
 		"a bomb":        {packed(16 << 20), 0, refusedTooLong},
-		"not gzip":      {[]byte("plain"), 0, refusedMalformed},
-		"cut off":       {packed(1000)[:15], 0, refusedMalformed},
-		"nothing there": {nil, 0, refusedMalformed},
+		"not gzip":      {[]byte("plain"), 0, filter.Malformed},
+		"cut off":       {packed(1000)[:15], 0, filter.Malformed},
+		"nothing there": {nil, 0, filter.Malformed},
 		"two members":   {append(packed(1000), packed(1000)...), 0, refusedMembers},
 		"an empty one":  {append(packed(0), packed(0)...), 0, refusedMembers},
 		"bytes after":   {append(packed(1000), 0, 0, 0, 0), 0, refusedMembers},

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -57,24 +58,24 @@ func (k *keeping) close() {
 }
 
 // readKey finds out whether a call has an idempotency key, and may have one.
-func (h *handler) readKey(t *transit) *call.Refusal {
-	s := t.stream
+func (h *handler) readKey(t *callState) *call.Refusal {
+	s := t.Stream
 	name := idempotencyHeader
 	if s.Peer().Internal {
 		if _, given := s.Header(keyedHeader); given {
 			name = keyedHeader
 		}
 	}
-	if name == idempotencyHeader && !t.fleet.Keyed() {
+	if name == idempotencyHeader && !t.Fleet.Keyed() {
 		return nil
 	}
 	key, given := s.Header(name)
 	switch {
 	case !given:
 		return nil
-	case t.call.Method == call.StreamInvoke || t.call.Method == call.UploadInputArtifact:
+	case t.Info.Method == call.StreamInvoke || t.Info.Method == call.UploadInputArtifact:
 		return refusedKeyedStream
-	case t.call.Method != call.Invoke:
+	case t.Info.Method != call.Invoke:
 		return nil
 	case s.Contradicts(name) || !idempotency.Valid(key):
 		return refusedKey
@@ -100,21 +101,26 @@ type keep struct {
 	back *list // that one comes back by that is to be carried out
 }
 
-// Admit implements filter.
-func (f keep) Admit(t *transit, _ *crossingState) Step {
+// Admit implements filter.Filter.
+func (f keep) Admit(_ *filter.Call, t *callState) filter.Step {
 	if t.errand == nil {
-		return Continue
+		return filter.Continue
 	}
 	f.h.leave(t, f.back)
-	if t.forward.outcome.Reset(t.spoken.Method, t.spoken.Dialect) { // of a repeat, which does not come back
+	if t.forward.outcome.Reset(t.Spoken.Method, t.Spoken.Dialect) { // of a repeat, which does not come back
 		t.forward.scanned = true
-		t.stream.TapResponse(&t.forward.outcome)
+		t.Stream.TapResponse(&t.forward.outcome)
 	}
-	return t.serve(f.h.keeping.server.upstream)
+	return t.Serve(f.h.keeping.server.upstream)
 }
 
-// Done implements filter.
-func (f keep) Done(t *transit, _ *crossingState, r *result) { f.h.comeHome(t, r) }
+// Done implements filter.Filter.
+func (f keep) Done(_ *filter.Call, t *callState, r *filter.Result) {
+	if r.Final {
+		t.forward.judge(&t.Call)
+	}
+	f.h.comeHome(t, r)
+}
 
 // serve answers a call that keep has sent.
 func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
@@ -122,7 +128,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	x, open := k.crossings.lookIn(ctx)
 	path, named := grpc.MethodFromServerStream(stream)
 	if !open || !named || x.errand == nil {
-		return GRPCStatus(refusedService).Err() // its first passage has ended
+		return GRPCStatus(filter.ShuttingDown).Err() // its first passage has ended
 	}
 	var msg []byte
 	if err := stream.RecvMsg(&msg); err != nil {
@@ -130,13 +136,13 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	}
 	r, err := requestOf(x, msg)
 	if err != nil {
-		refusal := strictproto.Refuse(err, refusedMalformed)
+		refusal := strictproto.Refuse(err, filter.Malformed)
 		x.errand.refuse.Store(refusal)
 		return GRPCStatus(refusal).Err()
 	}
 	switch err := k.turnstile.Pass(ctx, x.call.Tenant, ""); {
 	case errors.Is(err, fairqueue.ErrFull):
-		refusal := tooMany(x.caller)
+		refusal := filter.TooMany(x.caller)
 		x.errand.refuse.Store(refusal)
 		return GRPCStatus(refusal).Err()
 	case err != nil:

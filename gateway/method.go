@@ -2,51 +2,36 @@ package gateway
 
 import (
 	"github.com/capgate/capgate/gateway/dialect"
-	"github.com/capgate/capgate/gateway/engine"
-	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 )
 
-// readMethod finds out which method the path names. A path that is none is not decoded or cleaned, as some backends
-// would: the call is refused before anything is done for it.
-func (t *transit) readMethod(s *relay.Stream) {
-	path := s.Path()
-	if e, ok := dialect.Lookup(path); ok {
-		t.spoken = e
-		t.call.Method, t.call.Dialect, t.call.Service = e.Method, e.Dialect, e.Service
-		t.call.Path, _ = dialect.Path(e.Method, e.Dialect)
-		return
-	}
-	t.call.Path = t.keep(path)
-	service, _, ok := call.SplitPath(t.call.Path)
-	if !ok {
-		t.pathless = true
-		return
-	}
-	t.call.Service = service
-	t.engine = engine.Lookup(t.call.Path)
-}
-
 // hasMethod refuses a call of another method than those of the dialects, unless the fleet lists it: what policy knows
 // nothing of reaches no capability by its name alone.
-func (t *transit) hasMethod() *call.Refusal {
-	if m, lacks := dialect.Lacking(t.call.Path); lacks {
+func hasMethod(t *filter.Call) *call.Refusal {
+	if m, lacks := dialect.Lacking(t.Info.Path); lacks {
 		return lacking(m)
 	}
-	if t.fleet.HasMethod(t.call.Path) || !dialect.Owns(t.call.Path) && t.fleet.HasService(t.call.Service) {
+	if t.Fleet.HasMethod(t.Info.Path) || !dialect.Owns(t.Info.Path) && t.Fleet.HasService(t.Info.Service) {
 		return nil
 	}
 	return refusedUnlisted
 }
 
-// wellFormed refuses a call whose path or headers two programs could read differently.
-func (t *transit) wellFormed() *call.Refusal {
-	switch s := t.stream; {
-	case t.pathless:
+// wellFormed rejects a call whose path or headers two programs could read differently.
+// Its messages are of protobuf.
+func wellFormed(t *filter.Call) *call.Refusal { return wellFormedAs(t, true) }
+
+// wellFormedAny is wellFormed for calls whose messages may have any encoding.
+func wellFormedAny(t *filter.Call) *call.Refusal { return wellFormedAs(t, false) }
+
+func wellFormedAs(t *filter.Call, proto bool) *call.Refusal {
+	switch s := t.Stream; {
+	case t.Info.Service == "":
 		return refusedPath
 	case s.Repeated() != "":
 		return repeatedHeader(s.Repeated())
-	case !s.Proto() && (t.call.Method != call.Other || t.engine != nil):
+	case proto && !s.Proto():
 		return refusedContentType
 	case s.Contradicts(capabilityHeader):
 		return refusedTwoKeys

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
@@ -35,19 +36,19 @@ type openings struct {
 // open lets calls in that need no credential, as many as there may be.
 type open struct{ h *handler }
 
-// Admit implements filter.
-func (f open) Admit(t *transit, s *authState) Step {
-	_, _ = claimOf(t.stream, f.h.callers.credentials, t.origin.peer) // a credential goes no further
-	t.call.Tenant, s.scopes = tenant.Default, tenant.Read
+// Admit implements filter.Filter.
+func (f open) Admit(t *filter.Call, s *authState) filter.Step {
+	_, _ = claimOf(t.Stream, f.h.callers.credentials, t.Client.Peer) // a credential goes no further
+	t.Info.Tenant, t.Principal.Scopes = tenant.Default, tenant.Read
 	var fits bool
-	if s.opening, fits = f.h.openings.begin(t.stream.Peer(), t.origin.client); !fits {
-		return t.reject(refusedOpen)
+	if s.opening, fits = f.h.openings.begin(t.Stream.Peer(), t.Client.Address); !fits {
+		return t.Reject(refusedOpen)
 	}
-	return Continue
+	return filter.Continue
 }
 
-// Done implements filter.
-func (f open) Done(_ *transit, s *authState, _ *result) { f.h.openings.end(s.opening) }
+// Done implements filter.Filter.
+func (f open) Done(_ *filter.Call, s *authState, _ *filter.Result) { f.h.openings.end(s.opening) }
 
 // opening is a call that is counted; the zero value is none.
 type opening struct {

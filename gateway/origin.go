@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -70,17 +71,6 @@ func (h *handler) authenticated(p *relay.Peer) {
 	}
 }
 
-// origin is where a call comes from.
-type origin struct {
-	client string       // IP address; "" where it is not known
-	peer   *tenant.Peer // of the connection's certificate; nil: there is none
-	told   bool         // by a trusted proxy, which also says what the client asked it for:
-	proto  string
-	host   string
-	port   string
-	drawn  *telemetry.TraceID // decided by the front doors: what trace its calls begin, zero being none; nil: nothing is decided
-}
-
 // request is what originOf asks of one.
 type request interface {
 	Header(name string) (string, bool)
@@ -89,64 +79,49 @@ type request interface {
 
 // originOf finds out where a request comes from: who is not in origin.client, if that is
 // another than who connected. scratch is used for nothing else meanwhile.
-func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o origin, client netip.Addr) {
+func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
 	v := p.Value.(*visitor)
-	o.client, o.peer = v.text, v.peer
+	o.Address, o.Peer = v.text, v.peer
 	if !h.edge.Trusts(v.addr) {
 		return o, netip.Addr{}
 	}
-	o.told = true
-	o.proto, _ = r.Header(clientaddr.XForwardedProto)
-	o.host, _ = r.Header(clientaddr.XForwardedHost)
-	o.port, _ = r.Header(clientaddr.XForwardedPort)
-	if client = h.edge.Client(v.addr, view(r.AppendHeader(scratch, h.edge.Header()))); client == v.addr {
+	o.Told = true
+	o.Proto, _ = r.Header(clientaddr.XForwardedProto)
+	o.Host, _ = r.Header(clientaddr.XForwardedHost)
+	o.Port, _ = r.Header(clientaddr.XForwardedPort)
+	if client = h.edge.Client(v.addr, filter.View(r.AppendHeader(scratch, h.edge.Header()))); client == v.addr {
 		return o, netip.Addr{}
 	}
 	return o, client
 }
 
 // come learns where a call comes from. What else a trusted proxy said are parts of the headers.
-func (h *handler) come(s *relay.Stream, t *transit) {
+func (h *handler) come(s *relay.Stream, t *callState) {
 	p := s.Peer()
 	if p.Internal {
 		if text, ok := s.Header(originHeader); ok {
-			t.origin = parseOrigin(text)
+			t.Client = parseOrigin(text)
 		}
 		return
 	}
-	o, client := h.originOf(p, s, t.words[len(t.words):])
+	o, client := h.originOf(p, s, t.Scratch())
 	if client.IsValid() {
 		var text [maxAddr]byte
-		o.client = t.keep(view(client.AppendTo(text[:0])))
+		o.Address = t.Keep(filter.View(client.AppendTo(text[:0])))
 	}
-	t.origin = o
+	t.Client = o
 }
 
 // maxAddr is the longest IP address.
 const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
-// tell lets a backend know what a trusted proxy said. It is the last word on these headers:
-// what callers say of them stays here.
-func (o *origin) tell(s *relay.Stream) {
-	if !o.told {
-		return
-	}
-	for _, h := range [...]struct{ name, value string }{
-		{clientaddr.XForwardedFor, o.client}, {clientaddr.XForwardedProto, o.proto}, {clientaddr.XForwardedHost, o.host}, {clientaddr.XForwardedPort, o.port},
-	} {
-		if h.value != "" {
-			s.SetHeader(h.name, h.value)
-		}
-	}
-}
-
 // web sees to it that the JSON API knows where a request by HTTP/2 comes from.
 func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
-	o.drawn = h.draw(s)
-	s.SetHeader(originHeader, o.of(client).text())
+	o.Drawn = h.draw(s)
+	s.SetHeader(originHeader, originText(withClient(o, client)))
 	s.SetHeader("trailer", files.Trailers) // of which it learns then, whether the client has announced them or not
-	recovery.Round("identity", func() { h.chargeWeb(s, o.peer) })
+	recovery.Round("identity", func() { h.chargeWeb(s, o.Peer) })
 }
 
 // chargeWeb has a request's tenant, if memory knows it, hold what the relay holds for it.
@@ -172,8 +147,8 @@ func (h *handler) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := relay.PeerOf(r.Context()); p != nil {
 			o, client := h.originOf(p, webHeaders(r.Header), nil)
-			o.drawn = h.draw(webHeaders(r.Header))
-			r.Header.Set(originHeader, o.of(client).text())
+			o.Drawn = h.draw(webHeaders(r.Header))
+			r.Header.Set(originHeader, originText(withClient(o, client)))
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -193,36 +168,36 @@ func (w webHeaders) AppendHeader(b []byte, name string) []byte {
 	return append(b, strings.Join(http.Header(w).Values(name), ",")...)
 }
 
-func (o origin) of(client netip.Addr) *origin {
+func withClient(o filter.Client, client netip.Addr) *filter.Client {
 	if client.IsValid() {
-		o.client = client.String()
+		o.Address = client.String()
 	}
 	return &o
 }
 
-// text is an origin as a value of originHeader.
-func (o *origin) text() string {
-	v := url.Values{"client": {o.client}}
-	if o.told {
-		v["proto"], v["host"], v["port"] = []string{o.proto}, []string{o.host}, []string{o.port}
+// originText is where a call comes from as a value of originHeader.
+func originText(o *filter.Client) string {
+	v := url.Values{"client": {o.Address}}
+	if o.Told {
+		v["proto"], v["host"], v["port"] = []string{o.Proto}, []string{o.Host}, []string{o.Port}
 	}
-	if o.drawn != nil {
-		v["trace"] = []string{o.drawn.Text()}
+	if o.Drawn != nil {
+		v["trace"] = []string{o.Drawn.Text()}
 	}
-	o.peer.AddTo(v)
+	o.Peer.AddTo(v)
 	return v.Encode()
 }
 
-// parseOrigin reads what text wrote. The answer outlives the header: it goes into records and is
+// parseOrigin reads what originText wrote. The answer outlives the header: it goes into records and is
 // asked about beside the relay.
-func parseOrigin(text string) origin {
+func parseOrigin(text string) filter.Client {
 	v, err := url.ParseQuery(strings.Clone(text)) // which answers with parts of it
 	if err != nil {
-		return origin{}
+		return filter.Client{}
 	}
-	o := origin{client: v.Get("client"), peer: tenant.PeerFrom(v), told: v.Has("proto"), proto: v.Get("proto"), host: v.Get("host"), port: v.Get("port")}
+	o := filter.Client{Address: v.Get("client"), Peer: tenant.PeerFrom(v), Told: v.Has("proto"), Proto: v.Get("proto"), Host: v.Get("host"), Port: v.Get("port")}
 	if id, err := hex.DecodeString(v.Get("trace")); err == nil && len(id) == len(telemetry.TraceID{}) {
-		o.drawn = (*telemetry.TraceID)(id)
+		o.Drawn = (*telemetry.TraceID)(id)
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -12,17 +13,17 @@ import (
 // begun, and who called is recorded after that.
 func TestOriginOutlivesTheHeader(t *testing.T) {
 	t.Parallel()
-	said := origin{peer: &tenant.Peer{DNS: []string{"agent.acme.example"}, Expires: time.Unix(1e9, 0)}, told: true, proto: "https", host: "api.example"}
-	header := []byte(said.of(netip.MustParseAddr("192.0.2.7")).text())
-	o := parseOrigin(view(header))
+	said := filter.Client{Peer: &tenant.Peer{DNS: []string{"agent.acme.example"}, Expires: time.Unix(1e9, 0)}, Told: true, Proto: "https", Host: "api.example"}
+	header := []byte(originText(withClient(said, netip.MustParseAddr("192.0.2.7"))))
+	o := parseOrigin(filter.View(header))
 	for i := range header {
 		header[i] = 'x'
 	}
-	if o.client != "192.0.2.7" || o.proto != "https" || o.host != "api.example" {
+	if o.Address != "192.0.2.7" || o.Proto != "https" || o.Host != "api.example" {
 		t.Errorf("%+v", o)
 	}
-	if o.peer == nil || len(o.peer.DNS) != 1 || o.peer.DNS[0] != "agent.acme.example" {
-		t.Errorf("peer %+v", o.peer)
+	if o.Peer == nil || len(o.Peer.DNS) != 1 || o.Peer.DNS[0] != "agent.acme.example" {
+		t.Errorf("peer %+v", o.Peer)
 	}
 }
 

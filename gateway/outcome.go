@@ -25,8 +25,8 @@ const deadlineSlack = 20 * time.Millisecond
 // tool again and again must not take its backend from everybody else. So is
 // DEADLINE_EXCEEDED from the backend: it was there to say it. A tool's own error is a
 // status OK. What the caller, or a limit of ours, ended says nothing.
-func (t *transit) learned(r *relay.Result) router.Outcome {
-	if t.crossing.ticket != "" || t.target == nil {
+func (t *callState) learned(r *relay.Result) router.Outcome {
+	if t.crossing.ticket != "" || t.Endpoint == nil {
 		return router.Outcome{} // the backend is known to the call that came back from the translator
 	}
 	o := router.Outcome{At: r.Started.Add(r.Ended)}
@@ -34,7 +34,7 @@ func (t *transit) learned(r *relay.Result) router.Outcome {
 	switch {
 	case r.Failure == relay.UpstreamLost, r.Failure == relay.UpstreamProtocol:
 		o.Class = router.Failed
-	case r.Failure == relay.DeadlineExceeded, r.Failure == relay.ClientGone && t.limit > 0 && r.Ended >= t.limit-deadlineSlack:
+	case r.Failure == relay.DeadlineExceeded, r.Failure == relay.ClientGone && t.Deadline > 0 && r.Ended >= t.Deadline-deadlineSlack:
 		if silent {
 			o.Class, o.Latency = router.TimedOut, r.Ended-r.Forwarded
 		}
@@ -49,10 +49,10 @@ func (t *transit) learned(r *relay.Result) router.Outcome {
 
 // latency is how long the backend took to answer, where that is its own doing: an
 // upload is as slow as its caller, and of what other services stream nothing is known.
-func (t *transit) latency(r *relay.Result) time.Duration {
-	switch t.call.Method {
+func (t *callState) latency(r *relay.Result) time.Duration {
+	switch t.Info.Method {
 	case call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact:
-		if t.retry.tries == 0 { // else Forwarded is the first try's
+		if t.Attempt.Past == 0 { // else Forwarded is the first try's
 			return max(r.FirstByte-r.Forwarded, 1)
 		}
 	}
@@ -60,9 +60,9 @@ func (t *transit) latency(r *relay.Result) time.Duration {
 }
 
 // unsent is what a call says of the backend where it did not start.
-func (t *transit) unsent(err error) router.Outcome {
+func (t *callState) unsent(err error) router.Outcome {
 	switch {
-	case t.crossing.ticket != "", t.target == nil:
+	case t.crossing.ticket != "", t.Endpoint == nil:
 		return router.Outcome{}
 	case errors.Is(err, relay.ErrRefused):
 		return router.Outcome{Class: router.Failed}

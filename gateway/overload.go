@@ -4,9 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/overload"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
 // shedding turns calls away that are too much for the process. It comes before everything
@@ -25,29 +24,29 @@ type overloadState struct {
 	share *overload.Share // of the process, that the call has; nil: none
 }
 
-// Admit implements filter.
-func (d *shedding) Admit(t *transit, s *overloadState) Step {
+// Admit implements filter.Filter.
+func (d *shedding) Admit(t *filter.Call, s *overloadState) filter.Step {
 	if d.by == nil {
-		return Continue
+		return filter.Continue
 	}
-	who := t.call.Tenant
-	if t.settings == nil {
+	who := t.Info.Tenant
+	if t.Principal.Settings == nil {
 		who = "" // there is nobody else
 	}
 	var verdict overload.Verdict
 	s.share, verdict = d.by.Admit(who)
 	if verdict == overload.Admitted {
-		return Continue
+		return filter.Continue
 	}
-	t.shed = true
+	t.Shed = true
 	if verdict == overload.Heavy {
-		return t.reject(refusedHeavy)
+		return t.Reject(filter.OverFairShare)
 	}
-	return t.reject(refusedFull)
+	return t.Reject(filter.Overloaded)
 }
 
-// Done implements filter.
-func (*shedding) Done(_ *transit, s *overloadState, _ *result) {
+// Done implements filter.Filter.
+func (*shedding) Done(_ *filter.Call, s *overloadState, _ *filter.Result) {
 	if s.share != nil {
 		s.share.Done()
 	}
@@ -62,21 +61,3 @@ func (d *shedding) quiet(now time.Time) bool {
 	}
 	return d.lines.Add(-1) < 0
 }
-
-// tooMany is how one is turned away of whose tenant too many wait, or too much is held.
-func tooMany(who tenant.Identity) *call.Refusal {
-	if who.Settings == nil { // there are no others, or it is not known who that is
-		return refusedFull
-	}
-	return refusedHeavy
-}
-
-// comeBackLater is when those may try again who were turned away.
-const comeBackLater = time.Second
-
-var (
-	refusedHeavy = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: comeBackLater,
-		Message: "the gateway has more to do than it can, and this tenant more than its share of it"}
-	refusedFull = &call.Refusal{Kind: call.Unavailable, Reason: "OVERLOADED", RetryAfter: comeBackLater,
-		Message: "the gateway has more to do than it can"}
-)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/router"
@@ -8,83 +9,81 @@ import (
 
 // pickState is what is remembered of a call's backend.
 type pickState struct {
-	claim     router.Claim      // on transit.target
+	claim     router.Claim      // on Call.Endpoint
 	waiter    *router.Waiter    // for a place at a backend of a limited fleet
 	admission *router.Admission // to that place; nil: it is not there
-	assigned  bool              // the call came back from the translator: target is where it goes
-	suited    *router.Backend   // where it goes, as it was sent to one that speaks what it cannot be translated to
-	moved     bool              // it was sent elsewhere for that
 	met       bool              // the call has waited until it was known which dialect the backend speaks
 }
 
 // pick chooses the backend of an attempt, and takes a place there.
 type pick struct{ h *handler }
 
-// Admit implements filter.
-func (f pick) Admit(t *transit, s *pickState) Step {
+// Admit implements filter.Filter.
+func (f pick) Admit(_ *filter.Call, t *callState) filter.Step {
+	s := &t.pick
 	switch {
 	case s.admission != nil:
 		a := s.admission
 		s.admission, s.waiter = nil, nil
 		return f.entered(t, s, a)
-	case s.assigned:
-		s.assigned = false
-		return Continue
-	case t.fleet.Limited():
+	case t.Attempt.Assigned:
+		t.Attempt.Assigned = false
+		return filter.Continue
+	case t.Fleet.Limited():
 		return f.enter(t, s)
 	}
-	return t.admitUnless(f.route(t, s))
+	return t.ContinueUnless(f.route(t, s))
 }
 
 // route chooses a backend of a fleet that is not limited.
-func (pick) route(t *transit, s *pickState) (refusal *call.Refusal) {
-	switch place := t.affinity.place.Backend; {
-	case s.suited != nil:
-		t.target, s.claim = s.suited, t.fleet.Claim(s.suited, true)
-		s.suited = nil
+func (pick) route(t *callState, s *pickState) (refusal *call.Refusal) {
+	switch place := t.Pin.Backend; {
+	case t.Attempt.Directed != nil:
+		t.Endpoint, s.claim = t.Attempt.Directed, t.Fleet.Claim(t.Attempt.Directed, true)
+		t.Attempt.Directed = nil
 	case place != nil:
-		s.claim = t.fleet.Claim(place, t.target != nil)
-		t.target = place
+		s.claim = t.Fleet.Claim(place, t.Endpoint != nil)
+		t.Endpoint = place
 	default:
-		t.target, s.claim, refusal = t.fleet.Route(t.target)
+		t.Endpoint, s.claim, refusal = t.Fleet.Route(t.Endpoint)
 	}
 	return refusal
 }
 
 // enter is route for a limited fleet: the call may have to wait for a place. Its deadline
 // counts meanwhile.
-func (f pick) enter(t *transit, s *pickState) Step {
-	to := t.affinity.place.Backend
-	if s.suited != nil {
-		to, s.suited = s.suited, nil
+func (f pick) enter(t *callState, s *pickState) filter.Step {
+	to := t.Pin.Backend
+	if t.Attempt.Directed != nil {
+		to, t.Attempt.Directed = t.Attempt.Directed, nil
 	}
-	entrant := router.Entrant{Tenant: t.call.Tenant, Backend: to, Tried: t.target}
-	waiter, a := t.fleet.Enter(entrant, func() func(router.Admission) bool {
-		p := f.h.driver.park(t, tracing.ForPlace)
-		return func(a router.Admission) bool { return p.Resume(func(t *transit) { t.pick.admission = &a }) }
+	entrant := router.Entrant{Tenant: t.Info.Tenant, Backend: to, Tried: t.Endpoint}
+	waiter, a := t.Fleet.Enter(entrant, func() func(router.Admission) bool {
+		p := t.Park(tracing.ForPlace)
+		return func(a router.Admission) bool { return p.Resume(func() { s.admission = &a }) }
 	})
 	if s.waiter = waiter; waiter != nil {
-		return Wait
+		return filter.Wait
 	}
 	return f.entered(t, s, &a)
 }
 
 // entered goes on with a call that has a place, or gets none.
-func (pick) entered(t *transit, s *pickState, a *router.Admission) Step {
+func (pick) entered(t *callState, s *pickState, a *router.Admission) filter.Step {
 	if a.Refusal != nil {
-		return t.reject(a.Refusal)
+		return t.Reject(a.Refusal)
 	}
-	t.target, s.claim = a.Backend, a.Claim
-	return Continue
+	t.Endpoint, s.claim = a.Backend, a.Claim
+	return filter.Continue
 }
 
-// Done implements filter.
-func (pick) Done(t *transit, s *pickState, r *result) {
-	s.waiter.Leave()
+// Done implements filter.Filter.
+func (pick) Done(_ *filter.Call, t *callState, r *filter.Result) {
+	t.pick.waiter.Leave()
 	switch {
-	case r.unsent != nil:
-		t.done(t.unsent(r.unsent))
-		t.missed(r.unsent)
+	case r.Unsent != nil:
+		t.done(t.unsent(r.Unsent))
+		t.missed(r.Unsent)
 	case r.Final:
 		t.done(t.learned(r.Result))
 	default:
@@ -93,7 +92,7 @@ func (pick) Done(t *transit, s *pickState, r *result) {
 }
 
 // done gives up the call's claim on its backend, if it has one.
-func (t *transit) done(o router.Outcome) {
+func (t *callState) done(o router.Outcome) {
 	t.pick.claim.Done(o)
 	t.pick.claim = router.Claim{}
 }
@@ -101,21 +100,21 @@ func (t *transit) done(o router.Outcome) {
 // warm lets a call wait until it is known which dialect its backend speaks.
 type warm struct{ h *handler }
 
-// Admit implements filter.
-func (f warm) Admit(t *transit, s *pickState) Step {
-	if s.met || !t.target.Stranger() {
+// Admit implements filter.Filter.
+func (f warm) Admit(t *filter.Call, s *pickState) filter.Step {
+	if s.met || !t.Endpoint.Stranger() {
 		s.met = false
-		return Continue
+		return filter.Continue
 	}
-	waits := t.target.Meet(func() func() {
-		p := f.h.driver.park(t, tracing.ForBackend)
-		return func() { p.Resume(func(t *transit) { t.pick.met = true }) }
+	waits := t.Endpoint.Meet(func() func() {
+		p := t.Park(tracing.ForBackend)
+		return func() { p.Resume(func() { s.met = true }) }
 	})
 	if waits {
-		return Wait
+		return filter.Wait
 	}
-	return Continue
+	return filter.Continue
 }
 
-// Done implements filter.
-func (warm) Done(*transit, *pickState, *result) {}
+// Done implements filter.Filter.
+func (warm) Done(*filter.Call, *pickState, *filter.Result) {}

@@ -15,10 +15,6 @@ import (
 
 // The refusals that need nothing from the call, shared by all.
 var (
-	refusedNoMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MISSING",
-		Message: "the call ended without a request message"}
-	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-		Message: "the request is not a well-formed InvokeRequest"}
 	refusedDownload = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed DownloadOutputArtifactRequest"}
 	refusedTwoSessions = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_CONFLICT",
@@ -47,12 +43,8 @@ var (
 		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or send it plain"}
 	refusedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED", RetryAfter: time.Second,
 		Message: "too many compressed requests at once that name no capability by metadata x-capability-id"}
-	refusedPanic = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
-		Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
 	refusedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 		Message: "the request is longer than the gateway accepts"}
-	refusedService = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
-		Message: "the gateway is shutting down"}
 )
 
 // forbidden is the end of a call that policy does not allow.
@@ -112,23 +104,6 @@ func invalidConfig(c *call.Call, err error) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.InvalidArgument, Reason: "CONFIG_INVALID", Message: "config_json " + err.Error(),
 		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
-	}
-}
-
-// retryUnreachable is told to callers of a fleet that could not be reached: about the
-// time in which health notices.
-const retryUnreachable = time.Second
-
-// unreachable is the end of a call that no backend took. It provably did not start,
-// so the caller may try again.
-func unreachable(f *router.Fleet) *call.Refusal {
-	return &call.Refusal{
-		Kind:     call.Unavailable,
-		Reason:   "BACKEND_UNREACHABLE",
-		Message:  "no backend of the capability " + f.Capability + " could be reached",
-		Metadata: map[string]string{"capability": f.Capability},
-
-		RetryAfter: retryUnreachable,
 	}
 }
 

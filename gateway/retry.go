@@ -10,10 +10,10 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
-	"github.com/capgate/capgate/router"
 )
 
 // maxTries is how many backends are asked for a call that provably did not start, or
@@ -26,11 +26,9 @@ const maxRetryWait = time.Second
 
 // retryState is what is remembered of attempts.
 type retryState struct {
-	tries int             // that are over
-	tried *router.Backend // where the last one did not start
-	again bool            // the next one is in the budget already
-	wait  time.Duration   // before it, as the backend asked
-	lost  bool            // one had the call that may have carried it out, before the attempt that is made now
+	again bool          // the next one is in the budget already
+	wait  time.Duration // before it, as the backend asked
+	lost  bool          // one had the call that may have carried it out, before the attempt that is made now
 }
 
 // Again says whether a call that its backend may have carried out is made once more:
@@ -38,19 +36,19 @@ type retryState struct {
 // that names a time before which there should be no second try is honoured; so is
 // one that wants none.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
-	t := transitOf(s)
-	if t.target == nil || t.crossing.ticket != "" || t.retry.tries+1 >= maxTries || !t.fleet.Idempotent(t.call.Method, t.call.Tool) {
+	t := callOf(s)
+	if t.Endpoint == nil || t.crossing.ticket != "" || t.Attempt.Past+1 >= maxTries || !t.Fleet.Idempotent(t.Info.Method, t.Info.Tool) {
 		return false
 	}
 	var wait time.Duration
 	if a.Given {
 		asked, ok := retryWait(a)
-		if !ok || asked > maxRetryWait || asked >= s.Left() || asked == 0 && !t.fleet.HasOther(t.target) {
+		if !ok || asked > maxRetryWait || asked >= s.Left() || asked == 0 && !t.Fleet.HasOther(t.Endpoint) {
 			return false
 		}
 		wait = asked
 	}
-	if !t.fleet.AllowRetry() {
+	if !t.Fleet.AllowRetry() {
 		return false
 	}
 	t.retry.again, t.retry.wait, t.retry.lost = true, wait, true
@@ -94,15 +92,15 @@ func retryInfo(details string) time.Duration {
 }
 
 // repeat says whether a call that did not start makes another attempt; nil: it does.
-func (h *handler) repeat(t *transit, _ error) *call.Refusal {
+func (h *handler) repeat(t *callState, _ error) *call.Refusal {
 	s := &t.retry
-	s.tried, t.pick.moved = t.target, false
-	t.span.Missed()
+	t.Attempt.Failed = t.Endpoint
+	t.Span.Missed()
 	allowed := s.again
-	t.forward.started = s.lost
+	t.Attempt.Started = s.lost
 	s.again = false
-	if s.tries++; s.tries >= t.walk.list.attempts || !allowed && !t.fleet.AllowRetry() {
-		return unreachable(t.fleet)
+	if t.Attempt.Past++; t.Attempt.Past >= t.walk.list.attempts || !allowed && !t.Fleet.AllowRetry() {
+		return filter.Unreachable(t.Fleet)
 	}
 	return nil
 }
@@ -110,16 +108,16 @@ func (h *handler) repeat(t *transit, _ error) *call.Refusal {
 // backoff has a further attempt wait as long as the backend of the last one asked for.
 type backoff struct{ h *handler }
 
-// Admit implements filter.
-func (f backoff) Admit(t *transit, s *retryState) Step {
+// Admit implements filter.Filter.
+func (f backoff) Admit(t *filter.Call, s *retryState) filter.Step {
 	if s.wait == 0 {
-		return Continue
+		return filter.Continue
 	}
-	p := f.h.driver.park(t, tracing.ForRetry)
-	time.AfterFunc(s.wait, func() { p.Resume(func(*transit) {}) })
+	p := t.Park(tracing.ForRetry)
+	time.AfterFunc(s.wait, func() { p.Resume(func() {}) })
 	s.wait = 0
-	return Wait
+	return filter.Wait
 }
 
-// Done implements filter.
-func (backoff) Done(*transit, *retryState, *result) {}
+// Done implements filter.Filter.
+func (backoff) Done(*filter.Call, *retryState, *filter.Result) {}

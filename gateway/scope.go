@@ -3,55 +3,56 @@ package gateway
 import (
 	"strings"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // scopeInvoke rejects calls of capabilities whose caller may make none.
-func scopeInvoke(t *transit) *call.Refusal {
-	if t.auth.only != nil {
+func scopeInvoke(t *filter.Call) *call.Refusal {
+	if t.Principal.Only != nil {
 		return tenant.RefuseSignature()
 	}
 	return scopeDownload(t)
 }
 
 // scopeDownload is scopeInvoke for what the signature of a URL is good for.
-func scopeDownload(t *transit) *call.Refusal {
-	if !t.auth.scopes.Any(tenant.Invoke) {
+func scopeDownload(t *filter.Call) *call.Refusal {
+	if !t.Principal.Scopes.Any(tenant.Invoke) {
 		return refusedInvoking
 	}
 	return nil
 }
 
 // scopeEngine is scopeInvoke for methods of engines, each of which has a scope of its own.
-func scopeEngine(t *transit) *call.Refusal {
+func scopeEngine(t *callState) *call.Refusal {
 	switch {
-	case t.auth.only != nil:
+	case t.Principal.Only != nil:
 		return tenant.RefuseSignature()
-	case !t.auth.scopes.Any(t.engine.Scope):
+	case !t.Principal.Scopes.Any(t.engine.Scope):
 		return missing(t.engine.Scope, "the credential is not one that may call this method of engines")
 	}
 	return nil
 }
 
 // scopeBuiltin is scopeInvoke for the services of the gateway's own.
-func scopeBuiltin(t *transit) *call.Refusal {
-	have := t.auth.scopes
+func scopeBuiltin(t *filter.Call) *call.Refusal {
+	have := t.Principal.Scopes
 	switch {
-	case t.auth.only != nil:
+	case t.Principal.Only != nil:
 		return tenant.RefuseSignature()
-	case strings.HasPrefix(t.call.Path, "/capgate.v1.Artifacts/"):
+	case strings.HasPrefix(t.Info.Path, "/capgate.v1.Artifacts/"):
 		if !have.Any(tenant.Invoke) { // as a download
 			return refusedInvoking
 		}
-	case strings.HasPrefix(t.call.Path, "/capgate.v1.Approvals/"):
+	case strings.HasPrefix(t.Info.Path, "/capgate.v1.Approvals/"):
 		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
-			if strings.HasSuffix(t.call.Path, "/Approve") || strings.HasSuffix(t.call.Path, "/Deny") {
+			if strings.HasSuffix(t.Info.Path, "/Approve") || strings.HasSuffix(t.Info.Path, "/Deny") {
 				return refusedAnswering
 			}
 			return refusedReading
 		}
-	case strings.HasPrefix(t.call.Path, "/capgate.v1.Tenants/"):
+	case strings.HasPrefix(t.Info.Path, "/capgate.v1.Tenants/"):
 		if !have.Any(tenant.Admin) {
 			return refusedAdministering
 		}

@@ -6,11 +6,9 @@ import (
 	"runtime"
 
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/telemetry"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
 // shares divide what the process has: bytes, of which memory is the accountant, and places.
@@ -130,29 +128,3 @@ func addressOf(client string) string {
 	}
 	return prefixOf(addr)
 }
-
-// owner is whose a call's bytes are: a tenant's, or the only one's.
-func (t *transit) owner() string {
-	if t.settings == nil {
-		return tenant.Default
-	}
-	return t.settings.ID
-}
-
-// crowded is how a call is turned away for which its owner has no room.
-func crowded(t *transit) *call.Refusal {
-	switch {
-	case t.settings != nil:
-		return refusedCrowded
-	case t.call.Tenant == "":
-		return refusedUnknown
-	}
-	return refusedFull
-}
-
-var (
-	refusedCrowded = &call.Refusal{Kind: call.ResourceExhausted, Reason: refusedHeavy.Reason, RetryAfter: comeBackLater,
-		Message: "the gateway holds as much for this tenant as its share of the memory allows"}
-	refusedUnknown = &call.Refusal{Kind: call.ResourceExhausted, Reason: refusedHeavy.Reason, RetryAfter: comeBackLater,
-		Message: "the gateway holds too much for callers at this address that it does not know yet"}
-)

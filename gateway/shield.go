@@ -26,7 +26,7 @@ func (d *deliberations) judge(ctx context.Context, m *matter, o *outcome) {
 		o.refusal = refusedUnjudgeable
 		return
 	}
-	said, refusal := d.shield.Judge(ctx, &m.call, m.brought.args)
+	said, refusal := d.shield.Judge(ctx, &m.call, m.brought.Args)
 	if o.refusal = refusal; refusal != nil && refusal.Kind == call.InvalidArgument {
 		return // it judged nothing
 	}

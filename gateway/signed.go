@@ -1,25 +1,26 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// keepTo refuses a call whose caller may do one thing only, if it is another. Which session the call is
+// restrict refuses a call whose caller may do one thing only, if it is another. Which session the call is
 // of, its signature says, and no header of the caller's.
-func (t *transit) keepTo() *call.Refusal {
-	if t.auth.only == nil {
+func restrict(t *filter.Call) *call.Refusal {
+	if t.Principal.Only == nil {
 		return nil
 	}
-	if t.fleet.Capability != t.auth.only.Capability || string(t.said().artifact) != t.auth.only.Artifact {
+	if t.Fleet.Capability != t.Principal.Only.Capability || string(t.Fields().Artifact) != t.Principal.Only.Artifact {
 		return tenant.RefuseSignature()
 	}
-	if t.auth.only.Session == "" {
-		t.stream.DropHeader(sessionHeader)
+	if t.Principal.Only.Session == "" {
+		t.Stream.DropHeader(sessionHeader)
 	} else {
-		t.stream.SetHeader(sessionHeader, t.auth.only.Session)
+		t.Stream.SetHeader(sessionHeader, t.Principal.Only.Session)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -59,7 +60,7 @@ var failures = [...]struct {
 	relay.ClientGone:       {codes.Canceled, "the caller left"},
 	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
 	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
-	relay.Panicked:         {codes.Internal, refusedPanic.Message},
+	relay.Panicked:         {codes.Internal, filter.Panicked.Message},
 	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
 	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message; what was sent of it before may have run"},
 	relay.AccountExceeded:  {codes.ResourceExhausted, "the gateway holds as much for this caller as its share of the memory allows"},

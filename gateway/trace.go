@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
@@ -11,30 +12,30 @@ import (
 // trace begins the span of a call that is sampled. Of any other it only takes note of the trace
 // that it belongs to, if any: its trace context goes on as it came. One that cannot be read
 // goes no further.
-func (h *handler) trace(t *transit) {
+func (h *handler) trace(t *filter.Call) {
 	if h.tracer == nil {
 		return
 	}
-	s := t.stream
+	s := t.Stream
 	text, given := s.Header(tracing.Traceparent)
 	parent, ok := tracing.ParseParent(text)
 	if given && (!ok || s.Contradicts(tracing.Traceparent)) {
 		parent = tracing.Parent{}
 		s.DropHeader(tracing.Traceparent)
 	}
-	t.trace = parent.TraceID()
-	if t.trace.IsZero() && t.origin.drawn != nil {
-		parent = tracing.Drawn(*t.origin.drawn)
+	t.Trace = parent.TraceID()
+	if t.Trace.IsZero() && t.Client.Drawn != nil {
+		parent = tracing.Drawn(*t.Client.Drawn)
 	}
 	sampled := h.tracer.Samples(parent)
 	state, given := s.Header(tracing.Tracestate)
-	if given && (t.trace.IsZero() || sampled && !tracing.IsState(state)) {
+	if given && (t.Trace.IsZero() || sampled && !tracing.IsState(state)) {
 		s.DropHeader(tracing.Tracestate)
 		state = ""
 	}
 	if sampled {
-		t.span = h.tracer.Begin(parent, state, &t.call, s.Started())
-		t.trace = t.span.TraceID()
+		t.Span = h.tracer.Begin(parent, state, &t.Info, s.Started())
+		t.Trace = t.Span.TraceID()
 	}
 }
 
@@ -55,8 +56,8 @@ func (h *handler) draw(r request) *telemetry.TraceID {
 // naming lets problems name the traces that draw has decided upon.
 func naming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o := parseOrigin(r.Header.Get(originHeader)); o.drawn != nil && !o.drawn.IsZero() {
-			r = problem.WithTrace(r, o.drawn.Text())
+		if o := parseOrigin(r.Header.Get(originHeader)); o.Drawn != nil && !o.Drawn.IsZero() {
+			r = problem.WithTrace(r, o.Drawn.Text())
 		}
 		next.ServeHTTP(w, r)
 	})

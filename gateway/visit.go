@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -32,7 +33,7 @@ type visitKey struct{}
 func (h *handler) visiting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
-		v.from = addressOf(parseOrigin(r.Header.Get(originHeader)).client)
+		v.from = addressOf(parseOrigin(r.Header.Get(originHeader)).Address)
 		if claim, refusal := v.claim(); refusal == nil {
 			if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
 				v.is(who)
@@ -82,10 +83,10 @@ func (v *visit) Ask(ctx context.Context) error {
 }
 
 // TooMuch implements bodybudget.Owner.
-func (v *visit) TooMuch(read int64) error { return v.refuse(tooMany(v.who), read) }
+func (v *visit) TooMuch(read int64) error { return v.refuse(filter.TooMany(v.who), read) }
 
 func (v *visit) claim() (tenant.Claim, *call.Refusal) {
-	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).peer)
+	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).Peer)
 }
 
 // refuse records a request that becomes no call as if it were one, and is the status of its answer.
@@ -93,15 +94,15 @@ func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	h, st := v.h, GRPCStatus(refusal)
 	c := call.Call{Path: v.r.URL.Path, Tenant: v.who.Tenant, Key: v.who.Key, User: v.who.User, Agent: v.who.Agent}
 	rec := telemetry.Record{
-		Call: &c, Client: parseOrigin(v.r.Header.Get(originHeader)).client, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
-		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == refusedHeavy || refusal == refusedFull,
+		Call: &c, Client: parseOrigin(v.r.Header.Get(originHeader)).Address, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
+		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare || refusal == filter.Overloaded,
 	}
 	if c.Tenant != "" {
 		rec.Tenant = h.metrics.Tenant(c.Tenant)
 	}
 	rec.Quiet = rec.Shed && h.shedding.quiet(time.Now())
 	h.recorder.Record(&rec)
-	accessLog{h: h}.recordAudit(&transit{call: c}, &rec)
+	accessLog{h: h}.recordAudit(&callState{Call: filter.Call{Info: c}}, &rec)
 	return st.Err()
 }
 

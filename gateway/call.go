@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"sync"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// callState is a call while it passes: what its filters share, and the state of each. It is the Value of the call's
+// stream, belongs to it from Headers to Done, and is used again after that.
+type callState struct {
+	filter.Call
+	walk   walk           // along the filters
+	engine *engine.Method // of OpenParallax; nil: the call is of something else
+	errand *errand        // what is done for its idempotency key; nil: it has none
+
+	auth      authState
+	overload  overloadState
+	bandwidth bandwidthState
+	peek      peekState
+	ratelimit ratelimitState
+	authorize authorizeState
+	retry     retryState
+	pick      pickState
+	forward   forwardState
+	audit     auditState
+	affinity  affinityState
+	protocol  protocolState
+	crossing  crossingState
+}
+
+type callPool struct{ pool sync.Pool }
+
+// get begins a call: what its headers say, in strings that outlive them.
+func (p *callPool) get(s *relay.Stream) *callState {
+	t, _ := p.pool.Get().(*callState)
+	if t == nil {
+		t = &callState{}
+	}
+	s.Value, t.Stream = t, relayed{s}
+	t.readMethod(s.Path())
+	if id, ok := s.Header(requestIDHeader); ok {
+		t.RequestID = t.Keep(id)
+	}
+	return t
+}
+
+func (p *callPool) put(t *callState) {
+	t.Reset()
+	*t = callState{Call: t.Call, forward: forwardState{outcome: t.forward.outcome, mentions: t.forward.mentions}}
+	p.pool.Put(t)
+}
+
+func callOf(s *relay.Stream) *callState { return s.Value.(*callState) }
+
+// readMethod finds out which method the path names. A path that is none is not decoded or cleaned, as some backends
+// would: the call has no service then, and is rejected before anything is done for it.
+func (t *callState) readMethod(path string) {
+	if e, ok := dialect.Lookup(path); ok {
+		t.Spoken = e
+		t.Info.Method, t.Info.Dialect, t.Info.Service = e.Method, e.Dialect, e.Service
+		t.Info.Path, _ = dialect.Path(e.Method, e.Dialect)
+		return
+	}
+	t.Info.Path = t.Keep(path)
+	service, _, ok := call.SplitPath(t.Info.Path)
+	if !ok {
+		return
+	}
+	t.Info.Service = service
+	t.engine = engine.Lookup(t.Info.Path)
+}

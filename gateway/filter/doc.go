@@ -1,0 +1,15 @@
+// Package filter is what the filters of the chain are written against: a Filter decides one thing about calls, and a
+// Call is what several filters share of one.
+//
+//	filter.go      Filter, its steps, and the result that Done gets
+//	call.go        Call, and how a filter rejects, answers or serves one
+//	stream.go      what a filter may ask of a call's stream, and how it lets the call wait
+//	principal.go   the caller
+//	client.go      the client's address, as trusted proxies tell it
+//	peeked.go      the fields of the first message that calls are routed and decided by
+//	hold.go        memory for messages of calls that wait
+//	rejections.go  rejections that several filters share
+//
+// The filters with state are folders below. Their order stands in gateway/chain.go alone, and the driver of the gateway
+// calls them. The package decides nothing, and no filter imports another one.
+package filter

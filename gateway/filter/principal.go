@@ -1,0 +1,27 @@
+package filter
+
+import (
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Principal is what is known of the caller besides the names in Call.Info.
+type Principal struct {
+	Settings *tenant.Settings         // of its tenant; nil: there are no tenants
+	Metrics  *telemetry.TenantMetrics // of its tenant; nil for the gateway itself, and where the tenant is not known
+	Scopes   tenant.Scopes
+	Asserts  tenant.Asserts   // what it may say of itself, also in a message
+	Only     *tenant.Download // the one thing that the call may be; nil: anything
+}
+
+// Owner is whose a call's memory is: its tenant's, or the only one's.
+func (p *Principal) Owner() string {
+	if p.Settings == nil {
+		return tenant.Default
+	}
+	return p.Settings.ID
+}
+
+// Bound says that a call may name no artifacts but those that its tenant uploaded or was told of, in whatever dialect:
+// backends of another dialect may get it translated.
+func (p *Principal) Bound() bool { return p.Settings != nil }

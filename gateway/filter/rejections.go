@@ -1,0 +1,68 @@
+package filter
+
+import (
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/router"
+)
+
+// RetryLater is when a client may try again whose call was shed.
+const RetryLater = time.Second
+
+// The rejections that several filters share.
+var (
+	OverFairShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
+		Message: "the gateway has more to do than it can, and this tenant more than its share of it"}
+	Overloaded = &call.Refusal{Kind: call.Unavailable, Reason: "OVERLOADED", RetryAfter: RetryLater,
+		Message: "the gateway has more to do than it can"}
+	OverMemoryShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
+		Message: "the gateway holds as much for this tenant as its share of the memory allows"}
+	OverAddressShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
+		Message: "the gateway holds too much for callers at this address that it does not know yet"}
+	Panicked = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
+		Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
+	NoMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MISSING",
+		Message: "the call ended without a request message"}
+	Malformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+		Message: "the request is not a well-formed InvokeRequest"}
+	ShuttingDown = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
+		Message: "the gateway is shutting down"}
+)
+
+// OutOfMemory is the rejection of a call for whose owner the gateway has no memory left. The call counts as shed.
+func (c *Call) OutOfMemory() *call.Refusal {
+	c.Shed = true
+	switch {
+	case c.Principal.Settings != nil:
+		return OverMemoryShare
+	case c.Info.Tenant == "":
+		return OverAddressShare
+	}
+	return Overloaded
+}
+
+// TooMany is the rejection of a caller with as many requests that wait, or as much memory, as it may have.
+func TooMany(who tenant.Identity) *call.Refusal {
+	if who.Settings == nil { // there are no others, or it is not known who that is
+		return Overloaded
+	}
+	return OverFairShare
+}
+
+// retryUnreachable is told to callers of a fleet that could not be reached: about the time in which health notices.
+const retryUnreachable = time.Second
+
+// Unreachable is the rejection of a call that no backend took. It provably did not start, so that the caller may try
+// again.
+func Unreachable(f *router.Fleet) *call.Refusal {
+	return &call.Refusal{
+		Kind:     call.Unavailable,
+		Reason:   "BACKEND_UNREACHABLE",
+		Message:  "no backend of the capability " + f.Capability + " could be reached",
+		Metadata: map[string]string{"capability": f.Capability},
+
+		RetryAfter: retryUnreachable,
+	}
+}

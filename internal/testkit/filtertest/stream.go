@@ -1,0 +1,155 @@
+package filtertest
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// Stream is a call's stream without a relay. Fields that a test does not set are zero.
+type Stream struct {
+	Fields   map[string][]string // request headers; SetHeader and DropHeader change them
+	Host     string              // :authority
+	Twice    string              // a header that is there more than once, and must not be
+	Protobuf bool                // the content type is gRPC's
+	Client   relay.Peer
+	Begun    time.Time
+	Full     bool // there is no memory for the call's owner
+
+	Path     string        // that SetPath was called with
+	Deadline time.Duration // that SetDeadline was called with
+	Groups   []*relay.Group
+	Limits   relay.Limits
+	Tap      relay.Tap
+	Resumed  chan struct{} // has one for each time that the call was resumed
+
+	mu    sync.Mutex
+	waits int // how often the call has been parked; the last one counts
+	woken bool
+	ended bool
+}
+
+// NewCall returns a call and its stream, with headers as pairs of name and value.
+func NewCall(headers ...string) (*filter.Call, *Stream) {
+	s := &Stream{Fields: map[string][]string{}, Resumed: make(chan struct{}, 16), Protobuf: true}
+	for i := 0; i+1 < len(headers); i += 2 {
+		s.Fields[headers[i]] = append(s.Fields[headers[i]], headers[i+1])
+	}
+	return &filter.Call{Stream: s}, s
+}
+
+// Header implements filter.Headers.
+func (s *Stream) Header(name string) (string, bool) {
+	if v := s.Fields[name]; len(v) > 0 {
+		return v[0], true
+	}
+	return "", false
+}
+
+// Contradicts implements filter.Headers.
+func (s *Stream) Contradicts(name string) bool { return len(slices.Compact(slices.Clone(s.Fields[name]))) > 1 }
+
+// SetHeader implements filter.Headers.
+func (s *Stream) SetHeader(name, value string) { s.Fields[name] = []string{value} }
+
+// DropHeader implements filter.Headers.
+func (s *Stream) DropHeader(name string) { delete(s.Fields, name) }
+
+// Authority implements filter.Stream.
+func (s *Stream) Authority() string { return s.Host }
+
+// Repeated implements filter.Stream.
+func (s *Stream) Repeated() string { return s.Twice }
+
+// Proto implements filter.Stream.
+func (s *Stream) Proto() bool { return s.Protobuf }
+
+// SetPath implements filter.Stream.
+func (s *Stream) SetPath(path string) { s.Path = path }
+
+// Peer implements filter.Stream.
+func (s *Stream) Peer() *relay.Peer { return &s.Client }
+
+// Shard implements filter.Stream.
+func (s *Stream) Shard() int { return 0 }
+
+// Started implements filter.Stream.
+func (s *Stream) Started() time.Time { return s.Begun }
+
+// Timeout implements filter.Stream. It reads milliseconds alone.
+func (s *Stream) Timeout() (time.Duration, bool) {
+	text, given := s.Header("grpc-timeout")
+	if !given || text[len(text)-1] != 'm' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text[:len(text)-1])
+	return time.Duration(n) * time.Millisecond, err == nil
+}
+
+// SetDeadline implements filter.Stream.
+func (s *Stream) SetDeadline(d time.Duration) { s.Deadline = d }
+
+// Left implements filter.Stream.
+func (s *Stream) Left() time.Duration { return s.Deadline }
+
+// Charge implements filter.Stream.
+func (s *Stream) Charge(g *relay.Group) bool {
+	s.Groups = append(s.Groups, g)
+	return !s.Full
+}
+
+// Join implements filter.Stream.
+func (s *Stream) Join(g *relay.Group) { s.Groups = append(s.Groups, g) }
+
+// Limit implements filter.Stream.
+func (s *Stream) Limit(l relay.Limits) { s.Limits = l }
+
+// TapResponse implements filter.Stream.
+func (s *Stream) TapResponse(t relay.Tap) { s.Tap = t }
+
+// Wait implements filter.Stream.
+func (s *Stream) Wait() filter.Parked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits, s.woken = s.waits+1, false
+	return parked{s, s.waits}
+}
+
+// Waits says whether the call waits.
+func (s *Stream) Waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waits > 0 && !s.woken && !s.ended
+}
+
+// End ends the call: what it waits for comes too late.
+func (s *Stream) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+type parked struct {
+	s  *Stream
+	at int
+}
+
+// Resume implements filter.Parked. The driver would go on with the call; here the test does, once it has received from
+// Resumed.
+func (p parked) Resume(take func()) bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.s.ended || p.s.woken || p.s.waits != p.at {
+		return false
+	}
+	p.s.woken = true
+	take()
+	p.s.Resumed <- struct{}{}
+	return true
+}
+
+var _ filter.Stream = (*Stream)(nil)
