@@ -88,7 +88,10 @@ func NewCapability(name string) *Capability {
 // Serve runs the capability in a dialect, until the test ends.
 func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
-	t.Cleanup(c.Release)
+	t.Cleanup(func() {
+		c.Release()
+		c.forget()
+	})
 	return Serve(t, func(s *grpc.Server) {
 		switch d {
 		case call.Live:
@@ -106,6 +109,14 @@ func (c *Capability) Blocked() <-chan struct{} { return c.entered }
 
 // Release lets every Block end, now and later.
 func (c *Capability) Release() { c.once.Do(func() { close(c.release) }) }
+
+// forget lets go of what calls brought, as the testing package keeps every cleanup function until the process ends.
+func (c *Capability) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = nil
+	clear(c.files)
+}
 
 // Seen are the calls so far, less Healthcheck, in the order in which they came.
 func (c *Capability) Seen() []Seen {

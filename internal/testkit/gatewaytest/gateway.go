@@ -144,7 +144,10 @@ func Start(t testing.TB, o Options) *Gateway {
 		ctx, g.drain = context.WithCancel(ctx)
 		go g.run(ctx, public, admin)
 	})
-	t.Cleanup(func() { g.Stop(t) })
+	t.Cleanup(func() {
+		g.Stop(t)
+		g.forget()
+	})
 	for _, f := range o.Fleets {
 		if !f.Unprobed {
 			g.WaitHealth(t, f.Capability, func(s *health.Snapshot) bool { return probed(s, len(f.Backends)) })
@@ -308,6 +311,12 @@ func (g *Gateway) Stop(t testing.TB) {
 		}
 		assertNothingLeft(t, g.label)
 	})
+}
+
+// forget lets go of what a gateway that has stopped takes. The testing package keeps every cleanup function, and what
+// that refers to, until the last test of the process has ended.
+func (g *Gateway) forget() {
+	g.gateway, g.prober, g.affinity, g.limits, g.tenants, g.accessLog, g.watch = nil, nil, nil, nil, nil, nil, nil
 }
 
 // Invoke calls a tool as the gateway itself does, for its own purposes.
