@@ -50,7 +50,8 @@ type workers struct {
 	working sync.WaitGroup
 }
 
-func (w *workers) start(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface) {
+// start runs them until stopped ends. A sub-agent that runs then still finishes, unless ctx ends.
+func (w *workers) start(ctx, stopped context.Context, t *testing.T, conn grpc.ClientConnInterface) {
 	w.working.Go(func() {
 		for {
 			select {
@@ -61,7 +62,7 @@ func (w *workers) start(ctx context.Context, t *testing.T, conn grpc.ClientConnI
 				if err := agent.RunSub(ctx, conn, token); err == nil {
 					t.Error("a token was good twice")
 				}
-			case <-ctx.Done():
+			case <-stopped.Done():
 				return
 			}
 		}
@@ -90,7 +91,7 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 	e := behind(t, addr, &call.Engine{Queue: 100, Shutdown: true})
 	e.attend(t, agent.Config{Token: secret})
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	helpers.start(working, t, e.gateway.Conn(t))
+	helpers.start(ctx, working, t, e.gateway.Conn(t))
 	defer helpers.working.Wait()
 	defer stop()
 	other := parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
