@@ -26,5 +26,5 @@
 // A probe calls the backend's own Healthcheck: the doc dialect's, else the live
 // dialect's, else grpc.health.v1. The dialect that answers tells the gateway which one the
 // backend speaks. A backend that implements none of them but accepts the connection is
-// usable. OpenParallax engines implement none of them and get another probe (engine.go).
+// usable. A fleet of another protocol has a Question of its own.
 package health

@@ -43,7 +43,7 @@ func (c Config) withDefaults() Config {
 type Fleet struct {
 	Capability string
 	Backends   []string     // host:port, unique; immutable afterwards
-	Asks       Question     // the kind of probe; default Healthcheck
+	Asks       Question     // the kind of probe; nil: Healthcheck, else grpc.health.v1
 	Dialect    call.Dialect // of Healthcheck; Auto: detected, else the only one that is tried
 	TLS        *tls.Config  // nil: cleartext; an unchanged configuration is the same pointer
 	// Hosts are the names in the backends' certificates, by address, where TLS has no

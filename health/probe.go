@@ -44,7 +44,7 @@ type client struct {
 	tls      *tls.Config // nil: cleartext
 	host     string      // ServerName where tls has none; "": the address' host
 	dial     func(context.Context, string) (net.Conn, error)
-	question Question
+	question Question     // nil: Healthcheck, else grpc.health.v1
 	dialect  call.Dialect // configured; Auto: detected
 	detected call.Dialect // the result of the last detection; Auto: none yet
 
@@ -76,8 +76,8 @@ func (c *client) probe(ctx context.Context) Result {
 // ask makes the configured kind of probe. For a capability it tries the health calls until one is
 // implemented. The error is that of a call without a usable reply.
 func (c *client) ask(ctx context.Context) (Result, error) {
-	if c.question != Healthcheck {
-		return c.askEngine(ctx)
+	if c.question != nil {
+		return c.askQuestion(ctx)
 	}
 	for _, d := range c.candidates() {
 		r, err := c.askCapability(ctx, d)

@@ -198,7 +198,7 @@ func (p *Prober) log(c Change) {
 		}
 		_, summary := c.Snapshot.Ready()
 		attrs := []slog.Attr{slog.String("capability", c.Snapshot.Capability), slog.String("backend", b.Addr)}
-		if b.Dialect != call.Auto { // engines have none
+		if b.Dialect != call.Auto { // backends of other protocols have none
 			attrs = append(attrs, slog.String("dialect", b.Dialect.String()))
 		}
 		if b.Reason != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -216,13 +217,13 @@ func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 	}
 }
 
-// asksOf is what the backends of a fleet are asked by probes.
+// asksOf is what the backends of a fleet are asked by probes; nil: Healthcheck.
 func asksOf(f *config.Fleet) health.Question {
 	switch {
 	case f.Engine == nil:
-		return health.Healthcheck
+		return nil
 	case f.Health.Shield:
-		return health.EngineShield
+		return probe.Of(probe.ShieldWord)
 	}
-	return health.EngineStatus
+	return probe.Of(probe.StatusWord)
 }

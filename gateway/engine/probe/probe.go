@@ -1,0 +1,49 @@
+// Package probe is what OpenParallax engines are asked to find out whether they serve: they have no Healthcheck.
+package probe
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/health"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// The questions, by the words of health.probe in the configuration.
+const (
+	StatusWord = "status" // ClientService/GetStatus; whatever it answers
+	ShieldWord = "shield" // ShieldService/Health; what it says
+)
+
+// Of is the question of a word.
+func Of(word string) health.Question {
+	if word == ShieldWord {
+		return shield{}
+	}
+	return status{}
+}
+
+type status struct{}
+
+// Ask implements health.Question.
+func (status) Ask(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
+	_, err := parallaxpb.NewClientServiceClient(conn).GetStatus(ctx, &parallaxpb.StatusRequest{})
+	return health.Result{OK: err == nil}, err
+}
+
+type shield struct{}
+
+// Ask implements health.Question.
+func (shield) Ask(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
+	reply, err := parallaxpb.NewShieldServiceClient(conn).Health(ctx, &parallaxpb.HealthRequest{})
+	if err != nil {
+		return health.Result{}, err
+	}
+	reason := fmt.Sprintf("Shield %s", reply.GetVersion())
+	if !reply.GetHealthy() {
+		reason = "its Shield says that it is not healthy"
+	}
+	return health.Result{OK: reply.GetHealthy(), Reason: reason}, nil
+}
