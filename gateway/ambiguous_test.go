@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/gateway/dialect"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
@@ -142,7 +143,7 @@ func TestAmbiguousMessagesOfEngines(t *testing.T) {
 	t.Parallel()
 	b := &tape{}
 	addr := rawEngine(t, b.serve)
-	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 	peer := dialRaw(t, e.gateway)
 	plain := func(method string) []string {
 		return plainFields("/openparallax.v1.ClientService/"+method, "x-capability-id", "engine-1")

@@ -82,9 +82,6 @@ func (d *directory) swap(next *router.Table, secure TLSOf) {
 // attach gives a new fleet's backends their connections.
 func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 	m := d.metrics.Capability(f.Capability)
-	if f.Engine() != nil {
-		m.Engine() // its series are there from now on
-	}
 	f.Attached = m
 	if t == nil {
 		delete(d.tls, f.Capability)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	example "github.com/capgate/capgate/examples/openparallax/shield"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/extauthz"
@@ -61,7 +62,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}},
-			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName}, Backends: []string{ln.Addr().String()}, Engine: &call.Engine{}, Unprobed: true},
+			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName}, Backends: []string{ln.Addr().String()}, Protocol: &guard.Settings{}, Unprobed: true},
 		},
 		Approver: openDesk(t), Shield: s,
 	})

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -34,7 +33,7 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnI
 		Shared: cfg.Engines,
 		Conn:   inside,
 		Passage: func(ctx context.Context) (*engine.Passage, bool) {
-			return c.passage(ctx, cfg.Router, cfg.Metrics)
+			return c.passage(ctx, cfg.Router)
 		},
 		Onward: func(ctx context.Context) (context.Context, []grpc.CallOption) {
 			ctx, opts := dialect.Outgoing(ctx)
@@ -56,7 +55,7 @@ func (g *guard) close() {
 }
 
 // passage is the call that ctx is of.
-func (c *crossings) passage(ctx context.Context, r *router.Router, m *telemetry.Metrics) (*engine.Passage, bool) {
+func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Passage, bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	x, open := c.lookIn(ctx)
 	if !open || x.target == nil {
@@ -68,8 +67,7 @@ func (c *crossings) passage(ctx context.Context, r *router.Router, m *telemetry.
 	}
 	return &engine.Passage{
 		Tenant: x.call.Tenant, User: x.call.User, Agent: x.call.Agent, Key: x.call.Key, RequestID: strings.Join(md.Get(requestIDHeader), ""),
-		Many: x.caller.Settings != nil, Fleet: x.call.Capability, Backend: x.target.Addr, Session: x.call.Session, Settings: fleet.Engine(),
-		Meter: meter{metricsOf(fleet).Engine(), m.Tenant(x.call.Tenant)},
+		Many: x.caller.Settings != nil, Fleet: x.call.Capability, Backend: x.target.Addr, Session: x.call.Session, Settings: engine.SettingsOf(fleet),
 		Failed: func(failed bool) {
 			o := telemetry.Succeeded
 			if failed {
@@ -80,19 +78,9 @@ func (c *crossings) passage(ctx context.Context, r *router.Router, m *telemetry.
 	}, true
 }
 
-// meter counts for a fleet of engines, and a tenant.
-type meter struct {
-	*telemetry.EngineMetrics
-	tenant *telemetry.TenantMetrics
-}
-
-func (m meter) Turned(how call.Turned, after time.Duration) {
-	m.EngineMetrics.Turned(m.tenant, how, after)
-}
-
 // notEngine rejects calls of a fleet of engines that engines have no method for.
 func (t *callState) notEngine() *call.Refusal {
-	if t.Fleet.Engine() != nil {
+	if engine.SettingsOf(t.Fleet) != nil {
 		return refusedNoEngine
 	}
 	return nil
@@ -100,7 +88,7 @@ func (t *callState) notEngine() *call.Refusal {
 
 // ofEngine rejects calls of an engine's method whose fleet is of none, or does not take it.
 func (t *callState) ofEngine() *call.Refusal {
-	switch settings := t.Fleet.Engine(); {
+	switch settings := engine.SettingsOf(t.Fleet); {
 	case settings == nil:
 		return refusedNotEngine
 	case t.engine.Ends && !settings.Shutdown:
@@ -111,7 +99,7 @@ func (t *callState) ofEngine() *call.Refusal {
 
 // backFromGuard is ofEngine for a call that the guard has let pass.
 func (t *callState) backFromGuard() *call.Refusal {
-	if t.Fleet.Engine() == nil {
+	if engine.SettingsOf(t.Fleet) == nil {
 		return refusedNotEngine
 	}
 	t.Stream.DropHeader(engine.ModesHeader)
@@ -120,7 +108,7 @@ func (t *callState) backFromGuard() *call.Refusal {
 
 // sentTo finds the engine that a call of the gateway's own is for.
 func (t *callState) sentTo() *call.Refusal {
-	if t.Fleet.Engine() == nil {
+	if engine.SettingsOf(t.Fleet) == nil {
 		return refusedNotEngine
 	}
 	addr, ok := t.Stream.Header(backendHeader)

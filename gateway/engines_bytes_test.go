@@ -14,7 +14,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/call"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -43,7 +43,7 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 	t.Parallel()
 	b := &tape{}
 	addr := rawEngine(t, b.serve)
-	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 	conn := e.gateway.Conn(t)
 	const complete = "\x18\x0a" // event_type: 10
 	for method, test := range map[string]struct{ requests, answers [][]byte }{
@@ -98,7 +98,7 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 // TestQueueOfAnEngine is bounded.
 func TestQueueOfAnEngine(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{})
 	received, let := make(chan struct{}, 3), make(chan struct{})
 	e.attend(t, agent.Config{
 		Received: func(*parallaxpb.ProcessRequest) { received <- struct{}{} },
@@ -144,7 +144,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 // TestEnginesByAuthority are named by what clients dial: they send nothing else.
 func TestEnginesByAuthority(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) {
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) {
 		o.Fleets[0].Services, o.Domains = nil, []string{"caps.example.com"}
 	})
 	named := parallaxpb.NewClientServiceClient(e.gateway.Conn(t, grpc.WithAuthority("engine-1.caps.example.com")))
@@ -174,7 +174,7 @@ func TestWhatComesAfterTheLastEvent(t *testing.T) {
 			<-s.Context().Done()
 			return nil
 		})
-		e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+		e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 		for range 2 { // the second has its turn
 			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{Content: "hello"})
 			if err != nil {

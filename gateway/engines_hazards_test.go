@@ -11,7 +11,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/call"
+	guard "github.com/capgate/capgate/gateway/engine"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -61,7 +61,7 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := startEngines(t, &call.Engine{Queue: 100}, test.cfg)
+			e := startEngines(t, &guard.Settings{Queue: 100}, test.cfg)
 			a := &attentive{let: make(chan struct{}), got: make(chan string, 2)}
 			e.attend(t, a.config())
 			send := func(i int) parallaxpb.ClientService_SendMessageClient {
@@ -109,7 +109,7 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 // TestNobodyShutsAnEngineDown who may not, and nobody is asked by an engine what he was not asked.
 func TestNobodyShutsAnEngineDown(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	e.attend(t, agent.Config{})
 	_, err := e.client.Shutdown(patient(t), &parallaxpb.ShutdownRequest{})
 	wants(t, err, codes.PermissionDenied, "ENGINE_SHUTDOWN_OFF")
@@ -123,7 +123,7 @@ func TestNobodyShutsAnEngineDown(t *testing.T) {
 // TestFailuresOfAnswers are failures, although their status is OK.
 func TestFailuresOfAnswers(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	if _, err := e.say(patient(t), "s", "hello"); err != nil { // there is no agent
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -113,7 +114,7 @@ func TestEnginesByJSON(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP ", version), func(t *testing.T) {
 			t.Parallel()
-			e := startEngines(t, &call.Engine{Queue: 100, Clients: call.BySeed, Engines: call.BySeed}, engine.Config{SeedModes: true})
+			e := startEngines(t, &guard.Settings{Queue: 100, Clients: guard.BySeed, Engines: guard.BySeed}, engine.Config{SeedModes: true})
 			e.attend(t, agent.Config{})
 			by := &engineJSON{t: t, gateway: e.gateway, client: e.gateway.HTTP1(t)}
 			if version == 2 {
@@ -153,7 +154,7 @@ func TestEnginesByJSON(t *testing.T) {
 // TestEnginesQuestionsByJSON are answered once, and by who knows of them.
 func TestEnginesQuestionsByJSON(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	e.attend(t, agent.Config{})
 	by := &engineJSON{t: t, gateway: e.gateway, client: e.gateway.HTTP1(t)}
 	for verb, want := range map[string]string{"approve": `"action_type":"EXECUTE_COMMAND","success":true`, "deny": ""} {
@@ -176,7 +177,7 @@ func TestWhatIsNoEngine(t *testing.T) {
 	capability := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
-			{Capability: "engine-1", Backends: []string{serveEngine(t, engine.Config{})}, Engine: &call.Engine{Buffer: 1 << 20}, Unprobed: true},
+			{Capability: "engine-1", Backends: []string{serveEngine(t, engine.Config{})}, Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true},
 			{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}},
 		},
 		Engines: shared,
@@ -209,7 +210,7 @@ func TestAnEngineThatBreaksByJSON(t *testing.T) {
 	backend := gatewaytest.Serve(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, &breaking{}) })
 	shared, _ := shareEngines(t)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Backends: []string{backend.Addr}, Engine: &call.Engine{Buffer: 1 << 20}, Unprobed: true}},
+		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Backends: []string{backend.Addr}, Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true}},
 		Engines: shared,
 	})
 	by := &engineJSON{t: t, gateway: g, client: g.HTTP1(t)}

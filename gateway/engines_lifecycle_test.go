@@ -15,7 +15,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/call"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -29,7 +29,7 @@ func allOfEngine() []string {
 }
 
 // behind is a gateway before an engine that is served by somebody else.
-func behind(t *testing.T, addr string, settings *call.Engine) *engines {
+func behind(t *testing.T, addr string, settings *guard.Settings) *engines {
 	t.Helper()
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
@@ -37,7 +37,7 @@ func behind(t *testing.T, addr string, settings *call.Engine) *engines {
 	shared, keeper := shareEngines(t)
 	e := &engines{addr: addr, keeper: keeper, agent: make(chan error, 1)}
 	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr}, Engine: settings, Unprobed: true}},
+		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr}, Protocol: settings, Unprobed: true}},
 		Engines: shared,
 	})
 	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
@@ -88,7 +88,7 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 		tokens = append(tokens, token)
 		helpers.tokens <- token
 	}})
-	e := behind(t, addr, &call.Engine{Queue: 100, Shutdown: true})
+	e := behind(t, addr, &guard.Settings{Queue: 100, Shutdown: true})
 	e.attend(t, agent.Config{Token: secret})
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	helpers.start(ctx, working, t, e.gateway.Conn(t))
@@ -147,7 +147,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	t.Parallel()
 	own := engine.New(engine.Config{})
 	killed := gatewaytest.Serve(t, own.Register)
-	e := behind(t, killed.Addr, &call.Engine{Queue: 100})
+	e := behind(t, killed.Addr, &guard.Settings{Queue: 100})
 	thinking := make(chan struct{})
 	e.attend(t, agent.Config{Think: func(ctx context.Context, _ *parallaxpb.ProcessRequest) {
 		close(thinking)
@@ -208,7 +208,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 // TestAgentsAreReplaced one after the other, and each time the engine has just the last.
 func TestAgentsAreReplaced(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100, LastWins: true}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100, LastWins: true}, engine.Config{})
 	e.attend(t, agent.Config{})
 	for range 3 {
 		next := &engines{gateway: e.gateway, agent: make(chan error, 1)}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/call"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -21,7 +21,7 @@ import (
 // TestEnginesWhileDraining goes on with what has begun: the engine's directives get to its agent.
 func TestEnginesWhileDraining(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	received, let := make(chan struct{}), make(chan struct{})
 	ctx, leave := context.WithCancel(patient(t))
 	ready, gone := make(chan struct{}), make(chan error, 1)
@@ -65,7 +65,7 @@ func TestEnginesWhileDraining(t *testing.T) {
 // TestAMessageOutlastsItsCaller and the next one waits for its end.
 func TestAMessageOutlastsItsCaller(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	received, let := make(chan string, 2), make(chan struct{})
 	e.attend(t, agent.Config{
 		Received: func(m *parallaxpb.ProcessRequest) { received <- m.GetContent() },
@@ -131,7 +131,7 @@ func TestAgentsHaveNoDeadline(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e := startEngines(t, &call.Engine{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := parallaxpb.NewAgentServiceClient(e.gateway.Conn(t)).RunSession(ctx)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
-	"github.com/capgate/capgate/internal/call"
+	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
@@ -75,7 +75,7 @@ func TestEnginesOfTenants(t *testing.T) {
 	ring := newKeyring()
 	ring.issue("a", "acme", tenant.EngineChat, nil)
 	ring.issue("g", "globex", tenant.EngineChat, nil)
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{}, withKeys(t, ring))
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{}, withKeys(t, ring))
 	attendDirectly(t, e.addr)
 	acme := func() context.Context { return bearer(patient(t), ring.credentials["a"]) }
 	globex := func() context.Context { return bearer(patient(t), ring.credentials["g"]) }
@@ -147,7 +147,7 @@ func TestManySessionsOfTenants(t *testing.T) {
 	for _, ignored := range []bool{false, true} {
 		ring := newKeyring()
 		ring.issue("a", "acme", tenant.EngineChat, nil)
-		e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{IgnorePages: ignored}, withKeys(t, ring))
+		e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{IgnorePages: ignored}, withKeys(t, ring))
 		attendDirectly(t, e.addr)
 		acme := func() context.Context { return bearer(patient(t), ring.credentials["a"]) }
 		past := engines{client: parallaxpb.NewClientServiceClient(direct(t, e.addr))}
@@ -198,7 +198,7 @@ func TestScopesOfEngines(t *testing.T) {
 	for name, scopes := range keys {
 		ring.issue(name, "acme", scopes, nil)
 	}
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{}, withKeys(t, ring))
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{}, withKeys(t, ring))
 	conn := e.gateway.Conn(t)
 	for method, scope := range methods {
 		for name, scopes := range keys {
@@ -235,7 +235,7 @@ func TestScopesOfEngines(t *testing.T) {
 // TestShutdownWhereItIsConfigured reaches the engine.
 func TestShutdownWhereItIsConfigured(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100, Shutdown: true}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100, Shutdown: true}, engine.Config{})
 	if reply, err := e.client.Shutdown(patient(t), &parallaxpb.ShutdownRequest{}); err != nil || !reply.GetClean() {
 		t.Errorf("%v, %v", reply, err)
 	}
@@ -245,7 +245,7 @@ func TestShutdownWhereItIsConfigured(t *testing.T) {
 func TestFleetOfEngines(t *testing.T) {
 	t.Parallel()
 	second := serveEngine(t, engine.Config{})
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{}, func(o *gatewaytest.Options) {
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{}, func(o *gatewaytest.Options) {
 		o.Fleets[0].Backends = append(o.Fleets[0].Backends, second)
 		o.Fleets[0].Affinity.Sessions = true
 	})

@@ -21,7 +21,6 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/turns"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -71,7 +70,7 @@ func serveEngine(t *testing.T, cfg engine.Config) string {
 	return ln.Addr().String()
 }
 
-func startEngines(t *testing.T, settings *call.Engine, cfg engine.Config, change ...func(*gatewaytest.Options)) *engines {
+func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config, change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
 	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1)}
 	var shared guard.Shared
@@ -81,7 +80,7 @@ func startEngines(t *testing.T, settings *call.Engine, cfg engine.Config, change
 	}
 	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: []string{"openparallax.v1.ClientService", "openparallax.v1.AgentService"},
-			Backends: []string{e.addr}, Engine: settings, Unprobed: true}},
+			Backends: []string{e.addr}, Protocol: settings, Unprobed: true}},
 		Engines: shared,
 	}
 	for _, c := range change {
@@ -131,7 +130,7 @@ func (e *engines) say(ctx context.Context, session, content string) (answer stri
 // TestMessagesOneAtATime however many clients an engine has.
 func TestMessagesOneAtATime(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	e.attend(t, agent.Config{})
 	var saying sync.WaitGroup
 	for i := range 20 {
@@ -165,7 +164,7 @@ func patient(t *testing.T) context.Context {
 // TestEnginesQuestions become approvals, whose answers the engine is told.
 func TestEnginesQuestions(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	e.attend(t, agent.Config{})
 	for _, approve := range []bool{true, false} {
 		for _, direct := range []bool{true, false} {
@@ -234,7 +233,7 @@ func TestEnginesQuestions(t *testing.T) {
 // TestSlowReadersOfEngines are cut off while the engine goes on, and stall nobody.
 func TestSlowReadersOfEngines(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &call.Engine{Queue: 100, Buffer: 64 << 10}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100, Buffer: 64 << 10}, engine.Config{})
 	e.attend(t, agent.Config{})
 	conn, err := grpc.NewClient("passthrough:///"+e.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
@@ -269,7 +268,7 @@ func TestSlowReadersOfEngines(t *testing.T) {
 func TestAgentsOfOneEngine(t *testing.T) {
 	t.Parallel()
 	for _, last := range []bool{false, true} {
-		e := startEngines(t, &call.Engine{Queue: 100, LastWins: last}, engine.Config{})
+		e := startEngines(t, &guard.Settings{Queue: 100, LastWins: last}, engine.Config{})
 		e.attend(t, agent.Config{})
 		if last {
 			second := &engines{gateway: e.gateway, agent: make(chan error, 1)}
@@ -289,12 +288,12 @@ func TestAgentsOfOneEngine(t *testing.T) {
 // TestModesOfSessions whatever their numbers are.
 func TestModesOfSessions(t *testing.T) {
 	t.Parallel()
-	for _, engines := range []call.Numbering{call.BySource, call.BySeed} {
-		for _, clients := range []call.Numbering{call.BySource, call.BySeed} {
-			e := startEngines(t, &call.Engine{Queue: 100, Clients: clients, Engines: engines}, engine.Config{SeedModes: engines == call.BySeed})
+	for _, engines := range []guard.Numbering{guard.BySource, guard.BySeed} {
+		for _, clients := range []guard.Numbering{guard.BySource, guard.BySeed} {
+			e := startEngines(t, &guard.Settings{Queue: 100, Clients: clients, Engines: engines}, engine.Config{SeedModes: engines == guard.BySeed})
 			e.attend(t, agent.Config{})
 			normal, otr, none := parallaxpb.SessionMode(1), parallaxpb.SessionMode(2), parallaxpb.SessionMode(4)
-			if clients == call.BySeed {
+			if clients == guard.BySeed {
 				normal, otr, none = 0, 1, 2
 			}
 			for session, mode := range map[string]parallaxpb.SessionMode{"recorded": normal, "off": otr, "none": none} {
@@ -311,7 +310,7 @@ func TestModesOfSessions(t *testing.T) {
 			if err != nil || len(list.GetSessions()) != 1 || list.GetSessions()[0].GetId() != "recorded" || list.GetSessions()[0].GetMode() != normal {
 				t.Errorf("%v %v: %v, %v", clients, engines, list, err)
 			}
-			other := metadata.AppendToOutgoingContext(patient(t), "x-session-modes", map[call.Numbering]string{call.BySource: "seed", call.BySeed: "source"}[clients])
+			other := metadata.AppendToOutgoingContext(patient(t), "x-session-modes", map[guard.Numbering]string{guard.BySource: "seed", guard.BySeed: "source"}[clients])
 			if list, err = e.client.ListSessions(other, &parallaxpb.ListSessionsRequest{}); err != nil || list.GetSessions()[0].GetMode() == normal {
 				t.Errorf("told otherwise: %v, %v", list, err)
 			}

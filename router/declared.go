@@ -43,8 +43,8 @@ func (f *Fleet) EventSource(tool string) bool {
 	return f != nil && (f.eventSource.all || f.eventSource.names(tool))
 }
 
-// Engine is how a fleet of OpenParallax engines is guarded; nil: it is of something else.
-func (f *Fleet) Engine() *call.Engine { return f.cfg.Engine }
+// Protocol are the settings of what the fleet's backends speak, where that is not Selu's; nil: it is.
+func (f *Fleet) Protocol() any { return f.cfg.Protocol }
 
 // Keyed says whether idempotency keys of calls by gRPC are for the gateway.
 func (f *Fleet) Keyed() bool { return f.cfg.Keyed }

@@ -41,9 +41,9 @@ type FleetConfig struct {
 	Limit      Limit
 	SlowStart  time.Duration // in which a backend that comes back gets its whole share of calls; default 30 s; negative: none
 
-	EventSource []string     // tools that may be called by GET; "*": all
-	Engine      *call.Engine // how it is guarded, if it is of OpenParallax engines; nil: it is none
-	Keyed       bool         // idempotency-key of calls by gRPC is for the gateway, and not for the backends
+	EventSource []string // tools that may be called by GET; "*": all
+	Protocol    any      // settings of what the backends speak, which are compared deeply; nil: Selu's dialects
+	Keyed       bool     // idempotency-key of calls by gRPC is for the gateway, and not for the backends
 }
 
 // BackendConfig is one backend of a fleet.

@@ -126,7 +126,7 @@ func isConfig(file string) bool {
 // neither its policy nor its manifest allows a tool.
 func (s *settings) allowsNothing(f *config.Fleet) string {
 	m := s.manifestOf(f)
-	if s.cfg.Policies.Enabled || f.Engine != nil || f.Policy != call.Block || m != nil && m.Dynamic {
+	if s.cfg.Policies.Enabled || f.Settings != nil || f.Policy != call.Block || m != nil && m.Dynamic {
 		return ""
 	}
 	why := "it has no manifest"

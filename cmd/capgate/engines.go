@@ -1,26 +1,40 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/capgate/capgate/gateway/engine"
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	"github.com/capgate/capgate/gateway/engine/metrics"
+	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newEngines makes what replicas share of OpenParallax engines.
-func (p *process) newEngines() { p.turns = turns.New(p.store.Turns(), turns.Options{}) }
+// protocols are those that fleets may speak besides Selu's.
+func protocols() []*config.Protocol { return []*config.Protocol{engineconfig.Protocol()} }
+
+// asksOf is what the backends of a fleet are asked by probes; nil: Healthcheck.
+func asksOf(f *config.Fleet) health.Question {
+	if _, is := f.Settings.(*engine.Settings); is {
+		return probe.Of(f.Health.Probe)
+	}
+	return nil
+}
+
+// newEngines makes what replicas share of OpenParallax engines, and what counts for them.
+func (p *process) newEngines(m *telemetry.Metrics) error {
+	p.turns = turns.New(p.store.Turns(), turns.Options{})
+	p.engineMetrics = metrics.New(p.engineIDs, m)
+	return m.Register(p.engineMetrics)
+}
 
 func (p *process) engines() engine.Shared {
-	return engine.Shared{Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.Questions()}
+	return engine.Shared{
+		Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.Questions(),
+		Meters: p.engineMetrics.Of,
+	}
 }
 
 // engineIDs are those of all fleets of engines, sorted.
-func (p *process) engineIDs() (ids []string) {
-	for _, f := range p.routing.Table().Fleets() {
-		if f.Engine() != nil {
-			ids = append(ids, f.Capability)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
+func (p *process) engineIDs() []string { return engine.Fleets(p.routing.Table()) }

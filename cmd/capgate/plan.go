@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -77,7 +76,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
-		if from.Engine == nil { // engines have no tools that could be called
+		if from.Settings == nil { // backends of other protocols have no tools that could be called
 			next.tools[from.Capability] = f.author
 		}
 		if from.Shield != "" {
@@ -170,7 +169,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
-		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Keyed, Engine: f.Engine,
+		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Keyed, Protocol: f.Settings,
 		Limit:   router.Limit{PerBackend: f.Limit.MaxConcurrent, Queue: orNone(f.Limit.Queue), Wait: f.Limit.Wait},
 		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
 		Affinity: router.Affinity{
@@ -215,15 +214,4 @@ func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 			Rise: f.Health.Rise, Fall: f.Health.Fall,
 		},
 	}
-}
-
-// asksOf is what the backends of a fleet are asked by probes; nil: Healthcheck.
-func asksOf(f *config.Fleet) health.Question {
-	switch {
-	case f.Engine == nil:
-		return nil
-	case f.Health.Shield:
-		return probe.Of(probe.ShieldWord)
-	}
-	return probe.Of(probe.StatusWord)
 }

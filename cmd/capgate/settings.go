@@ -55,7 +55,7 @@ func parseFile(file string, over overrides, files prints) (*config.Config, error
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Parse(file, data)
+	cfg, err := config.Parse(file, data, protocols()...)
 	if err == nil {
 		err = over.apply(cfg)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/builtin/signing"
+	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
@@ -68,14 +69,16 @@ type process struct {
 	rules     *redisstore.Policies // nil: there are none
 	approvals *approvals.Keeper
 	answers   *idempotency.Keeper
-	turns     *turns.Keeper      // of OpenParallax engines
-	webhook   *webhook.Deliverer // nil: nobody is told of approvals
-	approving *approval.Service
-	pending   approvals.Pendings // for metrics
-	shields   *extauthz.Shields
-	limits    *router.Limits
-	shedder   *overload.Shedder // nil: no call is too much
-	who       identities
+	turns     *turns.Keeper // of OpenParallax engines
+
+	engineMetrics *enginemetrics.Metrics
+	webhook       *webhook.Deliverer // nil: nobody is told of approvals
+	approving     *approval.Service
+	pending       approvals.Pendings // for metrics
+	shields       *extauthz.Shields
+	limits        *router.Limits
+	shedder       *overload.Shedder // nil: no call is too much
+	who           identities
 
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
@@ -138,7 +141,9 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newAnswers(s, metrics)); err != nil {
 		return p, err
 	}
-	p.newEngines()
+	if err = p.newEngines(metrics); err != nil {
+		return p, fmt.Errorf("metrics: %w", err)
+	}
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 	return p, p.newGateway(s, first, metrics)

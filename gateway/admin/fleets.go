@@ -48,7 +48,7 @@ type Backend struct {
 	Since     *time.Time `json:"since,omitempty"`
 	Usable    bool       `json:"usable"`
 	ProbedBy  string     `json:"probed_by,omitempty"` // the replica
-	Dialect   string     `json:"dialect,omitempty"`   // engines have none
+	Dialect   string     `json:"dialect,omitempty"`   // only backends of Selu's protocol have one
 	Zone      string     `json:"zone,omitempty"`
 	Weight    int        `json:"weight"`
 	Session   string     `json:"session,omitempty"`        // the only one that it serves
@@ -105,7 +105,7 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Tenant: s.Tenant, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
 		}
-		if f.Engine() == nil {
+		if f.Protocol() == nil {
 			b.Dialect = s.Dialect().String()
 		}
 		if !s.Since.IsZero() {

@@ -54,8 +54,8 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 			c.part(g.alive, cancel)
 		}()
 	}()
-	p.Meter.Attends(1)
-	defer p.Meter.Attends(-1)
+	p.meter.Attends(1)
+	defer p.meter.Attends(-1)
 	return c.pass(lease)
 }
 

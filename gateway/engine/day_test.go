@@ -22,15 +22,6 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// uncounted counts nothing.
-type uncounted struct{}
-
-func (uncounted) Waits(int64)                       {}
-func (uncounted) Runs(int64)                        {}
-func (uncounted) Attends(int64)                     {}
-func (uncounted) Turned(call.Turned, time.Duration) {}
-func (uncounted) CutOff(call.CutOff)                {}
-
 // asBytes is a codec that leaves *[]byte as it is.
 type asBytes struct{}
 
@@ -130,7 +121,7 @@ func TestADay(t *testing.T) {
 		all := turns.New(store, turns.Options{})
 		serving.Go(func() { all.Run(ctx) })
 		toEngine, toGuard := dial(t, engines), dial(t, guarded)
-		passage := guard.Passage{Tenant: "default", Fleet: "engine-1", Backend: "b", Settings: &call.Engine{Queue: 10, Buffer: 1 << 20}, Failed: func(bool) {}, Meter: uncounted{}}
+		passage := guard.Passage{Tenant: "default", Fleet: "engine-1", Backend: "b", Settings: &guard.Settings{Queue: 10, Buffer: 1 << 20}, Failed: func(bool) {}}
 		onward := func(ctx context.Context) (context.Context, []grpc.CallOption) {
 			return ctx, []grpc.CallOption{grpc.ForceCodec(asBytes{})}
 		}

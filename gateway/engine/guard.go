@@ -47,15 +47,7 @@ type Shared struct {
 	Sessions  Sessions
 	Approvals Approvals
 	Questions Questions
-}
-
-// Meter counts what happens at a fleet of engines. It must not block.
-type Meter interface {
-	Waits(more int64)   // for a turn; fewer than 0: they do not any more
-	Runs(more int64)    // turns
-	Attends(more int64) // agents
-	Turned(how call.Turned, after time.Duration)
-	CutOff(why call.CutOff)
+	Meters    func(fleet, tenant string) Meter // what counts for a fleet and a tenant; nil: nothing
 }
 
 // Passage is a call that came to the Guard.
@@ -66,9 +58,10 @@ type Passage struct {
 	Fleet    string // capability id
 	Backend  string // address of the engine that was chosen
 	Session  string // "" where it names none
-	Settings *call.Engine
+	Settings *Settings
 	Failed   func(failed bool) // tells what an answer said that ended well
-	Meter    Meter
+
+	meter Meter
 }
 
 // engine is what turns and leases of its engine are of.
@@ -116,6 +109,7 @@ func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 	if !ok || !named || p.Settings == nil {
 		return g.cfg.Refuse(ctx, refusedGone)
 	}
+	p.meter = g.meter(p)
 	if g.cfg.Turns == nil {
 		return g.cfg.Refuse(ctx, refusedOff)
 	}
@@ -150,13 +144,13 @@ func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 }
 
 // numberingOf is how the client of a call numbers modes.
-func numberingOf(ctx context.Context, p *Passage) (call.Numbering, *call.Refusal) {
+func numberingOf(ctx context.Context, p *Passage) (Numbering, *call.Refusal) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	switch said := md.Get(ModesHeader); len(said) {
 	case 0:
 		return p.Settings.Clients, nil
 	case 1:
-		if n, ok := call.ParseNumbering(said[0]); ok {
+		if n, ok := ParseNumbering(said[0]); ok {
 			return n, nil
 		}
 	}

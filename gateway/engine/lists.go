@@ -149,7 +149,7 @@ func pageOf(msg []byte) (limit, offset uint64, err error) {
 }
 
 // shown is a session as its client numbers modes. A mode that is none stays what it is.
-func shown(session []byte, p *Passage, numbering call.Numbering) ([]byte, *call.Refusal) {
+func shown(session []byte, p *Passage, numbering Numbering) ([]byte, *call.Refusal) {
 	if numbering == p.Settings.Engines {
 		return session, nil
 	}

@@ -50,21 +50,21 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 
 // turn waits until the engine is free for a call.
 func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusal) {
-	p.Meter.Waits(1)
+	p.meter.Waits(1)
 	came := time.Now()
 	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant, p.Settings.Queue)
-	p.Meter.Waits(-1)
-	how, refusal := call.TurnCame, (*call.Refusal)(nil)
+	p.meter.Waits(-1)
+	how, refusal := TurnCame, (*call.Refusal)(nil)
 	switch {
 	case err == nil:
 	case errors.Is(err, turns.ErrFull):
-		how, refusal = call.TurnFull, refusedFull
+		how, refusal = TurnFull, refusedFull
 	case ctx.Err() != nil:
-		how, refusal = call.TurnLeft, refusedLeft
+		how, refusal = TurnLeft, refusedLeft
 	default:
-		how, refusal = call.TurnUnknown, refusedAway
+		how, refusal = TurnUnknown, refusedAway
 	}
-	p.Meter.Turned(how, time.Since(came))
+	p.meter.Turned(how, time.Since(came))
 	return turn, refusal
 }
 
@@ -78,8 +78,8 @@ func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, t
 			b.end(recovery.ErrPanic)
 		}
 	}()
-	p.Meter.Runs(1)
-	defer p.Meter.Runs(-1)
+	p.meter.Runs(1)
+	defer p.meter.Runs(-1)
 	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
 	onward, cancel := context.WithCancel(onward)
 	defer cancel()
@@ -168,7 +168,7 @@ func (g *Guard) deliver(s grpc.ServerStream, p *Passage, b *backlog) error {
 		}
 	case <-b.over:
 	}
-	p.Meter.CutOff(call.ReaderSlow)
+	p.meter.CutOff(ReaderSlow)
 	return g.cfg.Refuse(ctx, behind(p))
 }
 
@@ -181,7 +181,7 @@ func (g *Guard) lost(ctx context.Context, p *Passage, err error, read bool) erro
 	}
 	switch st.Code() {
 	case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.DataLoss:
-		p.Meter.CutOff(call.StreamLost)
+		p.meter.CutOff(StreamLost)
 		return g.cfg.Refuse(ctx, streamLost(p))
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
@@ -26,13 +25,13 @@ const (
 
 // numbers are the modes' numbers. By the seed there is none for unspecified: a message that says nothing
 // says normal.
-var numbers = map[call.Numbering][numModes]uint64{
-	call.BySource: {unspecified: 0, normal: 1, otr: 2, heartbeat: 3},
-	call.BySeed:   {unspecified: 0, normal: 0, otr: 1, heartbeat: 3},
+var numbers = map[Numbering][numModes]uint64{
+	BySource: {unspecified: 0, normal: 1, otr: 2, heartbeat: 3},
+	BySeed:   {unspecified: 0, normal: 0, otr: 1, heartbeat: 3},
 }
 
 // modeOf is the mode of a number, if it is one.
-func modeOf(n uint64, by call.Numbering) (mode, bool) {
+func modeOf(n uint64, by Numbering) (mode, bool) {
 	all := numbers[by]
 	for m := heartbeat; ; m-- { // so that 0 by the seed is normal
 		if all[m] == n {
@@ -46,7 +45,7 @@ func modeOf(n uint64, by call.Numbering) (mode, bool) {
 
 // renumber is a message with its mode numbered in another way. It is false for a mode that is none, and for what
 // is not to be read. Whatever else is in the message stays as it is.
-func renumber(msg []byte, shape *strictproto.Shape, from, to call.Numbering) ([]byte, bool) {
+func renumber(msg []byte, shape *strictproto.Shape, from, to Numbering) ([]byte, bool) {
 	var was uint64
 	var at, begins, ends int // in msg: the next field, and the mode
 	r := strictproto.Read(msg, shape)

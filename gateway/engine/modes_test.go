@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/internal/call"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -15,13 +14,13 @@ import (
 func TestModes(t *testing.T) {
 	const none = -1
 	for _, test := range []struct {
-		from, to call.Numbering
+		from, to Numbering
 		numbers  [6]int // what 0 to 5 become
 	}{
-		{call.BySource, call.BySource, [6]int{0, 1, 2, 3, none, none}},
-		{call.BySource, call.BySeed, [6]int{0, 0, 1, 3, none, none}},
-		{call.BySeed, call.BySource, [6]int{1, 2, none, 3, none, none}},
-		{call.BySeed, call.BySeed, [6]int{0, 1, none, 3, none, none}},
+		{BySource, BySource, [6]int{0, 1, 2, 3, none, none}},
+		{BySource, BySeed, [6]int{0, 0, 1, 3, none, none}},
+		{BySeed, BySource, [6]int{1, 2, none, 3, none, none}},
+		{BySeed, BySeed, [6]int{0, 1, none, 3, none, none}},
 	} {
 		for was, want := range test.numbers {
 			m := &parallaxpb.ClientMessageRequest{Content: "c", SessionId: "s", Mode: parallaxpb.SessionMode(was), Source: "cli"}
@@ -54,12 +53,12 @@ func TestModes(t *testing.T) {
 		}
 	}
 	for _, bad := range [][]byte{{0xff}, {3 << 3, 0x80}, {2<<3 | 2, 9, 'x'}} {
-		if _, ok := renumber(bad, &messageRequest, call.BySeed, call.BySource); ok {
+		if _, ok := renumber(bad, &messageRequest, BySeed, BySource); ok {
 			t.Errorf("%x is a message", bad)
 		}
 	}
 	for name, bad := range map[string][]byte{"twice": {3 << 3, 2, 3 << 3, 1}, "long": {3 << 3, 0x82, 0}, "as text": {3<<3 | 2, 1, 2}} {
-		if _, ok := renumber(bad, &messageRequest, call.BySource, call.BySeed); ok {
+		if _, ok := renumber(bad, &messageRequest, BySource, BySeed); ok {
 			t.Errorf("a mode %s: it is renumbered", name)
 		}
 	}
@@ -70,7 +69,7 @@ func FuzzRenumber(f *testing.F) {
 	f.Add([]byte{3 << 3, 2}, true)
 	f.Add([]byte{1<<3 | 2, 1, 'x', 3 << 3, 0x81, 0}, false)
 	f.Fuzz(func(t *testing.T, msg []byte, up bool) {
-		from, to := call.BySource, call.BySeed
+		from, to := BySource, BySeed
 		if up {
 			from, to = to, from
 		}

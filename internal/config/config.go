@@ -360,10 +360,9 @@ type Fleet struct {
 	Unguarded bool
 	TLS       BackendTLS // tls: to the backends; default cleartext
 	Shield    string     // shield: name of the shield that judges its calls, or none; default the file's shield
-	// protocol: openparallax: it is of OpenParallax engines, which engine: is about; nil: protocol: selu, the
-	// default
-	Engine *call.Engine
-	Own    Own // not a field
+	Protocol  string     // protocol: what its backends speak: the name of a Protocol, or selu, the default, which is ""
+	Settings  any        // the field of its Protocol; nil: selu
+	Own       Own        // not a field
 
 	// event_source: tools that may be called by GET too, as a browser's EventSource does. They must change
 	// nothing, for browsers send GET again, and of their own accord; "*": all; default none.
@@ -466,11 +465,9 @@ type Health struct {
 	// timeout: of one probe, connecting included, at most interval; default 1s, or interval if that is less
 	Timeout time.Duration
 	Jitter  float64 // jitter: share of interval by which each wait varies, more than 0 and at most 1; default 0.1
-	// probe: shield asks ShieldService/Health of OpenParallax engines; status, the default,
-	// ClientService/GetStatus
-	Shield bool
-	Rise   int // rise: good probes in a row that bring a backend back, 1 to 100; default 2
-	Fall   int // fall: bad probes in a row that take it out, 1 to 100; default 2
+	Probe   string  // probe: the kind of probe, in the words of the fleet's Protocol; default its first
+	Rise    int     // rise: good probes in a row that bring a backend back, 1 to 100; default 2
+	Fall    int     // fall: bad probes in a row that take it out, 1 to 100; default 2
 }
 
 // BackendTLS is TLS to the backends of a fleet, or to a shield.

@@ -3,7 +3,6 @@ package config_test
 import (
 	"log/slog"
 	"net/netip"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -445,17 +444,6 @@ func TestParseBoundsAliases(t *testing.T) {
 	_, err := config.Parse("f", []byte(file))
 	if err == nil || strings.Count(err.Error(), "\n") > 1000 {
 		t.Errorf("a file that expands to nine million values: %.100v", err)
-	}
-}
-
-func TestExampleFile(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("../../capgate.example.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := config.Parse("capgate.example.yaml", data); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 )
 
 // Parse reads a configuration file whose text is data; name is what errors call
-// it. The error is an Errors with every problem of the file.
-func Parse(name string, data []byte) (*Config, error) {
+// it. The error is an Errors with every problem of the file. Backends may speak protocols besides Selu's.
+func Parse(name string, data []byte, protocols ...*Protocol) (*Config, error) {
 	c := Default()
 	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{},
-		services: map[string]string{}, engines: map[string]string{}, shields: map[string]int{},
+		services: map[string]string{}, sole: map[string]string{}, protocols: protocols, shields: map[string]int{},
 		tenantIDs: map[string]int{}, keyIDs: map[string]int{}, issuers: map[string]int{}, issuerURLs: map[string]int{}}
 	if root, ok := p.Document(data, "a configuration", "at least one fleet is needed"); ok {
 		p.top(root)
@@ -32,7 +32,8 @@ type parser struct {
 	capabilities map[string]int     // capability → line of its fleet
 	wanting      []wanting          // of the fleets that name no manifest
 	services     map[string]string  // gRPC service → path where it was given first
-	engines      map[string]string  // address of an OpenParallax engine → capability of its fleet
+	protocols    []*Protocol        // beside Selu's
+	sole         map[string]string  // address of a backend that one fleet may have → capability of that
 	shields      map[string]int     // name → line
 	tenantIDs    map[string]int     // id → line
 	certified    []strictyaml.Place // of the certificates

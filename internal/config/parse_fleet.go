@@ -11,9 +11,9 @@ import (
 func (p *parser) fleet(at strictyaml.Place) {
 	f := DefaultFleet("")
 	var sessions string
+	var probe strictyaml.Place
 	given, guard := false, true
-	engine := DefaultEngine()
-	p.Mapping(at, map[string]strictyaml.Field{
+	fields := map[string]strictyaml.Field{
 		"capability":     p.capability(&f),
 		"services":       p.List(p.service(&f)),
 		"methods":        p.List(p.method(&f)),
@@ -25,7 +25,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"artifacts":      p.artifacts(&f),
 		"artifact_ttl":   p.period(&f.Affinity.ArtifactTTL),
 		"deadline":       p.deadline(&f),
-		"health":         p.health(&f),
+		"health":         p.health(&f, &probe),
 		"ejection":       p.ejection(&f),
 		"retry":          p.retry(&f),
 		"idempotency":    p.keyed(&f),
@@ -44,14 +44,15 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"shield":              p.shieldName(&f.Shield),
 		"event_source":        p.List(p.tool(&f.EventSource)),
 
-		"protocol": p.protocol(&f),
-		"engine":   p.engine(engine),
-	})
+		"protocol": p.speaks(&f),
+	}
+	settings := p.settingsOf(fields)
+	p.Mapping(at, fields)
 	f.Unguarded = !guard
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"),
 		Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
-	p.ofEngines(at, &f, engine)
+	p.ofProtocol(at, probe, &f, settings)
 	if f.Capability == "" {
 		p.Missing(at, "capability", "needed: the id under which callers name this fleet")
 	}
@@ -136,7 +137,8 @@ func (p *parser) deadline(f *Fleet) strictyaml.Field {
 	}
 }
 
-func (p *parser) health(f *Fleet) strictyaml.Field {
+// health reads how backends are probed. Which words there are for probe is known at the end of the fleet.
+func (p *parser) health(f *Fleet, probe *strictyaml.Place) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		h := &f.Health
 		standard := h.Timeout
@@ -145,7 +147,7 @@ func (p *parser) health(f *Fleet) strictyaml.Field {
 			"interval": p.Duration(&h.Interval, 10*time.Millisecond),
 			"timeout":  p.Duration(&h.Timeout, 1),
 			"jitter":   p.Share(&h.Jitter),
-			"probe":    p.choice(&h.Shield, "status", "shield"),
+			"probe":    func(at strictyaml.Place) { *probe = at },
 			"rise":     p.Integer(&h.Rise, 1, 100),
 			"fall":     p.Integer(&h.Fall, 1, 100),
 		})

@@ -63,9 +63,12 @@ func (p *parser) many64(to *int64) strictyaml.Field {
 }
 
 // size reads a number of bytes.
-func (p *parser) size(to *int64) strictyaml.Field {
+func (p *parser) size(to *int64) strictyaml.Field { return Size(&p.Reader, to) }
+
+// Size reads a number of bytes, with or without a unit.
+func Size(r *strictyaml.Reader, to *int64) strictyaml.Field {
 	var text string
-	return p.Text(&text, func(v string) string {
+	return r.Text(&text, func(v string) string {
 		n, ok := tenant.ParseSize(v)
 		if !ok || n == 0 {
 			return fmt.Sprintf("%q is not a size; write a number of bytes with or without a unit, as in 10MiB, "+

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// noShield is what a fleet says that has none although the others have.
-const noShield = "none"
+// NoShield is what a fleet says that has none although the others have.
+const NoShield = "none"
 
 func (p *parser) shield(at strictyaml.Place) {
 	s := Shield{Timeout: 500 * time.Millisecond, Cache: 10_000}
@@ -48,7 +48,7 @@ func (p *parser) shield(at strictyaml.Place) {
 func (p *parser) shieldName(to *string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		before := len(p.Errors)
-		if p.Text(to, nil)(at); len(p.Errors) == before && *to != noShield {
+		if p.Text(to, nil)(at); len(p.Errors) == before && *to != NoShield {
 			p.shielded = append(p.shielded, strictyaml.Place{Path: at.Path, Node: at.Node})
 		}
 	}
@@ -65,14 +65,14 @@ func (p *parser) applyShields() {
 		}
 	}
 	c := p.config
-	if c.Shield == noShield {
+	if c.Shield == NoShield {
 		c.Shield = ""
 	}
 	for i := range c.Fleets {
 		switch f := &c.Fleets[i]; f.Shield {
 		case "":
 			f.Shield = c.Shield
-		case noShield:
+		case NoShield:
 			f.Shield = ""
 		}
 	}
@@ -80,7 +80,7 @@ func (p *parser) applyShields() {
 
 func checkShield(v string) string {
 	switch {
-	case v == noShield:
+	case v == NoShield:
 		return "none is what fleets without a shield say; choose another name"
 	case !call.IsZone(v):
 		return fmt.Sprintf("%q is not a name; it has 1 to 63 letters, digits, hyphens, dots and underscores", v)

@@ -22,7 +22,6 @@ type CapabilityMetrics struct {
 	methods   [numMethods]atomic.Pointer[methodSeries]
 	exemplars [numCodes]atomic.Pointer[exemplars] // nil: no such call was traced
 	shadow    atomic.Pointer[[]differences]       // a row, made when candidate rules first differ
-	engine    atomic.Pointer[EngineMetrics]       // nil: it is no fleet of engines
 }
 
 type methodSeries [numCodes]atomic.Pointer[series]

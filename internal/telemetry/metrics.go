@@ -84,7 +84,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		newDecisions(m.cells)
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(m), newTenantMetrics(m.tenants), newEngineMetrics(m), m.decisions,
+		newCollector(m), newTenantMetrics(m.tenants), m.decisions,
 		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency,
 		m.identities, m.issuers, m.leases,
 		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
@@ -96,6 +96,9 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	}
 	return m, nil
 }
+
+// Register adds a collector of a feature that counts for itself.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
 // cellsFor returns the power of two that is not below procs, at most maxCells.
 func cellsFor(procs int) int {

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// otherTenant is the label of all tenants that have none of their own.
-const otherTenant = "other"
+// OtherTenant is the label of all tenants that have none of their own.
+const OtherTenant = "other"
 
 // TenantMetrics is the handle of one tenant's series, or of those of all tenants that
 // have no label of their own. The methods of nil do nothing.
@@ -25,7 +25,6 @@ type TenantMetrics struct {
 
 	limited limited
 	limits  [call.NumLimits]atomic.Bool // that it has
-	turns   [call.NumTurned]atomic.Int64
 }
 
 // tenantCell holds what one goroutine counted. It fills whole cache lines.
@@ -87,7 +86,7 @@ func newTenants(labels, cells int) *tenants {
 	labels = max(labels, 0)
 	all := &tenants{
 		seed: maphash.MakeSeed(), cells: cells,
-		other: &TenantMetrics{label: otherTenant, row: make([]tenantCell, cells)},
+		other: &TenantMetrics{label: OtherTenant, row: make([]tenantCell, cells)},
 	}
 	slots := make([]tenantSlot, 2<<bits.Len(uint(labels)))
 	all.slots.Store(&slots)
@@ -124,7 +123,7 @@ func slotIn(slots []tenantSlot, seed maphash.Seed, id string) *tenantSlot {
 
 // add gives a tenant a label of its own, if there is one left and it can be one.
 func (all *tenants) add(id string) *TenantMetrics {
-	if all.free.Load() == 0 || id == otherTenant || !utf8.ValidString(id) {
+	if all.free.Load() == 0 || id == OtherTenant || !utf8.ValidString(id) {
 		return all.other
 	}
 	all.mu.Lock()
@@ -179,7 +178,7 @@ type tenantMetrics struct {
 	metrics
 	from *tenants
 
-	calls, inFlight, bytes, shed, limited, turns *prometheus.Desc
+	calls, inFlight, bytes, shed, limited *prometheus.Desc
 }
 
 func newTenantMetrics(from *tenants) *tenantMetrics {
@@ -194,9 +193,6 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 		"tenant")
 	m.limited = m.add("tenant_limited_total",
 		"Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
-	m.turns = m.add("tenant_engine_turns_total",
-		"Messages of a tenant to engines, by how waiting for their turn ended; see capgate_engine_turns_total."+
-			other, "tenant", "result")
 	return m
 }
 
@@ -234,5 +230,4 @@ func (m *tenantMetrics) tell(to told, t *TenantMetrics) {
 	to.count(m.bytes, sum.bytesOut.Load(), t.label, "out")
 	to.count(m.shed, sum.shed.Load(), t.label)
 	t.tellLimited(to, m.limited)
-	t.tellTurns(to, m.turns)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/engine"
+	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -99,10 +100,9 @@ type Fleet struct {
 	Reserved   map[string]string // addresses of backends that serve one session, to that
 	Tenant     string            // whose sessions those of Reserved are; default tenant.Default
 	Health     health.Config     // default Interval: an hour, so that a backend is probed once
-	// how it is guarded, if it is of OpenParallax engines; its sessions keep to their engines
-	Engine   *call.Engine
-	Sources  []string // tools that may be called by GET
-	Unprobed bool     // health never looks at the backends, which stay usable
+	Protocol   any               // settings of what its backends speak; nil: Selu's
+	Sources    []string          // tools that may be called by GET
+	Unprobed   bool              // health never looks at the backends, which stay usable
 }
 
 // Gateway is a gateway that serves.
@@ -180,6 +180,11 @@ func (g *Gateway) build(o Options) error {
 	if err != nil {
 		return err
 	}
+	counted := enginemetrics.New(func() []string { return engine.Fleets(routing.Table()) }, metrics)
+	if err := metrics.Register(counted); err != nil {
+		return err
+	}
+	o.Engines.Meters = counted.Of
 	o.bePatient()
 	o.Relay.Log = logger
 	g.tenants = o.Limits
@@ -240,7 +245,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends,
 			Dialect: f.Dialect, Deadlines: f.Deadlines,
 			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed,
-			EventSource: f.Sources, Engine: f.Engine, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
 		})
 		if f.Unprobed {
 			continue

@@ -1,13 +1,28 @@
-package call
+package engine
 
-// Engine is how a fleet of OpenParallax engines is guarded.
-type Engine struct {
+import (
+	"slices"
+
+	"github.com/capgate/capgate/router"
+)
+
+// Settings are how a fleet of engines is guarded.
+type Settings struct {
 	LastWins bool      // a second agent takes the place of the first; else it is refused
-	Shutdown bool      // Shutdown may be called, by who has the scope
+	Shutdown bool      // Shutdown may be called, by callers with the scope
 	Clients  Numbering // of session modes by clients that do not say otherwise
 	Engines  Numbering // by the engines
 	Queue    int       // SendMessages that wait for one engine; 0: none may
 	Buffer   int       // bytes of events that a client may be behind
+}
+
+// DefaultSettings are those of a fleet of which the configuration says nothing more.
+func DefaultSettings() *Settings { return &Settings{Queue: 100, Buffer: 4 << 20} }
+
+// SettingsOf are a fleet's; nil: it is of something else than engines.
+func SettingsOf(f *router.Fleet) *Settings {
+	s, _ := f.Protocol().(*Settings)
+	return s
 }
 
 // Numbering is how the modes of sessions are numbered, which the protocol's documents and its
@@ -34,28 +49,13 @@ func ParseNumbering(name string) (Numbering, bool) {
 	return BySource, false
 }
 
-// Turned is how waiting for a turn at an engine ended.
-type Turned uint8
-
-// The ways.
-const (
-	TurnCame    Turned = iota
-	TurnFull           // too many waited already
-	TurnLeft           // the caller left before
-	TurnUnknown        // it could not be found out whose turn it is
-	NumTurned
-)
-
-func (t Turned) String() string { return [NumTurned]string{"came", "full", "left", "unknown"}[t] }
-
-// CutOff is why a caller did not get all events of an engine.
-type CutOff uint8
-
-// The reasons.
-const (
-	ReaderSlow CutOff = iota // the caller was too far behind
-	StreamLost               // the engine's stream broke
-	NumCutOff
-)
-
-func (c CutOff) String() string { return [NumCutOff]string{"reader_slow", "stream_lost"}[c] }
+// Fleets are the ids of all fleets of engines that a table has, sorted.
+func Fleets(table *router.Table) (ids []string) {
+	for _, f := range table.Fleets() {
+		if SettingsOf(f) != nil {
+			ids = append(ids, f.Capability)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,92 @@
+package config_test
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/engine"
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
+)
+
+func parse(text string) (*config.Config, error) {
+	return config.Parse("f", []byte(text), engineconfig.Protocol())
+}
+
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	got, err := parse(`
+fleets:
+  - {capability: plain, protocol: openparallax, backends: ['a:1']}
+  - capability: all
+    engine: {agent: last-wins, shutdown: true, queue: 0, buffer: 1MiB, session_modes: {clients: seed, engines: source}}
+    health: {probe: shield}
+    session_ttl: 1h
+    protocol: openparallax
+    backends: ['a:2']
+  - {capability: weather, protocol: selu, backends: ['a:1']}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20}, {LastWins: true, Shutdown: true, Clients: engine.BySeed, Buffer: 1 << 20}}
+	for i, settings := range want {
+		if f := got.Fleets[i]; !reflect.DeepEqual(f.Settings, settings) || f.Protocol != "openparallax" {
+			t.Errorf("%s: %q, %+v, want %+v", f.Capability, f.Protocol, f.Settings, settings)
+		}
+	}
+	plain, all, weather := got.Fleets[0], got.Fleets[1], got.Fleets[2]
+	if plain.Affinity.SessionTTL != 720*time.Hour || !plain.Affinity.Sessions || !plain.Affinity.SharedArtifacts || plain.Policy != call.Allow {
+		t.Errorf("an engine keeps its sessions: %+v, %v", plain.Affinity, plain.Policy)
+	}
+	if all.Affinity.SessionTTL != time.Hour || all.Health.Probe != "shield" {
+		t.Errorf("%v, %q", all.Affinity.SessionTTL, all.Health.Probe)
+	}
+	if weather.Protocol != "" || weather.Settings != nil {
+		t.Errorf("%q, %v", weather.Protocol, weather.Settings)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	const an = "fleets: [{capability: e, backends: ['a:1'], protocol: openparallax"
+	for name, test := range map[string]struct{ file, want string }{
+		"another protocol": {"fleets: [{capability: e, backends: ['a:1'], protocol: mcp}]",
+			`f:1: fleets[0].protocol: "mcp" is neither selu nor openparallax`},
+		"engine of another": {"fleets: [{capability: e, backends: ['a:1'], engine: {queue: 1}}]",
+			"f:1: fleets[0].engine: is for fleets with protocol: openparallax"},
+		"probe of another": {"fleets: [{capability: e, backends: ['a:1'], health: {probe: status}}]",
+			"f:1: fleets[0].health.probe: is for fleets with protocol: openparallax"},
+		"probe":          {an + ", health: {probe: ping}}]", `f:1: fleets[0].health.probe: "ping" is neither status nor shield`},
+		"dialect":        {an + ", dialect: live}]", "f:1: fleets[0].dialect: means nothing with protocol: openparallax"},
+		"agent":          {an + ", engine: {agent: both}}]", `f:1: fleets[0].engine.agent: "both" is neither first-wins nor last-wins`},
+		"numbering":      {an + ", engine: {session_modes: {clients: x}}}]", `f:1: fleets[0].engine.session_modes.clients: "x" is neither source nor seed`},
+		"small buffer":   {an + ", engine: {buffer: 1KiB}}]", "f:1: fleets[0].engine.buffer: must be 64KiB to 1GiB"},
+		"two fleets":     {an + "}, {capability: f, protocol: openparallax, backends: ['a:1']}]", "f:1: fleets[1].backends: a:1 is an engine of the fleet e already"},
+		"unknown field":  {an + ", engine: {agents: 2}}]", "f:1: fleets[0].engine.agents: "},
+		"too many queue": {an + ", engine: {queue: 10001}}]", "f:1: fleets[0].engine.queue: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parse(test.file)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestExampleFile(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../../capgate.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Parse("capgate.example.yaml", data, engineconfig.Protocol()); err != nil {
+		t.Error(err)
+	}
+}
