@@ -18,9 +18,9 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
@@ -162,7 +162,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		Fleets:  []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed, Backends: []string{listener.Addr().String()}}},
 		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
 		Edge:    clientaddr.New(clientaddr.Config{Trusted: loopback}), Identifier: keys,
-		Limits: limits.New(limits.Config{Store: gatewaytest.StartRedis(t).Open(t).Limits("a")}),
+		Limits: ratelimit.New(ratelimit.Config{Store: gatewaytest.StartRedis(t).Open(t).Limits("a")}),
 		Tracer: tracer,
 	})
 	conn, err := net.Dial("tcp", g.Addr)

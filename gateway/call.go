@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -22,7 +23,7 @@ type callState struct {
 	overload  overloadState
 	bandwidth bandwidthState
 	peek      peekState
-	ratelimit ratelimitState
+	ratelimit ratelimit.State
 	authorize authorizeState
 	retry     retryState
 	pick      pickState

@@ -13,10 +13,10 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
@@ -41,7 +41,7 @@ type crossing struct {
 	judged   bool
 	use      *approvals.Use
 	approval string
-	permit   limits.Permit
+	permit   ratelimit.Permit
 	errand   *errand // nil: the call has no idempotency key
 	span     *tracing.Span
 	trace    telemetry.TraceID
@@ -120,7 +120,7 @@ func (h *handler) leave(t *callState, back *list) {
 	x := t.cross(t.Stream.Started())
 	x.back = back
 	t.crossing.ticket = h.crossings.issue(x)
-	t.pick.claim, t.authorize.use, t.ratelimit.permit = router.Claim{}, nil, limits.Permit{}
+	t.pick.claim, t.authorize.use, t.ratelimit.Permit = router.Claim{}, nil, ratelimit.Permit{}
 	t.Stream.SetHeader(ticketHeader, t.crossing.ticket)
 	t.Stream.SetHeader(capabilityHeader, t.Info.Capability)
 	t.Stream.SetHeader(originHeader, originText(&t.Client))
@@ -162,7 +162,7 @@ func (t *callState) cross(came time.Time) *crossing {
 	return &crossing{
 		call: c, caller: who, metered: t.Principal.Metrics, target: t.Endpoint, claim: t.pick.claim, tries: t.Attempt.Past, named: t.Artifacts.IDs,
 		decision: t.Decision.Decision, judged: t.Decision.Made, use: t.authorize.use, approval: t.Decision.Approval, span: t.Span, trace: t.Trace, came: came, shadowed: shadowed,
-		permit: t.ratelimit.permit, errand: t.errand,
+		permit: t.ratelimit.Permit, errand: t.errand,
 	}
 }
 
@@ -182,7 +182,7 @@ func (f comeBack) Admit(_ *filter.Call, t *callState) filter.Step {
 	s.before, t.Info, t.Artifacts.IDs = x, x.call, x.named
 	t.Principal.Settings, t.Principal.Metrics = x.caller.Settings, x.metered
 	t.Endpoint, t.pick.claim, t.Attempt.Past, t.Attempt.Assigned = x.target, x.claim, x.tries, x.translated()
-	t.ratelimit.permit, t.Shadowed, t.errand = x.permit, x.shadowed, x.errand
+	t.ratelimit.Permit, t.Shadowed, t.errand = x.permit, x.shadowed, x.errand
 	t.Decision.Decision, t.Decision.Made, t.authorize.use, t.Decision.Approval = x.decision, x.judged, x.use, x.approval
 	t.Span, t.Trace = x.span, x.trace
 	if !x.translated() && !x.errand.take() {
@@ -202,7 +202,7 @@ func (f comeBack) Done(_ *filter.Call, t *callState, r *filter.Result) {
 
 // end gives back what the first passage has handed over.
 func (f comeBack) end(t *callState) {
-	f.h.releasePermit(&t.Call, &t.ratelimit)
+	f.h.ratelimit.Release(&t.Call, &t.ratelimit)
 	t.done(router.Outcome{}) // unless pick has
 	f.h.releaseUse(&t.Call, &t.authorize)
 }
@@ -217,7 +217,7 @@ func (c *crossings) takeBack(t *callState) (here bool) {
 	}
 	x, here := c.claim(t.crossing.ticket)
 	if here {
-		t.pick.claim, t.authorize.use, t.ratelimit.permit = x.claim, x.use, x.permit
+		t.pick.claim, t.authorize.use, t.ratelimit.Permit = x.claim, x.use, x.permit
 	}
 	return here
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	"github.com/capgate/capgate/policy"
@@ -85,10 +85,10 @@ func (s stuckApprover) Wait(ctx context.Context, _, _ string) (approvals.Approva
 
 type stuckLimits struct{ stuck }
 
-func (s stuckLimits) Exchange(ctx context.Context, _ limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
-	answers := make([]limits.Answer, len(asks))
+func (s stuckLimits) Exchange(ctx context.Context, _ ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
+	answers := make([]ratelimit.Answer, len(asks))
 	for i, a := range asks {
-		answers[i] = limits.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare}
+		answers[i] = ratelimit.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare}
 	}
 	return answers, s.wait(ctx)
 }
@@ -125,7 +125,7 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 		o.Policy, o.Approver = policy.Options{Source: asksAlways()}, stuckApprover{s}
 	},
 	"limits": func(s stuck, o *gatewaytest.Options) {
-		o.Limits = limits.New(limits.Config{Store: stuckLimits{s}})
+		o.Limits = ratelimit.New(ratelimit.Config{Store: stuckLimits{s}})
 		o.Limits.Single(&tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: 5}}})
 	},
 	"session": func(s stuck, o *gatewaytest.Options) {

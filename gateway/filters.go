@@ -1,6 +1,9 @@
 package gateway
 
-import "github.com/capgate/capgate/internal/call"
+import (
+	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/internal/call"
+)
 
 // filters are the rows of which lists are made, each bound to what its filter remembers of a call.
 type filters struct {
@@ -77,7 +80,7 @@ func newFilters(h *handler, c *chain) *filters {
 		key:           checkWhole("key", h.readKey),
 
 		audit:       checkWhole("audit", h.admitToAudit),
-		ratelimit:   bind("ratelimit", ratelimit{h}, func(t *callState) *ratelimitState { return &t.ratelimit }),
+		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", authorize{h}, whole),
 		idempotency: bind("idempotency", keep{h, c.kept}, whole),
 	}

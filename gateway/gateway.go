@@ -34,10 +34,10 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -85,7 +85,7 @@ type Config struct {
 	Describe   Describe             // for people who are asked; nil: nothing is known
 	Tools      ToolNames            // for callers that call another; nil: nobody knows them
 	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
-	Limits     *limits.Limiter      // of tenants; whoever made it runs it; nil: there are none
+	Limits     *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
 	Leaving    func()               // told when calls are to finish, for what would else go on; nil: nobody
 	Operators  func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
 	Log        *slog.Logger         // nil: discard
@@ -127,30 +127,8 @@ func New(cfg Config) (*Gateway, error) {
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, shares: own, bodies: bodybudget.NewPool(own.bodies)}
 	g.SetDrain(cfg.Drain)
-	h := &handler{
-		edge:          cfg.Edge,
-		audit:         cfg.Audit,
-		callers:       newCallers(cfg.Identifier, cfg.Signed),
-		decider:       cfg.Decider,
-		router:        cfg.Router,
-		recorder:      cfg.Recorder,
-		metrics:       cfg.Metrics,
-		tracer:        cfg.Tracer,
-		statuses:      newStatuses(),
-		inflater:      newInflater(maxMessage, own.inflating),
-		deliberations: newDeliberations(&cfg, own.deciding),
-		crossings:     newCrossings(),
-		affinity:      cfg.Affinity,
-		limits:        cfg.Limits,
-		log:           cfg.Log,
-		shedding:      shedding{by: cfg.Overload},
-		shares:        own,
-		openings:      openings{most: cfg.OpenCalls.withDefaults()},
-	}
 	cfg.Relay.Network = networks(cfg.Edge, cfg.Exempt)
-	h.driver = newDriver(h.statuses)
-	h.chain = newChain(h)
-	h.answers.set(cfg.Hosts)
+	h := newHandler(&cfg, own)
 	g.answers = &h.answers
 	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings

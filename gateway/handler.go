@@ -3,12 +3,12 @@ package gateway
 import (
 	"log/slog"
 
+	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -36,7 +36,7 @@ type handler struct {
 	keeping       *keeping        // of answers; nil: no call may have an idempotency key
 	log           *slog.Logger
 	statuses      *statuses
-	limits        *limits.Limiter // nil: none
+	ratelimit     *ratelimit.Filter
 	inflater      *inflater
 	crossings     *crossings
 	chain         *chain
@@ -48,6 +48,43 @@ type handler struct {
 	flows         flows
 	answers       answers
 	openings      openings
+}
+
+// newHandler makes the filters and their chain. What needs the relay comes later.
+func newHandler(cfg *Config, own *shares) *handler {
+	h := &handler{
+		edge:          cfg.Edge,
+		audit:         cfg.Audit,
+		callers:       newCallers(cfg.Identifier, cfg.Signed),
+		decider:       cfg.Decider,
+		router:        cfg.Router,
+		recorder:      cfg.Recorder,
+		metrics:       cfg.Metrics,
+		tracer:        cfg.Tracer,
+		statuses:      newStatuses(),
+		inflater:      newInflater(maxMessage, own.inflating),
+		deliberations: newDeliberations(cfg, own.deciding),
+		crossings:     newCrossings(),
+		affinity:      cfg.Affinity,
+		ratelimit:     newRatelimit(cfg, own),
+		log:           cfg.Log,
+		shedding:      shedding{by: cfg.Overload},
+		shares:        own,
+		openings:      openings{most: cfg.OpenCalls.withDefaults()},
+	}
+	h.driver = newDriver(h.statuses)
+	h.chain = newChain(h)
+	h.answers.set(cfg.Hosts)
+	return h
+}
+
+// newRatelimit makes the filter of tenants' limits. Without a limiter it limits nothing.
+func newRatelimit(cfg *Config, own *shares) *ratelimit.Filter {
+	var by ratelimit.Limiter
+	if cfg.Limits != nil {
+		by = cfg.Limits
+	}
+	return ratelimit.New(by, own.deciding)
 }
 
 // Headers begins a call.

@@ -12,15 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // limited is a front whose one tenant has limits.
 func limited(t *testing.T, client, backend call.Dialect, l tenant.Limits) *front {
 	t.Helper()
-	of := limits.New(limits.Config{Store: gatewaytest.OpenStore(t, "embedded").Limits("a")})
+	of := ratelimit.New(ratelimit.Config{Store: gatewaytest.OpenStore(t, "embedded").Limits("a")})
 	of.Single(&tenant.Settings{ID: tenant.Default, Limits: l})
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)

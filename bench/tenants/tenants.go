@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 const (
@@ -36,7 +36,7 @@ type Result struct {
 type rig struct {
 	keys     *tenant.Keys
 	claim    tenant.Claim
-	limiter  *limits.Limiter
+	limiter  *ratelimit.Limiter
 	none     *tenant.Settings
 	who      tenant.Identity
 	call     call.Call
@@ -54,7 +54,7 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 		return r, err
 	}
 	defer store.Close()
-	g := &rig{none: &tenant.Settings{ID: "globex"}, limiter: limits.New(limits.Config{Store: store.Limits("bench")}), begun: time.Now()}
+	g := &rig{none: &tenant.Settings{ID: "globex"}, limiter: ratelimit.New(ratelimit.Config{Store: store.Limits("bench")}), begun: time.Now()}
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { g.limiter.Run(ctx) })
@@ -99,7 +99,7 @@ func (g *rig) identify() {
 
 // limit takes, and gives back at once: few calls wait for the store, and their time is no batch's middle.
 func (g *rig) limit(s *tenant.Settings) {
-	var p limits.Permit
+	var p ratelimit.Permit
 	for {
 		refusal, ok := g.limiter.Take(s, &g.call, 0, &p)
 		if refusal != nil {

@@ -3,19 +3,19 @@ package main
 import (
 	"crypto/rand"
 
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // newQuotas makes what keeps tenants to their limits.
 func (p *process) newQuotas(s *settings, metrics *telemetry.Metrics) {
-	cfg := limits.Config{
+	cfg := ratelimit.Config{
 		Store: p.store.Limits(rand.Text()),
-		Meter: func(tenant string) limits.Meter { return meter{metrics, tenant} },
+		Meter: func(tenant string) ratelimit.Meter { return meter{metrics, tenant} },
 	}
 	cfg.Replicas = p.sharers()
-	p.quotas = limits.New(cfg)
+	p.quotas = ratelimit.New(cfg)
 	p.quotas.Single(s.single(s.cfg.Multi))
 	metrics.WatchLeases(func() telemetry.Leases { return telemetry.Leases(p.quotas.Stats()) })
 }

@@ -32,12 +32,12 @@ import (
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -84,7 +84,7 @@ type process struct {
 	signing    *signing.Server    // makes URLs
 	tenancy    *tenants.Service
 	edge       *clientaddr.Edge
-	quotas     *limits.Limiter // of tenants
+	quotas     *ratelimit.Limiter // of tenants
 	audit      *audit.Log      // nil: there is none
 	gateway    *gateway.Gateway
 	public     net.Listener

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // tenantsPage is how many tenants a page has, if the request does not want fewer.
@@ -16,8 +16,8 @@ const tenantsPage = 1000
 
 // Quotas knows how much of their limits tenants use.
 type Quotas interface {
-	Usage(after string, most int) []limits.Usage
-	UsageOf(tenant string) (limits.Usage, bool)
+	Usage(after string, most int) []ratelimit.Usage
+	UsageOf(tenant string) (ratelimit.Usage, bool)
 }
 
 // TenantsPage is a page of tenants that have limits and called the replica that answers of late.
@@ -88,7 +88,7 @@ func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func(
 	})
 }
 
-func usage(u *limits.Usage) TenantUsage {
+func usage(u *ratelimit.Usage) TenantUsage {
 	t := TenantUsage{Tenant: u.Tenant, Shadow: u.Shadow, Limits: []LimitUsage{}}
 	for _, l := range u.Limits {
 		t.Limits = append(t.Limits, LimitUsage{

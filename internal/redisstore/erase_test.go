@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router/affinity"
@@ -47,7 +47,7 @@ func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 		t.Helper()
 		seq++
 		b := tenant.Bounds{PerDay: 100, PerMonth: 200, CallsPerSecond: 5, Burst: 5, Concurrent: 3}
-		got, err := l.Exchange(t.Context(), limits.Owner{ID: id, UID: uid}, []limits.Ask{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
+		got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: id, UID: uid}, []ratelimit.Ask{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
 		must(t, err)
 		return got[0].Day.Calls
 	}

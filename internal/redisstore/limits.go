@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/internal/ratelimit"
 )
 
-// TenantLimits are what replicas have used of tenants' limits. It is a limits.Store.
+// TenantLimits are what replicas have used of tenants' limits. It is a ratelimit.Store.
 type TenantLimits struct {
 	client
 	replica string
@@ -28,8 +28,8 @@ const (
 	limitNumbers = 10
 )
 
-// Exchange implements limits.Store. All asks are one command.
-func (l *TenantLimits) Exchange(ctx context.Context, of limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
+// Exchange implements ratelimit.Store. All asks are one command.
+func (l *TenantLimits) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
 	keys := make([]string, 0, limitKeys*len(asks))
 	args := append(make([]any, 0, 4+18*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds())
 	for i := range asks {
@@ -43,19 +43,19 @@ func (l *TenantLimits) Exchange(ctx context.Context, of limits.Owner, asks []lim
 		return nil, fmt.Errorf("limits: the script answers %d numbers for %d asks", len(n), len(asks))
 	}
 	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
-	answers := make([]limits.Answer, len(asks))
+	answers := make([]ratelimit.Answer, len(asks))
 	for i := range answers {
 		a := n[i*limitNumbers:]
-		answers[i] = limits.Answer{
+		answers[i] = ratelimit.Answer{
 			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
-			Day: limits.Spent{Period: a[3], Calls: a[4]}, Month: limits.Spent{Period: a[5], Calls: a[6]}, DayEnds: dayEnds, MonthEnds: monthEnds,
+			Day: ratelimit.Spent{Period: a[3], Calls: a[4]}, Month: ratelimit.Spent{Period: a[5], Calls: a[6]}, DayEnds: dayEnds, MonthEnds: monthEnds,
 			Places: a[7], Sharing: a[8], Others: a[9],
 		}
 	}
 	return answers, nil
 }
 
-func (l *TenantLimits) keysOf(keys []string, of limits.Owner, n *limits.Name) []string {
+func (l *TenantLimits) keysOf(keys []string, of ratelimit.Owner, n *ratelimit.Name) []string {
 	key := func(kind string, more ...string) string {
 		rest := append([]string{kind, n.Per, n.Capability, n.Tool}, more...)
 		if of.UID != "" {
@@ -68,14 +68,14 @@ func (l *TenantLimits) keysOf(keys []string, of limits.Owner, n *limits.Name) []
 }
 
 // valueField tells a value from all others together, and from the name of the period.
-func valueField(n *limits.Name) string {
+func valueField(n *ratelimit.Name) string {
 	if n.Others {
 		return "*"
 	}
 	return "=" + n.Value
 }
 
-func limitArgs(a *limits.Ask) []any {
+func limitArgs(a *ratelimit.Ask) []any {
 	b := &a.Bounds
 	return []any{
 		valueField(&a.Name), a.Want, a.Back, a.Spent, b.CallsPerSecond, b.Burst,

@@ -6,16 +6,16 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // hold makes calls one after the other, as many as are allowed of most, and returns those that run.
-func hold(l *limits.Limiter, s *tenant.Settings, most int) (running []*limits.Permit) {
+func hold(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratelimit.Permit) {
 	for range most {
-		p := new(limits.Permit)
+		p := new(ratelimit.Permit)
 		for {
 			refusal, ok := l.Take(s, &call.Call{}, 0, p)
 			if refusal != nil {
@@ -45,14 +45,14 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	var all []*limits.Limiter
+	var all []*ratelimit.Limiter
 	for i := range replicas {
 		store := open(t, redisstore.Config{URL: server.URL()})
-		l := limits.New(limits.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return replicas }})
+		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return replicas }})
 		running.Go(func() { l.Run(ctx) })
 		all = append(all, l)
 	}
-	var before []*limits.Permit
+	var before []*ratelimit.Permit
 	await(t, "a replica to have all places", func() bool { // on a busy machine Redis is late, and it has its share at first
 		before = append(before, hold(all[0], s, most-len(before))...)
 		return len(before) == most

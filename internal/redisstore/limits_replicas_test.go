@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -31,7 +31,7 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	for i, workers := range []int{12, 3, 1} {
 		store := open(t, redisstore.Config{URL: url})
 		stores = append(stores, store)
-		l := limits.New(limits.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return 3 }})
+		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return 3 }})
 		running.Go(func() { l.Run(ctx) })
 		for range workers {
 			callers.Go(func() {
@@ -84,8 +84,8 @@ func stalls(server *redistest.Server, window time.Duration) time.Duration {
 }
 
 // admit makes a call that ends at once.
-func admit(l *limits.Limiter, s *tenant.Settings) bool {
-	var p limits.Permit
+func admit(l *ratelimit.Limiter, s *tenant.Settings) bool {
+	var p ratelimit.Permit
 	for {
 		refusal, ok := l.Take(s, &call.Call{}, 0, &p)
 		if ok || refusal != nil {
@@ -102,7 +102,7 @@ func admit(l *limits.Limiter, s *tenant.Settings) bool {
 func TestCommandsOfAQuietTenant(t *testing.T) {
 	t.Parallel()
 	store := open(t, redisstore.Config{URL: redistest.Start(t).URL()})
-	l := limits.New(limits.Config{Store: store.Limits("a")})
+	l := ratelimit.New(ratelimit.Config{Store: store.Limits("a")})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx) })
@@ -130,7 +130,7 @@ func TestLimitsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store := open(t, redisstore.Config{URL: server.URL(), Timeout: 200 * time.Millisecond, Dial: time.Second})
-	l := limits.New(limits.Config{Store: store.Limits("a"), Replicas: func() int { return 2 }})
+	l := ratelimit.New(ratelimit.Config{Store: store.Limits("a"), Replicas: func() int { return 2 }})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx) })

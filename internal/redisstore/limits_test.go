@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // asking asks one question after another.
-func asking(t *testing.T, l *redisstore.TenantLimits) func(of string, a limits.Ask) limits.Answer {
+func asking(t *testing.T, l *redisstore.TenantLimits) func(of string, a ratelimit.Ask) ratelimit.Answer {
 	seq := int64(0)
-	return func(of string, a limits.Ask) limits.Answer {
+	return func(of string, a ratelimit.Ask) ratelimit.Answer {
 		t.Helper()
 		seq++
 		a.Seq = seq
-		got, err := l.Exchange(context.Background(), limits.Owner{ID: of}, []limits.Ask{a})
+		got, err := l.Exchange(context.Background(), ratelimit.Owner{ID: of}, []ratelimit.Ask{a})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,25 +37,25 @@ func TestCallsPerSecondAreOfAllReplicas(t *testing.T) {
 		store := open()
 		a, b := asking(t, store.Limits("a")), asking(t, open().Limits("b"))
 		rate := tenant.Bounds{CallsPerSecond: 1, Burst: 10}
-		if got := a("acme", limits.Ask{Bounds: rate, Want: 6}); got.Calls != 6 {
+		if got := a("acme", ratelimit.Ask{Bounds: rate, Want: 6}); got.Calls != 6 {
 			t.Errorf("%+v", got)
 		}
-		got := b("acme", limits.Ask{Bounds: rate, Want: 6})
+		got := b("acme", ratelimit.Ask{Bounds: rate, Want: 6})
 		if got.Calls < 4 || got.Calls > 5 || got.Short != call.CallsPerSecond || got.Wait <= 0 || got.Wait > time.Second {
 			t.Errorf("%+v", got)
 		}
-		if got := b("globex", limits.Ask{Bounds: rate, Want: 6}); got.Calls != 6 {
+		if got := b("globex", ratelimit.Ask{Bounds: rate, Want: 6}); got.Calls != 6 {
 			t.Errorf("another tenant: %+v", got)
 		}
-		if got := b("acme", limits.Ask{Name: limits.Name{Per: "user", Value: "ann"}, Bounds: rate, Want: 6}); got.Calls != 6 {
+		if got := b("acme", ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: "ann"}, Bounds: rate, Want: 6}); got.Calls != 6 {
 			t.Errorf("a user: %+v", got)
 		}
-		if got := a("acme", limits.Ask{Bounds: rate, Back: 5, Want: 5}); got.Calls != 5 {
+		if got := a("acme", ratelimit.Ask{Bounds: rate, Back: 5, Want: 5}); got.Calls != 5 {
 			t.Errorf("what was given back: %+v", got)
 		}
 		later := store.Limits("a")
 		redisstore.SetAhead(later, time.Hour)
-		if got := asking(t, later)("acme", limits.Ask{Bounds: rate, Want: 20}); got.Calls != 10 {
+		if got := asking(t, later)("acme", ratelimit.Ask{Bounds: rate, Want: 20}); got.Calls != 10 {
 			t.Errorf("after an hour: %+v", got)
 		}
 	})
@@ -67,29 +67,29 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 		ask := asking(t, l)
 		budget := tenant.Bounds{PerDay: 10, PerMonth: 15}
 		redisstore.SetAhead(l, noon(2028, 2, 28))
-		got := ask("acme", limits.Ask{Bounds: budget, Want: 12})
+		got := ask("acme", ratelimit.Ask{Bounds: budget, Want: 12})
 		if got.Calls != 10 || got.Short != call.PerDay || got.Wait.Round(time.Hour) != 12*time.Hour || got.DayEnds.Round(time.Hour) != 12*time.Hour || got.MonthEnds.Round(time.Hour) != 36*time.Hour {
 			t.Errorf("a leap year's 28th of February: %+v", got)
 		}
-		if got = ask("acme", limits.Ask{Bounds: budget, Want: 1}); got.Calls != 0 || got.Day.Calls != 10 || got.Month.Calls != 10 {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 1}); got.Calls != 0 || got.Day.Calls != 10 || got.Month.Calls != 10 {
 			t.Errorf("the same day: %+v", got)
 		}
-		if again := ask("acme", limits.Ask{Bounds: budget, Back: 3, Want: 1, Day: got.Day, Month: got.Month}); again.Calls != 1 || again.Day.Calls != 8 {
+		if again := ask("acme", ratelimit.Ask{Bounds: budget, Back: 3, Want: 1, Day: got.Day, Month: got.Month}); again.Calls != 1 || again.Day.Calls != 8 {
 			t.Errorf("what was given back: %+v", again)
 		}
 		redisstore.SetAhead(l, noon(2028, 2, 29))
-		if got = ask("acme", limits.Ask{Bounds: budget, Back: 2, Want: 10, Day: got.Day, Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Back: 2, Want: 10, Day: got.Day, Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
 			t.Errorf("the 29th: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 3, 1))
-		if got = ask("acme", limits.Ask{Bounds: budget, Want: 10}); got.Calls != 10 || got.MonthEnds.Round(time.Hour) != (30*24+12)*time.Hour {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 10}); got.Calls != 10 || got.MonthEnds.Round(time.Hour) != (30*24+12)*time.Hour {
 			t.Errorf("the 1st of March: %+v", got)
 		}
-		if got = ask("acme", limits.Ask{Bounds: budget, Spent: 5, Want: 1}); got.Calls != 0 || got.Day.Calls != 15 {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Spent: 5, Want: 1}); got.Calls != 0 || got.Day.Calls != 15 {
 			t.Errorf("calls without a lease: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 12, 31))
-		if got = ask("acme", limits.Ask{Bounds: budget, Want: 1}); got.Calls != 1 || got.MonthEnds.Round(time.Hour) != 12*time.Hour {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 1}); got.Calls != 1 || got.MonthEnds.Round(time.Hour) != 12*time.Hour {
 			t.Errorf("the last day of a year: %+v", got)
 		}
 	})
@@ -101,9 +101,9 @@ func TestAnEmptyRedisIsTold(t *testing.T) {
 		l := open().Limits("a")
 		redisstore.SetAhead(l, noon(2027, 5, 5))
 		ask := asking(t, l)
-		known := ask("acme", limits.Ask{Bounds: tenant.Bounds{PerDay: 10}, Want: 1}).Day
+		known := ask("acme", ratelimit.Ask{Bounds: tenant.Bounds{PerDay: 10}, Want: 1}).Day
 		known.Calls = 9
-		if got := ask("globex", limits.Ask{Bounds: tenant.Bounds{PerDay: 10}, Want: 5, Day: known}); got.Calls != 1 {
+		if got := ask("globex", ratelimit.Ask{Bounds: tenant.Bounds{PerDay: 10}, Want: 5, Day: known}); got.Calls != 1 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -114,20 +114,20 @@ func TestPlacesOfTenantsAreShared(t *testing.T) {
 		l := open().Limits("a")
 		a, b := asking(t, l), asking(t, open().Limits("b"))
 		five := tenant.Bounds{Concurrent: 5}
-		if got := a("acme", limits.Ask{Bounds: five, Need: 1, Spare: 2}); got.Places != 3 || got.Sharing != 0 {
+		if got := a("acme", ratelimit.Ask{Bounds: five, Need: 1, Spare: 2}); got.Places != 3 || got.Sharing != 0 {
 			t.Errorf("%+v", got)
 		}
-		if got := b("acme", limits.Ask{Bounds: five, Need: 4}); got.Places != 2 {
+		if got := b("acme", ratelimit.Ask{Bounds: five, Need: 4}); got.Places != 2 {
 			t.Errorf("%+v", got)
 		}
-		if got := a("acme", limits.Ask{Bounds: five, Used: 1, Keep: 1, Spare: 2}); got.Places != 1 || got.Sharing != 2 {
+		if got := a("acme", ratelimit.Ask{Bounds: five, Used: 1, Keep: 1, Spare: 2}); got.Places != 1 || got.Sharing != 2 {
 			t.Errorf("who has places to spare: %+v", got)
 		}
-		if got := b("acme", limits.Ask{Bounds: five, Used: 2, Keep: 2, Need: 3}); got.Places != 4 {
+		if got := b("acme", ratelimit.Ask{Bounds: five, Used: 2, Keep: 2, Need: 3}); got.Places != 4 {
 			t.Errorf("who waits: %+v", got)
 		}
 		redisstore.SetAhead(l, time.Minute)
-		if got := a("acme", limits.Ask{Bounds: five, Used: 1, Keep: 1, Need: 4}); got.Places != 5 {
+		if got := a("acme", ratelimit.Ask{Bounds: five, Used: 1, Keep: 1, Need: 4}); got.Places != 5 {
 			t.Errorf("when the other is silent: %+v", got)
 		}
 	})
@@ -137,16 +137,16 @@ func TestManyAsksAreOneCommand(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
 		l := store.Limits("a")
-		var asks []limits.Ask
-		for i := range limits.MaxAsks {
-			asks = append(asks, limits.Ask{Name: limits.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)}, Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1, Seq: 1})
+		var asks []ratelimit.Ask
+		for i := range ratelimit.MaxAsks {
+			asks = append(asks, ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)}, Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1, Seq: 1})
 		}
-		if _, err := l.Exchange(context.Background(), limits.Owner{ID: "acme"}, asks[:1]); err != nil { // Redis knows the script from now on
+		if _, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks[:1]); err != nil { // Redis knows the script from now on
 			t.Fatal(err)
 		}
 		before := store.Stats().Commands[redisstore.Limits]
 		asks[0].Seq = 2
-		got, err := l.Exchange(context.Background(), limits.Owner{ID: "acme"}, asks)
+		got, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks)
 		if err != nil || store.Stats().Commands[redisstore.Limits] != before+1 {
 			t.Fatalf("%v, %d commands", err, store.Stats().Commands[redisstore.Limits]-before)
 		}
@@ -167,7 +167,7 @@ func TestInventedUsersTakeNoRoom(t *testing.T) {
 		ask := asking(t, l)
 		var got int64
 		for i := range 20 {
-			got += ask("acme", limits.Ask{Name: limits.Name{Per: "user", Value: fmt.Sprint(i)}, Bounds: tenant.Bounds{PerDay: 2}, Want: 5}).Calls
+			got += ask("acme", ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: fmt.Sprint(i)}, Bounds: tenant.Bounds{PerDay: 2}, Want: 5}).Calls
 		}
 		if got != 3*2+2 {
 			t.Errorf("%d calls of 20 users, want those of three and of one for all others", got)

@@ -29,10 +29,10 @@ import (
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -66,7 +66,7 @@ type Options struct {
 	Exempt     []netip.Prefix     // as gateway.Config's
 	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
 
-	Limits *limits.Limiter // of tenants; it is run; default none
+	Limits *ratelimit.Limiter // of tenants; it is run; default none
 
 	REST rest.Config // of the JSON API; default as it is
 	CORS cors.Config // default: no page of another site may call
@@ -115,7 +115,7 @@ type Gateway struct {
 	prober    *health.Prober
 	affinity  *affinity.Keeper
 	limits    *router.Limits
-	tenants   *limits.Limiter
+	tenants   *ratelimit.Limiter
 	accessLog *telemetry.AccessLog
 	watch     *watch
 	label     string // of every goroutine of it

@@ -1,4 +1,4 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"context"
@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // plenty is a Store that gives whatever is asked for.
 type plenty struct{}
 
-func (plenty) Exchange(_ context.Context, _ limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
-	answers := make([]limits.Answer, len(asks))
+func (plenty) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
+	answers := make([]ratelimit.Answer, len(asks))
 	for i, a := range asks {
-		answers[i] = limits.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare, DayEnds: 12 * time.Hour, MonthEnds: 300 * time.Hour}
+		answers[i] = ratelimit.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare, DayEnds: 12 * time.Hour, MonthEnds: 300 * time.Hour}
 	}
 	return answers, nil
 }
@@ -27,7 +27,7 @@ func (plenty) Exchange(_ context.Context, _ limits.Owner, asks []limits.Ask) ([]
 func pass(d time.Duration) { <-time.After(d) }
 
 // run runs a Limiter until stop is called.
-func run(l *limits.Limiter) (stop func()) {
+func run(l *ratelimit.Limiter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx) })
@@ -38,7 +38,7 @@ func run(l *limits.Limiter) (stop func()) {
 }
 
 // try makes a call as the gateway does: it waits if it has to.
-func try(l *limits.Limiter, s *tenant.Settings, c call.Call, p *limits.Permit) *call.Refusal {
+func try(l *ratelimit.Limiter, s *tenant.Settings, c call.Call, p *ratelimit.Permit) *call.Refusal {
 	for {
 		refusal, ok := l.Take(s, &c, 0, p)
 		if refusal != nil || ok {
@@ -51,9 +51,9 @@ func try(l *limits.Limiter, s *tenant.Settings, c call.Call, p *limits.Permit) *
 }
 
 // made is how many of n calls may be made, and the last refusal. Those that may end at once.
-func made(l *limits.Limiter, s *tenant.Settings, c call.Call, n int) (ok int, last *call.Refusal) {
+func made(l *ratelimit.Limiter, s *tenant.Settings, c call.Call, n int) (ok int, last *call.Refusal) {
 	for range n {
-		var p limits.Permit
+		var p ratelimit.Permit
 		if refusal := try(l, s, c, &p); refusal != nil {
 			last = refusal
 		} else {
@@ -69,18 +69,18 @@ func settings(b tenant.Bounds, each ...tenant.Limit) *tenant.Settings {
 }
 
 // alone runs a test with one replica, in time of its own.
-func alone(t *testing.T, test func(t *testing.T, l *limits.Limiter, m *model)) {
+func alone(t *testing.T, test func(t *testing.T, l *ratelimit.Limiter, m *model)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel()
-		l := limits.New(limits.Config{Store: replica{m, "a"}})
+		l := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}})
 		defer run(l)()
 		test(t, l, m)
 	})
 }
 
 func TestCallsPerSecond(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{CallsPerSecond: 10, Burst: 20})
 		ok, refusal := made(l, s, call.Call{}, 100)
 		if ok != 20 {
@@ -97,7 +97,7 @@ func TestCallsPerSecond(t *testing.T) {
 }
 
 func TestNothingIsLimited(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, m *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, m *model) {
 		for _, s := range []*tenant.Settings{nil, settings(tenant.Bounds{}), settings(tenant.Bounds{PerDay: 1}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{PerDay: 1}})} {
 			if ok, _ := made(l, s, call.Call{}, 1); ok != 1 {
 				t.Errorf("%+v", s)
@@ -110,10 +110,10 @@ func TestNothingIsLimited(t *testing.T) {
 }
 
 func TestConcurrentCalls(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{Concurrent: 3}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{Concurrent: 2}})
 		c := call.Call{Capability: "weather"}
-		var p [3]limits.Permit
+		var p [3]ratelimit.Permit
 		for i := range p {
 			refusal := try(l, s, c, &p[i])
 			if (refusal != nil) != (i == 2) {
@@ -137,7 +137,7 @@ func TestConcurrentCalls(t *testing.T) {
 }
 
 func TestBudgets(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{PerDay: 100})
 		for day := range 3 {
 			ok, refusal := made(l, s, call.Call{}, 200)
@@ -154,7 +154,7 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel()
-		a, b := limits.New(limits.Config{Store: replica{m, "a"}}), limits.New(limits.Config{Store: replica{m, "b"}})
+		a, b := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}}), ratelimit.New(ratelimit.Config{Store: replica{m, "b"}})
 		defer run(a)()
 		defer run(b)()
 		s := settings(tenant.Bounds{PerDay: 1000})
@@ -172,7 +172,7 @@ func TestLeasesAreGivenBack(t *testing.T) {
 }
 
 func TestUsersHaveLimitsOfTheirOwn(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{}, tenant.Limit{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}})
 		for _, user := range []string{"ann", "bob", ""} {
 			if ok, _ := made(l, s, call.Call{User: user}, 20); ok != 5 {
@@ -184,36 +184,36 @@ func TestUsersHaveLimitsOfTheirOwn(t *testing.T) {
 
 // TestInventedUsersAreBounded: those for whom there is no room share one scope, until others are forgotten.
 func TestInventedUsersAreBounded(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{}, tenant.Limit{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}})
 		user := func(i int) call.Call {
 			return call.Call{User: string([]rune{rune('a' + i%26), rune('a' + i/26%26), rune('a' + i/676%26), rune('a' + i/17576)})}
 		}
-		for i := range limits.OfTenant {
+		for i := range ratelimit.OfTenant {
 			_, _ = made(l, s, user(i), 1)
 		}
 		ok := 0
 		for i := range 100 {
-			n, _ := made(l, s, user(limits.OfTenant+i), 1)
+			n, _ := made(l, s, user(ratelimit.OfTenant+i), 1)
 			ok += n
 		}
 		if ok != 5 {
 			t.Errorf("%d calls of 100 users too many, want 5", ok)
 		}
 		pass(5 * time.Second)
-		if ok, _ := made(l, s, user(limits.OfTenant), 20); ok != 5 {
+		if ok, _ := made(l, s, user(ratelimit.OfTenant), 20); ok != 5 {
 			t.Errorf("%d calls of one of them when the others are forgotten, want 5", ok)
 		}
 	})
 }
 
 func TestShadowRefusesNothing(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{CallsPerSecond: 5})
 		s.Limits.Shadow = true
 		beyond := 0
 		for range 1000 {
-			var p limits.Permit
+			var p ratelimit.Permit
 			if refusal, ok := l.Take(s, &call.Call{}, 0, &p); refusal != nil || !ok {
 				t.Fatal("refused", refusal)
 			}
@@ -234,16 +234,16 @@ func TestShadowRefusesNothing(t *testing.T) {
 
 // TestAllPlacesAreTaken: who comes then is told at once, and shadow mode sees it.
 func TestAllPlacesAreTaken(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, m *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, m *model) {
 		s := settings(tenant.Bounds{Concurrent: 2})
-		var p [2]limits.Permit
+		var p [2]ratelimit.Permit
 		for i := range p {
 			if refusal := try(l, s, call.Call{}, &p[i]); refusal != nil {
 				t.Fatal(refusal)
 			}
 		}
 		before := m.commands
-		var none limits.Permit
+		var none ratelimit.Permit
 		if refusal := try(l, s, call.Call{}, &none); refusal == nil || refusal.Reason != "TOO_MANY_CALLS" {
 			t.Errorf("%+v", refusal)
 		}
@@ -254,7 +254,7 @@ func TestAllPlacesAreTaken(t *testing.T) {
 		shadow.Limits.Shadow = true
 		seen := false
 		for range 20 {
-			var p limits.Permit
+			var p ratelimit.Permit
 			if refusal, ok := l.Take(&shadow, &call.Call{}, 0, &p); refusal != nil || !ok {
 				t.Fatal("refused", refusal)
 			}
@@ -274,10 +274,10 @@ func TestAllPlacesAreTaken(t *testing.T) {
 
 // TestASlowStoreRefusesNobody for whom there are places.
 func TestASlowStoreRefusesNobody(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, m *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, m *model) {
 		m.delay = func() time.Duration { return 150 * time.Millisecond }
 		s := settings(tenant.Bounds{Concurrent: 10})
-		var p [5]limits.Permit
+		var p [5]ratelimit.Permit
 		for i := range p {
 			if refusal := try(l, s, call.Call{}, &p[i]); refusal != nil {
 				t.Errorf("%d: %v", i, refusal)
@@ -291,7 +291,7 @@ func TestASlowStoreRefusesNobody(t *testing.T) {
 }
 
 func TestLimitsChange(t *testing.T) {
-	alone(t, func(t *testing.T, l *limits.Limiter, _ *model) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		if ok, _ := made(l, settings(tenant.Bounds{PerDay: 10}), call.Call{}, 100); ok != 10 {
 			t.Errorf("%d of 10", ok)
 		}

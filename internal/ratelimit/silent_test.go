@@ -1,4 +1,4 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"testing"
@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // begin makes calls that run on, as many as are allowed of most.
-func begin(l *limits.Limiter, s *tenant.Settings, most int) (running []*limits.Permit) {
+func begin(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratelimit.Permit) {
 	for range most {
-		p := new(limits.Permit)
+		p := new(ratelimit.Permit)
 		if try(l, s, call.Call{}, p) != nil {
 			l.Release(0, p)
 			break
@@ -29,9 +29,9 @@ func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{Concurrent: 10})
-		var all []*limits.Limiter
+		var all []*ratelimit.Limiter
 		for _, name := range []string{"a", "b", "c"} {
-			l := limits.New(limits.Config{Store: replica{m, name}, Replicas: func() int { return 3 }})
+			l := ratelimit.New(ratelimit.Config{Store: replica{m, name}, Replicas: func() int { return 3 }})
 			defer run(l)()
 			all = append(all, l)
 		}

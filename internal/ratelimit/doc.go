@@ -1,4 +1,4 @@
-// Package limits says whether a tenant may make one more call: by calls per second, calls at
+// Package ratelimit says whether a tenant may make one more call: by calls per second, calls at
 // once, and budgets of days and months, of the tenant as a whole and of some of its calls.
 //
 //	call ─► Limiter.Take ─► account (a tenant) ─► scope (one limit, perhaps of one user)
@@ -24,4 +24,4 @@
 // likewise; of one that the store never told it of, a tenth of its share. The store is told of it
 // when it is back. A replica that dies takes a lease with it: its places come back after five
 // seconds, and of budgets the lease is lost.
-package limits
+package ratelimit

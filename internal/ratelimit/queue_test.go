@@ -1,4 +1,4 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"context"
@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // many is a Store with a model for each tenant, all as slow as one another.
 type many struct {
 	mu    sync.Mutex
 	delay time.Duration
-	of    map[limits.Owner]*model
+	of    map[ratelimit.Owner]*model
 }
 
-func (m *many) Exchange(ctx context.Context, of limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
+func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
 	m.mu.Lock()
 	one, delay := m.of[of], m.delay
 	if one == nil {
@@ -37,8 +37,8 @@ func (m *many) Exchange(ctx context.Context, of limits.Owner, asks []limits.Ask)
 func TestNobodyWaitsInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &many{delay: 5 * time.Second, of: map[limits.Owner]*model{}}
-		l := limits.New(limits.Config{Store: store})
+		store := &many{delay: 5 * time.Second, of: map[ratelimit.Owner]*model{}}
+		l := ratelimit.New(ratelimit.Config{Store: store})
 		defer run(l)()
 		const perDay = 1000
 		var mu sync.Mutex
@@ -48,7 +48,7 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 			s := &tenant.Settings{ID: fmt.Sprint(i), Limits: tenant.Limits{Bounds: tenant.Bounds{PerDay: perDay, Concurrent: 5}}}
 			callers.Go(func() {
 				for range 100 { // the store answers some of them meanwhile
-					var p limits.Permit
+					var p ratelimit.Permit
 					began := time.Now()
 					refusal := try(l, s, call.Call{}, &p)
 					mu.Lock()
@@ -72,7 +72,7 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 		pass(2 * time.Minute)
 		for id, n := range made {
 			var told int64
-			for _, day := range store.of[limits.Owner{ID: id}].days {
+			for _, day := range store.of[ratelimit.Owner{ID: id}].days {
 				told += day.Calls
 			}
 			if n < 90 || told < int64(n) || told > int64(n)+perDay/64 {
@@ -86,7 +86,7 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 func TestTheNextTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.New(limits.Config{Store: &many{of: map[limits.Owner]*model{}}})
+		l := ratelimit.New(ratelimit.Config{Store: &many{of: map[ratelimit.Owner]*model{}}})
 		defer run(l)()
 		for _, uid := range []string{"first", "second", "third"} {
 			r := tenant.Record{ID: "acme", UID: uid, Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 100}, Each: []tenant.Limit{{Per: "user", Bounds: tenant.Bounds{PerDay: 100}}}}}

@@ -1,4 +1,4 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/tenant/limits"
+	"github.com/capgate/capgate/internal/ratelimit"
 )
 
 // model is a Store in memory, as the one in Redis is meant to be.
@@ -18,9 +18,9 @@ type model struct {
 	away     bool
 	commands int
 
-	buckets map[limits.Name]*bucket
-	days    map[limits.Name]limits.Spent
-	places  map[limits.Name]map[string]*holder
+	buckets map[ratelimit.Name]*bucket
+	days    map[ratelimit.Name]ratelimit.Spent
+	places  map[ratelimit.Name]map[string]*holder
 }
 
 type bucket struct {
@@ -45,7 +45,7 @@ func newModel() *model {
 func (m *model) empty() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.buckets, m.days, m.places = map[limits.Name]*bucket{}, map[limits.Name]limits.Spent{}, map[limits.Name]map[string]*holder{}
+	m.buckets, m.days, m.places = map[ratelimit.Name]*bucket{}, map[ratelimit.Name]ratelimit.Spent{}, map[ratelimit.Name]map[string]*holder{}
 }
 
 // replica is the model as one replica sees it. There is one tenant.
@@ -54,8 +54,8 @@ type replica struct {
 	name string
 }
 
-// Exchange implements limits.Store.
-func (r replica) Exchange(_ context.Context, _ limits.Owner, asks []limits.Ask) ([]limits.Answer, error) {
+// Exchange implements ratelimit.Store.
+func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
 	r.mu.Lock()
 	delay := r.delay
 	r.mu.Unlock()
@@ -68,16 +68,16 @@ func (r replica) Exchange(_ context.Context, _ limits.Owner, asks []limits.Ask) 
 		return nil, errAway
 	}
 	r.commands++
-	answers := make([]limits.Answer, len(asks))
+	answers := make([]ratelimit.Answer, len(asks))
 	for i := range asks {
 		answers[i] = r.answer(&asks[i])
 	}
 	return answers, nil
 }
 
-func (r replica) answer(a *limits.Ask) limits.Answer {
+func (r replica) answer(a *ratelimit.Ask) ratelimit.Answer {
 	now := r.now()
-	got := limits.Answer{Calls: a.Want}
+	got := ratelimit.Answer{Calls: a.Want}
 	if a.Bounds.CallsPerSecond > 0 {
 		b := r.buckets[a.Name]
 		if b == nil {
@@ -96,7 +96,7 @@ func (r replica) answer(a *limits.Ask) limits.Answer {
 		today := now.UTC().Truncate(24 * time.Hour)
 		spent, known := r.days[a.Name]
 		if spent.Period != today.Unix() {
-			known, spent = false, limits.Spent{Period: today.Unix()}
+			known, spent = false, ratelimit.Spent{Period: today.Unix()}
 		}
 		if !known && a.Day.Period == spent.Period {
 			spent.Calls = a.Day.Calls
@@ -118,7 +118,7 @@ func (r replica) answer(a *limits.Ask) limits.Answer {
 	return got
 }
 
-func (r replica) place(a *limits.Ask, now time.Time) (held, sharing, others int64) {
+func (r replica) place(a *ratelimit.Ask, now time.Time) (held, sharing, others int64) {
 	all := r.places[a.Name]
 	if all == nil {
 		all = map[string]*holder{}

@@ -1,4 +1,4 @@
-package limits
+package ratelimit
 
 import (
 	"math/rand/v2"

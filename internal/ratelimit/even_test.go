@@ -1,4 +1,4 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"sync"
@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // TestABurstAtAllReplicas: long calls that come to three replicas at the same moment get even parts of the places, and
@@ -29,7 +29,7 @@ func TestABurstAtAllReplicas(t *testing.T) {
 				got := make([]int, 3)
 				var callers sync.WaitGroup
 				for i, n := range test.calls {
-					l := limits.New(limits.Config{Store: replica{m, string(rune('a' + i))}, Replicas: func() int { return 3 }})
+					l := ratelimit.New(ratelimit.Config{Store: replica{m, string(rune('a' + i))}, Replicas: func() int { return 3 }})
 					defer run(l)()
 					synctest.Wait()
 					var mu sync.Mutex

@@ -1,4 +1,4 @@
-package limits
+package ratelimit
 
 // OfTenant is how many values of a tenant have scopes of their own.
 const OfTenant = ofTenant

@@ -1,4 +1,4 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"math/rand/v2"
@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // world is some replicas with one store, in time of its own, and what they admitted.
 type world struct {
 	model    *model
-	replicas []*limits.Limiter
+	replicas []*ratelimit.Limiter
 	settings *tenant.Settings
 	demand   []float64     // calls per second of each
 	takes    time.Duration // each call, at most
@@ -47,8 +47,8 @@ func (w *world) live(rng *rand.Rand, d time.Duration) {
 	callers.Wait()
 }
 
-func (w *world) call(i int, l *limits.Limiter, takes time.Duration) {
-	var p limits.Permit
+func (w *world) call(i int, l *ratelimit.Limiter, takes time.Duration) {
+	var p ratelimit.Permit
 	if try(l, w.settings, call.Call{}, &p) != nil {
 		return
 	}
@@ -93,7 +93,7 @@ func newWorld(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *w
 	}
 	var stops []func()
 	for i := range replicas {
-		l := limits.New(limits.Config{Store: replica{w.model, string(rune('a' + i))}, Replicas: func() int { return replicas }})
+		l := ratelimit.New(ratelimit.Config{Store: replica{w.model, string(rune('a' + i))}, Replicas: func() int { return replicas }})
 		w.replicas = append(w.replicas, l)
 		stops = append(stops, run(l))
 		w.demand = append(w.demand, float64(1+demands.IntN(400)))

@@ -1,18 +1,18 @@
-package limits_test
+package ratelimit_test
 
 import (
 	"sync/atomic"
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/limits"
 )
 
 // warm returns a Limiter of which a tenant has all that a benchmark takes.
-func warm(b *testing.B, l tenant.Limits) (*limits.Limiter, *tenant.Settings) {
+func warm(b *testing.B, l tenant.Limits) (*ratelimit.Limiter, *tenant.Settings) {
 	b.Helper()
-	of := limits.New(limits.Config{Store: plenty{}})
+	of := ratelimit.New(ratelimit.Config{Store: plenty{}})
 	b.Cleanup(run(of))
 	return of, &tenant.Settings{ID: "acme", Limits: l}
 }
@@ -32,7 +32,7 @@ func BenchmarkTake(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				shard := shards.Add(1)
 				c := call.Call{Tenant: "acme", Capability: "weather", Tool: "now", User: "ann"}
-				var p limits.Permit
+				var p ratelimit.Permit
 				for pb.Next() {
 					for {
 						refusal, ok := of.Take(s, &c, shard, &p)
@@ -48,7 +48,7 @@ func BenchmarkTake(b *testing.B) {
 						<-waited
 					}
 					of.Release(shard, &p)
-					p = limits.Permit{}
+					p = ratelimit.Permit{}
 				}
 			})
 		})

@@ -1,4 +1,4 @@
-package limits
+package ratelimit
 
 // standIn answers for a store that is late, what it has not answered and what is asked meanwhile.
 func (a *account) standIn(scopes []*scope, asks []Ask) {

@@ -1,0 +1,155 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/filter"
+	ratelimitfilter "github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+)
+
+// limiter answers as a test says.
+type limiter struct {
+	refusal  *call.Refusal
+	unknown  int // how often it does not know
+	resumes  []func()
+	released int
+}
+
+func (l *limiter) Take(*tenant.Settings, *call.Call, uint32, *ratelimit.Permit) (*call.Refusal, bool) {
+	if l.unknown > 0 {
+		l.unknown--
+		return nil, false
+	}
+	return l.refusal, true
+}
+
+func (l *limiter) Wait(_ *ratelimit.Permit, resume func()) { l.resumes = append(l.resumes, resume) }
+func (l *limiter) Release(_ uint32, _ *ratelimit.Permit)   { l.released++ }
+func memory(bytes int64) *fairshare.Pool                   { return fairshare.New("deciding", bytes) }
+func peeked(c *filter.Call, args string) *ratelimitfilter.State {
+	c.SetPeeked(&filter.Peeked{Read: true, Args: []byte(args), Config: []byte("secret")})
+	return &ratelimitfilter.State{}
+}
+
+func TestReject(t *testing.T) {
+	t.Parallel()
+	over := &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUOTA"}
+	c, _ := filtertest.NewCall()
+	f, s := ratelimitfilter.New(&limiter{refusal: over}, memory(1<<20)), &ratelimitfilter.State{}
+	if step := f.Admit(c, s); step != filter.Stop || c.Answer().Refusal != over {
+		t.Errorf("step %d, %v", step, c.Answer().Refusal)
+	}
+}
+
+// TestWait: a call that waits keeps its peeked fields, in memory that is given back with them.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	l, pool := &limiter{unknown: 2}, memory(1<<20)
+	f := ratelimitfilter.New(l, pool)
+	c, stream := filtertest.NewCall()
+	s := peeked(c, "{}")
+	for range 2 { // it may wait more than once
+		if step := f.Admit(c, s); step != filter.Wait || !stream.Waits() {
+			t.Fatalf("step %d", step)
+		}
+		c.ForgetMessage() // as the driver does
+		if pool.Used() == 0 {
+			t.Error("the fields are held for nothing")
+		}
+		l.resumes[len(l.resumes)-1]()
+		<-stream.Resumed
+	}
+	if step := f.Admit(c, s); step != filter.Continue || string(c.Fields().Args) != "{}" {
+		t.Errorf("step %d, %+v", step, c.Fields())
+	}
+	c.ForgetMessage()
+	f.Done(c, s, &filter.Result{Final: true})
+	if pool.Used() != 0 || l.released != 1 {
+		t.Errorf("%d bytes held, %d permits released", pool.Used(), l.released)
+	}
+}
+
+// TestEndedWhileItWaits: what was kept for a call that has ended is let go when its answer comes.
+func TestEndedWhileItWaits(t *testing.T) {
+	t.Parallel()
+	l, pool := &limiter{unknown: 1}, memory(1<<20)
+	f := ratelimitfilter.New(l, pool)
+	c, stream := filtertest.NewCall()
+	f.Admit(c, peeked(c, "{}"))
+	stream.End()
+	l.resumes[0]()
+	if pool.Used() != 0 {
+		t.Errorf("%d bytes are still held", pool.Used())
+	}
+}
+
+// TestNoMemory: a call that would have to wait, and for whose message there is no room, is shed.
+func TestNoMemory(t *testing.T) {
+	t.Parallel()
+	f := ratelimitfilter.New(&limiter{unknown: 1}, memory(1))
+	c, _ := filtertest.NewCall()
+	if step := f.Admit(c, peeked(c, "{}")); step != filter.Stop || !c.Shed || c.Answer().Refusal.Reason != "OVERLOADED" {
+		t.Errorf("step %d, %+v", step, c.Answer().Refusal)
+	}
+}
+
+func TestNoLimiter(t *testing.T) {
+	t.Parallel()
+	f, s := ratelimitfilter.New(nil, memory(1)), &ratelimitfilter.State{}
+	c, _ := filtertest.NewCall()
+	if step := f.Admit(c, s); step != filter.Continue {
+		t.Errorf("step %d", step)
+	}
+	f.Done(c, s, &filter.Result{Final: true})
+}
+
+// This tenant may make two calls at once. The third is rejected, until one of the others ends.
+func Example() {
+	settings := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: 2}}}
+	f := ratelimitfilter.New(&atOnce{most: 2}, memory(1<<20))
+	begin := func() (end func(), admitted bool) {
+		c, stream := filtertest.NewCall()
+		c.Principal.Settings, c.Info.Tenant = settings, "acme"
+		s := &ratelimitfilter.State{}
+		step := f.Admit(c, s)
+		for step == filter.Wait {
+			<-stream.Resumed
+			step = f.Admit(c, s)
+		}
+		if step == filter.Stop {
+			fmt.Println(c.Answer().Refusal.Reason)
+		}
+		return func() { f.Done(c, s, &filter.Result{Final: true}) }, step == filter.Continue
+	}
+	first, _ := begin()
+	begin()
+	begin()
+	first()
+	_, admitted := begin()
+	fmt.Println(admitted)
+	// Output:
+	// CONCURRENCY_LIMIT
+	// true
+}
+
+// atOnce is a limiter of calls at once that needs no store.
+type atOnce struct {
+	most, running int
+}
+
+func (l *atOnce) Take(*tenant.Settings, *call.Call, uint32, *ratelimit.Permit) (*call.Refusal, bool) {
+	if l.running >= l.most {
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "CONCURRENCY_LIMIT"}, true
+	}
+	l.running++
+	return nil, true
+}
+
+func (l *atOnce) Wait(_ *ratelimit.Permit, resume func()) { go resume() }
+func (l *atOnce) Release(_ uint32, _ *ratelimit.Permit)   { l.running-- }
