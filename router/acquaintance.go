@@ -7,25 +7,25 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// acquaintance is how long calls wait at most for the first probe of a backend that has
-// joined. After that they go to it as they came.
+// maxWarming is the longest wait of a call for the first probe of a backend that has joined. The
+// call then goes to the backend unchanged.
 const acquaintance = 500 * time.Millisecond
 
-// stranger is a backend of which nobody knows yet which dialect it speaks.
+// stranger is the state of a backend whose dialect is not known yet.
 type stranger struct {
 	mu      sync.Mutex
 	ended   bool
-	patient *time.Timer // ends it; nil: no call has come
+	timeout *time.Timer // ends it; nil: no call waits yet
 	waiting []func()
 }
 
-// Stranger says that nobody knows yet which dialect the backend speaks, and that a probe is
-// about to tell: calls should Meet it.
+// Warming reports whether the backend's dialect is not known yet and its first probe is about to
+// detect it. Calls should Await it.
 func (b *Backend) Stranger() bool { return b.stranger.Load() != nil }
 
-// Meet lets a call to a Stranger wait, for half a second at most: park is called, under a
-// lock, and returns what lets the call go on, which is called once, from another goroutine. It
-// returns false if there is nothing to wait for any more.
+// Await makes a call wait for a Warming backend, for at most half a second. It calls park under a
+// lock. The function that park returns resumes the call; it runs once, on another goroutine. Await
+// returns false if there is nothing left to wait for.
 func (b *Backend) Meet(park func() (resume func())) bool {
 	s := b.stranger.Load()
 	if s == nil {
@@ -36,15 +36,15 @@ func (b *Backend) Meet(park func() (resume func())) bool {
 	if s.ended {
 		return false
 	}
-	if s.patient == nil {
-		s.patient = time.AfterFunc(acquaintance, recovery.Func("backend", func() { b.met(s) }))
+	if s.timeout == nil {
+		s.timeout = time.AfterFunc(acquaintance, recovery.Func("backend", func() { b.met(s) }))
 	}
 	s.waiting = append(s.waiting, park())
 	return true
 }
 
-// introduce tells that a probe has answered. Calls that wait go on from a goroutine of their
-// own, as the caller holds standing.mu.
+// warmed is called when a probe has answered. Waiting calls resume on a separate goroutine, as the
+// caller holds state.mu.
 func (b *Backend) introduce() {
 	s := b.stranger.Load()
 	if s == nil {
@@ -52,15 +52,15 @@ func (b *Backend) introduce() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.patient != nil {
-		s.patient.Reset(0)
+	if s.timeout != nil {
+		s.timeout.Reset(0)
 		return
 	}
 	s.ended = true
 	b.stranger.Store(nil)
 }
 
-// met lets calls go on.
+// resumeAll resumes the waiting calls.
 func (b *Backend) met(s *stranger) {
 	s.mu.Lock()
 	s.ended = true

@@ -7,13 +7,12 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Affinity is which calls of a fleet have to come to the same backend. The zero value
-// is: none.
+// Affinity says which calls of a fleet must reach the same backend. The zero value is no affinity.
 type Affinity struct {
-	Sessions    bool          // those of one session
-	SessionTTL  time.Duration // how long a session keeps its backend without a call; default 1 h
-	Artifacts   bool          // those that name an artifact come to the backend that has it
-	ArtifactTTL time.Duration // how long that is remembered; default 24 h
+	Sessions    bool          // calls of one session
+	SessionTTL  time.Duration // time for which a session keeps its backend without a call; default 1 h
+	Artifacts   bool          // calls that name an artifact reach the backend that has it
+	ArtifactTTL time.Duration // time for which an artifact's backend is remembered; default 24 h
 }
 
 func (a Affinity) withDefaults() Affinity {
@@ -26,18 +25,18 @@ func (a Affinity) withDefaults() Affinity {
 	return a
 }
 
-// session is one of a tenant.
+// session identifies a session of a tenant.
 type session struct{ tenant, id string }
 
-// affinity is what a Fleet needs to find a certain backend.
+// affinity is the part of a Fleet that finds a specific backend.
 type affinity struct {
 	sticky   Affinity
 	hash     uint64              // of the capability
-	byAddr   map[string]*Backend // nil where nobody asks
+	byAddr   map[string]*Backend // nil without affinity
 	reserved map[session][]*Backend
 }
 
-// stick prepares a fleet whose backends are known.
+// stick sets up the affinity of a fleet with known backends.
 func (f *Fleet) stick(a Affinity) {
 	f.sticky, f.hash = a.withDefaults(), hashOf(f.Capability)
 	if a.Sessions || a.Artifacts {
@@ -57,23 +56,24 @@ func (f *Fleet) stick(a Affinity) {
 	}
 }
 
-// Affinity says which calls have to come to the same backend, with all defaults filled in.
+// Affinity returns the fleet's affinity, with all defaults filled in.
 func (f *Fleet) Affinity() Affinity { return f.sticky }
 
-// Tracks says whether it matters which backend has an artifact: not in a fleet of one.
+// TracksArtifacts reports whether artifacts determine the backend: not in a fleet of one.
 func (f *Fleet) Tracks() bool { return f.sticky.Artifacts && len(f.Backends) > 1 }
 
-// Heeds says whether it matters to which session a call belongs.
+// HasSessions reports whether a call's session matters.
 func (f *Fleet) Heeds() bool { return f.sticky.Sessions || f.reserved != nil }
 
-// Reserved says whether there are backends for this session of a tenant alone. It goes only there.
+// Reserved reports whether backends are reserved for this session of a tenant, which then uses no
+// others.
 func (f *Fleet) Reserved(tenant, id string) bool { return len(f.reserved[session{tenant, id}]) > 0 }
 
-// Backend is the one with that address; nil if the fleet has none, or no affinity.
+// Backend returns the backend with an address; nil if the fleet has none, or no affinity.
 func (f *Fleet) Backend(addr string) *Backend { return f.byAddr[addr] }
 
-// Claim takes a place at a backend of an unlimited fleet that was not chosen by Route. retry says that the
-// call was counted before.
+// Acquire takes a permit of a backend of an unlimited fleet that was not chosen by Route. With
+// retry, the call was counted before.
 func (f *Fleet) Claim(b *Backend, retry bool) Claim {
 	b.load.inFlight.Add(1)
 	if !retry {
@@ -82,7 +82,7 @@ func (f *Fleet) Claim(b *Backend, retry bool) Claim {
 	return Claim{load: b.load, clock: f.clock}
 }
 
-// Homeless is what calls of a session get for which nobody is there.
+// NoHome is the refusal of a session's calls when no backend can take them.
 func (f *Fleet) Homeless(tenant, id string) *call.Refusal {
 	if none := f.pick.Load().none; none != nil && !f.Reserved(tenant, id) {
 		return none
@@ -96,15 +96,15 @@ func (f *Fleet) Homeless(tenant, id string) *call.Refusal {
 	}
 }
 
-// Alive is false for a backend that probes found down, unless so many of its fleet are
-// that the probes are in doubt. Ejected and draining ones live.
+// Alive reports false for a backend that is down according to probes, unless so many of its fleet are
+// that the probes are in doubt. Ejected and draining backends are alive.
 func (b *Backend) Alive() bool { return !b.turnout.dead.Load() }
 
-// Life numbers the lives of a backend: it is another once the backend was found gone.
-// What it held in memory before is lost.
+// Incarnation counts how often the backend was found gone. A new incarnation has lost the memory
+// of the one before.
 func (b *Backend) Life() uint32 { return b.turnout.life.Load() }
 
-// Gone tells that nobody listens at the backend's address.
+// MarkGone records that the backend's port is closed.
 func (b *Backend) Gone() {
 	if !b.turnout.gone.Swap(true) {
 		b.turnout.ended.Store(time.Now().UnixNano())
@@ -112,17 +112,17 @@ func (b *Backend) Gone() {
 	}
 }
 
-// GoneWithin says whether the backend was found gone in the last d: state that is older is lost, though
+// GoneWithin reports whether the backend was found gone in the last d. Older state is lost, though
 // the backend may have come back.
 func (b *Backend) GoneWithin(d time.Duration) bool {
 	ended := b.turnout.ended.Load()
 	return ended != 0 && time.Since(time.Unix(0, ended)) < d
 }
 
-// IsGone says that nobody listened at the backend's address when last it was looked at.
+// IsGone reports whether the backend's port was closed at the last attempt.
 func (b *Backend) IsGone() bool { return b.turnout.gone.Load() }
 
-// probed takes what probes say of a backend's life. The caller holds standing.mu.
+// onProbe takes a probe's result. The caller holds state.mu.
 func (b *Backend) probed(state *health.Backend, doubtful bool) {
 	if state.Refused {
 		b.Gone()

@@ -7,61 +7,61 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Backend is one server of a fleet. It lives as long as some table names it, over
-// changes of the configuration.
+// Backend is one server of a fleet. It exists as long as a table contains it, across configuration
+// changes.
 type Backend struct {
-	// ID is a number that no other backend of this and all former tables has.
+	// ID is unique among the backends of this and all former tables.
 	ID         int
 	Addr       string // host:port
 	Capability string // the fleet's
-	Session    string // the only session whose calls come here; "": any
-	Tenant     string // whose Session it is
-	Host       string // what its certificate must be for; "": as the fleet says, or the host of Addr
-	// Attached is what the gateway keeps with the backend: its connections. It is set
-	// before a table with the backend is in force, and then never.
+	Session    string // the only session that may use it; "": any
+	Tenant     string // the tenant of Session
+	Host       string // the name in its certificate; "": the fleet's, or the host of Addr
+	// Attached is the gateway's data about the backend: its connections. It is set before a table
+	// with the backend is in force, and never changes.
 	Attached any
 
 	hash       uint64 // of Addr
 	configured call.Dialect
-	detected   atomic.Uint32 // call.Dialect that health found
+	detected   atomic.Uint32 // call.Dialect, detected by health
 	stranger   atomic.Pointer[stranger]
-	// drainedSince is in nanoseconds of Unix time; 0: it is not drained.
+	// drainedSince is in ns since 1970; 0: not drained.
 	drainedSince atomic.Int64
 	standing     *standing // of the fleet
 	load         *load
 	turnout      turnout
 }
 
-// turnout is whether calls come to a backend, and for how long not.
+// turnout says whether a backend gets calls, and until when it does not.
 type turnout struct {
-	failures     atomic.Int32 // in a row, of calls that it had
-	missed       atomic.Int32 // connections in a row that could not be made
-	returns      atomic.Int32 // ejections since its last success
-	ejectedUntil atomic.Int64 // time of the clock; changed with standing.mu held
-	rampUntil    atomic.Int64 // time of the clock at which it has its whole share; changed with standing.mu held
+	failures     atomic.Int32 // consecutive, of calls
+	missed       atomic.Int32 // consecutive failed connections
+	returns      atomic.Int32 // since its last success
+	ejectedUntil atomic.Int64 // time of the clock; changed with state.mu held
+	rampUntil    atomic.Int64 // end of its slow start, time of the clock; changed with state.mu held
 
-	gone  atomic.Bool   // nobody listens there, as far as is known
-	dead  atomic.Bool   // by probes; changed with standing.mu held
-	life  atomic.Uint32 // how often it was found gone
-	ended atomic.Int64  // when last, in ns since 1970; 0: never
+	gone  atomic.Bool   // its port is closed, as far as is known
+	dead  atomic.Bool   // according to probes; changed with state.mu held
+	life  atomic.Uint32 // number of times that it was found gone
+	ended atomic.Int64  // the last time, in ns since 1970; 0: never
 
-	ejectedFor Class         // guarded by standing.mu
-	ejectedAt  time.Duration // of the clock; guarded by standing.mu
-	out        bool          // calls did not come here; guarded by standing.mu
+	ejectedFor Class         // guarded by state.mu
+	ejectedAt  time.Duration // time of the clock; guarded by state.mu
+	out        bool          // it got no calls; guarded by state.mu
 }
 
-// load is what every call touches of a backend. Those of a fleet lie close together,
-// since calls compare them. Two share a cache line: with many capabilities it counts how
-// much memory calls go over, and with few of them calls read each other's lines anyway.
+// load is the part of a backend that every call touches. The loads of a fleet are adjacent, since
+// calls compare them. Two share a cache line: with many capabilities the touched memory matters, and
+// with few of them calls read each other's lines anyway.
 type load struct {
 	inFlight atomic.Int32
-	trouble  atomic.Uint32 // 0: turnout's counters are 0
+	trouble  atomic.Uint32 // 0: all counters of turnout are 0
 	latency  latency
-	routed   atomic.Int64 // calls so far, less second tries
+	routed   atomic.Int64 // calls so far, without retries
 	backend  *Backend
 }
 
-// newBackend makes a backend that owns load.
+// newBackend returns a backend that owns load.
 func newBackend(id int, f *FleetConfig, c BackendConfig, s *standing, load *load) *Backend {
 	b := &Backend{
 		ID: id, Addr: c.Addr, Capability: f.Capability, Session: c.Session, Tenant: c.Tenant, Host: c.Host,
@@ -72,7 +72,7 @@ func newBackend(id int, f *FleetConfig, c BackendConfig, s *standing, load *load
 }
 
 // Dialect is the shape of the capability protocol that the backend speaks: the
-// configured one, else the one that health found, else Auto.
+// configured one, else the detected one, else Auto.
 func (b *Backend) Dialect() call.Dialect {
 	if b.configured != call.Auto {
 		return b.configured
@@ -80,21 +80,20 @@ func (b *Backend) Dialect() call.Dialect {
 	return call.Dialect(b.detected.Load())
 }
 
-// InFlight is the number of calls that were routed here and are not done.
+// InFlight returns the number of calls that were routed here and have not ended.
 func (b *Backend) InFlight() int64 { return int64(b.load.inFlight.Load()) }
 
-// Routed is the number of calls that were routed here so far, less second tries.
+// Routed returns the number of calls that were routed here so far, without retries.
 func (b *Backend) Routed() int64 { return b.load.routed.Load() }
 
-// Claim is a call's place among those in flight at a backend. The zero Claim is none.
+// Claim is a call's permit at a backend. The zero Claim is none.
 type Claim struct {
 	load  *load
 	clock *clock
 	place *pool // of a limited fleet
 }
 
-// Done gives the place up, and tells what the call learned of the backend. It must be
-// called once.
+// Done returns the permit, and reports the call's outcome. It must be called once.
 func (c Claim) Done(o Outcome) {
 	l := c.load
 	if l == nil {
@@ -118,7 +117,7 @@ func (c Claim) Done(o Outcome) {
 	}
 }
 
-// forgive ends the counting of failures.
+// forgive resets the counters of failures.
 func (l *load) forgive(now time.Duration) {
 	l.trouble.Store(0)
 	t := &l.backend.turnout
@@ -128,7 +127,7 @@ func (l *load) forgive(now time.Duration) {
 	if t.returns.Load() == 0 {
 		return
 	}
-	// A call that was there before the ejection proves nothing for the time after it.
+	// A success of a call from before the ejection is no evidence for the time after it.
 	if int64(now) < t.ejectedUntil.Load() {
 		l.trouble.Store(1)
 		return
@@ -136,6 +135,7 @@ func (l *load) forgive(now time.Duration) {
 	t.returns.Store(0)
 }
 
+// failed counts a failure, and ejects the backend when a threshold is reached.
 func (b *Backend) failed(o Outcome, now time.Duration) {
 	if o.Latency > 0 {
 		b.load.latency.peak(now, o.Latency)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Retries bounds second tries of a fleet's calls, so that a fleet in trouble gets
-// few calls more than its callers make. A zero field takes its default.
+// Retries is the retry budget of a fleet: a failing fleet gets few calls more than its callers
+// make. A zero field takes its default.
 type Retries struct {
-	Share float64 // of the calls of about the last 10 s that may be tried again; default 0.1; negative: none
-	Floor int     // tries per second that are allowed besides; default 10; negative: none
+	Share float64 // retries per call of about the last 10 s; default 0.1; negative: none
+	Floor int     // retries per second that are allowed besides; default 10; negative: none
 }
 
 func (r Retries) withDefaults() Retries {
@@ -24,13 +24,13 @@ func (r Retries) withDefaults() Retries {
 	return r
 }
 
-// window is the time over which calls and their second tries are compared: long
-// enough for the burst of a backend that dies with many calls on their way to it.
+// window is the time over which calls and retries are compared: long enough for the burst of a
+// backend that dies with many calls in flight.
 const window = 10 * time.Second
 
-// budget compares a fleet's calls and second tries, both fading with time. What was
-// allowed in the long run is thus Share of the calls and Floor a second. Calls are
-// counted by the backends that got them: only a second try adds them up.
+// budget compares a fleet's calls and retries, both decaying with time. In the long run it allows
+// Share of the calls and Floor a second. Calls are counted by their backends, and only a retry adds
+// them up.
 type budget struct {
 	at      time.Duration
 	seen    int64 // calls counted so far
@@ -41,11 +41,11 @@ type budget struct {
 	denied  atomic.Int64
 }
 
-// allow takes one second try out of the budget if there is one in it.
+// allow takes one retry out of the budget, if possible.
 func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	if passed := now - b.at; passed > 0 {
 		keep := math.Exp(-float64(passed) / float64(window))
-		// The new calls came evenly over the time that passed, and faded since.
+		// The new calls arrived evenly over the time that passed, and have decayed since.
 		fresh := float64(max(seen-b.seen, 0)) * (1 - keep) * float64(window) / float64(passed)
 		b.calls = b.calls*keep + fresh
 		b.retries *= keep
@@ -62,8 +62,8 @@ func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	return true
 }
 
-// AllowRetry says whether a call that provably did not start at its backend, or is
-// idempotent, may be tried at another, and counts it if so.
+// AllowRetry reports whether a call that provably did not start at its backend, or is idempotent, may
+// be retried at another, and counts the retry.
 func (f *Fleet) AllowRetry() bool {
 	var seen int64
 	for _, b := range f.Backends {

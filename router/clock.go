@@ -2,8 +2,8 @@ package router
 
 import "time"
 
-// clock turns times into what the router calculates with: the time since an epoch.
-// All tables of a Router share one.
+// clock converts times to the router's unit: the time since an epoch. All tables of a Router share
+// one clock.
 type clock struct {
 	source func() time.Time
 	epoch  time.Time
@@ -16,9 +16,10 @@ func newClock(source func() time.Time) *clock {
 	return &clock{source: source, epoch: source()}
 }
 
+// now returns the current time.
 func (c *clock) now() time.Duration { return c.at(time.Time{}) }
 
-// at is the time t, or now if t is zero.
+// at returns the time t, or now if t is zero.
 func (c *clock) at(t time.Time) time.Duration {
 	if t.IsZero() {
 		t = c.source()

@@ -6,12 +6,11 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Deadlines are the limits that a fleet sets on how long calls may take. A zero
-// field takes its default.
+// Deadlines bound the duration of a fleet's calls. A zero field takes its default.
 type Deadlines struct {
-	Default time.Duration // of a unary call whose caller names none; default 120 s, but never more than Max
+	Default time.Duration // of a unary call without a deadline; default 120 s, but never more than Max
 	Max     time.Duration // of any unary call; default 15 min
-	Stream  time.Duration // of any call that streams, and of one whose caller names none; default 1 h
+	Stream  time.Duration // of a streaming call, with or without a deadline; default 1 h
 }
 
 func (d Deadlines) withDefaults() Deadlines {
@@ -28,9 +27,8 @@ func (d Deadlines) withDefaults() Deadlines {
 	return d
 }
 
-// For returns how long a call may take: what its caller asked for, if it did,
-// within the fleet's limit. RPCs outside the capability protocol may be streams,
-// so they get the streams' limit.
+// For returns the time that a call may take: its own deadline, if it has one, within the fleet's
+// limit. RPCs outside the capability protocol may be streams, so the streams' limit applies to them.
 func (d Deadlines) For(m call.Method, asked time.Duration, has bool) time.Duration {
 	limit, fallback := d.Stream, d.Stream
 	if m == call.Invoke || m == call.Healthcheck {

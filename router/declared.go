@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// declared are the tools of a fleet of which the configuration says something.
+// declared is a configured list of tools.
 type declared struct {
 	all   bool
 	tools []string // sorted
@@ -18,14 +18,15 @@ func newDeclared(tools []string) declared {
 	return d
 }
 
+// names reports whether the list contains a tool.
 func (d *declared) names(tool string) bool {
 	_, named := slices.BinarySearch(d.tools, tool)
 	return named
 }
 
-// Idempotent says whether a call may be made at a second backend although the first
-// may have carried it out: a call of a tool that the configuration says so of, and
-// where it says so of all ("*") every call but an upload, of which each makes a file.
+// Idempotent reports whether a call may be retried although the first backend may have carried it
+// out: a call of a configured tool, or with "*" every call but an upload, which always makes a new
+// file.
 func (f *Fleet) Idempotent(m call.Method, tool string) bool {
 	switch m {
 	case call.UploadInputArtifact:
@@ -38,13 +39,13 @@ func (f *Fleet) Idempotent(m call.Method, tool string) bool {
 	return f.idempotent.all
 }
 
-// EventSource says whether a tool may be called by GET, as browsers do. It is false for no fleet.
+// EventSource reports whether a tool may be called with GET, as browsers do. It is false for a nil fleet.
 func (f *Fleet) EventSource(tool string) bool {
 	return f != nil && (f.eventSource.all || f.eventSource.names(tool))
 }
 
-// Protocol are the settings of what the fleet's backends speak, where that is not Selu's; nil: it is.
+// Protocol returns the settings of the protocol that the backends speak; nil: Selu's dialects.
 func (f *Fleet) Protocol() any { return f.cfg.Protocol }
 
-// Keyed says whether idempotency keys of calls by gRPC are for the gateway.
+// Keyed reports whether the gateway handles the idempotency keys of gRPC calls.
 func (f *Fleet) Keyed() bool { return f.cfg.Keyed }

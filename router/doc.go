@@ -1,39 +1,39 @@
 // Package router answers two questions about a call without I/O, locks or
 // allocations: which fleet is meant, and which of its backends takes it.
 //
-//	Key ─► Table.Resolve ─► Fleet ─► Fleet.Route ─► (Backend, Claim, refusal)
+//	Key ─► Table.Resolve ─► Fleet ─► Fleet.Route ─► (Backend, Permit, refusal)
 //	        immutable          │ atomic pointer                │
-//	                        picker: usable backends            │ Claim.Done(Outcome): latency, failures
+//	                        picker: usable backends            │ Permit.Done(Outcome): latency, failures
 //	                        immutable ▲                        ▼
-//	     Router.SetHealth ──────────► muster ◄─────────── ejection
-//	     health.Snapshot: who is down
+//	     Router.SetHealth ──────────► rebuild ◄────────── ejection
+//	     health.Snapshot: which backends are down
 //
-// What the configuration says is in an immutable [Table]; who gets calls is in one
-// immutable picker for each fleet. Changes build new ones beside the calls and swap
-// them in, so a call costs the same whether there is one capability or ten thousand.
+// The configuration is in an immutable [Table]; the backends that get calls are in one immutable
+// picker for each fleet. A change builds a new one beside the calls and swaps it in, so a call costs
+// the same with one capability or ten thousand.
 //
-//	muster.go    who gets calls: probes (health), ejections, panic, slow start
-//	ejection.go  how the ends of calls take a backend out, for how long
-//	picker.go    among those who do: zone, then weight, then the better of two by
+//	hostset.go   which backends get calls: probes (health), ejections, panic, slow start
+//	ejection.go  outlier detection: how failures of calls eject a backend, and for how long
+//	picker.go    the choice among the others: zone, then weight, then the better of two by
 //	latency.go   moving averages, times calls in flight
-//	budget.go    how many second tries a fleet may have
+//	budget.go    the retry budget of a fleet
 //
-// Calls of a fleet with a [Limit] take no Route: they Enter, and may have to wait for a place.
+// Fleets with a [Limit] have no Route: their calls Acquire a permit, and may have to wait for it.
 //
-//	Fleet.Enter ─► limiter: places, and who waits ── Limits.Run ─► Slots
-//	                  ▲ a place is free                what replicas share
-//	              Claim.Done
+//	Fleet.Acquire ─► limiter: permits, wait queue ── Limits.Run ─► PermitStore
+//	                  ▲ a permit is free               shared by replicas
+//	              Permit.Done
 //
-//	waiting.go   whose turn it is among those who wait
-//	pool.go      the places at one backend
-//	lease.go     which of them are this replica's
+//	waiting.go   the wait queue, fair among tenants
+//	pool.go      the permits of one backend
+//	lease.go     the part of them that this replica holds
 //
-// An ejection ends, and a slow start is over, when the next call sees that its time has
-// come: there are no timers and no goroutines.
+// An ejection or a slow start ends when the next call sees that its time is over: there are no
+// timers and no goroutines.
 //
-// Ejections are this process's own experience and are not shared. What is: a
-// health.Snapshot, whoever made it, goes in by Router.SetHealth.
+// Ejections are local to the process. Shared knowledge enters as a health.Snapshot, by
+// Router.SetHealth.
 //
-// The router moves no bytes: a [Backend] is an address with a number, by which
-// the gateway finds its connections.
+// The router moves no bytes: a [Backend] is an address with a number, by which the gateway finds its
+// connections.
 package router

@@ -2,18 +2,17 @@ package router
 
 import "time"
 
-// Drain takes a backend out of its fleets: it gets no new calls, and keeps those that it
-// has.
+// Drain takes a backend out of its fleets: it gets no new calls, and finishes those that it has.
 type Drain struct {
 	Capability string // the fleet's; "": every fleet that has the backend
 	Addr       string
 	Since      time.Time
 }
 
-// drains are Drains by their addresses.
+// drains are Drains by address.
 type drains map[string][]Drain
 
-// since is when a backend's drain began, in nanoseconds of Unix time; 0: it is not drained.
+// since returns the start of a backend's drain in ns since 1970; 0: not drained.
 func (d drains) since(b *Backend) int64 {
 	for i := range d[b.Addr] {
 		if x := &d[b.Addr][i]; x.Capability == "" || x.Capability == b.Capability {
@@ -23,7 +22,7 @@ func (d drains) since(b *Backend) int64 {
 	return 0
 }
 
-// SetDrains puts drains in force, and ends all others. They hold for tables to come too.
+// SetDrains replaces all drains. They also apply to later tables.
 func (r *Router) SetDrains(all []Drain) {
 	next := drains{}
 	for _, d := range all {
@@ -37,7 +36,7 @@ func (r *Router) SetDrains(all []Drain) {
 	}
 }
 
-// drain changes which of a fleet's backends are drained.
+// drain updates which backends of a fleet are drained.
 func (f *Fleet) drain(d drains) {
 	changed := false
 	for _, b := range f.Backends {
@@ -52,13 +51,13 @@ func (f *Fleet) drain(d drains) {
 	f.muster(f.clock.now())
 }
 
-// Draining says whether the backend is to get no new calls.
+// Draining reports whether the backend gets no new calls.
 func (b *Backend) Draining() bool { return b.drainedSince.Load() != 0 }
 
-// wanted says whether calls are meant to come to a member.
+// wanted reports whether the configuration lets a member have calls.
 func (m *member) wanted() bool { return m.weight > 0 && !m.Draining() }
 
-// UsableWithout is how many backends calls could go to if one more were drained.
+// UsableWithout returns the number of usable backends if one more were drained.
 func (f *Fleet) UsableWithout(addr string) int {
 	f.standing.mu.Lock()
 	p := f.musterIfDue(f.clock.now())

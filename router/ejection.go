@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// Ejection is when calls stop going to a backend because of how calls to it ended:
+// Ejection configures outlier detection: a backend is ejected because of the outcomes of its calls,
 // locally and at once, long before the next probe. A zero field takes its default.
 type Ejection struct {
-	Failures        int           // calls in a row that failed or timed out; default 5; negative: never
-	ConnectFailures int           // connections in a row that could not be made; default 1; negative: never
-	TimeoutLeast    time.Duration // a call that timed out counts if it was waited for so long; default 1 s
-	Base            time.Duration // of the first ejection; each further one without a success between is twice as long; default 5 s
-	Max             time.Duration // of any ejection; default 5 min, or Base if that is more
+	Failures        int           // consecutive calls that failed or timed out; default 5; negative: never
+	ConnectFailures int           // consecutive failed connections; default 1; negative: never
+	TimeoutLeast    time.Duration // shortest wait after which a timeout counts; default 1 s
+	// Base is the length of the first ejection; default 5 s. It doubles with each further ejection
+	// without a success between.
+	Base time.Duration
+	Max  time.Duration // of any ejection; default 5 min, or Base if that is more
 }
 
 func (e Ejection) withDefaults() Ejection {
@@ -22,8 +24,8 @@ func (e Ejection) withDefaults() Ejection {
 		e.Failures = 5
 	}
 	if e.ConnectFailures == 0 {
-		// One is enough: a connection that cannot be made is no tool's doing, the call
-		// goes elsewhere, and the half of the fleet that stays bounds the harm.
+		// One is enough: no tool causes a failed connection, the call can go elsewhere, and the half of
+		// the fleet that stays bounds the harm.
 		e.ConnectFailures = 1
 	}
 	if e.TimeoutLeast <= 0 {
@@ -39,8 +41,8 @@ func (e Ejection) withDefaults() Ejection {
 	return e
 }
 
-// lasts is the length of an ejection that follows n others, varied by a fifth so
-// that many gateways do not come back in step.
+// lasts returns the length of an ejection that follows n others. It varies by a fifth so that many
+// gateways do not synchronize.
 func (e *Ejection) lasts(n int32) time.Duration {
 	d := e.Base
 	for ; n > 0 && d < e.Max; n-- {
@@ -49,31 +51,31 @@ func (e *Ejection) lasts(n int32) time.Duration {
 	return min(time.Duration(float64(d)*(0.8+0.4*rand.Float64())), e.Max)
 }
 
-// standing is what is kept of a fleet over changes of the configuration.
+// standing is the state of a fleet that outlives configuration changes.
 type standing struct {
 	clock *clock
-	tell  func(b *Backend, why Class, lasts time.Duration) // of ejections; may be nil
-	fleet atomic.Pointer[Fleet]                            // the one that calls are routed by; changed with mu held
+	tell  func(b *Backend, why Class, lasts time.Duration) // called for each ejection; may be nil
+	fleet atomic.Pointer[Fleet]                            // the current one; changed with mu held
 
 	limiter *limiter // of the capability, once a fleet was limited; guarded by mu
 
-	mu     sync.Mutex // held by those who change who gets calls
+	mu     sync.Mutex // held while the usable backends change
 	budget budget
 
 	ejections atomic.Int64
-	spared    atomic.Int64 // failures that would have ejected, but for the half that must stay
+	spared    atomic.Int64 // failures that ejected no backend because half of the fleet must stay
 }
 
-// eject keeps calls from a backend for a while, if the fleet can do without it.
+// eject ejects a backend for a while, if the fleet can do without it.
 func (s *standing) eject(b *Backend, why Class, now time.Duration) {
 	if b.Session != "" {
-		return // its session has no other
+		return // its session has no other backend
 	}
 	if int64(now) < b.turnout.ejectedUntil.Load() {
-		return // one of the calls that were there when it was ejected
+		return // the call started before the ejection
 	}
 	if p := s.fleet.Load().pick.Load(); now < p.until && !p.spare(why) {
-		s.spared.Add(1) // without the lock, which many may want when everything fails
+		s.spared.Add(1) // without the lock, which is contended when everything fails
 		return
 	}
 	s.mu.Lock()

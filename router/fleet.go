@@ -8,27 +8,25 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Fleet is the set of backends that serve one capability. It is one cache line: the
-// calls of ten thousand capabilities do not find theirs in the caches, and each must go
-// over as little memory as can be.
+// Fleet is the set of backends that serve one capability. It is one cache line: the calls of ten
+// thousand capabilities miss the caches, so each must touch as little memory as possible.
 type Fleet struct {
 	Capability string
 
-	even  atomic.Int32 // how many loads there are, while Route may take any two of them; else 0
-	loads []load       // of the backends that came with this fleet, in their order
+	even  atomic.Int32 // number of loads, if Route may take any two of them; else 0
+	loads []load       // of the backends that were created with this fleet, in order
 	clock *clock       // standing's
 	*about
 }
 
-// about is what calls need of a fleet once they are routed, or when something is the
-// matter with it.
+// about is the rest of a fleet, which a call needs only after routing or in exceptional cases.
 type about struct {
 	Deadlines Deadlines
 	limiter   *limiter // nil: unlimited
-	// Attached is what the gateway keeps with the fleet: its counters. It is set before
-	// a table with the fleet is in force, and then never.
+	// Attached is the gateway's data about the fleet: its counters. It is set before a table with the
+	// fleet is in force, and never changes.
 	Attached any
-	Backends []*Backend // in the order of the configuration; not to be changed
+	Backends []*Backend // in the order of the configuration; immutable
 
 	pick atomic.Pointer[picker]
 	cfg  FleetConfig
@@ -37,30 +35,28 @@ type about struct {
 	members  []member // Backends
 	ejection Ejection
 	retries  Retries
-	// slowStart is the time in which a backend that comes back gets its whole share.
+	// slowStart is the time in which a returning backend reaches its whole share.
 	slowStart time.Duration
 
 	idempotent, eventSource declared
 
 	limit Limit
 
-	states []health.Backend // of members; guarded by standing.mu
-	health *health.Snapshot // the same for others; guarded by standing.mu
+	states []health.Backend // of members; guarded by state.mu
+	health *health.Snapshot // the same, published; guarded by state.mu
 }
 
-// retryAfter is told to callers that find no healthy backend: about the time in
-// which health notices that one has come back.
+// retryAfter is the Retry-After of calls without a healthy backend: about the time in which health
+// notices a recovery.
 const retryAfter = time.Second
 
-// Route chooses a backend: of two drawn at random, the one that promises to answer
-// sooner, which spreads load nearly as well as asking all of them and costs two
-// reads. The caller must end the claim exactly once, when the call is over or was not
-// sent, and say what it learned of the backend.
+// Route chooses a backend: of two random ones, the one that promises the faster answer. That spreads
+// load nearly as well as comparing all of them, and costs two reads. The caller must end the permit
+// exactly once with the call's outcome, when the call is over or was not sent.
 //
-// tried is the backend where a first try of the same call provably did not start,
-// or nil. Another one is chosen if there is one; a fleet's only usable backend
-// gets the call again, since a connection that was going away says nothing about
-// the next one.
+// tried is the backend where an earlier attempt of the call provably did not start, or nil. Route
+// prefers another one. A fleet's only usable backend gets the call again: a closing connection says
+// nothing about the next one.
 func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *call.Refusal) {
 	var l *load
 	if n := f.even.Load(); n > 0 {
@@ -75,15 +71,14 @@ func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *ca
 	return l.backend, Claim{load: l, clock: f.clock}, nil
 }
 
-// HasOther says whether calls have another choice than b.
+// HasOther reports whether there is a usable backend other than b.
 func (f *Fleet) HasOther(b *Backend) bool {
 	p := f.pick.Load()
 	return len(p.all) > 1 || len(p.all) == 1 && p.all[0].Backend != b
 }
 
-// Speaking is the usable backend with the least to do of those that speak a dialect that
-// fits; nil if there is none of which that is known. tried, which may be nil, is taken only if
-// there is no other.
+// MatchDialect returns the least loaded usable backend with a known dialect that fits; nil if there is
+// none. It returns tried, which may be nil, only if there is no other.
 func (f *Fleet) Speaking(fits func(call.Dialect) bool, tried *Backend) *Backend {
 	var best *Backend
 	for _, m := range f.pick.Load().all {
@@ -97,7 +92,7 @@ func (f *Fleet) Speaking(fits func(call.Dialect) bool, tried *Backend) *Backend 
 	return best
 }
 
-// any is Route where there is nothing to consider but loads, as it mostly is.
+// any is the fast path of Route: only loads matter.
 func (f *Fleet) any(n uint64, tried *Backend) *load {
 	if n == 1 {
 		return &f.loads[0]
@@ -106,7 +101,7 @@ func (f *Fleet) any(n uint64, tried *Backend) *load {
 	return better(&f.loads[i], &f.loads[j], tried)
 }
 
-// choose is Route in all other cases.
+// choose is the general path of Route.
 func (f *Fleet) choose(tried *Backend) (*load, *call.Refusal) {
 	p := f.pick.Load()
 	var now time.Duration
@@ -124,8 +119,8 @@ func (f *Fleet) choose(tried *Backend) (*load, *call.Refusal) {
 	return p.choose(now, tried, f.slowStart), nil
 }
 
-// refresh makes the picker that is due, unless somebody is at it: then the one that
-// is out of date will do for this call, too.
+// refresh rebuilds an outdated picker, unless another goroutine is doing so: then this call uses the
+// outdated one.
 func (f *Fleet) refresh(now time.Duration) *picker {
 	if !f.standing.mu.TryLock() {
 		return f.pick.Load()

@@ -2,12 +2,13 @@ package router
 
 import "hash/maphash"
 
-// index finds fleets by capability. It does what a map does with fewer misses of the
-// cache, of which the way of a call consists when there are many capabilities: one slot,
-// and then the fleet itself, which Route is about to read anyway.
+// index finds fleets by capability. It is a hash table with fewer cache misses than a map, which
+// dominate a call's cost with many capabilities: one slot, then the fleet, which Route reads anyway.
 type index struct {
-	seed  maphash.Seed
-	slots []slot // a power of two, at most three quarters of them taken; a fleet is in the first free one from its hash on
+	seed maphash.Seed
+	// slots has a power of two as its length, and is at most three quarters full. A fleet is in the
+	// first free slot from its hash on.
+	slots []slot
 }
 
 type slot struct {
@@ -32,7 +33,7 @@ func newIndex(fleets []*Fleet) index {
 	return x
 }
 
-// find returns the fleet of a capability, nil if there is none.
+// find returns the fleet of a capability, or nil.
 func (x *index) find(capability string) *Fleet {
 	hash := maphash.String(x.seed, capability)
 	last := uint64(len(x.slots) - 1)

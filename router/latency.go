@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// memory is the time in which what an observed latency differs by fades to 1/e of what it was.
+	// memory is the time in which the weight of an old latency decays to 1/e.
 	memory = 2 * time.Second
-	// rise is how much of a worse latency counts at once. One slow call of many is noise.
+	// rise is the weight of a single higher latency, which may be noise.
 	rise = 0.25
-	// grain is added to every latency: differences far below it are noise of the
-	// network and must not decide where calls go.
+	// grain is added to every latency: smaller differences are network noise, and must not decide the
+	// choice of a backend.
 	grain = float64(time.Millisecond)
 )
 
-// latency is a backend's moving average: it rises fast with worse latencies and comes down slowly
-// with better ones. Where no call goes it approaches those of the backends that are called, so that a
-// backend that was slow is asked again soon. It is one word, so that readers need no lock: a float32 of
-// nanoseconds above a time in units of 2^20 ns, which wraps after 52 days.
+// latency is a backend's moving average. It rises fast with higher latencies, and falls slowly with
+// lower ones. Without calls it approaches the latencies of the other backends, so that a slow backend
+// is tried again soon. It is one word, so that readers need no lock: a float32 of nanoseconds above a
+// time in units of 2^20 ns, which wraps after 52 days.
 type latency struct{ word atomic.Uint64 }
 
 func (l *latency) load(now time.Duration) (nanos float64, age uint32, word uint64) {
@@ -29,15 +29,15 @@ func (l *latency) load(now time.Duration) (nanos float64, age uint32, word uint6
 
 func units(t time.Duration) uint32 { return uint32(t >> 20) }
 
-// at is the latency as of now in nanoseconds; 0 when none is known.
+// at returns the latency as of now in nanoseconds; 0 when unknown.
 func (l *latency) at(now time.Duration) float64 {
 	nanos, age, _ := l.load(now)
 	return nanos * fade(age)
 }
 
-// both are two latencies as of when the later of them was observed, in nanoseconds; 0
-// and 0 when either is not known. This way calls can compare without reading a clock:
-// the older one approaches the later one, which stands for the fleet.
+// both returns two latencies as of the later observation, in nanoseconds, or zeros when either is
+// unknown. Calls can thus compare them without reading a clock: the older one approaches the later
+// one, which stands for the fleet.
 func (l *latency) both(other *latency) (mine, its float64) {
 	a, b := l.word.Load(), other.word.Load()
 	if a == 0 || b == 0 {
@@ -53,7 +53,7 @@ func (l *latency) both(other *latency) (mine, its float64) {
 	return mine, mine - apart*fade(uint32(a)-uint32(b))
 }
 
-// observe takes the latency of one call. Of two at the same moment one may be lost.
+// observe takes the latency of one call. Of two concurrent observations one may be lost.
 func (l *latency) observe(now, took time.Duration) {
 	nanos, age, word := l.load(now)
 	if int32(age) < 0 {
@@ -72,15 +72,15 @@ func (l *latency) observe(now, took time.Duration) {
 	l.word.CompareAndSwap(word, uint64(math.Float32bits(float32(next)))<<32|uint64(units(now)))
 }
 
-// peak takes the latency of a call that failed: it may only make things worse, as
-// failing fast is no merit.
+// peak takes the latency of a failed call. It may only raise the average, as a fast failure is no
+// merit.
 func (l *latency) peak(now, took time.Duration) {
 	if float64(took) > l.at(now) {
 		l.observe(now, took)
 	}
 }
 
-// fade falls from 1 with age as exp does, as far as it matters here, for less.
+// fade approximates exp(-age) at a lower cost.
 func fade(age uint32) float64 {
 	if int32(age) <= 0 {
 		return 1

@@ -2,8 +2,8 @@ package router
 
 import "context"
 
-// ask makes an exchange due. One under way does not know what is wanted since: another
-// follows. The caller holds mu.
+// ask schedules an exchange. An exchange in flight lacks later demands, so another one follows it.
+// The caller holds mu.
 func (l *limiter) ask() {
 	if l.all.cfg.Slots == nil {
 		return
@@ -19,7 +19,7 @@ func (l *limiter) ask() {
 	l.all.ask(l)
 }
 
-// exchange tells the store what is had and wanted, and takes what it grants.
+// exchange reports the permits in use and wanted, and takes the store's grants.
 func (l *limiter) exchange(ctx context.Context) {
 	l.mu.Lock()
 	l.again = false
@@ -46,7 +46,7 @@ func (l *limiter) exchange(ctx context.Context) {
 	before := l.queue.count
 	l.dispatch()
 	if l.queue.count > 0 && l.queue.count < before {
-		l.again = true // there may be more
+		l.again = true // further permits may be available
 	}
 	l.asked = false
 	if l.again {
@@ -54,8 +54,8 @@ func (l *limiter) exchange(ctx context.Context) {
 	}
 }
 
-// wants is what to say of the backends of which there is something to say. What is not
-// kept is given up at once, before the store knows. The caller holds mu.
+// wants returns the demands of the backends that have any. Permits that are not retained are given up
+// at once, before the store knows. The caller holds mu.
 func (l *limiter) wants() []Want {
 	needs := l.needs()
 	var wants []Want
@@ -75,9 +75,9 @@ func (l *limiter) wants() []Want {
 	return wants
 }
 
-// needs is for how many calls each backend should have a place. Calls that may go anywhere ask
-// a few backends, so that a large fleet does not ask for thousands, and the same ones
-// for a while, so that their turn comes there.
+// needs returns the number of calls for which each backend should have a permit. Calls that may use any
+// backend ask a few of them, as a large fleet has thousands. They ask the same ones for a while, so
+// that they advance in the store's queues.
 func (l *limiter) needs() map[string]int {
 	needs, anywhere := map[string]int{}, 0
 	l.queue.each(func(w *Waiter) {
@@ -87,7 +87,7 @@ func (l *limiter) needs() map[string]int {
 			anywhere++
 		}
 	})
-	l.short = anywhere > 0 // unless there are places
+	l.short = anywhere > 0 // unless permits are granted
 	usable := l.standing.Load().fleet.Load().pick.Load().all
 	few := min(len(usable), max(maxAsked, anywhere))
 	for i, asked := 0, 0; i < len(usable) && asked < few; i++ {
@@ -100,7 +100,7 @@ func (l *limiter) needs() map[string]int {
 	return needs
 }
 
-// granted takes what the store answered. The caller holds mu.
+// granted takes the store's answer. The caller holds mu.
 func (l *limiter) granted(wants []Want, grants []Grant) {
 	l.shared = false
 	for i, g := range grants {
@@ -119,12 +119,12 @@ func (l *limiter) granted(wants []Want, grants []Grant) {
 		}
 		p.held, p.waiting, p.replicas = g.Held, g.Waiting, g.Replicas
 		if p.waiting > 0 && p.held > p.used && l.queue.count == 0 {
-			l.again = true // others wait for what nobody uses here
+			l.again = true // other replicas wait for permits that are unused here
 		}
 	}
 }
 
-// leave gives back what no call has.
+// leave returns all permits that no call has.
 func (l *limiter) leave(ctx context.Context) {
 	l.mu.Lock()
 	var wants []Want
@@ -137,6 +137,6 @@ func (l *limiter) leave(ctx context.Context) {
 	}
 	l.mu.Unlock()
 	if len(wants) > 0 {
-		_, _ = l.all.cfg.Slots.Exchange(ctx, l.capability, wants) // else they expire
+		_, _ = l.all.cfg.Slots.Exchange(ctx, l.capability, wants) // after an error they expire
 	}
 }

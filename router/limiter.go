@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// limiter is a limited fleet's: it knows the places that this replica has at each of
-// its backends, and who waits for one.
+// limiter is the concurrency limit of a fleet: the permits that this replica has at each backend, and
+// the calls that wait for one.
 type limiter struct {
 	all        *Limits
 	capability string
@@ -22,41 +22,41 @@ type limiter struct {
 	limit  Limit
 	pools  map[string]*pool // by address
 	queue  waiting
-	asked  bool          // an exchange is due, or under way
-	again  bool          // another is to follow
-	shared bool          // the store may know of something that this replica has or waits for
-	owed   time.Duration // since when the store owes an answer; never if it does not
-	away   bool          // it gives none, or none in time
-	short  bool          // it knows of a call that may go anywhere, and had no place wherever it was asked
+	asked  bool          // an exchange is scheduled or in flight
+	again  bool          // another one follows
+	shared bool          // the store may have records of this replica
+	owed   time.Duration // start of the oldest unanswered demand; never: none
+	away   bool          // the store does not answer, or not in time
+	short  bool          // the store found no permit for a waiting call that may use any backend
 	seq    uint64
-	turn   int           // at which backend to begin asking for places
-	gone   time.Duration // since when no fleet has it; 0: one has; guarded by all.mu
+	turn   int           // index of the first backend to ask for permits
+	gone   time.Duration // when the last fleet was removed; 0: one exists; guarded by all.mu
 
 	waits   int64 // calls that waited
 	refused int64
 }
 
-// Entrant is a call that wants to a limited fleet.
+// Entrant is a call's request for a permit of a limited fleet.
 type Entrant struct {
 	Tenant  string
-	Backend *Backend // where it has to go; nil: anywhere
-	Tried   *Backend // where it was tried before; nil: nowhere
+	Backend *Backend // the only backend that it may use; nil: any
+	Tried   *Backend // where an earlier attempt failed; nil: none
 }
 
-// Admission is the end of an Entrant's wait: a place, or a refusal.
+// Admission is the result of a PermitRequest: a permit or a refusal.
 type Admission struct {
 	Backend *Backend
 	Claim   Claim
 	Refusal *call.Refusal
 }
 
-// Limited says whether calls have to Enter, instead of taking a Route.
+// Limited reports whether calls have to Acquire a permit instead of using Route.
 func (f *Fleet) Limited() bool { return f.limiter != nil }
 
-// Enter takes a place at a backend of a limited fleet, as Route chooses one. When there
-// is none left the call waits: park is called, under a lock, and returns what lets the call go
-// on, which is called once, from another goroutine, and returns false if the caller has left.
-// The Waiter is nil if the call does not wait.
+// AcquirePermit takes a permit of a backend of a limited fleet, chosen as by Route. Without a free
+// permit the call waits: AcquirePermit calls park under a lock. The function that park returns
+// resumes the call; it runs once, on another goroutine, and returns false if the caller is gone. The
+// Waiter is nil if the call does not wait.
 func (f *Fleet) Enter(e Entrant, park func() (resume func(Admission) bool)) (*Waiter, Admission) {
 	l := f.limiter
 	l.mu.Lock()
@@ -84,13 +84,13 @@ func (f *Fleet) Enter(e Entrant, park func() (resume func(Admission) bool)) (*Wa
 	if !l.short || e.Backend != nil {
 		l.ask()
 	}
-	poke(l.all.wake) // somebody has to look at the time
+	poke(l.all.wake) // Run enforces the longest wait
 	return w, Admission{}
 }
 
 func (l *limiter) now() time.Duration { return l.standing.Load().clock.now() }
 
-// full is what calls get that cannot wait, or have waited too long.
+// full is the refusal of calls that cannot wait, or have waited too long.
 func (l *limiter) full(message string) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: "CONCURRENCY_LIMIT", Message: message + l.capability,
@@ -98,7 +98,7 @@ func (l *limiter) full(message string) *call.Refusal {
 	}
 }
 
-// admit takes a place for a call, or refuses it, if either is possible now.
+// admit takes a permit for a call or refuses it, if either is possible now.
 func (l *limiter) admit(e *Entrant) (Admission, bool) {
 	f := l.standing.Load().fleet.Load()
 	b := e.Backend
@@ -121,7 +121,7 @@ func (l *limiter) admit(e *Entrant) (Admission, bool) {
 	return Admission{Backend: b, Claim: Claim{b.load, f.clock, l.pools[b.Addr].take()}}, true
 }
 
-// instead is first if it has a place, else the backend with the least to do that has, or nil.
+// instead returns first if it has a permit, else the least loaded backend that has, or nil.
 func (l *limiter) instead(f *Fleet, first, tried *Backend) *Backend {
 	if l.pools[first.Addr].free() {
 		return first
@@ -142,11 +142,11 @@ func (l *limiter) instead(f *Fleet, first, tried *Backend) *Backend {
 	return best.Backend
 }
 
-// dispatch serves the calls that wait, as far as there are places.
+// dispatch hands free permits to waiting calls.
 func (l *limiter) dispatch() {
 	for l.queue.count > 0 {
 		var a Admission
-		full := false // wherever a call might go
+		full := false // no backend has a permit
 		w := l.queue.next(func(w *Waiter) (ok bool) {
 			if full && w.entrant.Backend == nil {
 				return false
@@ -162,7 +162,7 @@ func (l *limiter) dispatch() {
 	}
 }
 
-// tick looks at the time: who has waited too long is refused, and what is wanted is asked for.
+// tick rejects the calls that have waited too long, and schedules the demands.
 func (l *limiter) tick(renew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,8 +189,8 @@ func (l *limiter) tick(renew bool) {
 	}
 }
 
-// idle says that no call has or wants a place, and that the store has nothing of this replica
-// or will forget it by itself.
+// idle reports whether no call has or wants a permit, and the store has no record of this replica or
+// will drop it by itself.
 func (l *limiter) idle() bool {
 	for _, p := range l.pools {
 		if p.used > 0 {
@@ -200,7 +200,7 @@ func (l *limiter) idle() bool {
 	return l.queue.count == 0 && (!l.shared || l.away)
 }
 
-// noticed is told that places are wanted or given back elsewhere.
+// noticed is called when permits are wanted or returned at another replica.
 func (l *limiter) noticed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +219,7 @@ func (l *limiter) stats(s *Stats) {
 	}
 }
 
-// bound finds the limiter of a fleet with limits. The caller holds standing.mu.
+// bound sets the limiter of a fleet with limits. The caller holds state.mu.
 func (f *Fleet) bound(all *Limits) error {
 	if !slices.ContainsFunc(f.members, func(m member) bool { return m.limit > 0 }) {
 		return nil
@@ -234,7 +234,7 @@ func (f *Fleet) bound(all *Limits) error {
 	return nil
 }
 
-// configure puts a fleet's limits in force. It may have none any more.
+// configure applies a fleet's limits, which may have been removed.
 func (l *limiter) configure(f *Fleet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

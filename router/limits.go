@@ -11,41 +11,45 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// LimitsConfig is for a Limits. The zero value is that of a gateway without others.
+// LimitsConfig configures Limits. The zero value is for a single gateway.
 type LimitsConfig struct {
-	Slots    Slots         // that replicas share; default nil: this replica is the only one
-	Patience time.Duration // how long a call waits for an answer of Slots before its replica goes by its share; default 100 ms
-	Replicas func() int    // how many there are, 0: not known; it must not block; default not known
+	// Slots are shared by replicas; default nil: this replica is the only one.
+	Slots Slots
+	// Patience is the longest wait for an answer of Slots, after which the replica uses its share;
+	// default 100 ms.
+	Patience time.Duration
+	// Replicas returns the number of replicas, or 0 if unknown. It must not block; default unknown.
+	Replicas func() int
 }
 
-// Limits is everything that limited fleets have in common: who asks the store for
-// places and who lets calls go on that waited for one. Unlimited fleets know nothing of
-// it. Run has to run while calls come.
+// Limits is the common part of all limited fleets: it exchanges permits with the store, and resumes
+// the calls that waited for one. Unlimited fleets do not use it. Run must be running while calls
+// arrive.
 type Limits struct {
 	cfg   LimitsConfig
-	wake  chan struct{} // something is due
-	ready chan struct{} // some call may go on
+	wake  chan struct{} // an exchange or a check is due
+	ready chan struct{} // a call can resume
 
 	waiting  atomic.Int64 // calls, of all fleets
-	replicas atomic.Int64 // as far as was known last
+	replicas atomic.Int64 // the last known number
 
-	mu       sync.Mutex // after any limiter's
+	mu       sync.Mutex // locked after any limiter's
 	limiters map[string]*limiter
-	due      []*limiter // want an exchange
+	due      []*limiter // with a scheduled exchange
 	goOn     []decided  // in order
-	busy     int        // exchanges under way
+	busy     int        // exchanges in flight
 	begin    sync.Once
 	first    chan struct{} // closed by begin
 }
 
-// decided is a call that waits no more.
+// decided is a completed wait.
 type decided struct {
 	limiter *limiter
 	waiter  *Waiter
 	Admission
 }
 
-// NewLimits makes the Limits of a Router's tables.
+// NewLimits returns the Limits of a Router's tables.
 func NewLimits(cfg LimitsConfig) *Limits {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 100 * time.Millisecond
@@ -71,16 +75,16 @@ func (a *Limits) of(s *standing, capability string) *limiter {
 	return l
 }
 
-// retire takes note that a limiter's capability has no fleet any more. Calls that began before
-// go on as they would have.
+// retire records that a limiter's capability has no fleet any more. Calls in flight are not
+// affected.
 func (a *Limits) retire(l *limiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.gone = max(l.now(), 1)
 }
 
-// forget lets go of an idle limiter that no fleet has had for so long that no call can come to
-// it any more. The caller holds its lock.
+// forget drops an idle limiter whose fleet was removed so long ago that no call can reach it any
+// more. The caller holds its lock.
 func (a *Limits) forget(l *limiter, now time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +93,7 @@ func (a *Limits) forget(l *limiter, now time.Duration) {
 	}
 }
 
-// Run works until ctx ends, and then gives back what no call has.
+// Run works until ctx ends, and then returns the permits that no call has.
 func (a *Limits) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -130,8 +134,8 @@ func (a *Limits) Run(ctx context.Context) {
 	a.visit(func(l *limiter) { l.leave(exchanges) })
 }
 
-// count takes note of how many replicas there are. While the store is away nobody knows;
-// what was last known goes on.
+// count updates the number of replicas. While the store is unavailable it is unknown, and the last
+// known number stays.
 func (a *Limits) count() {
 	if a.cfg.Replicas == nil {
 		return
@@ -141,7 +145,7 @@ func (a *Limits) count() {
 	}
 }
 
-// away says that the store is known to be away.
+// away reports whether the store is known to be unavailable.
 func (a *Limits) away() bool { return a.cfg.Slots != nil && a.cfg.Slots.Away() }
 
 // visit calls f with every limiter.
@@ -154,7 +158,7 @@ func (a *Limits) visit(f func(*limiter)) {
 	}
 }
 
-// notice makes a capability's exchange due.
+// notice schedules a capability's exchange.
 func (a *Limits) notice(capability string) {
 	a.mu.Lock()
 	l := a.limiters[capability]
@@ -164,7 +168,7 @@ func (a *Limits) notice(capability string) {
 	}
 }
 
-// start begins the exchanges that are due, as many as may be under way.
+// start begins the scheduled exchanges, within their limit.
 func (a *Limits) start(ctx context.Context, running *sync.WaitGroup) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,7 +186,7 @@ func (a *Limits) start(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// ask puts a limiter among those that are due. The caller holds its lock.
+// ask schedules a limiter's exchange. The caller holds its lock.
 func (a *Limits) ask(l *limiter) {
 	a.mu.Lock()
 	a.due = append(a.due, l)
@@ -190,8 +194,8 @@ func (a *Limits) ask(l *limiter) {
 	poke(a.wake)
 }
 
-// decide lets a call go on that waited. It does so from a goroutine of its own, as whoever
-// gives up a place may hold the lock of another call. The caller holds the limiter's lock.
+// decide resumes a waiting call. It does so on a separate goroutine, as the caller may hold the lock
+// of another call. The caller holds the limiter's lock.
 func (a *Limits) decide(d decided) {
 	a.mu.Lock()
 	a.goOn = append(a.goOn, d)
@@ -199,6 +203,7 @@ func (a *Limits) decide(d decided) {
 	poke(a.ready)
 }
 
+// resume resumes the calls whose wait is complete, until ctx ends.
 func (a *Limits) resume(ctx context.Context) {
 	for {
 		select {
@@ -212,7 +217,7 @@ func (a *Limits) resume(ctx context.Context) {
 		a.mu.Unlock()
 		for i := range all {
 			if !all[i].waiter.resume(all[i].Admission) {
-				all[i].Claim.Done(Outcome{}) // its caller has left
+				all[i].Claim.Done(Outcome{}) // its caller is gone
 			}
 		}
 	}

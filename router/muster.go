@@ -10,36 +10,35 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// never is a time that does not come.
+// never is a time that is never reached.
 const never = time.Duration(math.MaxInt64)
 
-// member is a backend as one table has it.
+// member is a backend in one table.
 type member struct {
 	*Backend
 	weight int  // 0: no calls
-	near   bool // in the gateway's own zone
-	limit  int  // calls at once, of all replicas; 0: no limit
+	near   bool // in the gateway's zone
+	limit  int  // concurrent calls of all replicas; 0: no limit
 }
 
-// roll is who of a fleet is what at one moment.
+// roll is the state of a fleet's backends at one moment.
 type roll struct {
 	usable   []member
-	down     int // by probes
-	ejected  int // by how calls ended
+	down     int // according to probes
+	ejected  int // by outlier detection
 	off      int // weight 0
-	draining int // weight above 0, but taken out
+	draining int // weight above 0, but drained
 	panicked bool
-	limit    int // of the ejected
+	limit    int // of ejected
 	until    time.Duration
 }
 
-// muster makes the picker for now: who gets calls. The caller holds standing.mu.
+// rebuild makes the picker for now. The caller holds state.mu.
 //
-// In peace these are the backends that are not down, less the ejected, who are at
-// most half of them and so of the fleet. When fewer than half of the fleet are not
-// down, probes are more likely wrong than so many backends dead: calls then go to
-// all but those where nobody listens, as the last probe found or, since then, a call
-// did.
+// Normally the usable backends are those that are not down and not ejected. At most half of them are
+// ejected. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
+// to all backends except those with a closed port, according to the last probe or a later call (panic
+// routing).
 func (f *Fleet) muster(now time.Duration) *picker {
 	r := &roll{until: never}
 	candidates := f.candidates(r)
@@ -51,7 +50,7 @@ func (f *Fleet) muster(now time.Duration) *picker {
 		}
 	}
 	if len(ejected) > r.limit {
-		// Probes took others out since. Who was to come back first does so now.
+		// Probes took other backends out since. The ejections that would end first end now.
 		slices.SortStableFunc(ejected, func(a, b member) int {
 			return cmp.Compare(b.turnout.ejectedUntil.Load(), a.turnout.ejectedUntil.Load())
 		})
@@ -80,8 +79,7 @@ func (f *Fleet) muster(now time.Duration) *picker {
 	return p
 }
 
-// musterIfDue makes a new picker when the present one is out of date. The caller
-// holds standing.mu.
+// rebuildIfDue makes a new picker if the current one is outdated. The caller holds state.mu.
 func (f *Fleet) musterIfDue(now time.Duration) *picker {
 	if p := f.pick.Load(); now < p.until {
 		return p
@@ -89,11 +87,11 @@ func (f *Fleet) musterIfDue(now time.Duration) *picker {
 	return f.muster(now)
 }
 
-// candidates are those whom probes let have calls. One that joins healthy others waits for
-// its own first probe: nobody knows before which dialect it speaks.
+// candidates returns the backends that probes let have calls. A backend that joins healthy others
+// waits for its first probe, which detects its dialect.
 func (f *Fleet) candidates(r *roll) []member {
 	weighted, healthy := 0, 0
-	seen := false // a probe found one healthy
+	seen := false // a probe found a backend healthy
 	for i, m := range f.members {
 		if m.wanted() && m.Session == "" {
 			weighted++
@@ -109,7 +107,7 @@ func (f *Fleet) candidates(r *roll) []member {
 		state := &f.states[i]
 		m.probed(state, r.panicked && m.Session == "")
 		switch {
-		case m.Session != "": // calls find it by their session
+		case m.Session != "": // only its session uses it
 		case m.weight == 0:
 			r.off++
 			m.turnout.out = true
@@ -127,19 +125,19 @@ func (f *Fleet) candidates(r *roll) []member {
 	return candidates
 }
 
-// ejectionHolds says whether a backend's ejection keeps calls from it.
+// ejectionHolds reports whether a backend is ejected.
 func (f *Fleet) ejectionHolds(m member, now time.Duration, panicked bool) bool {
 	return int64(now) < m.turnout.ejectedUntil.Load() && (!panicked || m.turnout.ejectedFor == Unreachable)
 }
 
-// ramp begins the slow start of those who come back, and says whether anybody's is
-// under way.
+// ramp starts the slow start of returning backends, and reports whether any slow start is in
+// progress.
 func (f *Fleet) ramp(r *roll, now time.Duration) bool {
 	ramping := false
 	for _, m := range r.usable {
 		if m.turnout.out {
 			m.turnout.out = false
-			// In a panic nobody is to be spared.
+			// In panic routing there is no slow start.
 			if !r.panicked && f.slowStart > 0 {
 				m.turnout.rampUntil.Store(int64(now + f.slowStart))
 			}
@@ -152,29 +150,29 @@ func (f *Fleet) ramp(r *roll, now time.Duration) bool {
 	return ramping && len(r.usable) > 1
 }
 
-// Stats are a fleet's backends and counters at one moment.
+// Stats describe a fleet's backends and counters at one moment.
 type Stats struct {
-	Usable   int  // that calls go to
-	Down     int  // by probes
-	Ejected  int  // by how calls ended
+	Usable   int  // that get calls
+	Down     int  // according to probes
+	Ejected  int  // by outlier detection
 	Off      int  // of weight 0
 	Draining int  // taken out by an operator
-	Panic    bool // fewer than half are healthy by probes, and calls go to all that are not surely dead
+	Panic    bool // fewer than half are healthy, so that calls go to all that are not provably gone
 
 	Ejections     int64
-	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
-	Retries       int64 // second tries
-	RetriesDenied int64 // that the budget did not allow
+	Spared        int64 // failures that ejected no backend because half of the fleet must stay
+	Retries       int64 // allowed by the budget
+	RetriesDenied int64 // by the budget
 
 	Limited      bool
-	Places       int   // of a limited fleet, that this replica has at its backends
-	PlacesUsed   int   // of these, by calls
-	Waiting      int   // calls that wait for a place
+	Places       int   // of a limited fleet, at this replica
+	PlacesUsed   int   // of these, in use by calls
+	Waiting      int   // calls that wait for a permit
 	Waits        int64 // calls that had to wait
 	LimitRefused int64 // calls that could not wait, or waited too long
 }
 
-// Stats returns them as of now.
+// Stats returns the current Stats.
 func (f *Fleet) Stats() Stats {
 	s := f.standing
 	s.mu.Lock()
@@ -191,11 +189,11 @@ func (f *Fleet) Stats() Stats {
 	return stats
 }
 
-// Health returns what is known about the fleet's backends.
+// Health returns the known health of the fleet's backends.
 func (f *Fleet) Health() *health.Snapshot { return f.pick.Load().health }
 
-// setHealth takes a snapshot. A backend of which it says nothing is unknown, and so
-// usable. The caller holds standing.mu.
+// setHealth takes a snapshot. A backend without an entry is Unknown, and so usable. The caller holds
+// state.mu.
 func (f *Fleet) setHealth(s *health.Snapshot) {
 	known := make(map[string]*health.Backend, len(s.Backends))
 	for i := range s.Backends {
@@ -217,7 +215,7 @@ func (f *Fleet) setHealth(s *health.Snapshot) {
 	f.muster(f.clock.now())
 }
 
-// noBackend is what calls get when there is nobody to take them.
+// noBackend is the refusal of calls when no backend can take them.
 func (f *Fleet) noBackend() *call.Refusal {
 	r := &call.Refusal{
 		Kind:       call.Unavailable,

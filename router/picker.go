@@ -11,33 +11,32 @@ import (
 )
 
 const (
-	// overprovision is how much of a zone may be gone before calls leave it: while
-	// 1/1.4 of its weight is usable, it keeps all of its gateway's calls.
+	// overprovision is the factor by which a zone is overprovisioned: while 1/1.4 of its weight is
+	// usable, it keeps all calls of its gateways.
 	overprovision = 1.4
-	// spillFrom calls in flight, at spillFactor times another's cost, send a call past
-	// what zones and weights say: they are wishes, and no reason to queue up.
+	// With spillFrom calls in flight, at spillFactor times another's cost, a call ignores zones and
+	// weights: they are preferences, and no reason to queue.
 	spillFrom   = 8
 	spillFactor = 4
-	// alike is below how many times another's latency one is as good as that.
+	// alike is the factor below which two latencies count as equal.
 	alike = 2
 )
 
-// picker is what calls choose from: one fleet's usable backends at one moment.
-// It is immutable.
+// picker holds one fleet's usable backends at one moment. It is immutable.
 type picker struct {
-	until   time.Duration // when it is out of date, such as when a slow start ends
-	ramping bool          // somebody starts slowly
-	plain   []*load       // all usable backends, when nothing but their loads decides among them
-	near    set           // the usable backends of the gateway's zone, or all if there are none or no zone
+	until   time.Duration // when it is outdated, for example at the end of a slow start
+	ramping bool          // a slow start is in progress
+	plain   []*load       // all usable backends, when only their loads matter
+	near    set           // those in the gateway's zone, or all if there are none or no zone
 	far     set           // the others
-	leave   uint32        // of 2^32 calls, how many go to far
+	leave   uint32        // share of calls for far, of 2^32
 	all     []member      // usable
-	none    *call.Refusal // what calls get when all is empty
+	none    *call.Refusal // the refusal when all is empty
 	health  *health.Snapshot
 	*roll
 }
 
-// set is backends among which weight decides; those of the same weight are a group.
+// set is a weighted set of backends; those of the same weight form a group.
 type set struct {
 	groups []group
 	total  uint64 // weight
@@ -45,10 +44,11 @@ type set struct {
 
 type group struct {
 	members []*load
-	upTo    uint64 // weights of this group and of those before it
+	upTo    uint64 // weight of this group and those before it
 	weight  int    // of each member
 }
 
+// newPicker makes a picker of the usable backends.
 func newPicker(f *Fleet, r *roll, ramping bool) *picker {
 	p := &picker{until: r.until, ramping: ramping, all: r.usable, health: f.health, roll: r}
 	if len(p.all) == 0 {
@@ -83,6 +83,7 @@ func newPicker(f *Fleet, r *roll, ramping bool) *picker {
 	return p
 }
 
+// newSet groups members by weight.
 func newSet(members []member) set {
 	if len(members) == 0 {
 		return set{}
@@ -102,18 +103,17 @@ func newSet(members []member) set {
 	return s
 }
 
-// spare says whether one more backend may be ejected.
+// spare reports whether one more backend may be ejected.
 func (p *picker) spare(why Class) bool {
 	return p.ejected < p.limit && (!p.panicked || why == Unreachable)
 }
 
-// even says whether calls may go to any of a fleet's own loads, now and until somebody
-// musters again.
+// even reports whether calls may use any of a fleet's own loads until the next rebuild.
 func (p *picker) even(own []load) bool {
 	return len(p.plain) == len(own) && p.until == never && !p.ramping
 }
 
-// choose draws a backend that takes a call, out of at least two.
+// choose picks a backend, of at least two.
 func (p *picker) choose(now time.Duration, tried *Backend, slowStart time.Duration) *load {
 	if p.plain != nil {
 		return p.two(p.plain, now, tried, slowStart)
@@ -138,7 +138,7 @@ func (p *picker) choose(now time.Duration, tried *Backend, slowStart time.Durati
 	return target
 }
 
-// two draws two of at least two backends, and takes the better one.
+// two picks the better one of two random backends.
 func (p *picker) two(members []*load, now time.Duration, tried *Backend, slowStart time.Duration) *load {
 	i, j := pair(uint64(len(members)))
 	a, b := members[i], members[j]
@@ -156,7 +156,7 @@ func (p *picker) two(members []*load, now time.Duration, tried *Backend, slowSta
 	return one
 }
 
-// pair draws two different numbers below n, which is 2 at least.
+// pair returns two different random numbers below n, which is at least 2.
 func pair(n uint64) (i, j uint64) {
 	r := rand.Uint64()
 	i, j = uint64(uint32(r))*n>>32, (r>>32)*(n-1)>>32
@@ -166,8 +166,7 @@ func pair(n uint64) (i, j uint64) {
 	return i, j
 }
 
-// better is the one of two that should have a call, which has been tried at a backend
-// or at none.
+// better returns the backend that should get a call. It avoids tried, which may be nil.
 func better(a, b *load, tried *Backend) *load {
 	if tried != nil {
 		switch tried.load {
@@ -183,7 +182,7 @@ func better(a, b *load, tried *Backend) *load {
 	return a
 }
 
-// draw chooses a group by the weight of its members.
+// draw picks a group by weight.
 func (s *set) draw() *group {
 	low, high := 0, len(s.groups)-1
 	for at := rand.Uint64N(s.total); low < high; {
@@ -196,7 +195,7 @@ func (s *set) draw() *group {
 	return &s.groups[low]
 }
 
-// another is any usable backend but one; there are at least two.
+// another returns a random usable backend other than but; there are at least two.
 func (p *picker) another(but *load) *member {
 	i := rand.IntN(len(p.all))
 	if p.all[i].load == but {
@@ -205,7 +204,7 @@ func (p *picker) another(but *load) *member {
 	return &p.all[i]
 }
 
-// spill takes some other backend instead of one that has far more to do.
+// spill replaces a backend that has far more load than another one.
 func (p *picker) spill(target *load, weight int, now time.Duration) *load {
 	other := p.another(target)
 	if p.ramping && int64(now) < other.turnout.rampUntil.Load() {
@@ -218,12 +217,12 @@ func (p *picker) spill(target *load, weight int, now time.Duration) *load {
 	return target
 }
 
-// cost is about how long a call would take, if each that is there took the latency.
+// cost estimates the duration of a new call, if each call in flight takes the latency.
 func (l *load) cost(nanos float64) float64 { return (nanos + grain) * float64(l.inFlight.Load()+1) }
 
-// lighter says whether l promises to answer a call sooner than a: by latency times calls in flight, or
-// by these alone while the latency of either is not known, or both are about equal. Without that tolerance
-// the noise of single calls would keep all others from a backend.
+// lighter reports whether l promises a faster answer than a. It compares latency times calls in flight,
+// or these alone while a latency is unknown or both are about equal. Without that tolerance the
+// noise of single calls would starve a backend.
 func (l *load) lighter(a *load) bool {
 	mine, its := l.latency.both(&a.latency)
 	if mine+grain < alike*(its+grain) && its+grain < alike*(mine+grain) {
@@ -232,10 +231,10 @@ func (l *load) lighter(a *load) bool {
 	return l.cost(mine) < a.cost(its)
 }
 
-// leastShare is what a backend gets of its share when its slow start begins.
+// leastShare is the share of its calls that a backend gets at the start of its slow start.
 const leastShare = 0.1
 
-// admits says whether a backend that starts slowly takes this call.
+// admits reports whether a backend in slow start takes this call.
 func (l *load) admits(now, slowStart time.Duration) bool {
 	left := l.backend.turnout.rampUntil.Load() - int64(now)
 	if left <= 0 || slowStart <= 0 {

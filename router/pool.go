@@ -6,28 +6,28 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// pool is the places at one backend. Its limiter's lock guards it.
+// pool is the permits of one backend. The limiter's lock guards it.
 type pool struct {
 	limiter  *limiter
 	addr     string
 	limit    int  // 0: none
-	held     int  // places that this replica has
+	held     int  // permits that this replica has
 	used     int  // by calls
-	peak     int  // used at most since the last renewal
-	before   int  // and in the time before
+	peak     int  // maximum of used since the last renewal
+	before   int  // and in the interval before
 	waiting  int  // other replicas that wait, as far as is known
-	replicas int  // that share the places, as far as is known
-	known    bool // the store may know of this replica here
+	replicas int  // that share the permits, as far as is known
+	known    bool // the store may have a record of this replica
 
 	softStart fairshare.SoftStart
-	modest   bool // calls wait for more than was asked for
+	modest    bool // fewer permits were asked for than calls wait for
 }
 
-// free says whether a call may have a place. A backend without a pool has no limit.
+// free reports whether a call may take a permit. A backend without a pool has no limit.
 func (p *pool) free() bool { return p == nil || p.limit == 0 || p.used < p.allowed() }
 
-// allowed is how many calls of this replica the backend may have: as many as it has places.
-// While the store is away it is its share, if that is more.
+// allowed returns the number of calls that this replica may have at the backend: the held permits, or
+// while the store is unavailable the replica's share, if that is more.
 func (p *pool) allowed() int {
 	switch {
 	case p.limiter.all.cfg.Slots == nil:
@@ -38,12 +38,13 @@ func (p *pool) allowed() int {
 	return p.held
 }
 
-// share is what each replica may have when none knows of the others, and one at least.
+// share returns each replica's part without coordination; at least one.
 func (p *pool) share() int {
 	replicas := max(p.replicas, int(p.limiter.all.replicas.Load()), 1)
 	return min(max(p.limit/replicas, 1), p.limit)
 }
 
+// take takes a permit.
 func (p *pool) take() *pool {
 	if p != nil {
 		p.used++
@@ -52,9 +53,8 @@ func (p *pool) take() *pool {
 	return p
 }
 
-// release gives a call's place to the next, or to another replica that waits for it. While
-// calls wait here, too, a replica keeps as many as fall to each of those that have or want
-// places, so that they do not hand them around.
+// release hands a call's permit to the next call, or to another replica that waits. While calls wait
+// here too, the replica keeps its even part, so that replicas do not pass permits back and forth.
 func (p *pool) release() {
 	l := p.limiter
 	l.mu.Lock()
@@ -70,8 +70,8 @@ func (p *pool) release() {
 	}
 }
 
-// want is what to say of a backend for which need calls wait. While nobody else waits a
-// replica has as many places as it used of late, and some more, so that calls find one.
+// want returns the demand for a backend for which need calls wait. While no other replica waits, a
+// replica holds as many permits as it used recently, and some more.
 func (p *pool) want(need int) Want {
 	w := Want{Addr: p.addr, Limit: p.limit, Used: p.used, Keep: p.used}
 	if p.limit == 0 {

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Home is the backend that a session begins at: the usable one with the highest score
-// for it (rendezvous hashing, each backend with chances by its weight), so that all
-// gateways that see the same backends agree, and only the sessions of a backend that
-// goes have to move. A session with backends of its own gets one of these. Zones count
-// for nothing here, as gateways in different ones must agree.
+// Home returns the backend at which a session begins: the usable one with the highest weighted
+// rendezvous-hashing score. All gateways that see the same backends agree, and only the sessions of a
+// removed backend move. A session with reserved backends gets one of these. Zones are ignored, as
+// gateways in different zones must agree.
 //
-// but, which may be nil, is taken only if there is no other. Home is nil if nobody is
-// there.
+// but, which may be nil, is taken only if there is no other. Home returns nil without a usable
+// backend.
 func (f *Fleet) Home(tenant, id string, but *Backend) *Backend {
 	key := mix(f.hash^mix(hashOf(tenant))) ^ hashOf(id)
 	if own := f.reserved[session{tenant, id}]; len(own) > 0 {
@@ -30,7 +29,7 @@ func (f *Fleet) Home(tenant, id string, but *Backend) *Backend {
 		if m.Backend == but {
 			continue
 		}
-		// The logarithm of a number evenly spread between 0 and 1 is below 0.
+		// The logarithm of a uniform number between 0 and 1 is negative.
 		spread := (float64(mix(key^m.hash)>>11) + 0.5) / (1 << 53)
 		if score := float64(m.weight) / -math.Log(spread); score > most {
 			best, most = m.Backend, score
@@ -42,7 +41,7 @@ func (f *Fleet) Home(tenant, id string, but *Backend) *Backend {
 	return best
 }
 
-// homeOf is the home among a session's own backends.
+// homeOf returns the home among a session's reserved backends.
 func homeOf(own []*Backend, key uint64, but *Backend) (best *Backend) {
 	var most uint64
 	for _, b := range own {

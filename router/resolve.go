@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Key is everything in a call that may name its capability. Empty fields name
+// Key holds every part of a call that may name its capability. Empty fields name
 // nothing. Resolve keeps none of the strings, so they may be views of a buffer.
 type Key struct {
 	Metadata  string // metadata x-capability-id
@@ -20,14 +20,14 @@ type Key struct {
 // the longest capability id.
 const maxLabel = 63
 
-// Viewer says which capabilities there are for a caller. It must not block.
+// Viewer decides which capabilities exist for a caller. It must not block.
 type Viewer interface{ Sees(capability string) bool }
 
-// Resolve finds the fleet that a key names, among those that there are for the caller: the
-// answer for any other is that for one that does not exist. Metadata, message and the first label
-// of an authority within one of the table's domains each name a capability; those
-// that are there must agree. Only when none is there does the service's fleet take
-// the call: a caller that names a capability means it, whatever the service.
+// Resolve finds the fleet that a key names, among those that exist for the caller. The refusal for
+// another one equals that for one that does not exist. Metadata, message and the first label of an
+// authority within one of the table's domains each name a capability; those that are present must
+// agree. Only when none is present does the service's fleet take the call: a caller that names a
+// capability means it, whatever the service.
 func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 	name := k.Metadata
 	if name == "" {
@@ -54,13 +54,11 @@ func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 	return nil, call.UnknownCapability(name)
 }
 
-// Names says whether a key names a capability otherwise than by its message or its
-// service.
+// Names reports whether the metadata or the authority of a key name a capability.
 func (t *Table) Names(k Key) bool { return k.Metadata != "" || t.label(k.Authority) != "" }
 
-// label returns the first label of an authority whose other labels are one of the
-// domains, or "". Host names are case-insensitive (RFC 9110 §4.2.3) and may end
-// with the root's dot.
+// label returns the first label of an authority within one of the domains, or "". Host names are
+// case-insensitive (RFC 9110 §4.2.3) and may end with the root's dot.
 func (t *Table) label(authority string) string {
 	if len(t.domains) == 0 {
 		return ""
@@ -81,8 +79,7 @@ func (t *Table) label(authority string) string {
 	return ""
 }
 
-// byLabel looks a capability up by a label in any case. The lower-case copy stays
-// on the stack.
+// byLabel finds a capability by a label in any case. The lower-case copy stays on the stack.
 func (t *Table) byLabel(label string, by Viewer) (*Fleet, *call.Refusal) {
 	var lower [maxLabel]byte
 	if len(label) <= maxLabel {
@@ -100,6 +97,7 @@ func (t *Table) byLabel(label string, by Viewer) (*Fleet, *call.Refusal) {
 	return nil, call.UnknownCapability(label)
 }
 
+// conflict is the refusal of a key that names several capabilities.
 func (t *Table) conflict(k Key) *call.Refusal {
 	r := &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT", Metadata: map[string]string{}}
 	var named []string
@@ -117,6 +115,7 @@ func (t *Table) conflict(k Key) *call.Refusal {
 	return r
 }
 
+// keyMissing is the refusal of a key that names no capability.
 func keyMissing(domains []string) *call.Refusal {
 	ways := "metadata x-capability-id or capability_id in an InvokeRequest"
 	if len(domains) > 0 {

@@ -10,7 +10,7 @@ import (
 // Router holds the table in force. Calls read it without locks.
 type Router struct {
 	table  atomic.Pointer[Table]
-	mu     sync.Mutex // held by those who change what calls see
+	mu     sync.Mutex // held for every change that calls see
 	drains drains     // guarded by mu
 }
 
@@ -24,12 +24,11 @@ func New(t *Table) *Router {
 	return r
 }
 
-// Table returns the table in force. A call uses one table to its end.
+// Table returns the table in force. A call uses one table until it ends.
 func (r *Router) Table() *Table { return r.table.Load() }
 
-// Swap puts next in force, which was made by NewTable with the present table as
-// prev. What is known of the health of backends that stay is kept. What is to be
-// Attached to next's fleets and backends must be there before.
+// Swap puts next in force, which NewTable made with the current table as prev. Backends that stay
+// keep their health. Attached of next's fleets and backends must be set before.
 func (r *Router) Swap(next *Table) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +46,8 @@ func (r *Router) Swap(next *Table) {
 	r.table.Store(next)
 }
 
-// SetHealth lets calls see a new snapshot of a fleet. Capabilities and backends
-// that are not in the table are ignored: health may be behind it for a moment.
+// SetHealth publishes a new snapshot of a fleet. Capabilities and backends that are not in the table
+// are ignored: health may lag behind it for a moment.
 func (r *Router) SetHealth(s *health.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +58,7 @@ func (r *Router) SetHealth(s *health.Snapshot) {
 	}
 }
 
-// takeOver makes f the fleet that calls are routed by, after old, which may be nil.
+// takeOver makes f the current fleet, after old, which may be nil.
 func (f *Fleet) takeOver(old *Fleet) {
 	f.standing.mu.Lock()
 	defer f.standing.mu.Unlock()
@@ -72,7 +71,7 @@ func (f *Fleet) takeOver(old *Fleet) {
 	}
 }
 
-// end gives up what a fleet has that is in no table any more.
+// end releases the limiter of a fleet that was removed.
 func (f *Fleet) end() {
 	f.standing.mu.Lock()
 	defer f.standing.mu.Unlock()

@@ -6,22 +6,22 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// Standing is what a backend of a fleet is to its calls at one moment, for operators.
+// Standing is the state of a backend of a fleet at one moment, for operators.
 type Standing struct {
 	*Backend
 	State    string    // up, down, unknown, ejected, draining, off or ramping
-	Why      string    // for State
-	Since    time.Time // when State began; zero: not known
-	Usable   bool      // calls may go there
+	Why      string    // the reason of State
+	Since    time.Time // start of State; zero: unknown
+	Usable   bool      // calls may use it
 	Health   health.Backend
 	Config   BackendConfig
 	Weight   int
-	Limit    int // calls at once, of all replicas; 0: any number
+	Limit    int // concurrent calls of all replicas; 0: no limit
 	InFlight int64
-	Latency  time.Duration // what is expected of the next call; 0: not known
+	Latency  time.Duration // the expected latency of the next call; 0: unknown
 }
 
-// Standings are those of all backends, in the order of the configuration.
+// Statuses returns the status of all backends, in the order of the configuration.
 func (f *Fleet) Standings() []Standing {
 	f.standing.mu.Lock()
 	defer f.standing.mu.Unlock()
@@ -35,7 +35,8 @@ func (f *Fleet) Standings() []Standing {
 	for i, m := range f.members {
 		s := &all[i]
 		*s = Standing{
-			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i], Weight: m.weight, Limit: m.limit,
+			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i],
+			Weight: m.weight, Limit: m.limit,
 			InFlight: m.InFlight(), Latency: time.Duration(m.load.latency.at(now)),
 		}
 		f.explain(s, m, now)
@@ -43,8 +44,7 @@ func (f *Fleet) Standings() []Standing {
 	return all
 }
 
-// explain says what keeps calls from a backend, or that nothing does. The caller holds
-// standing.mu.
+// explain fills in State, Why and Since. The caller holds state.mu.
 func (f *Fleet) explain(s *Standing, m member, now time.Duration) {
 	s.State, s.Why, s.Since = s.Health.State.String(), s.Health.Reason, s.Health.Since
 	ramp := time.Duration(m.turnout.rampUntil.Load())
@@ -60,6 +60,6 @@ func (f *Fleet) explain(s *Standing, m member, now time.Duration) {
 		s.Why = "calls: " + m.turnout.ejectedFor.String() + "; for another " + left.Round(time.Second).String()
 	case s.Usable && now < ramp && f.slowStart > 0:
 		s.State, s.Since = "ramping", f.clock.epoch.Add(ramp-f.slowStart)
-		s.Why = "gets its share of calls little by little"
+		s.Why = "in slow start: its share of the calls grows gradually"
 	}
 }

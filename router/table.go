@@ -10,55 +10,57 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Config is what a table is made of.
+// Config describes a table.
 type Config struct {
-	Domains []string // weather.<domain> as :authority names the capability weather
-	Zone    string   // the gateway's own: calls stay in it while it can take them; default no preference
+	Domains []string // an :authority weather.<domain> names the capability weather
+	Zone    string   // the gateway's own: calls stay in it while it has capacity; default no preference
 	Fleets  []FleetConfig
 
-	// Clock must not go back; default time.Now. A table keeps that of the one before it.
+	// Clock must not go back; default time.Now. Later tables keep the first table's clock.
 	Clock func() time.Time
-	// Limits is what limited fleets need, and all tables of a Router have in common.
+	// Limits is needed by limited fleets, and is shared by all tables of a Router.
 	Limits *Limits
-	// Ejected, if set, is told of ejections. It runs on the path of a call and must
-	// not block.
+	// Ejected, if set, is called for each ejection. It runs on the path of a call and must not block.
 	Ejected func(b *Backend, why Class, lasts time.Duration)
 }
 
 // FleetConfig describes one fleet.
 type FleetConfig struct {
-	Capability string          // lower-case; unique
-	Services   []string        // gRPC services whose calls come here when they name no capability; unique
-	Methods    []string        // gRPC methods that it has beside those of Services, package.Service/Method or package.Service/*
-	Backends   []BackendConfig // their addresses are unique within the fleet
-	Dialect    call.Dialect    // what the backends speak; Auto: what health finds
-	Secure     bool            // the backends are reached by TLS
+	Capability string   // lower-case; unique
+	Services   []string // gRPC services whose calls come here when they name no capability; unique
+	// Methods are further gRPC methods, package.Service/Method or package.Service/*.
+	Methods    []string
+	Backends   []BackendConfig // with addresses that are unique within the fleet
+	Dialect    call.Dialect    // of the backends; Auto: detected by health
+	Secure     bool            // the backends use TLS
 	Deadlines  Deadlines
 	Ejection   Ejection
 	Retries    Retries
-	Idempotent []string // tools that may be carried out twice for one call; "*": all
+	Idempotent []string // tools that are safe to retry; "*": all
 	Affinity   Affinity
 	Limit      Limit
-	SlowStart  time.Duration // in which a backend that comes back gets its whole share of calls; default 30 s; negative: none
+	// SlowStart is the time in which a returning backend reaches its whole share of calls; default
+	// 30 s; negative: none.
+	SlowStart time.Duration
 
-	EventSource []string // tools that may be called by GET; "*": all
-	Protocol    any      // settings of what the backends speak, which are compared deeply; nil: Selu's dialects
-	Keyed       bool     // idempotency-key of calls by gRPC is for the gateway, and not for the backends
+	EventSource []string // tools that may be called with GET; "*": all
+	Protocol    any      // protocol settings of the backends, compared deeply; nil: Selu's dialects
+	Keyed       bool     // the gateway, not the backends, handles the idempotency-key of gRPC calls
 }
 
 // BackendConfig is one backend of a fleet.
 type BackendConfig struct {
 	Addr    string       // host:port
-	Weight  int          // share of calls, against the other backends'; default 100; negative: no new calls
-	Zone    string       // where it is; default nowhere
-	Session string       // it serves this session, which goes nowhere else, and no other; default any
-	Tenant  string       // whose session that is
-	Host    string       // what its certificate must be for, where the fleet names nothing; default the host of Addr
-	Dialect call.Dialect // what it speaks; Auto: what the fleet says
-	Limit   int          // calls at once, of all replicas; default the fleet's Limit.PerBackend; negative: no limit
+	Weight  int          // share of calls, relative to the other backends; default 100; negative: no new calls
+	Zone    string       // default none
+	Session string       // reserves the backend for this session, which uses no other; default any
+	Tenant  string       // the tenant of Session
+	Host    string       // the name in its certificate, where the fleet has none; default the host of Addr
+	Dialect call.Dialect // Auto: the fleet's
+	Limit   int          // concurrent calls of all replicas; default the fleet's Limit.PerBackend; negative: no limit
 }
 
-// Addrs are backends of which nothing but host:port is said.
+// Addrs returns configurations of backends that have only host:port.
 func Addrs(addrs ...string) []BackendConfig {
 	backends := make([]BackendConfig, len(addrs))
 	for i, addr := range addrs {
@@ -67,29 +69,27 @@ func Addrs(addrs ...string) []BackendConfig {
 	return backends
 }
 
-// Table is everything that the configuration says about where calls go. It is
-// immutable; only health changes beneath it.
+// Table is the routing configuration. It is immutable, except for the health of its backends.
 type Table struct {
 	fleets    map[string]*Fleet // by capability
-	index     index             // the same for calls
+	index     index             // the same, for the path of a call
 	services  map[string]*Fleet // by gRPC service
 	domains   []string          // lower-case
 	ordered   []*Fleet          // as configured
-	nextID    int               // larger than every ID given out so far
+	nextID    int               // larger than every ID used so far
 	zone      string
 	clock     *clock
-	tell      func(*Backend, Class, time.Duration) // of ejections
+	tell      func(*Backend, Class, time.Duration) // called for each ejection
 	limits    *Limits
-	later     bool          // calls came before it was there
-	ambiguous *call.Refusal // what calls get that name no capability
+	later     bool          // there was a table before
+	ambiguous *call.Refusal // the refusal of calls that name no capability
 }
 
-// NewTable makes a table. Fleets of which cfg says the same as it did when prev, which
-// may be nil, was made are the same, so that one new backend among 10,000 fleets costs
-// one new fleet. Backends that prev has with the same capability, address, session and dialect,
-// reached in the same way, are the same too: they keep in-flight count and what is
-// known of them. The others are unknown until health speaks of them. The table keeps what
-// cfg points to.
+// NewTable makes a table. A fleet whose configuration equals that in prev, which may be nil, is
+// reused: one new backend among 10,000 fleets costs one new fleet. A backend with the same
+// capability, address, session, dialect and transport is reused as well, with its in-flight count and
+// its state. Other backends are Unknown until health reports on them. The table keeps what cfg points
+// to.
 func NewTable(cfg Config, prev *Table) (*Table, error) {
 	t := &Table{
 		fleets:   make(map[string]*Fleet, len(cfg.Fleets)),
@@ -118,7 +118,7 @@ func NewTable(cfg Config, prev *Table) (*Table, error) {
 	return t, nil
 }
 
-// add puts a fleet into the table: prev's if it is to be the same, else a new one.
+// add puts a fleet into the table: prev's if it is unchanged, else a new one.
 func (t *Table) add(cfg *FleetConfig, prev *Table) error {
 	if t.fleets[cfg.Capability] != nil {
 		return fmt.Errorf("capability %s has two fleets", cfg.Capability)
@@ -146,9 +146,9 @@ func (t *Table) add(cfg *FleetConfig, prev *Table) error {
 	return nil
 }
 
-// newFleet makes a fleet with the backends of the one before it, as far as they stay.
+// newFleet makes a fleet, which reuses the backends of before that stay.
 func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
-	// The copies of the names lie together, too.
+	// The copies of the names are adjacent, too.
 	f := &Fleet{Capability: strings.Clone(cfg.Capability), about: &about{
 		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
@@ -178,7 +178,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		}
 		if b == nil || b.Session != c.Session || b.Tenant != c.Tenant || b.Host != c.Host || b.configured != c.Dialect {
 			b = newBackend(t.nextID, cfg, c, f.standing, &loads[i])
-			b.turnout.out = before != nil // one that joins starts slowly
+			b.turnout.out = before != nil // a joining backend has a slow start
 			if t.later && c.Dialect == call.Auto {
 				b.stranger.Store(&stranger{})
 			}
@@ -209,8 +209,8 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	return f, nil
 }
 
-// backendsFor are the fleet's backends that may be the same with another
-// configuration, by their addresses. The fleet may be nil.
+// backendsFor returns the fleet's backends that another configuration may reuse, by address. The fleet
+// may be nil.
 func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
 	if f == nil || f.cfg.Secure != cfg.Secure {
 		return nil
@@ -222,6 +222,7 @@ func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
 	return same
 }
 
+// weight returns a configured weight with its default filled in.
 func weight(configured int) int {
 	if configured == 0 {
 		return 100
@@ -229,8 +230,8 @@ func weight(configured int) int {
 	return max(configured, 0)
 }
 
-// Fleet returns the fleet of a capability, nil if there is none.
+// Fleet returns the fleet of a capability, or nil.
 func (t *Table) Fleet(capability string) *Fleet { return t.fleets[capability] }
 
-// Fleets returns all fleets in the order of the configuration; not to be changed.
+// Fleets returns all fleets in the order of the configuration; the slice is immutable.
 func (t *Table) Fleets() []*Fleet { return t.ordered }

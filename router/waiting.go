@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// waiting are the calls of a fleet that wait for a place: first come first served among
-// those of a tenant, and the tenants take turns.
+// waiting is the wait queue of a fleet's calls: first in, first out within a tenant, and round-robin
+// among tenants.
 type waiting struct {
-	lines []*line // of tenants that have somebody waiting, in the order of their turns
+	lines []*line // of tenants with waiting calls, in round-robin order
 	count int
 	all   *atomic.Int64 // count of all fleets
 }
 
-// line is one tenant's.
+// line is the queue of one tenant.
 type line struct {
 	tenant string
 	calls  []*Waiter
 }
 
-// Waiter is a call that waits.
+// Waiter is a waiting call.
 type Waiter struct {
 	limiter *limiter
 	entrant Entrant
@@ -30,8 +30,7 @@ type Waiter struct {
 	queued  bool // guarded by limiter.mu
 }
 
-// Leave takes a call out whose caller has left. It may be called at any time, also
-// on nil.
+// Cancel removes a call whose caller is gone. It may be called at any time, also on nil.
 func (w *Waiter) Leave() {
 	if w == nil {
 		return
@@ -44,6 +43,7 @@ func (w *Waiter) Leave() {
 	}
 }
 
+// add appends a call to its tenant's queue.
 func (q *waiting) add(w *Waiter) {
 	w.queued = true
 	q.count++
@@ -58,6 +58,7 @@ func (q *waiting) add(w *Waiter) {
 	q.lines = append(q.lines, &line{w.entrant.Tenant, []*Waiter{w}})
 }
 
+// remove removes a call.
 func (q *waiting) remove(w *Waiter) {
 	for i, l := range q.lines {
 		if j := slices.Index(l.calls, w); j >= 0 {
@@ -67,7 +68,7 @@ func (q *waiting) remove(w *Waiter) {
 	}
 }
 
-// take takes a call out of a line, which ends if it was the last.
+// take removes a call from a tenant's queue, and the queue with its last call.
 func (q *waiting) take(i, j int) *Waiter {
 	l := q.lines[i]
 	w := l.calls[j]
@@ -80,8 +81,7 @@ func (q *waiting) take(i, j int) *Waiter {
 	return w
 }
 
-// next takes out the call whose turn it is among those that can be served, and its
-// tenant is the last to have a turn again.
+// next removes the first call that serve accepts. Its tenant becomes the last in the round-robin order.
 func (q *waiting) next(serve func(*Waiter) bool) *Waiter {
 	for i, l := range q.lines {
 		for j, w := range l.calls {
@@ -97,8 +97,8 @@ func (q *waiting) next(serve func(*Waiter) bool) *Waiter {
 	return nil
 }
 
-// pushOut takes out the call that came last of the tenant of which most wait, for one of a tenant of which far fewer do:
-// no tenant fills a queue so that another finds no place in it. It is nil if there is none such.
+// evict removes the newest call of the tenant with the most waiting calls, in favor of a tenant that has
+// far fewer. Thus no tenant can fill the queue. It returns nil if there is no such call.
 func (q *waiting) pushOut(tenant string) *Waiter {
 	longest, most, own := -1, 0, 0
 	for i, l := range q.lines {
@@ -114,8 +114,8 @@ func (q *waiting) pushOut(tenant string) *Waiter {
 	return q.take(longest, most-1)
 }
 
-// late takes out a call that has waited until now or longer, if there is one. Its tenant
-// keeps its turn.
+// late removes a call that has waited until now or longer, if there is one. Its tenant keeps its
+// position.
 func (q *waiting) late(now time.Duration) *Waiter {
 	for i, l := range q.lines {
 		if l.calls[0].until <= now { // the others came later
@@ -125,7 +125,7 @@ func (q *waiting) late(now time.Duration) *Waiter {
 	return nil
 }
 
-// each visits all that wait.
+// each visits all waiting calls.
 func (q *waiting) each(f func(*Waiter)) {
 	for _, l := range q.lines {
 		for _, w := range l.calls {

@@ -9,40 +9,41 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// held is what is known of an artifact.
+// held is the cached location of an artifact.
 type held struct {
-	addr  string // of the backend that has it; "": nobody knows
+	addr  string // of the backend that has it; "": unknown
 	until time.Time
 
-	claimed bool // a backend told the tenant of it; the store has not said yet whether it is another's
+	// claimed says that a backend named the artifact to the tenant, but the store has not said yet
+	// whether it belongs to another one.
+	claimed bool
 }
 
 const (
-	// MaxID is the longest id of an artifact that is remembered, in bytes.
+	// MaxID is the longest id of a tracked artifact, in bytes.
 	MaxID = 512
-	// unknownFor is how long the store is not asked again for an artifact that it does not know.
+	// unknownFor is how long a negative entry is valid.
 	unknownFor = time.Second
-	// maxHoldings is how many artifacts may wait for the store, of all tenants.
+	// maxHoldings bounds the artifacts of all tenants that wait to be stored.
 	maxHoldings = 4096
 )
 
-// patience is when the store is asked for an artifact, since the first time: it was
-// given out a moment ago by another gateway, perhaps, which tells the store beside
-// the call.
+// patience holds the delays of the lookups of one artifact, since the first. Another gateway may
+// have seen the artifact a moment ago; it updates the store beside its call.
 var patience = [...]time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 70 * time.Millisecond}
 
-// Mention is an artifact's id in what a backend answered.
+// Mention is an artifact's id in a backend's answer.
 type Mention struct {
 	Fleet   *router.Fleet
 	Tenant  string
 	ID      string
 	Backend *router.Backend
-	Sure    bool // the backend was given the artifact by this very call
-	Bound   bool // it is only there for tenants who uploaded it or were told of it
+	Sure    bool // this very call gave the artifact to the backend
+	Bound   bool // tenants may name only artifacts that they uploaded or were given
 }
 
-// Learn remembers a mention. Of one that is not sure, what was known before goes before
-// it. It does not block, and keeps none of the strings.
+// Learn caches a mention. If the mention is not Sure, existing knowledge has precedence. Learn does
+// not block, and keeps none of the strings.
 func (k *Keeper) Learn(m Mention) {
 	if m.ID == "" || len(m.ID) > MaxID {
 		return
@@ -71,9 +72,8 @@ func (k *Keeper) Learn(m Mention) {
 	}
 }
 
-// holder is the living backend that has an artifact of the call, as far as memory
-// says; nil if none has. It is not known while the store may say more. The caller
-// holds mu.
+// holder returns the live backend that has an artifact of the call, according to memory; nil if
+// none has. known is false while the store may know more. The caller holds mu.
 func (k *Keeper) holder(q *Query, now time.Time) (b *router.Backend, known bool) {
 	known = true
 	for _, id := range q.Artifacts {
@@ -92,7 +92,7 @@ func (k *Keeper) holder(q *Query, now time.Time) (b *router.Backend, known bool)
 	return b, known
 }
 
-// at is the backend with an address, if the call may go there; else nil.
+// at returns the backend with an address, or nil if the call must not go there.
 func (q *Query) at(addr string) *router.Backend {
 	b := q.Fleet.Backend(addr)
 	switch {
@@ -104,15 +104,15 @@ func (q *Query) at(addr string) *router.Backend {
 	return b
 }
 
-// lookUp asks the store for the call's artifacts that memory does not know. asked is true
-// once the store has answered for all of them.
+// lookUp queries the store for the call's artifacts that are not cached. asked is set once the
+// store has answered for all of them.
 func (k *Keeper) lookUp(ctx context.Context, q *Query, asked *atomic.Bool) error {
 	began := time.Now()
 	for i, at := range patience {
 		select {
 		case <-time.After(time.Until(began.Add(at))):
 		case <-ctx.Done():
-			return nil // the store did answer: nobody knows
+			return nil // the store has answered: the artifact is unknown
 		}
 		for _, id := range q.Artifacts {
 			a := Artifact{q.Tenant, q.Fleet.Capability, id}
@@ -137,6 +137,7 @@ func (k *Keeper) lookUp(ctx context.Context, q *Query, asked *atomic.Bool) error
 	return nil
 }
 
+// knows reports whether an artifact needs no lookup.
 func (k *Keeper) knows(a Artifact, bound bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -144,7 +145,7 @@ func (k *Keeper) knows(a Artifact, bound bool) bool {
 	return ok && time.Now().Before(h.until) && !(bound && h.claimed) || len(a.ID) > MaxID
 }
 
-// note puts into memory what the store says; that it knows nothing only at last.
+// note caches the store's answer. A negative answer counts only at the last lookup.
 func (k *Keeper) note(f *router.Fleet, a Artifact, addr string, last bool) {
 	if addr == "" && !last {
 		return
@@ -160,7 +161,7 @@ func (k *Keeper) note(f *router.Fleet, a Artifact, addr string, last bool) {
 	}
 }
 
-// rememberTold tells the store of artifacts as soon as they are there, until ctx ends.
+// storeLoop stores artifacts as soon as they are learned, until ctx ends.
 func (k *Keeper) rememberTold(ctx context.Context) {
 	again := time.NewTicker(k.cfg.Every)
 	defer again.Stop()
@@ -176,7 +177,7 @@ func (k *Keeper) rememberTold(ctx context.Context) {
 	}
 }
 
-// remember tells the store of a batch, and says whether to go on.
+// storeBatch stores one batch, and reports whether to continue.
 func (k *Keeper) remember(ctx context.Context) bool {
 	k.mu.Lock()
 	n := min(len(k.holdings), batch)
@@ -194,14 +195,14 @@ func (k *Keeper) remember(ctx context.Context) bool {
 		k.settled(some)
 		return true
 	}
-	k.cfg.Log.Debug("artifacts not remembered", "artifacts", n, "error", err)
+	k.cfg.Log.Debug("could not store the backends of artifacts", "artifacts", n, "error", err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.holdings = append(some, k.holdings...)
 	return false
 }
 
-// settled makes room for further claims.
+// settled releases the pending entries of stored artifacts.
 func (k *Keeper) settled(some []Holding) {
 	for i := range some {
 		k.claims.Of(some[i].Artifact.Tenant).Release(1)

@@ -10,8 +10,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// flight is a question to the store about one session, and who else waits for the
-// answer.
+// flight is a query to the store about one session, with the calls that wait for its result.
 type flight struct{ waiting []waiter }
 
 type waiter struct {
@@ -20,9 +19,9 @@ type waiter struct {
 	done   func(Answer)
 }
 
-// Ask finds what Find did not know, and calls done with it, from another goroutine than the
-// caller's, which may hold what done wants, at most Config.Wait later, or ten times that if q is
-// bound, and once more that after each loss of the session meanwhile. q must own its strings.
+// Resolve finds what Lookup did not know, and calls done with it on another goroutine than the
+// caller's, which may hold locks that done needs. It takes at most Config.Wait, ten times that if q
+// is OwnedOnly, and once more that after each loss of the session meanwhile. q must own its strings.
 func (k *Keeper) Ask(q Query, done func(Answer)) {
 	by := time.Now().Add(k.cfg.Wait)
 	if q.Bound {
@@ -33,19 +32,20 @@ func (k *Keeper) Ask(q Query, done func(Answer)) {
 	_, known := k.holder(&q, now)
 	if known || !k.askable(now) || !k.slot() {
 		k.mu.Unlock()
-		go recovery.Round("affinity", func() { k.askSession(q, by, done) }) // what was not known to Find may be known by now: done must not be called here
+		// The answer may be known by now. done must not be called on this goroutine.
+		go recovery.Round("affinity", func() { k.askSession(q, by, done) })
 		return
 	}
 	k.mu.Unlock()
 	var asked atomic.Bool
 	k.do(by, func(ctx context.Context) error { return k.lookUp(ctx, &q, &asked) }, func(error) {
-		q := q // the store may be asked yet
+		q := q // the query may still be using q
 		q.asked = asked.Load()
 		k.askSession(q, by, done)
 	})
 }
 
-// askSession is Ask when all is known of the call's artifacts that can be.
+// resolveSession is Resolve after the lookup of the call's artifacts.
 func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
 	k.mu.Lock()
 	now := time.Now()
@@ -86,15 +86,15 @@ func (k *Keeper) askSession(q Query, by time.Time, done func(Answer)) {
 		return err
 	}, func(err error) {
 		var answer settled
-		if err == nil { // else s may be written yet
+		if err == nil { // else the query may still be writing s
 			answer = s
 		}
 		k.land(&q, answer, err, holder, done)
 	})
 }
 
-// land ends a flight. The call that began it is the only one that may be told of a
-// loss: those that waited ask again, as the store has to note that this gateway uses the new pin.
+// land completes a flight. Only the call that began it may be told of a lost session. Those
+// that waited query the store again, so that it registers this gateway as a user of the new pin.
 func (k *Keeper) land(q *Query, s settled, err error, holder *router.Backend, done func(Answer)) {
 	k.mu.Lock()
 	var a Answer
@@ -120,7 +120,7 @@ func (k *Keeper) land(q *Query, s settled, err error, holder *router.Backend, do
 	}
 }
 
-// slot takes a place among those who ask the store. The caller holds mu.
+// slot acquires one of the concurrent store queries. The caller holds mu.
 func (k *Keeper) slot() bool {
 	if k.closed {
 		return false
@@ -134,15 +134,14 @@ func (k *Keeper) slot() bool {
 	}
 }
 
-// do asks the store in the slot that the caller took, and goes on with then when there
-// is an answer or the time is over. A store that does not heed its context keeps the
-// slot until it answers.
-func (k *Keeper) do(by time.Time, question func(context.Context) error, then func(error)) {
+// run queries the store with the permit that the caller acquired. It calls then with the result, or
+// when the time is over. A store that ignores its context keeps the permit until it answers.
+func (k *Keeper) do(by time.Time, query func(context.Context) error, then func(error)) {
 	ctx, cancel := context.WithDeadline(context.Background(), by)
 	answer := make(chan error, 1)
 	go func() {
 		defer func() { <-k.slots }()
-		answer <- recovery.Do("affinity", func() error { return question(ctx) })
+		answer <- recovery.Do("affinity", func() error { return query(ctx) })
 	}()
 	go func() {
 		defer k.asking.Done()
@@ -158,9 +157,9 @@ func (k *Keeper) do(by time.Time, question func(context.Context) error, then fun
 	}()
 }
 
-// muting is how calls stop waiting for a store that does not answer in time.
+// muting is a circuit breaker: calls stop waiting for a store that does not answer in time.
 type muting struct {
-	missed int // questions in a row
+	missed int // consecutive failures
 	until  time.Time
 }
 
@@ -169,6 +168,7 @@ const (
 	muteFor      = time.Second
 )
 
+// onResult updates the circuit breaker.
 func (k *Keeper) heard(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +186,7 @@ func (k *Keeper) heard(err error) {
 	}
 }
 
-// askable says whether calls may wait for the store. The caller holds mu.
+// askable reports whether calls may wait for the store. The caller holds mu.
 func (k *Keeper) askable(now time.Time) bool {
 	return k.store != nil && !k.closed && !now.Before(k.mute.until) && !k.store.Away()
 }

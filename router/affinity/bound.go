@@ -6,20 +6,20 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// mustKnow is how many times as long as others a bound call waits for the store: without
-// its word it is refused.
+// mustKnow is the factor by which an OwnedOnly call waits longer for the store than other calls:
+// without the store's answer it is rejected.
 const mustKnow = 10
 
 var (
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "ARTIFACT_UNKNOWN",
-		Message: "there is no artifact of this id: nobody uploaded it, no answer named it, or that is too long ago"}
+		Message: "there is no artifact with this id: it was never uploaded or returned by a tool, or has expired"}
 	refusedUntold = &call.Refusal{Kind: call.Unavailable, Reason: "ARTIFACTS_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "at the moment it cannot be found out whether there is an artifact of this id"}
+		Message: "the store that knows the owners of artifacts is unavailable at the moment; retry later"}
 )
 
-// missing refuses a bound call that names what its tenant was never given. It is the same
-// answer for what is another's and for what nobody has, as nothing but the tenant's own is
-// asked for. The caller holds mu.
+// missing rejects an OwnedOnly call that names an artifact its tenant does not own. The refusal is the
+// same for another tenant's artifact and for one that does not exist: only the tenant's own artifacts
+// are looked up. The caller holds mu.
 func (k *Keeper) missing(q *Query, now time.Time) *call.Refusal {
 	if !q.Bound {
 		return nil
@@ -37,8 +37,8 @@ func (k *Keeper) missing(q *Query, now time.Time) *call.Refusal {
 	return nil
 }
 
-// settleClaims takes from the store which of the artifacts that it was told of are the
-// tenants' who were told of them.
+// settleClaims applies the store's verdict on which of the stored artifacts belong to the tenants
+// that they were named to.
 func (k *Keeper) settleClaims(told []Holding, kept []bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

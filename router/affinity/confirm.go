@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// batch is how many pins or artifacts the store is told of at once.
+	// batch is the number of pins or artifacts in one command to the store.
 	batch = 64
-	// tellTimeout bounds a batch.
+	// tellTimeout bounds the command of one batch.
 	tellTimeout = 2 * time.Second
 )
 
-// queue marks a pin to be confirmed. The caller holds mu.
+// queue schedules the renewal of a pin. The caller holds mu.
 func (k *Keeper) queue(p *Pinned) {
 	if p.queued {
 		return
 	}
-	if len(k.due) >= k.cfg.Sessions { // while the store is away
+	if len(k.due) >= k.cfg.Sessions { // the store is unavailable
 		k.due = slices.DeleteFunc(k.due, func(p *Pinned) bool { return !k.current(p) })
 		if len(k.due) >= k.cfg.Sessions {
 			return
@@ -28,13 +28,13 @@ func (k *Keeper) queue(p *Pinned) {
 	k.due = append(k.due, p)
 }
 
-// current says whether a pin is still the one in memory. The caller holds mu.
+// current reports whether a pin is still the one in memory. The caller holds mu.
 func (k *Keeper) current(p *Pinned) bool {
 	now, ok := k.sessions.Peek(p.session)
 	return ok && now == p
 }
 
-// moved takes from another gateway that it has pinned a session anew.
+// onMove takes the event that another gateway has moved a session.
 func (k *Keeper) moved(s Session, pin Pin) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,7 +43,7 @@ func (k *Keeper) moved(s Session, pin Pin) {
 		return
 	}
 	if pin.Addr != "" && p.fleet.Backend(pin.Addr) == nil {
-		k.sessions.Remove(s) // the next call asks, when that backend is known here, too
+		k.sessions.Remove(s) // the next call queries the store; that backend should then be configured here too
 		return
 	}
 	anew := newPinned(&Query{Fleet: p.fleet, Tenant: s.Tenant, Session: s.ID}, pin, true)
@@ -51,11 +51,11 @@ func (k *Keeper) moved(s Session, pin Pin) {
 	k.sessions.Add(p.session.Tenant, p.session, anew)
 }
 
-// missed has the store asked about all sessions in memory: it may have forgotten them,
-// or others may have moved them.
+// onGap schedules the renewal of all sessions in memory: the store may have lost them, or other
+// gateways may have moved them.
 func (k *Keeper) missed() { k.recheck.Store(true) }
 
-// confirmDue tells the store of pins, until ctx ends.
+// renewLoop renews pins in the store until ctx ends.
 func (k *Keeper) confirmDue(ctx context.Context) {
 	tick := time.NewTicker(k.cfg.Every)
 	defer tick.Stop()
@@ -79,7 +79,7 @@ func (k *Keeper) confirmDue(ctx context.Context) {
 	}
 }
 
-// queueAll marks all pins in memory.
+// queueAll schedules the renewal of all pins in memory.
 func (k *Keeper) queueAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +89,7 @@ func (k *Keeper) queueAll() {
 	})
 }
 
-// confirm tells the store of a batch, and says whether to go on.
+// renewBatch renews one batch of pins, and reports whether to continue.
 func (k *Keeper) confirm(ctx context.Context) bool {
 	pins, bindings := k.take()
 	if len(pins) == 0 {
@@ -99,7 +99,7 @@ func (k *Keeper) confirm(ctx context.Context) bool {
 	defer cancel()
 	bound, err := k.store.Bind(ctx, bindings)
 	if err != nil {
-		k.cfg.Log.Debug("sessions not confirmed", "sessions", len(pins), "error", err)
+		k.cfg.Log.Debug("could not renew the pins of sessions", "sessions", len(pins), "error", err)
 		k.mu.Lock()
 		k.due = append(pins, k.due...)
 		k.mu.Unlock()
@@ -112,7 +112,7 @@ func (k *Keeper) confirm(ctx context.Context) bool {
 		}
 		k.mu.Lock()
 		p.told, p.queued, p.unnoted = time.Now(), false, bindings[i].Idle
-		if p.unnoted && p.used.Load() { // since the store was told
+		if p.unnoted && p.used.Load() { // since the command
 			k.queue(p)
 		}
 		k.mu.Unlock()
@@ -120,14 +120,14 @@ func (k *Keeper) confirm(ctx context.Context) bool {
 	return true
 }
 
-// waiting is how many pins are to be confirmed.
+// waiting returns the number of pins to renew.
 func (k *Keeper) waiting() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.due)
 }
 
-// take is the next batch.
+// take removes and returns the next batch.
 func (k *Keeper) take() (pins []*Pinned, bindings []Binding) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,8 +146,8 @@ func (k *Keeper) take() (pins []*Pinned, bindings []Binding) {
 	return pins, bindings
 }
 
-// reconcile ends a difference between memory and store: the pin holds that was moved
-// more often, and of two that were not the store's, if its backend lives.
+// reconcile resolves a difference between memory and store. The pin with more moves wins. Of two
+// unmoved pins the store's wins, if its backend is alive.
 func (k *Keeper) reconcile(ctx context.Context, p *Pinned, mine Binding, theirs Bound) {
 	k.mu.Lock()
 	q := &Query{Fleet: p.fleet, Tenant: p.session.Tenant, Session: p.session.ID}
@@ -178,7 +178,7 @@ func (k *Keeper) reconcile(ctx context.Context, p *Pinned, mine Binding, theirs 
 	k.sessions.Add(adopted.session.Tenant, adopted.session, adopted)
 }
 
-// again lets a pin that was taken be confirmed later.
+// again queues a pin once more.
 func (k *Keeper) again(p *Pinned) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

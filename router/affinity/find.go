@@ -8,21 +8,21 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Query is what of a call says where it has to go.
+// Query is the part of a call that determines its backend.
 type Query struct {
 	Fleet     *router.Fleet
 	Tenant    string
 	Session   string          // "": none
 	Artifacts []string        // that the call names
-	Bound     bool            // it may name only what its tenant uploaded or was told of
-	Tried     *router.Backend // where it provably did not start; nil: nowhere yet
+	Bound     bool            // the call may name only artifacts that its tenant uploaded or was given
+	Tried     *router.Backend // where it provably did not start; nil: not tried yet
 
-	asked bool // the store has said all that it knows of Artifacts
+	asked bool // the store has answered for all Artifacts
 }
 
 func (q *Query) session() Session { return Session{q.Tenant, q.Fleet.Capability, q.Session} }
 
-// Own makes a Query that outlives the buffers of its call.
+// Clone returns a Query that outlives the buffers of its call.
 func (q *Query) Own() Query {
 	own := *q
 	own.Tenant, own.Session = strings.Clone(q.Tenant), strings.Clone(q.Session)
@@ -33,15 +33,15 @@ func (q *Query) Own() Query {
 	return own
 }
 
-// Answer says where a call has to go.
+// Answer is the destination of a call.
 type Answer struct {
-	Backend *router.Backend // nil: to any
-	Refusal *call.Refusal   // nowhere
-	Pinned  *Pinned         // the call's session; nil: none, or it does not matter
+	Backend *router.Backend // nil: any
+	Refusal *call.Refusal   // the call cannot be sent
+	Pinned  *Pinned         // the call's session; nil: none, or irrelevant
 }
 
-// Find answers from memory, or says that the answer is not known. It takes a lock for
-// some lookups and does not block. It keeps nothing of q.
+// Lookup answers from memory, or reports that the answer is not known. It locks for a few map
+// lookups, and does not block. It keeps nothing of q.
 func (k *Keeper) Find(q *Query) (Answer, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,8 +57,7 @@ func (k *Keeper) Find(q *Query) (Answer, bool) {
 	return k.find(q, holder, now, askable)
 }
 
-// find answers for a call whose artifacts are at holder, or at nobody. The caller
-// holds mu.
+// find answers for a call whose artifacts are at holder, which may be nil. The caller holds mu.
 func (k *Keeper) find(q *Query, holder *router.Backend, now time.Time, askable bool) (Answer, bool) {
 	switch f := q.Fleet; {
 	case q.Session == "":
@@ -93,7 +92,7 @@ func (k *Keeper) find(q *Query, holder *router.Backend, now time.Time, askable b
 	return k.decide(q, p, holder), true
 }
 
-// answer sends a call where its artifact is, else where its session is.
+// answer prefers the artifact's backend to the session's.
 func (k *Keeper) answer(q *Query, p *Pinned, holder *router.Backend) Answer {
 	switch {
 	case p.backend == nil:
@@ -104,14 +103,14 @@ func (k *Keeper) answer(q *Query, p *Pinned, holder *router.Backend) Answer {
 	return Answer{Backend: p.backend, Pinned: p}
 }
 
-// lostTo is the answer to the one call that learns that its session's state is gone.
+// lostTo is the answer to the one call that learns of its session's loss.
 func (k *Keeper) lostTo(q *Query) Answer {
 	k.lost.Add(1)
 	return Answer{Refusal: &call.Refusal{
 		Kind:   call.Unavailable,
 		Reason: "SESSION_LOST",
 		Message: "the backend that had this session of capability " + q.Fleet.Capability +
-			" is gone, and what it held of it; the next call begins anew at another one",
+			" is gone, and the session's state with it; the next call starts a new session at another backend",
 		Metadata: map[string]string{"capability": q.Fleet.Capability, "session": strings.Clone(q.Session)},
 	}}
 }

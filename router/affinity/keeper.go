@@ -11,14 +11,14 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Config bounds a Keeper. A zero field takes its default.
+// Config bounds a Resolver. A zero field takes its default.
 type Config struct {
-	Sessions  int           // in memory; who was not used longest is forgotten first; default 100,000
-	Artifacts int           // in memory; those of the tenant that has most are forgotten first; default 100,000
-	Wait      time.Duration // the longest that a call waits for the store; default 100 ms
-	Asking    int           // calls that wait for the store at once; others do without; default 256
-	Every     time.Duration // between two looks at what the store has to be told; default 1 s
-	Log       *slog.Logger  // default discard
+	Sessions  int           // in memory; the least recently used is dropped first; default 100,000
+	Artifacts int           // in memory; the tenant that has most loses its own first; default 100,000
+	Wait      time.Duration // the longest wait of a call for the store; default 100 ms
+	Asking    int           // concurrent queries to the store; further calls do without; default 256
+	Every     time.Duration // interval of the background work; default 1 s
+	Log       *slog.Logger  // default: discarded
 }
 
 func (c Config) withDefaults() Config {
@@ -43,21 +43,21 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Keeper is what one gateway knows of sessions and artifacts.
+// Keeper is one gateway's knowledge of sessions and artifacts.
 type Keeper struct {
 	cfg   Config
-	store Store         // nil: there is only this gateway
-	slots chan struct{} // one for each who asks the store
+	store Store         // nil: there is no other gateway
+	slots chan struct{} // permits of queries to the store
 
 	asking sync.WaitGroup
-	told   chan struct{} // capacity 1: holdings has something new
+	told   chan struct{} // capacity 1: holdings has a new element
 
-	mu        sync.Mutex                               // held for a few lookups at a time, never while the store is asked
-	sessions  *fairshare.LRU[string, Session, *Pinned] // of each tenant's
+	mu        sync.Mutex                               // held for a few lookups at a time, never during a query
+	sessions  *fairshare.LRU[string, Session, *Pinned] // shared fairly by tenants
 	flights   map[Session]*flight
-	due       []*Pinned                              // to be confirmed
-	artifacts *fairshare.LRU[string, Artifact, held] // of each tenant's
-	holdings  []Holding                              // to be remembered; of no tenant more than its share of claims
+	due       []*Pinned                              // to be renewed
+	artifacts *fairshare.LRU[string, Artifact, held] // shared fairly by tenants
+	holdings  []Holding                              // to be stored; each tenant is bounded by its share of claims
 	claims    *fairshare.Pool
 	mute      muting
 	closed    bool
@@ -66,7 +66,7 @@ type Keeper struct {
 	lost, lookups, timeouts, failures, local, dropped atomic.Int64
 }
 
-// New makes a Keeper. Without a store, nil, it works for itself alone.
+// New returns a Resolver. Without a store it keeps sessions in memory only.
 func New(cfg Config, store Store) *Keeper {
 	cfg = cfg.withDefaults()
 	k := &Keeper{
@@ -78,8 +78,8 @@ func New(cfg Config, store Store) *Keeper {
 	return k
 }
 
-// Run tells the store in the background what it has to know, until ctx ends. Nothing
-// of the Keeper runs when it returns; calls that still come are answered from memory.
+// Run updates the store in the background until ctx ends. No goroutine of the Resolver is left when
+// it returns; later calls are answered from memory.
 func (k *Keeper) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	if k.store != nil {
@@ -99,15 +99,15 @@ func (k *Keeper) Run(ctx context.Context) {
 type Stats struct {
 	Sessions  int   // in memory
 	Artifacts int   // in memory
-	Lost      int64 // calls that were told SESSION_LOST
-	Lookups   int64 // questions to the store, of calls that waited
-	Timeouts  int64 // of these, such that had no answer in time
-	Failures  int64 // of these, such that failed otherwise
-	Local     int64 // sessions that were placed without the store
-	Dropped   int64 // artifacts that the store was not told of, as too many waited
+	Lost      int64 // calls that got SESSION_LOST
+	Lookups   int64 // queries to the store
+	Timeouts  int64 // of these, without an answer in time
+	Failures  int64 // of these, with another error
+	Local     int64 // sessions that were pinned without the store
+	Dropped   int64 // artifacts that were not stored, as too many waited
 }
 
-// Stats returns them.
+// Stats returns the current counters.
 func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,27 +7,27 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Pinned is a session in memory, with one pin. All but used is guarded by Keeper.mu.
+// Pinned is a session in memory with its pin. Resolver.mu guards all fields but used.
 type Pinned struct {
 	session Session
 	pin     Pin
 	fleet   *router.Fleet   // of the last call
-	backend *router.Backend // of the pin; nil if the fleet has none like it
-	life    uint32          // the backend's, when the pin was made
-	told    time.Time       // when the store last confirmed the pin; zero: never
-	queued  bool            // to be confirmed
-	unnoted bool            // the store has not noted yet that this gateway uses the pin: it is asked before a call does
-	used    atomic.Bool     // a call may have come to the backend
+	backend *router.Backend // of the pin; nil if the fleet no longer has it
+	life    uint32          // the backend's incarnation when the pin was made
+	told    time.Time       // time of the store's last confirmation; zero: never
+	queued  bool            // for renewal
+	unnoted bool            // the store has not registered this gateway as a user yet: a call has to query it first
+	used    atomic.Bool     // a call may have reached the backend
 }
 
-// Used tells that a call of the session may have come to its backend: state may be there.
+// Used records that a call of the session may have reached its backend, and left state there.
 func (p *Pinned) Used() {
 	if p != nil && !p.used.Load() {
 		p.used.Store(true)
 	}
 }
 
-// newPinned is a pin as of now. fresh says that no call has been there, as far as this gateway knows.
+// newPinned returns a Pinned for pin. fresh says that no call has used the pin, as far as is known.
 func newPinned(q *Query, pin Pin, fresh bool) *Pinned {
 	p := &Pinned{session: q.session(), pin: pin, fleet: q.Fleet}
 	if p.backend = q.Fleet.Backend(pin.Addr); p.backend != nil {
@@ -37,24 +37,23 @@ func newPinned(q *Query, pin Pin, fresh bool) *Pinned {
 	return p
 }
 
-// standing is what a pin is worth.
+// standing is the validity of a pin.
 type standing uint8
 
 const (
 	holds    standing = iota
-	stale             // it held when it was last heard of, which is too long ago
-	homeless          // it says that the session is nowhere
-	broken            // its backend has died, with what it held of the session
+	stale             // valid at the store's last confirmation, which is too old
+	homeless          // the session has no backend
+	broken            // its backend is dead, with the session's state
 )
 
-// standing judges a pin for a call. It is never stale where the store cannot say
-// more.
+// standing returns the validity of a pin for a call. It is never stale while the store cannot answer.
 func (p *Pinned) standing(q *Query, now time.Time, askable bool) standing {
 	b, s := judge(q, p.pin)
 	if s != holds {
 		return s
 	}
-	if p.backend != b { // the fleet was configured anew
+	if p.backend != b { // the fleet was reconfigured
 		p.backend, p.life = b, b.Life()
 	}
 	p.fleet = q.Fleet
@@ -67,7 +66,7 @@ func (p *Pinned) standing(q *Query, now time.Time, askable bool) standing {
 	return holds
 }
 
-// judge says whether a session can be where a pin says.
+// judge reports whether a session can use a pin.
 func judge(q *Query, pin Pin) (*router.Backend, standing) {
 	if pin.Addr == "" {
 		return nil, homeless
@@ -79,7 +78,7 @@ func judge(q *Query, pin Pin) (*router.Backend, standing) {
 	return b, holds
 }
 
-// suits says whether a call may go to a backend, as far as some are for one session.
+// suits reports whether the reservations of sessions allow a call at a backend.
 func suits(q *Query, b *router.Backend) bool {
 	if q.Fleet.Reserved(q.Tenant, q.Session) {
 		return b.Session == q.Session && b.Tenant == q.Tenant
@@ -87,7 +86,8 @@ func suits(q *Query, b *router.Backend) bool {
 	return b.Session == ""
 }
 
-// due says that the store should hear of a pin again, lest it forget it, or as this gateway uses it.
+// due reports whether the store should confirm a pin again, to extend its life or to register this
+// gateway.
 func (p *Pinned) due(now time.Time) bool {
 	return !p.queued && !p.told.IsZero() && (p.unnoted || now.Sub(p.told) > p.fleet.Affinity().SessionTTL/4)
 }

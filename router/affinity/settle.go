@@ -8,15 +8,16 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// step is what to do about a session whose pin does not hold.
+// step is the transition of a session whose pin is not valid.
 type step struct {
 	to   Pin
-	from *Pin // that to replaces; nil: bind
-	lost bool // the call that makes the step is told SESSION_LOST; else it is if another gateway used from
-	stay bool // nobody is there, and nothing is to be done about it
+	from *Pin // the pin that to replaces; nil: bind
+	// lost says that the call gets SESSION_LOST. Otherwise it does if another gateway has used from.
+	lost bool
+	stay bool // no backend is available, and nothing changes
 }
 
-// next is the step that follows a pin; p is nil where there is none.
+// next returns the transition from a pin; p is nil where there is none.
 func (p *Pinned) next(q *Query, holder *router.Backend) step {
 	if p == nil {
 		return step{to: Pin{Addr: home(q, holder, q.Tried)}}
@@ -28,17 +29,17 @@ func (p *Pinned) next(q *Query, holder *router.Backend) step {
 		to := Pin{home(q, holder, q.Tried), from.Moves + 1}
 		return step{to: to, from: &from, stay: to.Addr == ""}
 	case s == holds && p.backend != nil && p.life == p.backend.Life() && (p.backend != q.Tried || !p.backend.IsGone()):
-		return step{to: from} // stale, or not noted yet
+		return step{to: from} // stale, or not registered yet
 	}
 	to := Pin{home(q, holder, q.Fleet.Backend(from.Addr)), from.Moves + 1}
 	return step{to: to, from: &from, lost: p.used.Load()}
 }
 
-// loses says whether the step leaves a backend that had the session.
+// loses reports whether the transition leaves a backend that had the session.
 func (st *step) loses() bool { return !st.stay && st.from != nil && st.from.Addr != "" }
 
-// home is the address of the backend where a session shall begin: where the artifact
-// is that its call names, if that may be. "" if nobody is there.
+// home returns the address of a new session's backend: that of the call's artifact if possible, or
+// "" if no backend is available.
 func home(q *Query, holder, but *router.Backend) string {
 	if holder != nil && holder != but && suits(q, holder) {
 		return holder.Addr
@@ -49,7 +50,7 @@ func home(q *Query, holder, but *router.Backend) string {
 	return ""
 }
 
-// decide makes the next step without the store, which is told later. The caller holds mu.
+// decide applies the next transition without the store, which is updated later. The caller holds mu.
 func (k *Keeper) decide(q *Query, p *Pinned, holder *router.Backend) Answer {
 	own := q.Own()
 	q = &own
@@ -57,7 +58,7 @@ func (k *Keeper) decide(q *Query, p *Pinned, holder *router.Backend) Answer {
 	if st.to.Addr == "" && p == nil {
 		return Answer{Refusal: q.Fleet.Homeless(q.Tenant, q.Session)}
 	}
-	// Other gateways may have used a pin that the store knows. Only the store could say.
+	// Other gateways may have used a pin that the store has. Only the store could tell.
 	st.lost = st.lost || p != nil && !p.told.IsZero() && st.loses()
 	k.local.Add(1)
 	fresh := newPinned(q, st.to, p == nil || !p.used.Load() || st.lost)
@@ -72,23 +73,23 @@ func (k *Keeper) decide(q *Query, p *Pinned, holder *router.Backend) Answer {
 	return k.answer(q, fresh, holder)
 }
 
-// settled is what the store has led to.
+// settled is the outcome of a query to the store.
 type settled struct {
 	pin   Pin
-	fresh bool // no call has been there
-	lost  bool // by this very question: its call is to be told
-	alien bool // its backend is none that this gateway knows, yet
+	fresh bool // no call has used the pin
+	lost  bool // the query moved the pin: its call gets SESSION_LOST
+	alien bool // this gateway does not know the backend yet
 }
 
-// joining is how old a pin must be before a backend that is not configured here counts
-// as dead: the others may have learned of it first.
+// joining is the least age of a pin at which an unknown backend counts as dead. Until then it may be
+// configured elsewhere but not here yet.
 const joining = 30 * time.Second
 
-// maxSteps bounds how often pins of dead backends are found one after the other.
+// maxSteps bounds the transitions of one query, each from another dead backend.
 const maxSteps = 3
 
-// consult makes the step, and those that follow from what the store says.
-// p is what memory has; it may be nil.
+// consult applies a transition in the store, and those that follow from its answers. p is the pin in
+// memory, which may be nil.
 func (k *Keeper) consult(ctx context.Context, q *Query, p *Pinned, st step, holder *router.Backend) (settled, error) {
 	for n := 1; ; n++ {
 		if st.stay || st.to.Addr == "" && st.from == nil {
@@ -114,13 +115,14 @@ func (k *Keeper) consult(ctx context.Context, q *Query, p *Pinned, st step, hold
 	}
 }
 
-// usedBy says whether a pin that the store has was used. Of its own uses a gateway knows better than the store, as
-// long as it has the pin in memory.
+// usedBy reports whether a stored pin was used. A gateway with the pin in memory knows its own uses
+// better than the store.
 func (p *Pinned) usedBy(b Bound) bool {
 	own := p == nil || p.pin != b.Pin || p.used.Load()
 	return b.Users == OtherGateways || b.Users == ThisGateway && own
 }
 
+// ask sends one binding or move to the store.
 func (k *Keeper) ask(ctx context.Context, b Binding, from *Pin) (Bound, error) {
 	k.lookups.Add(1)
 	if from != nil {
@@ -133,13 +135,13 @@ func (k *Keeper) ask(ctx context.Context, b Binding, from *Pin) (Bound, error) {
 	return all[0], nil
 }
 
-// settle puts into memory what the store has led to, and answers the call that asked.
-// The caller holds mu.
+// settle caches the outcome of a query, and answers its call. The caller holds mu.
 func (k *Keeper) settle(q *Query, s settled, holder *router.Backend) Answer {
 	if s.alien {
 		return Answer{Refusal: &call.Refusal{
 			Kind: call.Unavailable, Reason: "SESSION_BACKEND_UNKNOWN", RetryAfter: time.Second,
-			Message:  "this session of capability " + q.Fleet.Capability + " is at a backend that this gateway does not know yet",
+			Message: "this session of capability " + q.Fleet.Capability +
+				" is at a backend that this gateway does not know yet; retry the call",
 			Metadata: map[string]string{"capability": q.Fleet.Capability},
 		}}
 	}
