@@ -33,7 +33,7 @@ func (h *handler) named(t *filter.Call, k router.Key) bool {
 		return false
 	}
 	f, refusal := table.Resolve(k, t.Principal.Settings)
-	return refusal != nil || !f.Heeds() && !f.Tracks() && !t.Principal.Bound() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
+	return refusal != nil || !f.HasSessions() && !f.TracksArtifacts() && !t.Principal.Bound() && !h.decider.Heeds(f.Capability) && !h.deliberations.shielded(f.Capability)
 }
 
 // affinityState is where a call has to go.
@@ -53,19 +53,19 @@ func (f sticky) Admit(t *filter.Call, s *affinityState) filter.Step {
 		return t.ContinueUnless(t.Pin.Refusal)
 	}
 	session := t.Info.Session
-	if !t.Fleet.Heeds() {
+	if !t.Fleet.HasSessions() {
 		session = ""
 	}
 	if session == "" && t.Artifacts.IDs == nil || t.Attempt.Assigned || t.Attempt.Directed != nil {
 		return filter.Continue
 	}
-	q := affinity.Query{Fleet: t.Fleet, Tenant: t.Info.Tenant, Session: session, Artifacts: t.Artifacts.IDs, Bound: t.Principal.Bound(), Tried: t.Endpoint}
-	if a, known := f.h.affinity.Find(&q); known {
+	q := affinity.Query{Fleet: t.Fleet, Tenant: t.Info.Tenant, Session: session, Artifacts: t.Artifacts.IDs, OwnedOnly: t.Principal.Bound(), Tried: t.Endpoint}
+	if a, known := f.h.affinity.Lookup(&q); known {
 		t.Pin = a
 		return t.ContinueUnless(a.Refusal)
 	}
 	p := t.Park(tracing.ForSession)
-	f.h.affinity.Ask(q.Own(), func(a affinity.Answer) {
+	f.h.affinity.Resolve(q.Clone(), func(a affinity.Answer) {
 		p.Resume(func() { t.Pin, s.asked = a, true })
 	})
 	return filter.Wait
@@ -74,13 +74,13 @@ func (f sticky) Admit(t *filter.Call, s *affinityState) filter.Step {
 // Done implements filter.Filter.
 func (sticky) Done(t *filter.Call, _ *affinityState, r *filter.Result) {
 	if r.Final && r.Forwarded > 0 {
-		t.Pin.Pinned.Used()
+		t.Pin.Pinned.MarkUsed()
 	}
 }
 
 // readSession finds out to which session the call belongs.
 func readSession(t *filter.Call) *call.Refusal {
-	if !t.Fleet.Heeds() {
+	if !t.Fleet.HasSessions() {
 		return nil
 	}
 	id, _ := t.Stream.Header(sessionHeader)
@@ -106,7 +106,7 @@ func forgetSession(t *filter.Call) { t.Info.Session = "" }
 func readArtifacts(t *filter.Call) *call.Refusal {
 	m := t.Fields()
 	switch binds := t.Principal.Bound(); {
-	case !binds && !t.Fleet.Tracks():
+	case !binds && !t.Fleet.TracksArtifacts():
 	case len(m.Artifact) > 0, binds && t.Info.Method == call.DownloadOutputArtifact:
 		t.Artifacts.IDs = []string{string(m.Artifact)}
 	case binds:
@@ -121,6 +121,6 @@ func readArtifacts(t *filter.Call) *call.Refusal {
 // held.
 func (t *callState) missed(err error) {
 	if t.crossing.ticket == "" && errors.Is(err, syscall.ECONNREFUSED) {
-		t.Endpoint.Gone()
+		t.Endpoint.MarkGone()
 	}
 }

@@ -34,7 +34,7 @@ type crossing struct {
 	metered  *telemetry.TenantMetrics // nil: the gateway itself made it
 	back     *list                    // that it comes back by
 	target   *router.Backend          // nil: it went to the keeper of answers, before a backend was chosen
-	claim    router.Claim             // on target
+	claim    router.Permit            // on target
 	tries    int
 	named    []string
 	decision policy.Decision
@@ -120,7 +120,7 @@ func (h *handler) leave(t *callState, back *list) {
 	x := t.cross(t.Stream.Started())
 	x.back = back
 	t.crossing.ticket = h.crossings.issue(x)
-	t.pick.claim, t.authorize.use, t.ratelimit.Permit = router.Claim{}, nil, ratelimit.Permit{}
+	t.pick.claim, t.authorize.use, t.ratelimit.Permit = router.Permit{}, nil, ratelimit.Permit{}
 	t.Stream.SetHeader(ticketHeader, t.crossing.ticket)
 	t.Stream.SetHeader(capabilityHeader, t.Info.Capability)
 	t.Stream.SetHeader(originHeader, originText(&t.Client))

@@ -99,15 +99,15 @@ type stuckSessions struct {
 	stuck
 }
 
-func (s stuckSessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.Bound, error) {
-	bound := make([]affinity.Bound, len(bindings))
+func (s stuckSessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.BindResult, error) {
+	bound := make([]affinity.BindResult, len(bindings))
 	for i, b := range bindings {
-		bound[i] = affinity.Bound{Pin: b.Pin, New: true}
+		bound[i] = affinity.BindResult{Pin: b.Pin, New: true}
 	}
 	return bound, s.wait(ctx)
 }
 
-func (stuckSessions) Follow(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+func (stuckSessions) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
 	<-ctx.Done()
 }
 

@@ -69,7 +69,7 @@ func (s *forwardState) judge(t *filter.Call) {
 // Body sees the response before its caller does: it is a relay.Tap. From then on there may be state
 // of the session at the backend, of which the caller may know.
 func (t *callState) Body(p []byte) {
-	t.Pin.Pinned.Used()
+	t.Pin.Pinned.MarkUsed()
 	if t.forward.scanned {
 		t.forward.outcome.Body(p)
 	}
@@ -139,7 +139,7 @@ func (t *callState) pathAt(d call.Dialect) string {
 
 // watchArtifacts lets the response tell which artifacts its backend gives out.
 func (h *handler) watchArtifacts(t *callState) {
-	if !t.Principal.Bound() && !t.Fleet.Tracks() || !dialect.Watches(t.Info.Method) {
+	if !t.Principal.Bound() && !t.Fleet.TracksArtifacts() || !dialect.Watches(t.Info.Method) {
 		return
 	}
 	if t.forward.mentions == nil { // it stays in the pool, for calls to come
@@ -157,7 +157,7 @@ func (h *handler) watchArtifacts(t *callState) {
 func (h *handler) learn(t *callState, id string) {
 	if !slices.Contains(t.Artifacts.IDs, id) {
 		h.affinity.Learn(affinity.Mention{Fleet: t.Fleet, Tenant: t.Info.Tenant, ID: id, Backend: t.Endpoint,
-			Sure: t.Info.Method == call.UploadInputArtifact, Bound: t.Principal.Bound()})
+			Authoritative: t.Info.Method == call.UploadInputArtifact, OwnedOnly: t.Principal.Bound()})
 	}
 }
 

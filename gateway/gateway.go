@@ -64,7 +64,7 @@ type Config struct {
 	Tracer     *tracing.Tracer     // nil: no call is traced. Whoever made it closes it
 	BackendTLS TLSOf               // of Router's table; nil: all cleartext
 	Redis      func() string       // how the store that replicas share is, for operators; nil: there is none
-	Affinity   *affinity.Keeper    // whoever made it runs it; nil: one for this gateway alone
+	Affinity   *affinity.Resolver  // whoever made it runs it; nil: one for this gateway alone
 	Answers    *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Engines    engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain      Drain

@@ -41,7 +41,7 @@ type handler struct {
 	crossings     *crossings
 	chain         *chain
 	driver        *driver
-	affinity      *affinity.Keeper
+	affinity      *affinity.Resolver
 	calls         callPool
 	shedding      shedding
 	shares        *shares

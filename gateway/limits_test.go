@@ -84,15 +84,15 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 
 // mortal is how a gateway sees the places until it dies.
 type mortal struct {
-	router.Slots
+	router.PermitStore
 	dead atomic.Bool
 }
 
-func (m *mortal) Exchange(ctx context.Context, capability string, wants []router.Want) ([]router.Grant, error) {
+func (m *mortal) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	if m.dead.Load() {
 		return nil, errors.New("dead")
 	}
-	return m.Slots.Exchange(ctx, capability, wants)
+	return m.PermitStore.Exchange(ctx, capability, wants)
 }
 
 // What a gateway had that died with all places goes to another one.
@@ -104,7 +104,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 		Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{one.Serve(t, call.Doc, crowd.option()).Addr},
 		Limit: router.Limit{PerBackend: 2, Wait: time.Hour},
 	}}
-	slots := &mortal{Slots: redis.Slots(t)}
+	slots := &mortal{PermitStore: redis.Slots(t)}
 	dying := gatewaytest.Start(t, gatewaytest.Options{Slots: slots, Fleets: fleets})
 	other := gatewaytest.Start(t, gatewaytest.Options{Slots: redis.Slots(t), Fleets: fleets})
 	living, die := context.WithCancel(t.Context())

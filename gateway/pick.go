@@ -9,10 +9,10 @@ import (
 
 // pickState is what is remembered of a call's backend.
 type pickState struct {
-	claim     router.Claim      // on Call.Endpoint
-	waiter    *router.Waiter    // for a place at a backend of a limited fleet
-	admission *router.Admission // to that place; nil: it is not there
-	met       bool              // the call has waited until it was known which dialect the backend speaks
+	claim     router.Permit        // on Call.Endpoint
+	waiter    *router.Waiter       // for a place at a backend of a limited fleet
+	admission *router.PermitResult // to that place; nil: it is not there
+	met       bool                 // the call has waited until it was known which dialect the backend speaks
 }
 
 // pick chooses the backend of an attempt, and takes a place there.
@@ -39,10 +39,10 @@ func (f pick) Admit(_ *filter.Call, t *callState) filter.Step {
 func (pick) route(t *callState, s *pickState) (refusal *call.Refusal) {
 	switch place := t.Pin.Backend; {
 	case t.Attempt.Directed != nil:
-		t.Endpoint, s.claim = t.Attempt.Directed, t.Fleet.Claim(t.Attempt.Directed, true)
+		t.Endpoint, s.claim = t.Attempt.Directed, t.Fleet.Acquire(t.Attempt.Directed, true)
 		t.Attempt.Directed = nil
 	case place != nil:
-		s.claim = t.Fleet.Claim(place, t.Endpoint != nil)
+		s.claim = t.Fleet.Acquire(place, t.Endpoint != nil)
 		t.Endpoint = place
 	default:
 		t.Endpoint, s.claim, refusal = t.Fleet.Route(t.Endpoint)
@@ -57,10 +57,10 @@ func (f pick) enter(t *callState, s *pickState) filter.Step {
 	if t.Attempt.Directed != nil {
 		to, t.Attempt.Directed = t.Attempt.Directed, nil
 	}
-	entrant := router.Entrant{Tenant: t.Info.Tenant, Backend: to, Tried: t.Endpoint}
-	waiter, a := t.Fleet.Enter(entrant, func() func(router.Admission) bool {
+	entrant := router.PermitRequest{Tenant: t.Info.Tenant, Backend: to, Tried: t.Endpoint}
+	waiter, a := t.Fleet.AcquirePermit(entrant, func() func(router.PermitResult) bool {
 		p := t.Park(tracing.ForPlace)
-		return func(a router.Admission) bool { return p.Resume(func() { s.admission = &a }) }
+		return func(a router.PermitResult) bool { return p.Resume(func() { s.admission = &a }) }
 	})
 	if s.waiter = waiter; waiter != nil {
 		return filter.Wait
@@ -69,7 +69,7 @@ func (f pick) enter(t *callState, s *pickState) filter.Step {
 }
 
 // entered goes on with a call that has a place, or gets none.
-func (pick) entered(t *callState, s *pickState, a *router.Admission) filter.Step {
+func (pick) entered(t *callState, s *pickState, a *router.PermitResult) filter.Step {
 	if a.Refusal != nil {
 		return t.Reject(a.Refusal)
 	}
@@ -79,7 +79,7 @@ func (pick) entered(t *callState, s *pickState, a *router.Admission) filter.Step
 
 // Done implements filter.Filter.
 func (pick) Done(_ *filter.Call, t *callState, r *filter.Result) {
-	t.pick.waiter.Leave()
+	t.pick.waiter.Cancel()
 	switch {
 	case r.Unsent != nil:
 		t.done(t.unsent(r.Unsent))
@@ -94,7 +94,7 @@ func (pick) Done(_ *filter.Call, t *callState, r *filter.Result) {
 // done gives up the call's claim on its backend, if it has one.
 func (t *callState) done(o router.Outcome) {
 	t.pick.claim.Done(o)
-	t.pick.claim = router.Claim{}
+	t.pick.claim = router.Permit{}
 }
 
 // warm lets a call wait until it is known which dialect its backend speaks.
@@ -102,11 +102,11 @@ type warm struct{ h *handler }
 
 // Admit implements filter.Filter.
 func (f warm) Admit(t *filter.Call, s *pickState) filter.Step {
-	if s.met || !t.Endpoint.Stranger() {
+	if s.met || !t.Endpoint.Warming() {
 		s.met = false
 		return filter.Continue
 	}
-	waits := t.Endpoint.Meet(func() func() {
+	waits := t.Endpoint.Await(func() func() {
 		p := t.Park(tracing.ForBackend)
 		return func() { p.Resume(func() { s.met = true }) }
 	})

@@ -25,7 +25,7 @@ func (f protocol) Admit(t *filter.Call, s *protocolState) filter.Step {
 		return filter.Continue
 	}
 	if t.Pin.Backend == nil && !s.moved {
-		t.Attempt.Directed = t.Fleet.Speaking(func(d call.Dialect) bool { return f.modeFor(t, d) != dialect.Impossible }, t.Attempt.Failed)
+		t.Attempt.Directed = t.Fleet.MatchDialect(func(d call.Dialect) bool { return f.modeFor(t, d) != dialect.Impossible }, t.Attempt.Failed)
 	}
 	switch {
 	case t.Attempt.Directed != nil:

@@ -32,11 +32,11 @@ func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call
 	if refusal != nil || who.Settings == nil {
 		return refusal
 	}
-	q := affinity.Query{Fleet: fleet, Tenant: who.Tenant, Artifacts: []string{id}, Bound: true}
-	if a, known := g.cfg.Affinity.Find(&q); known {
+	q := affinity.Query{Fleet: fleet, Tenant: who.Tenant, Artifacts: []string{id}, OwnedOnly: true}
+	if a, known := g.cfg.Affinity.Lookup(&q); known {
 		return a.Refusal
 	}
 	told := make(chan *call.Refusal, 1)
-	g.cfg.Affinity.Ask(q.Own(), func(a affinity.Answer) { told <- a.Refusal })
+	g.cfg.Affinity.Resolve(q.Clone(), func(a affinity.Answer) { told <- a.Refusal })
 	return <-told
 }

@@ -36,8 +36,8 @@ type affinity struct {
 	reserved map[session][]*Backend
 }
 
-// stick sets up the affinity of a fleet with known backends.
-func (f *Fleet) stick(a Affinity) {
+// setAffinity sets up the affinity of a fleet with known backends.
+func (f *Fleet) setAffinity(a Affinity) {
 	f.sticky, f.hash = a.withDefaults(), hashOf(f.Capability)
 	if a.Sessions || a.Artifacts {
 		f.byAddr = make(map[string]*Backend, len(f.Backends))
@@ -60,10 +60,10 @@ func (f *Fleet) stick(a Affinity) {
 func (f *Fleet) Affinity() Affinity { return f.sticky }
 
 // TracksArtifacts reports whether artifacts determine the backend: not in a fleet of one.
-func (f *Fleet) Tracks() bool { return f.sticky.Artifacts && len(f.Backends) > 1 }
+func (f *Fleet) TracksArtifacts() bool { return f.sticky.Artifacts && len(f.Backends) > 1 }
 
 // HasSessions reports whether a call's session matters.
-func (f *Fleet) Heeds() bool { return f.sticky.Sessions || f.reserved != nil }
+func (f *Fleet) HasSessions() bool { return f.sticky.Sessions || f.reserved != nil }
 
 // Reserved reports whether backends are reserved for this session of a tenant, which then uses no
 // others.
@@ -74,16 +74,16 @@ func (f *Fleet) Backend(addr string) *Backend { return f.byAddr[addr] }
 
 // Acquire takes a permit of a backend of an unlimited fleet that was not chosen by Route. With
 // retry, the call was counted before.
-func (f *Fleet) Claim(b *Backend, retry bool) Claim {
+func (f *Fleet) Acquire(b *Backend, retry bool) Permit {
 	b.load.inFlight.Add(1)
 	if !retry {
 		b.load.routed.Add(1)
 	}
-	return Claim{load: b.load, clock: f.clock}
+	return Permit{load: b.load, clock: f.clock}
 }
 
 // NoHome is the refusal of a session's calls when no backend can take them.
-func (f *Fleet) Homeless(tenant, id string) *call.Refusal {
+func (f *Fleet) NoHome(tenant, id string) *call.Refusal {
 	if none := f.pick.Load().none; none != nil && !f.Reserved(tenant, id) {
 		return none
 	}
@@ -98,36 +98,36 @@ func (f *Fleet) Homeless(tenant, id string) *call.Refusal {
 
 // Alive reports false for a backend that is down according to probes, unless so many of its fleet are
 // that the probes are in doubt. Ejected and draining backends are alive.
-func (b *Backend) Alive() bool { return !b.turnout.dead.Load() }
+func (b *Backend) Alive() bool { return !b.availability.dead.Load() }
 
 // Incarnation counts how often the backend was found gone. A new incarnation has lost the memory
 // of the one before.
-func (b *Backend) Life() uint32 { return b.turnout.life.Load() }
+func (b *Backend) Incarnation() uint32 { return b.availability.incarnation.Load() }
 
 // MarkGone records that the backend's port is closed.
-func (b *Backend) Gone() {
-	if !b.turnout.gone.Swap(true) {
-		b.turnout.ended.Store(time.Now().UnixNano())
-		b.turnout.life.Add(1)
+func (b *Backend) MarkGone() {
+	if !b.availability.gone.Swap(true) {
+		b.availability.goneAt.Store(time.Now().UnixNano())
+		b.availability.incarnation.Add(1)
 	}
 }
 
 // GoneWithin reports whether the backend was found gone in the last d. Older state is lost, though
 // the backend may have come back.
 func (b *Backend) GoneWithin(d time.Duration) bool {
-	ended := b.turnout.ended.Load()
+	ended := b.availability.goneAt.Load()
 	return ended != 0 && time.Since(time.Unix(0, ended)) < d
 }
 
 // IsGone reports whether the backend's port was closed at the last attempt.
-func (b *Backend) IsGone() bool { return b.turnout.gone.Load() }
+func (b *Backend) IsGone() bool { return b.availability.gone.Load() }
 
 // onProbe takes a probe's result. The caller holds state.mu.
-func (b *Backend) probed(state *health.Backend, doubtful bool) {
+func (b *Backend) onProbe(state *health.Backend, doubtful bool) {
 	if state.Refused {
-		b.Gone()
+		b.MarkGone()
 	} else if state.State == health.Up {
-		b.turnout.gone.Store(false)
+		b.availability.gone.Store(false)
 	}
-	b.turnout.dead.Store(!state.State.Usable() && (state.Refused || !doubtful))
+	b.availability.dead.Store(!state.State.Usable() && (state.Refused || !doubtful))
 }

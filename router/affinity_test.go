@@ -114,7 +114,7 @@ func TestHomeOfAnEmptyFleet(t *testing.T) {
 	if got := w.fleet.Home("default", "s", nil); got != nil {
 		t.Errorf("at home at %s, where nobody is", got.Addr)
 	}
-	if r := w.fleet.Homeless("default", "s"); r.Reason != "NO_HEALTHY_BACKEND" || r.RetryAfter <= 0 {
+	if r := w.fleet.NoHome("default", "s"); r.Reason != "NO_HEALTHY_BACKEND" || r.RetryAfter <= 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -144,7 +144,8 @@ func TestReservedBackends(t *testing.T) {
 			t.Errorf("session %d is at home at %s", i, addr)
 		}
 	}
-	if !w.fleet.Heeds() || !w.fleet.Reserved("default", "mine") || w.fleet.Reserved("default", "") || w.fleet.Reserved("other", "mine") {
+	if !w.fleet.HasSessions() || !w.fleet.Reserved("default", "mine") || w.fleet.Reserved("default", "") ||
+		w.fleet.Reserved("other", "mine") {
 		t.Error("reservations are not known")
 	}
 	home := w.fleet.Home("default", "mine", nil)
@@ -158,7 +159,7 @@ func TestReservedBackends(t *testing.T) {
 		t.Errorf("another tenant's session of the same id is at home at %s", theirs.Addr)
 	}
 	// Ejections and panics of the others leave them alone.
-	claim := w.fleet.Claim(home, false)
+	claim := w.fleet.Acquire(home, false)
 	claim.Done(router.Outcome{Class: router.Unreachable})
 	w.health(refused, down, up, down)
 	if w.fleet.Home("default", "mine", nil).Addr != "a2:1" || w.fleet.Stats().Ejected != 0 {
@@ -168,7 +169,7 @@ func TestReservedBackends(t *testing.T) {
 	if w.fleet.Home("default", "mine", nil) != nil || w.fleet.Stats().Panic {
 		t.Error("who is down is at home, or panics")
 	}
-	if r := w.fleet.Homeless("default", "mine"); r.Reason != "NO_HEALTHY_BACKEND" {
+	if r := w.fleet.NoHome("default", "mine"); r.Reason != "NO_HEALTHY_BACKEND" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -198,8 +199,8 @@ func TestLives(t *testing.T) {
 		{"down", func() { w.health(down, up, up) }, false, 0},
 		{"up again", func() { w.health(up, up, up) }, true, 0},
 		{"ejected", func() { w.hit(b.Addr, router.Outcome{Class: router.Unreachable}) }, true, 0},
-		{"a call finds nobody", b.Gone, true, 1},
-		{"another one too", b.Gone, true, 1},
+		{"a call finds nobody", b.MarkGone, true, 1},
+		{"another one too", b.MarkGone, true, 1},
 		{"and the probe", func() { w.health(refused, up, up) }, false, 1},
 		{"it is there", func() { w.health(up, up, up) }, true, 1},
 		{"and away", func() { w.health(refused, up, up) }, false, 2},
@@ -207,18 +208,18 @@ func TestLives(t *testing.T) {
 		{"surely", func() { w.health(refused, down, down) }, false, 2},
 	} {
 		step.do()
-		if b.Alive() != step.alive || b.Life() != step.life {
-			t.Fatalf("step %d, %s: alive %v, life %d", i, step.what, b.Alive(), b.Life())
+		if b.Alive() != step.alive || b.Incarnation() != step.life {
+			t.Fatalf("step %d, %s: alive %v, life %d", i, step.what, b.Alive(), b.Incarnation())
 		}
 	}
 	w.health(up, up, up)
-	b.Gone()
-	claim := w.fleet.Claim(b, false)
+	b.MarkGone()
+	claim := w.fleet.Acquire(b, false)
 	claim.Done(router.Outcome{Class: router.Failed})
-	claim = w.fleet.Claim(b, false)
+	claim = w.fleet.Acquire(b, false)
 	claim.Done(router.Outcome{Class: router.Succeeded})
-	if b.IsGone() || b.Life() != 3 {
-		t.Errorf("gone %v, life %d: a call that succeeds proves that somebody is there", b.IsGone(), b.Life())
+	if b.IsGone() || b.Incarnation() != 3 {
+		t.Errorf("gone %v, life %d: a call that succeeds proves that somebody is there", b.IsGone(), b.Incarnation())
 	}
 }
 

@@ -24,30 +24,30 @@ type Backend struct {
 	hash       uint64 // of Addr
 	configured call.Dialect
 	detected   atomic.Uint32 // call.Dialect, detected by health
-	stranger   atomic.Pointer[stranger]
+	warming    atomic.Pointer[warming]
 	// drainedSince is in ns since 1970; 0: not drained.
 	drainedSince atomic.Int64
-	standing     *standing // of the fleet
+	state        *fleetState // of the fleet
 	load         *load
-	turnout      turnout
+	availability availability
 }
 
-// turnout says whether a backend gets calls, and until when it does not.
-type turnout struct {
-	failures     atomic.Int32 // consecutive, of calls
-	missed       atomic.Int32 // consecutive failed connections
-	returns      atomic.Int32 // since its last success
-	ejectedUntil atomic.Int64 // time of the clock; changed with state.mu held
-	rampUntil    atomic.Int64 // end of its slow start, time of the clock; changed with state.mu held
+// availability says whether a backend gets calls, and until when it does not.
+type availability struct {
+	failures        atomic.Int32 // consecutive, of calls
+	connectFailures atomic.Int32 // consecutive failed connections
+	ejections       atomic.Int32 // since its last success
+	ejectedUntil    atomic.Int64 // time of the clock; changed with state.mu held
+	rampUntil       atomic.Int64 // end of its slow start, time of the clock; changed with state.mu held
 
-	gone  atomic.Bool   // its port is closed, as far as is known
-	dead  atomic.Bool   // according to probes; changed with state.mu held
-	life  atomic.Uint32 // number of times that it was found gone
-	ended atomic.Int64  // the last time, in ns since 1970; 0: never
+	gone        atomic.Bool   // its port is closed, as far as is known
+	dead        atomic.Bool   // according to probes; changed with state.mu held
+	incarnation atomic.Uint32 // number of times that it was found gone
+	goneAt      atomic.Int64  // the last time, in ns since 1970; 0: never
 
 	ejectedFor Class         // guarded by state.mu
 	ejectedAt  time.Duration // time of the clock; guarded by state.mu
-	out        bool          // it got no calls; guarded by state.mu
+	excluded   bool          // it got no calls; guarded by state.mu
 }
 
 // load is the part of a backend that every call touches. The loads of a fleet are adjacent, since
@@ -55,17 +55,17 @@ type turnout struct {
 // with few of them calls read each other's lines anyway.
 type load struct {
 	inFlight atomic.Int32
-	trouble  atomic.Uint32 // 0: all counters of turnout are 0
+	failing  atomic.Uint32 // 0: all counters of turnout are 0
 	latency  latency
 	routed   atomic.Int64 // calls so far, without retries
 	backend  *Backend
 }
 
 // newBackend returns a backend that owns load.
-func newBackend(id int, f *FleetConfig, c BackendConfig, s *standing, load *load) *Backend {
+func newBackend(id int, f *FleetConfig, c BackendConfig, s *fleetState, load *load) *Backend {
 	b := &Backend{
 		ID: id, Addr: c.Addr, Capability: f.Capability, Session: c.Session, Tenant: c.Tenant, Host: c.Host,
-		hash: hashOf(c.Addr), configured: c.Dialect, standing: s, load: load,
+		hash: hashOf(c.Addr), configured: c.Dialect, state: s, load: load,
 	}
 	load.backend = b
 	return b
@@ -86,22 +86,22 @@ func (b *Backend) InFlight() int64 { return int64(b.load.inFlight.Load()) }
 // Routed returns the number of calls that were routed here so far, without retries.
 func (b *Backend) Routed() int64 { return b.load.routed.Load() }
 
-// Claim is a call's permit at a backend. The zero Claim is none.
-type Claim struct {
+// Permit is a call's permit at a backend. The zero Claim is none.
+type Permit struct {
 	load  *load
 	clock *clock
-	place *pool // of a limited fleet
+	pool  *pool // of a limited fleet
 }
 
 // Done returns the permit, and reports the call's outcome. It must be called once.
-func (c Claim) Done(o Outcome) {
+func (c Permit) Done(o Outcome) {
 	l := c.load
 	if l == nil {
 		return
 	}
 	l.inFlight.Add(-1)
-	if c.place != nil {
-		c.place.release()
+	if c.pool != nil {
+		c.pool.release()
 	}
 	switch o.Class {
 	case Neutral:
@@ -109,48 +109,48 @@ func (c Claim) Done(o Outcome) {
 		if o.Latency > 0 {
 			l.latency.observe(c.clock.at(o.At), o.Latency)
 		}
-		if l.trouble.Load() != 0 {
-			l.forgive(c.clock.at(o.At))
+		if l.failing.Load() != 0 {
+			l.resetFailures(c.clock.at(o.At))
 		}
 	default:
-		l.backend.failed(o, c.clock.at(o.At))
+		l.backend.onFailure(o, c.clock.at(o.At))
 	}
 }
 
-// forgive resets the counters of failures.
-func (l *load) forgive(now time.Duration) {
-	l.trouble.Store(0)
-	t := &l.backend.turnout
+// resetFailures resets the counters of failures.
+func (l *load) resetFailures(now time.Duration) {
+	l.failing.Store(0)
+	t := &l.backend.availability
 	t.failures.Store(0)
-	t.missed.Store(0)
+	t.connectFailures.Store(0)
 	t.gone.Store(false)
-	if t.returns.Load() == 0 {
+	if t.ejections.Load() == 0 {
 		return
 	}
 	// A success of a call from before the ejection is no evidence for the time after it.
 	if int64(now) < t.ejectedUntil.Load() {
-		l.trouble.Store(1)
+		l.failing.Store(1)
 		return
 	}
-	t.returns.Store(0)
+	t.ejections.Store(0)
 }
 
-// failed counts a failure, and ejects the backend when a threshold is reached.
-func (b *Backend) failed(o Outcome, now time.Duration) {
+// onFailure counts a failure, and ejects the backend when a threshold is reached.
+func (b *Backend) onFailure(o Outcome, now time.Duration) {
 	if o.Latency > 0 {
 		b.load.latency.peak(now, o.Latency)
 	}
-	rules := &b.standing.fleet.Load().ejection
-	count, limit := &b.turnout.failures, rules.Failures
+	rules := &b.state.fleet.Load().ejection
+	count, limit := &b.availability.failures, rules.Failures
 	switch {
 	case o.Class == Unreachable:
-		count, limit = &b.turnout.missed, rules.ConnectFailures
+		count, limit = &b.availability.connectFailures, rules.ConnectFailures
 	case o.Class == TimedOut && o.Latency < rules.TimeoutLeast:
 		return
 	}
 	n := count.Add(1)
-	b.load.trouble.Store(1)
+	b.load.failing.Store(1)
 	if limit > 0 && int(n) >= limit {
-		b.standing.eject(b, o.Class, now)
+		b.state.eject(b, o.Class, now)
 	}
 }

@@ -55,7 +55,9 @@ func BenchmarkResolveAndRoute(b *testing.B) {
 			for b.Loop() {
 				i++
 				id := calls[i%len(calls)]
-				f, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080", Service: "selu.capability.v1.Capability"}, all{})
+				f, refusal := table.Resolve(router.Key{
+					Metadata: id, Message: id, Authority: "localhost:8080", Service: "selu.capability.v1.Capability",
+				}, all{})
 				if refusal != nil {
 					b.Fatal(refusal)
 				}

@@ -33,7 +33,7 @@ const window = 10 * time.Second
 // them up.
 type budget struct {
 	at      time.Duration
-	seen    int64 // calls counted so far
+	counted int64 // calls counted so far
 	calls   float64
 	retries float64
 
@@ -46,13 +46,13 @@ func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	if passed := now - b.at; passed > 0 {
 		keep := math.Exp(-float64(passed) / float64(window))
 		// The new calls arrived evenly over the time that passed, and have decayed since.
-		fresh := float64(max(seen-b.seen, 0)) * (1 - keep) * float64(window) / float64(passed)
+		fresh := float64(max(seen-b.counted, 0)) * (1 - keep) * float64(window) / float64(passed)
 		b.calls = b.calls*keep + fresh
 		b.retries *= keep
 	} else {
-		b.calls += float64(max(seen-b.seen, 0))
+		b.calls += float64(max(seen-b.counted, 0))
 	}
-	b.at, b.seen = max(now, b.at), seen
+	b.at, b.counted = max(now, b.at), seen
 	if b.retries+1 > b.calls*r.Share+float64(r.Floor)*window.Seconds() {
 		b.denied.Add(1)
 		return false
@@ -70,7 +70,7 @@ func (f *Fleet) AllowRetry() bool {
 		seen += b.load.routed.Load()
 	}
 	now := f.clock.now()
-	f.standing.mu.Lock()
-	defer f.standing.mu.Unlock()
-	return f.standing.budget.allow(f.retries, seen, now)
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
+	return f.state.budget.allow(f.retries, seen, now)
 }

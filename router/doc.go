@@ -24,7 +24,7 @@
 //	                  ▲ a permit is free               shared by replicas
 //	              Permit.Done
 //
-//	waiting.go   the wait queue, fair among tenants
+//	waitqueue.go the wait queue, fair among tenants
 //	pool.go      the permits of one backend
 //	lease.go     the part of them that this replica holds
 //

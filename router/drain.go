@@ -46,22 +46,22 @@ func (f *Fleet) drain(d drains) {
 	if !changed {
 		return
 	}
-	f.standing.mu.Lock()
-	defer f.standing.mu.Unlock()
-	f.muster(f.clock.now())
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
+	f.rebuild(f.clock.now())
 }
 
 // Draining reports whether the backend gets no new calls.
 func (b *Backend) Draining() bool { return b.drainedSince.Load() != 0 }
 
-// wanted reports whether the configuration lets a member have calls.
-func (m *member) wanted() bool { return m.weight > 0 && !m.Draining() }
+// configured reports whether the configuration lets a member have calls.
+func (m *member) configured() bool { return m.weight > 0 && !m.Draining() }
 
 // UsableWithout returns the number of usable backends if one more were drained.
 func (f *Fleet) UsableWithout(addr string) int {
-	f.standing.mu.Lock()
-	p := f.musterIfDue(f.clock.now())
-	f.standing.mu.Unlock()
+	f.state.mu.Lock()
+	p := f.rebuildIfDue(f.clock.now())
+	f.state.mu.Unlock()
 	n := 0
 	for _, m := range p.all {
 		if m.Addr != addr {

@@ -13,7 +13,9 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
 	b, claim, _ := w.fleet.Route(nil)
-	w.router.SetDrains([]router.Drain{{Addr: b.Addr, Since: time.Unix(1, 0)}, {Capability: "another", Addr: "a0:1"}, {Addr: "unknown:1"}})
+	w.router.SetDrains([]router.Drain{
+		{Addr: b.Addr, Since: time.Unix(1, 0)}, {Capability: "another", Addr: "a0:1"}, {Addr: "unknown:1"},
+	})
 	check := func() {
 		t.Helper()
 		if got := w.shares(1000); got[b.Addr] != 0 {
@@ -32,7 +34,9 @@ func TestDrain(t *testing.T) {
 	}
 	next := named(4)[:3]
 	next[1].Weight = 50
-	w.router.Swap(newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: next, SlowStart: -1}}}, w.router.Table()))
+	w.router.Swap(newTable(t, router.Config{
+		Fleets: []router.FleetConfig{{Capability: "weather", Backends: next, SlowStart: -1}},
+	}, w.router.Table()))
 	w.fleet = w.router.Table().Fleet("weather")
 	check()
 	claim.Done(ok)
@@ -47,7 +51,9 @@ func TestDrainComesBeforeItsBackend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
 	w.router.SetDrains([]router.Drain{{Capability: "weather", Addr: "a1:1"}})
-	w.router.Swap(newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: named(2), SlowStart: -1}}}, w.router.Table()))
+	w.router.Swap(newTable(t, router.Config{
+		Fleets: []router.FleetConfig{{Capability: "weather", Backends: named(2), SlowStart: -1}},
+	}, w.router.Table()))
 	w.fleet = w.router.Table().Fleet("weather")
 	if got := w.shares(1000); got["a1:1"] != 0 {
 		t.Errorf("%v", got)
@@ -70,13 +76,16 @@ func TestDrainOfAll(t *testing.T) {
 // Tables that share most of their fleets share them.
 func TestSwapKeepsFleets(t *testing.T) {
 	t.Parallel()
-	fleets := []router.FleetConfig{{Capability: "a", Backends: router.Addrs("a:1")}, {Capability: "b", Backends: router.Addrs("b:1")}}
+	fleets := []router.FleetConfig{
+		{Capability: "a", Backends: router.Addrs("a:1")}, {Capability: "b", Backends: router.Addrs("b:1")},
+	}
 	r := router.New(newTable(t, router.Config{Fleets: fleets}, nil))
 	before := r.Table()
 	fleets[1].Backends = router.Addrs("b:1", "b:2")
 	r.Swap(newTable(t, router.Config{Fleets: fleets}, before))
 	after := r.Table()
-	if after.Fleet("a") != before.Fleet("a") || after.Fleet("b") == before.Fleet("b") || after.Fleet("b").Backends[0] != before.Fleet("b").Backends[0] {
+	if after.Fleet("a") != before.Fleet("a") || after.Fleet("b") == before.Fleet("b") ||
+		after.Fleet("b").Backends[0] != before.Fleet("b").Backends[0] {
 		t.Error("what did not change is not the same")
 	}
 	fleets[0].Secure = true

@@ -51,11 +51,11 @@ func (e *Ejection) lasts(n int32) time.Duration {
 	return min(time.Duration(float64(d)*(0.8+0.4*rand.Float64())), e.Max)
 }
 
-// standing is the state of a fleet that outlives configuration changes.
-type standing struct {
-	clock *clock
-	tell  func(b *Backend, why Class, lasts time.Duration) // called for each ejection; may be nil
-	fleet atomic.Pointer[Fleet]                            // the current one; changed with mu held
+// fleetState is the state of a fleet that outlives configuration changes.
+type fleetState struct {
+	clock      *clock
+	onEjection func(b *Backend, why Class, lasts time.Duration) // called for each ejection; may be nil
+	fleet      atomic.Pointer[Fleet]                            // the current one; changed with mu held
 
 	limiter *limiter // of the capability, once a fleet was limited; guarded by mu
 
@@ -63,40 +63,40 @@ type standing struct {
 	budget budget
 
 	ejections atomic.Int64
-	spared    atomic.Int64 // failures that ejected no backend because half of the fleet must stay
+	overflow  atomic.Int64 // failures that ejected no backend because half of the fleet must stay
 }
 
 // eject ejects a backend for a while, if the fleet can do without it.
-func (s *standing) eject(b *Backend, why Class, now time.Duration) {
+func (s *fleetState) eject(b *Backend, why Class, now time.Duration) {
 	if b.Session != "" {
 		return // its session has no other backend
 	}
-	if int64(now) < b.turnout.ejectedUntil.Load() {
+	if int64(now) < b.availability.ejectedUntil.Load() {
 		return // the call started before the ejection
 	}
-	if p := s.fleet.Load().pick.Load(); now < p.until && !p.spare(why) {
-		s.spared.Add(1) // without the lock, which is contended when everything fails
+	if p := s.fleet.Load().pick.Load(); now < p.until && !p.canEject(why) {
+		s.overflow.Add(1) // without the lock, which is contended when everything fails
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.fleet.Load()
-	p := f.musterIfDue(now)
+	p := f.rebuildIfDue(now)
 	switch {
-	case int64(now) < b.turnout.ejectedUntil.Load() || b.turnout.out:
+	case int64(now) < b.availability.ejectedUntil.Load() || b.availability.excluded:
 		return
-	case !p.spare(why):
-		s.spared.Add(1)
+	case !p.canEject(why):
+		s.overflow.Add(1)
 		return
 	}
-	lasts := f.ejection.lasts(b.turnout.returns.Add(1) - 1)
-	b.turnout.ejectedUntil.Store(int64(now + lasts))
-	b.turnout.ejectedFor, b.turnout.ejectedAt = why, now
-	b.turnout.failures.Store(0)
-	b.turnout.missed.Store(0)
+	lasts := f.ejection.lasts(b.availability.ejections.Add(1) - 1)
+	b.availability.ejectedUntil.Store(int64(now + lasts))
+	b.availability.ejectedFor, b.availability.ejectedAt = why, now
+	b.availability.failures.Store(0)
+	b.availability.connectFailures.Store(0)
 	s.ejections.Add(1)
-	f.muster(now)
-	if s.tell != nil {
-		s.tell(b, why, lasts)
+	f.rebuild(now)
+	if s.onEjection != nil {
+		s.onEjection(b, why, lasts)
 	}
 }

@@ -29,22 +29,28 @@ func TestWhatEjects(t *testing.T) {
 		rules    router.Ejection
 		want     bool
 	}{
-		"one failure":                    {repeat(1, fail), router.Ejection{}, false},
-		"four failures":                  {repeat(4, fail), router.Ejection{}, false},
-		"five failures":                  {repeat(5, fail), router.Ejection{}, true},
-		"a success between":              {append(append(repeat(4, fail), well), repeat(4, fail)...), router.Ejection{}, false},
-		"a cancel between":               {append(append(repeat(4, fail), router.Outcome{}), fail), router.Ejection{}, true},
-		"cancels":                        {repeat(100, router.Outcome{}), router.Ejection{}, false},
-		"answers":                        {repeat(100, well), router.Ejection{}, false},
-		"no connection":                  {repeat(1, miss), router.Ejection{}, true},
-		"no connection, three needed":    {repeat(2, miss), router.Ejection{ConnectFailures: 3}, false},
-		"no connection three times":      {repeat(3, miss), router.Ejection{ConnectFailures: 3}, true},
-		"connections and calls are two":  {append(repeat(2, miss), repeat(4, fail)...), router.Ejection{ConnectFailures: 3}, false},
+		"one failure":   {repeat(1, fail), router.Ejection{}, false},
+		"four failures": {repeat(4, fail), router.Ejection{}, false},
+		"five failures": {repeat(5, fail), router.Ejection{}, true},
+		"a success between": {
+			append(append(repeat(4, fail), well), repeat(4, fail)...), router.Ejection{}, false,
+		},
+		"a cancel between":            {append(append(repeat(4, fail), router.Outcome{}), fail), router.Ejection{}, true},
+		"cancels":                     {repeat(100, router.Outcome{}), router.Ejection{}, false},
+		"answers":                     {repeat(100, well), router.Ejection{}, false},
+		"no connection":               {repeat(1, miss), router.Ejection{}, true},
+		"no connection, three needed": {repeat(2, miss), router.Ejection{ConnectFailures: 3}, false},
+		"no connection three times":   {repeat(3, miss), router.Ejection{ConnectFailures: 3}, true},
+		"connections and calls are two": {
+			append(repeat(2, miss), repeat(4, fail)...), router.Ejection{ConnectFailures: 3}, false,
+		},
 		"callers in a hurry":             {repeat(100, quick), router.Ejection{}, false},
 		"callers that waited":            {repeat(5, slow), router.Ejection{}, true},
 		"time-outs and failures are one": {append(repeat(3, slow), repeat(2, fail)...), router.Ejection{}, true},
 		"two are enough":                 {repeat(2, fail), router.Ejection{Failures: 2}, true},
-		"never":                          {append(repeat(100, fail), repeat(100, miss)...), router.Ejection{Failures: -1, ConnectFailures: -1}, false},
+		"never": {
+			append(repeat(100, fail), repeat(100, miss)...), router.Ejection{Failures: -1, ConnectFailures: -1}, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +109,7 @@ func TestEjectionsGrowAndAreForgiven(t *testing.T) {
 func TestEchoesOfAnEjection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(4), SlowStart: -1}, "")
-	var there []router.Claim
+	var there []router.Permit
 	for len(there) < 20 {
 		if b, claim, _ := w.fleet.Route(nil); b.Addr == "a0:1" {
 			there = append(there, claim)
@@ -168,7 +174,9 @@ func TestEjectionAndPanicLimits(t *testing.T) {
 			if at := states[index[b.Addr]]; at.Refused || !panicked && at.State == health.Down {
 				t.Fatalf("%d backends, step %d: a call went to one that is %+v", n, step, at)
 			}
-			claim.Done(router.Outcome{Class: router.Class(rand.IntN(5)), Latency: time.Duration(rand.Int64N(int64(3 * time.Second)))})
+			claim.Done(router.Outcome{
+				Class: router.Class(rand.IntN(5)), Latency: time.Duration(rand.Int64N(int64(3 * time.Second))),
+			})
 		}
 	}
 }
@@ -186,7 +194,7 @@ func TestPanicTakesTheEjectedBack(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	w.hit("a2:1", router.Outcome{Class: router.Unreachable})
-	if s := w.fleet.Stats(); s.Ejected != 2 || s.Spared != 1 {
+	if s := w.fleet.Stats(); s.Ejected != 2 || s.EjectionOverflow != 1 {
 		t.Fatalf("%+v", s)
 	}
 	w.health(down, up, up, down, down)

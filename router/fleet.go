@@ -13,14 +13,14 @@ import (
 type Fleet struct {
 	Capability string
 
-	even  atomic.Int32 // number of loads, if Route may take any two of them; else 0
-	loads []load       // of the backends that were created with this fleet, in order
-	clock *clock       // standing's
-	*about
+	uniform atomic.Int32 // number of loads, if Route may take any two of them; else 0
+	loads   []load       // of the backends that were created with this fleet, in order
+	clock   *clock       // standing's
+	*details
 }
 
-// about is the rest of a fleet, which a call needs only after routing or in exceptional cases.
-type about struct {
+// details is the rest of a fleet, which a call needs only after routing or in exceptional cases.
+type details struct {
 	Deadlines Deadlines
 	limiter   *limiter // nil: unlimited
 	// Attached is the gateway's data about the fleet: its counters. It is set before a table with the
@@ -31,7 +31,7 @@ type about struct {
 	pick atomic.Pointer[picker]
 	cfg  FleetConfig
 	affinity
-	standing *standing
+	state    *fleetState
 	members  []member // Backends
 	ejection Ejection
 	retries  Retries
@@ -57,18 +57,18 @@ const retryAfter = time.Second
 // tried is the backend where an earlier attempt of the call provably did not start, or nil. Route
 // prefers another one. A fleet's only usable backend gets the call again: a closing connection says
 // nothing about the next one.
-func (f *Fleet) Route(tried *Backend) (target *Backend, claim Claim, refusal *call.Refusal) {
+func (f *Fleet) Route(tried *Backend) (backend *Backend, claim Permit, refusal *call.Refusal) {
 	var l *load
-	if n := f.even.Load(); n > 0 {
-		l = f.any(uint64(n), tried)
+	if n := f.uniform.Load(); n > 0 {
+		l = f.pickUniform(uint64(n), tried)
 	} else if l, refusal = f.choose(tried); refusal != nil {
-		return nil, Claim{}, refusal
+		return nil, Permit{}, refusal
 	}
 	l.inFlight.Add(1)
 	if tried == nil {
 		l.routed.Add(1)
 	}
-	return l.backend, Claim{load: l, clock: f.clock}, nil
+	return l.backend, Permit{load: l, clock: f.clock}, nil
 }
 
 // HasOther reports whether there is a usable backend other than b.
@@ -79,7 +79,7 @@ func (f *Fleet) HasOther(b *Backend) bool {
 
 // MatchDialect returns the least loaded usable backend with a known dialect that fits; nil if there is
 // none. It returns tried, which may be nil, only if there is no other.
-func (f *Fleet) Speaking(fits func(call.Dialect) bool, tried *Backend) *Backend {
+func (f *Fleet) MatchDialect(fits func(call.Dialect) bool, tried *Backend) *Backend {
 	var best *Backend
 	for _, m := range f.pick.Load().all {
 		d := m.Dialect()
@@ -92,8 +92,8 @@ func (f *Fleet) Speaking(fits func(call.Dialect) bool, tried *Backend) *Backend 
 	return best
 }
 
-// any is the fast path of Route: only loads matter.
-func (f *Fleet) any(n uint64, tried *Backend) *load {
+// pickUniform is the fast path of Route: only loads matter.
+func (f *Fleet) pickUniform(n uint64, tried *Backend) *load {
 	if n == 1 {
 		return &f.loads[0]
 	}
@@ -122,9 +122,9 @@ func (f *Fleet) choose(tried *Backend) (*load, *call.Refusal) {
 // refresh rebuilds an outdated picker, unless another goroutine is doing so: then this call uses the
 // outdated one.
 func (f *Fleet) refresh(now time.Duration) *picker {
-	if !f.standing.mu.TryLock() {
+	if !f.state.mu.TryLock() {
 		return f.pick.Load()
 	}
-	defer f.standing.mu.Unlock()
-	return f.musterIfDue(now)
+	defer f.state.mu.Unlock()
+	return f.rebuildIfDue(now)
 }

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// memory is the time in which the weight of an old latency decays to 1/e.
-	memory = 2 * time.Second
-	// rise is the weight of a single higher latency, which may be noise.
-	rise = 0.25
+	// latencyWindow is the time in which the weight of an old latency decays to 1/e.
+	latencyWindow = 2 * time.Second
+	// riseWeight is the weight of a single higher latency, which may be noise.
+	riseWeight = 0.25
 	// grain is added to every latency: smaller differences are network noise, and must not decide the
 	// choice of a backend.
 	grain = float64(time.Millisecond)
@@ -61,7 +61,7 @@ func (l *latency) observe(now, took time.Duration) {
 	}
 	weight := fade(age)
 	if float64(took) > nanos {
-		weight = min(weight, 1-rise)
+		weight = min(weight, 1-riseWeight)
 	} else if age == 0 && word != 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func fade(age uint32) float64 {
 	if int32(age) <= 0 {
 		return 1
 	}
-	x := float64(age) * (float64(1<<20) / float64(memory) / 4)
+	x := float64(age) * (float64(1<<20) / float64(latencyWindow) / 4)
 	y := 1 / (1 + x + x*x/2 + x*x*x/6)
 	return y * y * y * y
 }

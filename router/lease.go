@@ -2,77 +2,77 @@ package router
 
 import "context"
 
-// ask schedules an exchange. An exchange in flight lacks later demands, so another one follows it.
+// schedule schedules an exchange. An exchange in flight lacks later demands, so another one follows it.
 // The caller holds mu.
-func (l *limiter) ask() {
-	if l.all.cfg.Slots == nil {
+func (l *limiter) schedule() {
+	if l.limits.cfg.Store == nil {
 		return
 	}
-	if l.owed == never {
-		l.owed = l.now()
+	if l.unansweredSince == never {
+		l.unansweredSince = l.now()
 	}
-	if l.asked {
-		l.again = true
+	if l.scheduled {
+		l.rerun = true
 		return
 	}
-	l.asked = true
-	l.all.ask(l)
+	l.scheduled = true
+	l.limits.schedule(l)
 }
 
 // exchange reports the permits in use and wanted, and takes the store's grants.
 func (l *limiter) exchange(ctx context.Context) {
 	l.mu.Lock()
-	l.again = false
-	wants := l.wants()
+	l.rerun = false
+	demands := l.demands()
 	began := l.now()
 	l.mu.Unlock()
 	var grants []Grant
 	var err error
-	if len(wants) > 0 {
-		grants, err = l.all.cfg.Slots.Exchange(ctx, l.capability, wants)
+	if len(demands) > 0 {
+		grants, err = l.limits.cfg.Store.Exchange(ctx, l.capability, demands)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case err != nil || len(grants) != len(wants):
-		l.short = false
-		l.away = l.away || l.all.away()
-	case len(wants) == 0:
-		l.owed, l.away, l.shared = never, l.all.away(), false
+	case err != nil || len(grants) != len(demands):
+		l.exhausted = false
+		l.storeAway = l.storeAway || l.limits.away()
+	case len(demands) == 0:
+		l.unansweredSince, l.storeAway, l.shared = never, l.limits.away(), false
 	default:
-		l.owed, l.away = never, l.now()-began >= l.all.cfg.Patience
-		l.granted(wants, grants)
+		l.unansweredSince, l.storeAway = never, l.now()-began >= l.limits.cfg.Timeout
+		l.applyGrants(demands, grants)
 	}
 	before := l.queue.count
 	l.dispatch()
 	if l.queue.count > 0 && l.queue.count < before {
-		l.again = true // further permits may be available
+		l.rerun = true // further permits may be available
 	}
-	l.asked = false
-	if l.again {
-		l.ask()
+	l.scheduled = false
+	if l.rerun {
+		l.schedule()
 	}
 }
 
-// wants returns the demands of the backends that have any. Permits that are not retained are given up
+// demands returns the demands of the backends that have any. Permits that are not retained are given up
 // at once, before the store knows. The caller holds mu.
-func (l *limiter) wants() []Want {
+func (l *limiter) demands() []Demand {
 	needs := l.needs()
-	var wants []Want
+	var demands []Demand
 	for _, p := range l.pools {
-		w := p.want(needs[p.addr])
-		p.held = w.Keep
+		w := p.demand(needs[p.addr])
+		p.held = w.Retain
 		if p.limit == 0 && p.used == 0 {
 			delete(l.pools, p.addr)
 		}
-		if p.known = p.known || w.Keep+w.Need+w.Spare > 0; p.known {
+		if p.known = p.known || w.Retain+w.Need+w.Spare > 0; p.known {
 			l.seq++
 			w.Seq = l.seq
-			wants = append(wants, w)
+			demands = append(demands, w)
 		}
 	}
-	l.shared = l.shared || len(wants) > 0
-	return wants
+	l.shared = l.shared || len(demands) > 0
+	return demands
 }
 
 // needs returns the number of calls for which each backend should have a permit. Calls that may use any
@@ -81,17 +81,17 @@ func (l *limiter) wants() []Want {
 func (l *limiter) needs() map[string]int {
 	needs, anywhere := map[string]int{}, 0
 	l.queue.each(func(w *Waiter) {
-		if b := w.entrant.Backend; b != nil {
+		if b := w.request.Backend; b != nil {
 			needs[b.Addr]++
 		} else {
 			anywhere++
 		}
 	})
-	l.short = anywhere > 0 // unless permits are granted
-	usable := l.standing.Load().fleet.Load().pick.Load().all
+	l.exhausted = anywhere > 0 // unless permits are granted
+	usable := l.state.Load().fleet.Load().pick.Load().all
 	few := min(len(usable), max(maxAsked, anywhere))
 	for i, asked := 0, 0; i < len(usable) && asked < few; i++ {
-		addr := usable[(l.turn+i)%len(usable)].Addr
+		addr := usable[(l.offset+i)%len(usable)].Addr
 		if p := l.pools[addr]; p != nil && p.used < p.limit {
 			needs[addr] += (anywhere + few - 1) / few
 			asked++
@@ -100,15 +100,15 @@ func (l *limiter) needs() map[string]int {
 	return needs
 }
 
-// granted takes the store's answer. The caller holds mu.
-func (l *limiter) granted(wants []Want, grants []Grant) {
+// applyGrants takes the store's answer. The caller holds mu.
+func (l *limiter) applyGrants(demands []Demand, grants []Grant) {
 	l.shared = false
 	for i, g := range grants {
-		p := l.pools[wants[i].Addr]
-		if need := wants[i].Need; need > 0 && g.Held-wants[i].Keep >= need && (p == nil || !p.modest) {
-			l.short = false
+		p := l.pools[demands[i].Addr]
+		if need := demands[i].Need; need > 0 && g.Held-demands[i].Retain >= need && (p == nil || !p.partial) {
+			l.exhausted = false
 		}
-		known := g.Held > 0 || wants[i].Need > 0
+		known := g.Held > 0 || demands[i].Need > 0
 		l.shared = l.shared || known
 		if p == nil {
 			continue
@@ -119,24 +119,24 @@ func (l *limiter) granted(wants []Want, grants []Grant) {
 		}
 		p.held, p.waiting, p.replicas = g.Held, g.Waiting, g.Replicas
 		if p.waiting > 0 && p.held > p.used && l.queue.count == 0 {
-			l.again = true // other replicas wait for permits that are unused here
+			l.rerun = true // other replicas wait for permits that are unused here
 		}
 	}
 }
 
-// leave returns all permits that no call has.
-func (l *limiter) leave(ctx context.Context) {
+// returnPermits returns all permits that no call has.
+func (l *limiter) returnPermits(ctx context.Context) {
 	l.mu.Lock()
-	var wants []Want
+	var demands []Demand
 	for _, p := range l.pools {
 		p.held = p.used
 		if p.known {
 			l.seq++
-			wants = append(wants, Want{Addr: p.addr, Limit: p.limit, Used: p.used, Keep: p.used, Seq: l.seq})
+			demands = append(demands, Demand{Addr: p.addr, Limit: p.limit, Used: p.used, Retain: p.used, Seq: l.seq})
 		}
 	}
 	l.mu.Unlock()
-	if len(wants) > 0 {
-		_, _ = l.all.cfg.Slots.Exchange(ctx, l.capability, wants) // after an error they expire
+	if len(demands) > 0 {
+		_, _ = l.limits.cfg.Store.Exchange(ctx, l.capability, demands) // after an error they expire
 	}
 }

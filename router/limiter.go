@@ -14,39 +14,39 @@ import (
 // limiter is the concurrency limit of a fleet: the permits that this replica has at each backend, and
 // the calls that wait for one.
 type limiter struct {
-	all        *Limits
+	limits     *Limits
 	capability string
-	standing   atomic.Pointer[standing]
+	state      atomic.Pointer[fleetState]
 
-	mu     sync.Mutex
-	limit  Limit
-	pools  map[string]*pool // by address
-	queue  waiting
-	asked  bool          // an exchange is scheduled or in flight
-	again  bool          // another one follows
-	shared bool          // the store may have records of this replica
-	owed   time.Duration // start of the oldest unanswered demand; never: none
-	away   bool          // the store does not answer, or not in time
-	short  bool          // the store found no permit for a waiting call that may use any backend
-	seq    uint64
-	turn   int           // index of the first backend to ask for permits
-	gone   time.Duration // when the last fleet was removed; 0: one exists; guarded by all.mu
+	mu              sync.Mutex
+	limit           Limit
+	pools           map[string]*pool // by address
+	queue           waitQueue
+	scheduled       bool          // an exchange is scheduled or in flight
+	rerun           bool          // another one follows
+	shared          bool          // the store may have records of this replica
+	unansweredSince time.Duration // start of the oldest unanswered demand; never: none
+	storeAway       bool          // the store does not answer, or not in time
+	exhausted       bool          // the store found no permit for a waiting call that may use any backend
+	seq             uint64
+	offset          int           // index of the first backend to ask for permits
+	unusedSince     time.Duration // when the last fleet was removed; 0: one exists; guarded by all.mu
 
-	waits   int64 // calls that waited
-	refused int64
+	waits    int64 // calls that waited
+	rejected int64
 }
 
-// Entrant is a call's request for a permit of a limited fleet.
-type Entrant struct {
+// PermitRequest is a call's request for a permit of a limited fleet.
+type PermitRequest struct {
 	Tenant  string
 	Backend *Backend // the only backend that it may use; nil: any
 	Tried   *Backend // where an earlier attempt failed; nil: none
 }
 
-// Admission is the result of a PermitRequest: a permit or a refusal.
-type Admission struct {
+// PermitResult is the result of a PermitRequest: a permit or a refusal.
+type PermitResult struct {
 	Backend *Backend
-	Claim   Claim
+	Claim   Permit
 	Refusal *call.Refusal
 }
 
@@ -57,72 +57,74 @@ func (f *Fleet) Limited() bool { return f.limiter != nil }
 // permit the call waits: AcquirePermit calls park under a lock. The function that park returns
 // resumes the call; it runs once, on another goroutine, and returns false if the caller is gone. The
 // Waiter is nil if the call does not wait.
-func (f *Fleet) Enter(e Entrant, park func() (resume func(Admission) bool)) (*Waiter, Admission) {
+func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitResult) bool)) (*Waiter, PermitResult) {
 	l := f.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, ok := l.admit(&e)
-	if !ok && !l.away && l.all.away() {
-		l.away = true
-		a, ok = l.admit(&e)
+	a, ok := l.tryAcquire(&e)
+	if !ok && !l.storeAway && l.limits.away() {
+		l.storeAway = true
+		a, ok = l.tryAcquire(&e)
 	}
 	if ok {
 		return nil, a
 	}
 	if l.queue.count >= l.limit.Queue {
-		l.refused++
-		refusal := l.full("too many calls wait for a backend of capability ")
-		last := l.queue.pushOut(e.Tenant)
+		l.rejected++
+		refusal := l.refusal("too many calls wait for a backend of capability ")
+		last := l.queue.evict(e.Tenant)
 		if last == nil {
-			return nil, Admission{Refusal: refusal}
+			return nil, PermitResult{Refusal: refusal}
 		}
-		l.all.decide(decided{l, last, Admission{Refusal: refusal}})
+		l.limits.complete(completion{l, last, PermitResult{Refusal: refusal}})
 	}
 	l.waits++
-	w := &Waiter{limiter: l, entrant: e, until: l.now() + l.limit.Wait, resume: park()}
+	w := &Waiter{limiter: l, request: e, until: l.now() + l.limit.Wait, resume: park()}
 	l.queue.add(w)
-	if !l.short || e.Backend != nil {
-		l.ask()
+	if !l.exhausted || e.Backend != nil {
+		l.schedule()
 	}
-	poke(l.all.wake) // Run enforces the longest wait
-	return w, Admission{}
+	notify(l.limits.wake) // Run enforces the longest wait
+	return w, PermitResult{}
 }
 
-func (l *limiter) now() time.Duration { return l.standing.Load().clock.now() }
+func (l *limiter) now() time.Duration { return l.state.Load().clock.now() }
 
-// full is the refusal of calls that cannot wait, or have waited too long.
-func (l *limiter) full(message string) *call.Refusal {
+// refusal is the refusal of calls that cannot wait, or have waited too long.
+func (l *limiter) refusal(message string) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: "CONCURRENCY_LIMIT", Message: message + l.capability,
-		Metadata: map[string]string{"capability": l.capability, "max_concurrent": strconv.Itoa(l.limit.PerBackend)}, RetryAfter: retryAfter,
+		Metadata: map[string]string{
+			"capability": l.capability, "max_concurrent": strconv.Itoa(l.limit.PerBackend),
+		}, RetryAfter: retryAfter,
 	}
 }
 
-// admit takes a permit for a call or refuses it, if either is possible now.
-func (l *limiter) admit(e *Entrant) (Admission, bool) {
-	f := l.standing.Load().fleet.Load()
+// tryAcquire takes a permit for a call or refuses it, if either is possible now.
+func (l *limiter) tryAcquire(e *PermitRequest) (PermitResult, bool) {
+	f := l.state.Load().fleet.Load()
 	b := e.Backend
 	if b == nil {
 		first, none := f.choose(e.Tried)
 		if none != nil {
-			return Admission{Refusal: none}, true
+			return PermitResult{Refusal: none}, true
 		}
-		b = l.instead(f, first.backend, e.Tried)
+		b = l.withPermit(f, first.backend, e.Tried)
 	} else if !l.pools[b.Addr].free() {
 		b = nil
 	}
 	if b == nil {
-		return Admission{}, false
+		return PermitResult{}, false
 	}
 	b.load.inFlight.Add(1)
 	if e.Tried == nil {
 		b.load.routed.Add(1)
 	}
-	return Admission{Backend: b, Claim: Claim{b.load, f.clock, l.pools[b.Addr].take()}}, true
+	return PermitResult{Backend: b, Claim: Permit{b.load, f.clock, l.pools[b.Addr].acquire()}}, true
 }
 
-// instead returns first if it has a permit, else the least loaded backend that has, or nil.
-func (l *limiter) instead(f *Fleet, first, tried *Backend) *Backend {
+// withPermit returns first if it has a permit, else the least loaded backend that has, or nil.
+func (l *limiter) withPermit(f *Fleet, first, tried *Backend) *Backend {
 	if l.pools[first.Addr].free() {
 		return first
 	}
@@ -132,7 +134,7 @@ func (l *limiter) instead(f *Fleet, first, tried *Backend) *Backend {
 		m := &all[i]
 		switch {
 		case len(all) > 1 && m.Backend == tried, !l.pools[m.Addr].free():
-		case best == nil, m.near && !best.near, m.near == best.near && m.load.lighter(best.load):
+		case best == nil, m.inZone && !best.inZone, m.inZone == best.inZone && m.load.lighter(best.load):
 			best = m
 		}
 	}
@@ -145,20 +147,20 @@ func (l *limiter) instead(f *Fleet, first, tried *Backend) *Backend {
 // dispatch hands free permits to waiting calls.
 func (l *limiter) dispatch() {
 	for l.queue.count > 0 {
-		var a Admission
-		full := false // no backend has a permit
+		var a PermitResult
+		exhausted := false // no backend has a permit
 		w := l.queue.next(func(w *Waiter) (ok bool) {
-			if full && w.entrant.Backend == nil {
+			if exhausted && w.request.Backend == nil {
 				return false
 			}
-			a, ok = l.admit(&w.entrant)
-			full = full || !ok && w.entrant.Backend == nil && w.entrant.Tried == nil
+			a, ok = l.tryAcquire(&w.request)
+			exhausted = exhausted || !ok && w.request.Backend == nil && w.request.Tried == nil
 			return ok
 		})
 		if w == nil {
 			return
 		}
-		l.all.decide(decided{l, w, a})
+		l.limits.complete(completion{l, w, a})
 	}
 }
 
@@ -167,25 +169,27 @@ func (l *limiter) tick(renew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if now-l.owed >= l.all.cfg.Patience {
-		l.away = true
+	if now-l.unansweredSince >= l.limits.cfg.Timeout {
+		l.storeAway = true
 	}
 	l.dispatch() // health may have brought a backend back
-	for w := l.queue.late(now); w != nil; w = l.queue.late(now) {
-		l.refused++
-		l.all.decide(decided{l, w, Admission{Refusal: l.full("no backend had a place in time for a call of capability ")}})
+	for w := l.queue.expired(now); w != nil; w = l.queue.expired(now) {
+		l.rejected++
+		l.limits.complete(completion{
+			l, w, PermitResult{Refusal: l.refusal("no backend had a place in time for a call of capability ")},
+		})
 	}
 	if renew {
-		l.turn += maxAsked
+		l.offset += maxAsked
 		for _, p := range l.pools {
-			p.before, p.peak = p.peak, p.used
+			p.previousPeak, p.peak = p.peak, p.used
 		}
 	}
-	if renew && (l.shared || l.away) || l.queue.count > 0 {
-		l.ask()
+	if renew && (l.shared || l.storeAway) || l.queue.count > 0 {
+		l.schedule()
 	}
 	if renew && l.idle() {
-		l.all.forget(l, now)
+		l.limits.forget(l, now)
 	}
 }
 
@@ -197,40 +201,40 @@ func (l *limiter) idle() bool {
 			return false
 		}
 	}
-	return l.queue.count == 0 && (!l.shared || l.away)
+	return l.queue.count == 0 && (!l.shared || l.storeAway)
 }
 
-// noticed is called when permits are wanted or returned at another replica.
-func (l *limiter) noticed() {
+// notified is called when permits are wanted or returned at another replica.
+func (l *limiter) notified() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shared || l.queue.count > 0 {
-		l.ask()
+		l.schedule()
 	}
 }
 
 func (l *limiter) stats(s *Stats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Limited, s.Waiting, s.Waits, s.LimitRefused = true, l.queue.count, l.waits, l.refused
+	s.Limited, s.Waiting, s.Waits, s.LimitRejected = true, l.queue.count, l.waits, l.rejected
 	for _, p := range l.pools {
-		s.Places += p.allowed()
-		s.PlacesUsed += p.used
+		s.Permits += p.limitHere()
+		s.PermitsUsed += p.used
 	}
 }
 
-// bound sets the limiter of a fleet with limits. The caller holds state.mu.
-func (f *Fleet) bound(all *Limits) error {
+// setLimiter sets the limiter of a fleet with limits. The caller holds state.mu.
+func (f *Fleet) setLimiter(all *Limits) error {
 	if !slices.ContainsFunc(f.members, func(m member) bool { return m.limit > 0 }) {
 		return nil
 	}
-	if f.standing.limiter == nil {
+	if f.state.limiter == nil {
 		if all == nil {
 			return fmt.Errorf("fleet %s has a limit, but there are no Limits", f.Capability)
 		}
-		f.standing.limiter = all.of(f.standing, f.Capability)
+		f.state.limiter = all.of(f.state, f.Capability)
 	}
-	f.limiter = f.standing.limiter
+	f.limiter = f.state.limiter
 	return nil
 }
 
@@ -254,7 +258,7 @@ func (l *limiter) configure(f *Fleet) {
 		p.limit = m.limit
 	}
 	if l.shared {
-		l.ask()
+		l.schedule()
 	}
 	l.dispatch()
 }

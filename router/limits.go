@@ -13,11 +13,11 @@ import (
 
 // LimitsConfig configures Limits. The zero value is for a single gateway.
 type LimitsConfig struct {
-	// Slots are shared by replicas; default nil: this replica is the only one.
-	Slots Slots
-	// Patience is the longest wait for an answer of Slots, after which the replica uses its share;
+	// Store are shared by replicas; default nil: this replica is the only one.
+	Store PermitStore
+	// Timeout is the longest wait for an answer of Slots, after which the replica uses its share;
 	// default 100 ms.
-	Patience time.Duration
+	Timeout time.Duration
 	// Replicas returns the number of replicas, or 0 if unknown. It must not block; default unknown.
 	Replicas func() int
 }
@@ -33,26 +33,26 @@ type Limits struct {
 	waiting  atomic.Int64 // calls, of all fleets
 	replicas atomic.Int64 // the last known number
 
-	mu       sync.Mutex // locked after any limiter's
-	limiters map[string]*limiter
-	due      []*limiter // with a scheduled exchange
-	goOn     []decided  // in order
-	busy     int        // exchanges in flight
-	begin    sync.Once
-	first    chan struct{} // closed by begin
+	mu        sync.Mutex // locked after any limiter's
+	limiters  map[string]*limiter
+	due       []*limiter   // with a scheduled exchange
+	completed []completion // in order
+	busy      int          // exchanges in flight
+	firstOnce sync.Once
+	first     chan struct{} // closed by begin
 }
 
-// decided is a completed wait.
-type decided struct {
+// completion is a completed wait.
+type completion struct {
 	limiter *limiter
 	waiter  *Waiter
-	Admission
+	PermitResult
 }
 
 // NewLimits returns the Limits of a Router's tables.
 func NewLimits(cfg LimitsConfig) *Limits {
-	if cfg.Patience <= 0 {
-		cfg.Patience = 100 * time.Millisecond
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 100 * time.Millisecond
 	}
 	return &Limits{
 		cfg: cfg, wake: make(chan struct{}, 1), ready: make(chan struct{}, 1),
@@ -61,17 +61,20 @@ func NewLimits(cfg LimitsConfig) *Limits {
 }
 
 // of returns a capability's limiter, which outlives its fleets.
-func (a *Limits) of(s *standing, capability string) *limiter {
+func (a *Limits) of(s *fleetState, capability string) *limiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := a.limiters[capability]
 	if l == nil {
-		l = &limiter{all: a, capability: capability, pools: map[string]*pool{}, queue: waiting{all: &a.waiting}, owed: never}
-		a.begin.Do(func() { close(a.first) })
+		l = &limiter{
+			limits: a, capability: capability, pools: map[string]*pool{}, queue: waitQueue{all: &a.waiting},
+			unansweredSince: never,
+		}
+		a.firstOnce.Do(func() { close(a.first) })
 		a.limiters[capability] = l
 	}
-	l.gone = 0
-	l.standing.Store(s)
+	l.unusedSince = 0
+	l.state.Store(s)
 	return l
 }
 
@@ -80,7 +83,7 @@ func (a *Limits) of(s *standing, capability string) *limiter {
 func (a *Limits) retire(l *limiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l.gone = max(l.now(), 1)
+	l.unusedSince = max(l.now(), 1)
 }
 
 // forget drops an idle limiter whose fleet was removed so long ago that no call can reach it any
@@ -88,7 +91,7 @@ func (a *Limits) retire(l *limiter) {
 func (a *Limits) forget(l *limiter, now time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if l.gone > 0 && now-l.gone >= forgetAfter {
+	if l.unusedSince > 0 && now-l.unusedSince >= forgetAfter {
 		delete(a.limiters, l.capability)
 	}
 }
@@ -98,11 +101,11 @@ func (a *Limits) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { a.resume(ctx) })
-	if a.cfg.Slots != nil {
+	if a.cfg.Store != nil {
 		running.Go(func() {
 			select {
 			case <-a.first:
-				a.cfg.Slots.Listen(ctx, a.notice)
+				a.cfg.Store.Listen(ctx, a.notified)
 			case <-ctx.Done():
 			}
 		})
@@ -126,17 +129,17 @@ func (a *Limits) Run(ctx context.Context) {
 			renew := looked.Sub(renewed) >= renewEvery
 			if renew {
 				renewed = looked
-				a.count()
+				a.countReplicas()
 			}
-			a.visit(func(l *limiter) { l.tick(renew) })
+			a.each(func(l *limiter) { l.tick(renew) })
 		}
 	}
-	a.visit(func(l *limiter) { l.leave(exchanges) })
+	a.each(func(l *limiter) { l.returnPermits(exchanges) })
 }
 
-// count updates the number of replicas. While the store is unavailable it is unknown, and the last
+// countReplicas updates the number of replicas. While the store is unavailable it is unknown, and the last
 // known number stays.
-func (a *Limits) count() {
+func (a *Limits) countReplicas() {
 	if a.cfg.Replicas == nil {
 		return
 	}
@@ -146,10 +149,10 @@ func (a *Limits) count() {
 }
 
 // away reports whether the store is known to be unavailable.
-func (a *Limits) away() bool { return a.cfg.Slots != nil && a.cfg.Slots.Away() }
+func (a *Limits) away() bool { return a.cfg.Store != nil && a.cfg.Store.Away() }
 
-// visit calls f with every limiter.
-func (a *Limits) visit(f func(*limiter)) {
+// each calls f with every limiter.
+func (a *Limits) each(f func(*limiter)) {
 	a.mu.Lock()
 	all := slices.Collect(maps.Values(a.limiters))
 	a.mu.Unlock()
@@ -158,13 +161,13 @@ func (a *Limits) visit(f func(*limiter)) {
 	}
 }
 
-// notice schedules a capability's exchange.
-func (a *Limits) notice(capability string) {
+// notified schedules a capability's exchange.
+func (a *Limits) notified(capability string) {
 	a.mu.Lock()
 	l := a.limiters[capability]
 	a.mu.Unlock()
 	if l != nil {
-		l.noticed()
+		l.notified()
 	}
 }
 
@@ -181,26 +184,26 @@ func (a *Limits) start(ctx context.Context, running *sync.WaitGroup) {
 			a.mu.Lock()
 			a.busy--
 			a.mu.Unlock()
-			poke(a.wake)
+			notify(a.wake)
 		})
 	}
 }
 
-// ask schedules a limiter's exchange. The caller holds its lock.
-func (a *Limits) ask(l *limiter) {
+// schedule schedules a limiter's exchange. The caller holds its lock.
+func (a *Limits) schedule(l *limiter) {
 	a.mu.Lock()
 	a.due = append(a.due, l)
 	a.mu.Unlock()
-	poke(a.wake)
+	notify(a.wake)
 }
 
-// decide resumes a waiting call. It does so on a separate goroutine, as the caller may hold the lock
+// complete resumes a waiting call. It does so on a separate goroutine, as the caller may hold the lock
 // of another call. The caller holds the limiter's lock.
-func (a *Limits) decide(d decided) {
+func (a *Limits) complete(d completion) {
 	a.mu.Lock()
-	a.goOn = append(a.goOn, d)
+	a.completed = append(a.completed, d)
 	a.mu.Unlock()
-	poke(a.ready)
+	notify(a.ready)
 }
 
 // resume resumes the calls whose wait is complete, until ctx ends.
@@ -212,18 +215,18 @@ func (a *Limits) resume(ctx context.Context) {
 		case <-a.ready:
 		}
 		a.mu.Lock()
-		all := a.goOn
-		a.goOn = nil
+		all := a.completed
+		a.completed = nil
 		a.mu.Unlock()
 		for i := range all {
-			if !all[i].waiter.resume(all[i].Admission) {
+			if !all[i].waiter.resume(all[i].PermitResult) {
 				all[i].Claim.Done(Outcome{}) // its caller is gone
 			}
 		}
 	}
 }
 
-func poke(ch chan struct{}) {
+func notify(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:

@@ -64,7 +64,8 @@ func TestLimitOfABurstAtALoneReplica(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newLimitedOf(t, func() int { return known }, &replica{board: newBoard(), name: "1"}, &crowd{}, router.Limit{PerBackend: 48}, named(1)...)
+			r := newLimitedOf(t, func() int { return known }, &replica{board: newBoard(), name: "1"}, &crowd{},
+				router.Limit{PerBackend: 48}, named(1)...)
 			synctest.Wait()
 			got := burst([]*limited{r}, []int{60}, func(waited time.Duration) {
 				if waited > 10*time.Millisecond { // a few exchanges of one
@@ -87,7 +88,7 @@ func burst(replicas []*limited, calls []int, entered func(waited time.Duration))
 	for i, n := range calls {
 		began := time.Now()
 		for range n {
-			replicas[i].start(router.Entrant{}, func(a router.Admission) {
+			replicas[i].start(router.PermitRequest{}, func(a router.PermitResult) {
 				mu.Lock()
 				defer mu.Unlock()
 				if a.Refusal == nil {

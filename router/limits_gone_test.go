@@ -15,10 +15,11 @@ func TestLimitOfAFleetThatGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
-		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 1, Wait: time.Hour}, named(1)...)
+		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 1, Wait: time.Hour},
+			named(1)...)
 		defer r.end()
-		release := r.hold(router.Entrant{})
-		waiting := chanOf(r, router.Entrant{})
+		release := r.hold(router.PermitRequest{})
+		waiting := chanOf(r, router.PermitRequest{})
 		r.router.Swap(newTable(t, router.Config{Limits: r.limits}, r.router.Table()))
 		<-time.After(2 * time.Minute)
 		if len(waiting) > 0 || r.limits.Kept() != 1 {
@@ -45,9 +46,9 @@ func TestLimitOfAFleetThatGoes(t *testing.T) {
 // counted, and those that stay are not forgotten.
 func TestLimitsAreForgotten(t *testing.T) {
 	t.Parallel()
-	for name, slots := range map[string]func() router.Slots{
-		"a store": func() router.Slots { return &replica{board: newBoard(), name: "1"} },
-		"alone":   func() router.Slots { return nil },
+	for name, slots := range map[string]func() router.PermitStore{
+		"a store": func() router.PermitStore { return &replica{board: newBoard(), name: "1"} },
+		"alone":   func() router.PermitStore { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,12 +67,12 @@ func TestLimitsAreForgotten(t *testing.T) {
 				if n := r.limits.Kept(); n > 70 {
 					t.Errorf("%d limiters, a minute's are 60", n)
 				}
-				release := r.hold(router.Entrant{})
+				release := r.hold(router.PermitRequest{})
 				r.router.Swap(newTable(t, router.Config{Limits: r.limits}, r.router.Table()))
 				<-time.After(90 * time.Second)
 				r.router.Swap(newTable(t, before, r.router.Table()))
 				<-time.After(90 * time.Second)
-				waiting := chanOf(r, router.Entrant{})
+				waiting := chanOf(r, router.PermitRequest{})
 				<-time.After(time.Second)
 				if len(waiting) > 0 || r.limits.Kept() != 1 {
 					t.Errorf("%d calls too many; %d limiters for one fleet", len(waiting), r.limits.Kept())

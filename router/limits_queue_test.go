@@ -17,11 +17,11 @@ func TestLimitIsFairToTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crowd := &crowd{}
 		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1}, named(1)...)
-		release := r.hold(router.Entrant{})
+		release := r.hold(router.PermitRequest{})
 		var work sync.WaitGroup
 		for _, tenant := range []string{"a", "a", "a", "a", "b", "b", "c"} {
 			work.Go(func() {
-				if refusal := r.call(router.Entrant{Tenant: tenant}, time.Millisecond); refusal != nil {
+				if refusal := r.call(router.PermitRequest{Tenant: tenant}, time.Millisecond); refusal != nil {
 					t.Error(refusal)
 				}
 			})
@@ -44,8 +44,8 @@ func TestEnterAllocatesNothing(t *testing.T) {
 	router.New(table)
 	f := table.Fleet("weather")
 	allocs := testing.AllocsPerRun(100, func() {
-		_, first := f.Enter(router.Entrant{Tenant: "a"}, nil)
-		_, second := f.Enter(router.Entrant{Tenant: "a", Tried: first.Backend}, nil)
+		_, first := f.AcquirePermit(router.PermitRequest{Tenant: "a"}, nil)
+		_, second := f.AcquirePermit(router.PermitRequest{Tenant: "a", Tried: first.Backend}, nil)
 		first.Claim.Done(ok)
 		second.Claim.Done(ok)
 	})
@@ -58,19 +58,20 @@ func TestLimitsQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second}, named(1)...)
-		release := r.hold(router.Entrant{})
-		ends := make(chan router.Admission, 3)
-		end := func(a router.Admission) { ends <- a }
-		first := r.start(router.Entrant{Tenant: "a"}, end)
+		release := r.hold(router.PermitRequest{})
+		ends := make(chan router.PermitResult, 3)
+		end := func(a router.PermitResult) { ends <- a }
+		first := r.start(router.PermitRequest{Tenant: "a"}, end)
 		began := time.Now()
-		r.start(router.Entrant{Tenant: "a"}, end)
-		full := r.call(router.Entrant{Tenant: "a"}, 0)
-		if full == nil || full.Kind != call.ResourceExhausted || full.Reason != "CONCURRENCY_LIMIT" || full.RetryAfter <= 0 || full.Metadata["capability"] != "weather" {
+		r.start(router.PermitRequest{Tenant: "a"}, end)
+		full := r.call(router.PermitRequest{Tenant: "a"}, 0)
+		if full == nil || full.Kind != call.ResourceExhausted || full.Reason != "CONCURRENCY_LIMIT" ||
+			full.RetryAfter <= 0 || full.Metadata["capability"] != "weather" {
 			t.Errorf("the queue is full, but %v", full)
 		}
-		first.Leave() // its caller has left: there is room for another
-		first.Leave()
-		last := r.start(router.Entrant{Tenant: "b"}, end)
+		first.Cancel() // its caller has left: there is room for another
+		first.Cancel()
+		last := r.start(router.PermitRequest{Tenant: "b"}, end)
 		if a := <-ends; a.Refusal == nil || a.Refusal.Reason != "CONCURRENCY_LIMIT" || a.Refusal.RetryAfter <= 0 {
 			t.Errorf("waited too long, but %+v", a)
 		}
@@ -78,12 +79,12 @@ func TestLimitsQueue(t *testing.T) {
 			t.Errorf("waited %v", waited)
 		}
 		<-ends // of the other, at about the same time
-		if s := r.fleet().Stats(); s.Waiting != 0 || s.Waits != 3 || s.LimitRefused != 3 || s.PlacesUsed != 1 {
+		if s := r.fleet().Stats(); s.Waiting != 0 || s.Waits != 3 || s.LimitRejected != 3 || s.PermitsUsed != 1 {
 			t.Errorf("%+v", s)
 		}
-		last.Leave() // too late, and no harm
+		last.Cancel() // too late, and no harm
 		release()
-		if refusal := r.call(router.Entrant{}, 0); refusal != nil {
+		if refusal := r.call(router.PermitRequest{}, 0); refusal != nil {
 			t.Error(refusal)
 		}
 		r.end()
@@ -96,13 +97,13 @@ func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crowd := &crowd{}
 		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1, Queue: 6}, named(1)...)
-		release := r.hold(router.Entrant{})
+		release := r.hold(router.PermitRequest{})
 		var work sync.WaitGroup
 		var mu sync.Mutex
 		refused := map[string]int{}
 		for _, tenant := range []string{"a", "a", "a", "a", "a", "a", "a", "b", "b", "c", "b", "b", "c", "c"} {
 			work.Go(func() {
-				if r.call(router.Entrant{Tenant: tenant}, time.Millisecond) != nil {
+				if r.call(router.PermitRequest{Tenant: tenant}, time.Millisecond) != nil {
 					mu.Lock()
 					defer mu.Unlock()
 					refused[tenant]++
@@ -124,12 +125,12 @@ func TestLimitOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
-		release := r.hold(router.Entrant{})
-		_, _ = r.fleet().Enter(router.Entrant{}, func() func(router.Admission) bool {
-			return func(router.Admission) bool { return false }
+		release := r.hold(router.PermitRequest{})
+		_, _ = r.fleet().AcquirePermit(router.PermitRequest{}, func() func(router.PermitResult) bool {
+			return func(router.PermitResult) bool { return false }
 		})
-		next := make(chan router.Admission, 1)
-		r.start(router.Entrant{}, func(a router.Admission) { next <- a })
+		next := make(chan router.PermitResult, 1)
+		r.start(router.PermitRequest{}, func(a router.PermitResult) { next <- a })
 		release()
 		if a := <-next; a.Refusal != nil {
 			t.Error(a.Refusal)
@@ -143,17 +144,17 @@ func TestLimitOfOneBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, shared := range []bool{false, true} {
-			var slots router.Slots
+			var slots router.PermitStore
 			if shared {
 				slots = &replica{board: newBoard(), name: "1"}
 			}
 			r := newLimited(t, slots, &crowd{}, router.Limit{PerBackend: 1}, named(2)...)
 			one := r.fleet().Backends[0]
-			release := r.hold(router.Entrant{Backend: one})
-			pinned := make(chan router.Admission, 1)
-			r.start(router.Entrant{Backend: one}, func(a router.Admission) { pinned <- a })
+			release := r.hold(router.PermitRequest{Backend: one})
+			pinned := make(chan router.PermitResult, 1)
+			r.start(router.PermitRequest{Backend: one}, func(a router.PermitResult) { pinned <- a })
 			for range 5 {
-				if refusal := r.call(router.Entrant{}, time.Millisecond); refusal != nil {
+				if refusal := r.call(router.PermitRequest{}, time.Millisecond); refusal != nil {
 					t.Error(refusal)
 				}
 			}
@@ -168,7 +169,7 @@ func TestLimitOfOneBackend(t *testing.T) {
 				t.Errorf("entered %+v", a)
 			}
 			// A second try goes to the other backend, and waits for it.
-			if a := (<-chanOf(r, router.Entrant{Tried: one})); a.Backend != r.fleet().Backends[1] {
+			if a := (<-chanOf(r, router.PermitRequest{Tried: one})); a.Backend != r.fleet().Backends[1] {
 				t.Errorf("second try at %+v", a)
 			}
 			r.end()
@@ -194,8 +195,8 @@ func TestLimitChanges(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				board := newBoard()
 				r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
-				release := r.hold(router.Entrant{})
-				waiting := chanOf(r, router.Entrant{})
+				release := r.hold(router.PermitRequest{})
+				waiting := chanOf(r, router.PermitRequest{})
 				r.router.Swap(newTable(t, r.config(change.limit, change.backends...), r.router.Table()))
 				a := <-waiting
 				if a.Refusal != nil {
@@ -204,7 +205,7 @@ func TestLimitChanges(t *testing.T) {
 				a.Claim.Done(router.Outcome{})
 				release()
 				<-time.After(10 * time.Second)
-				if s := r.fleet().Stats(); s.PlacesUsed != 0 || s.Waiting != 0 || sum(board.holders("a0:1")) != 0 {
+				if s := r.fleet().Stats(); s.PermitsUsed != 0 || s.Waiting != 0 || sum(board.holders("a0:1")) != 0 {
 					t.Errorf("%+v, held %v", s, board.holders("a0:1"))
 				}
 				r.end()
@@ -215,7 +216,9 @@ func TestLimitChanges(t *testing.T) {
 
 func TestLimitNeedsLimits(t *testing.T) {
 	t.Parallel()
-	_, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{Capability: "a", Backends: named(1), Limit: router.Limit{PerBackend: 1}}}}, nil)
+	_, err := router.NewTable(router.Config{
+		Fleets: []router.FleetConfig{{Capability: "a", Backends: named(1), Limit: router.Limit{PerBackend: 1}}},
+	}, nil)
 	if err == nil {
 		t.Error("a table with a limit that nobody keeps")
 	}

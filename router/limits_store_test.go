@@ -17,14 +17,14 @@ func TestLimitInSteadyState(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
 		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 10}, named(1)...)
 		for range 100 {
-			if refusal := r.call(router.Entrant{}, 5*time.Millisecond); refusal != nil {
+			if refusal := r.call(router.PermitRequest{}, 5*time.Millisecond); refusal != nil {
 				t.Fatal(refusal)
 			}
 		}
 		before, _ := board.traffic()
 		waits := r.fleet().Stats().Waits
 		for range 10_000 {
-			if refusal := r.call(router.Entrant{}, time.Millisecond); refusal != nil {
+			if refusal := r.call(router.PermitRequest{}, time.Millisecond); refusal != nil {
 				t.Fatal(refusal)
 			}
 		}
@@ -46,12 +46,12 @@ func TestLimitOfADeadReplica(t *testing.T) {
 		dying := &replica{board: board, name: "dying"}
 		first := newLimited(t, dying, crowd, router.Limit{PerBackend: 2}, named(1)...)
 		second := newLimited(t, &replica{board: board, name: "other"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
-		first.hold(router.Entrant{})
-		first.hold(router.Entrant{})
+		first.hold(router.PermitRequest{})
+		first.hold(router.PermitRequest{})
 		dying.die()
 		began := time.Now()
 		for range 2 {
-			second.hold(router.Entrant{})
+			second.hold(router.PermitRequest{})
 		}
 		if waited := time.Since(began); waited < 3*time.Second || waited > placeTTL+time.Second {
 			t.Errorf("waited %v for what the dead replica had", waited)
@@ -69,14 +69,15 @@ func TestLimitWithoutStore(t *testing.T) {
 		shared, all := newBoard(), &crowd{}
 		var replicas []*limited
 		for i := range 3 {
-			replicas = append(replicas, newLimited(t, &replica{board: shared, name: fmt.Sprint(i)}, all, router.Limit{PerBackend: 6, Wait: time.Hour}, named(1)...))
+			replicas = append(replicas, newLimited(t, &replica{board: shared, name: fmt.Sprint(i)}, all,
+				router.Limit{PerBackend: 6, Wait: time.Hour}, named(1)...))
 		}
 		flood := func() {
 			var work sync.WaitGroup
 			for _, r := range replicas {
 				for range 30 {
 					work.Go(func() {
-						if refusal := r.call(router.Entrant{}, 100*time.Millisecond); refusal != nil {
+						if refusal := r.call(router.PermitRequest{}, 100*time.Millisecond); refusal != nil {
 							t.Error(refusal)
 						}
 					})
@@ -133,15 +134,16 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 					for range 2 {
 						calls.Go(func() {
 							began := time.Now()
-							if refusal := r.call(router.Entrant{}, 5*time.Second); refusal != nil || time.Since(began)-5*time.Second > longest {
+							if refusal := r.call(router.PermitRequest{}, 5*time.Second); refusal != nil ||
+								time.Since(began)-5*time.Second > longest {
 								t.Errorf("call %d: %v after %v", i, refusal, time.Since(began))
 							}
 						})
 					}
 					calls.Wait()
 				}
-				full := chanOf(r, router.Entrant{Backend: r.fleet().Backends[0]})
-				if s := r.fleet().Stats(); s.Places < 2 { // of three replicas
+				full := chanOf(r, router.PermitRequest{Backend: r.fleet().Backends[0]})
+				if s := r.fleet().Stats(); s.Permits < 2 { // of three replicas
 					t.Errorf("%+v", s)
 				}
 				(<-full).Claim.Done(router.Outcome{})
@@ -158,14 +160,17 @@ func TestLimitOfAFrozenReplica(t *testing.T) {
 		b, crowd := newBoard(), &crowd{}
 		other := &replica{board: b, name: "other"}
 		r := newLimited(t, &replica{board: b, name: "frozen"}, crowd, router.Limit{PerBackend: 4}, named(1)...)
-		for _, release := range []func(){r.hold(router.Entrant{}), r.hold(router.Entrant{}), r.hold(router.Entrant{})} {
+		for _, release := range []func(){
+			r.hold(router.PermitRequest{}), r.hold(router.PermitRequest{}), r.hold(router.PermitRequest{}),
+		} {
 			defer release()
 		}
 		<-time.After(100 * time.Millisecond)
 		b.set(func(b *board) { b.slow = 6 * time.Second }) // longer than places last
 		<-time.After(6400 * time.Millisecond)
 		b.set(func(b *board) { b.slow = 0 })
-		if g, err := other.Exchange(t.Context(), "weather", []router.Want{{Addr: "a0:1", Limit: 4, Need: 4, Seq: 1}}); err != nil || g[0].Held != 4 {
+		if g, err := other.Exchange(t.Context(), "weather",
+			[]router.Demand{{Addr: "a0:1", Limit: 4, Need: 4, Seq: 1}}); err != nil || g[0].Held != 4 {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		<-time.After(time.Second)
@@ -182,7 +187,7 @@ func TestLimitOfALargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard()
 		r := newLimited(t, &replica{board: b, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1000)...)
-		if refusal := r.call(router.Entrant{}, time.Millisecond); refusal != nil {
+		if refusal := r.call(router.PermitRequest{}, time.Millisecond); refusal != nil {
 			t.Error(refusal)
 		}
 		<-time.After(10 * time.Second)
@@ -197,7 +202,7 @@ func TestLimitOfALargeFleet(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 100 {
 			calls.Go(func() {
-				if refusal := r.call(router.Entrant{}, time.Second); refusal != nil {
+				if refusal := r.call(router.PermitRequest{}, time.Second); refusal != nil {
 					t.Error(refusal)
 				}
 			})
@@ -217,7 +222,7 @@ func TestLimitOfAReplicaThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		board := newBoard()
 		r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 2}, named(1)...)
-		r.hold(router.Entrant{})()
+		r.hold(router.PermitRequest{})()
 		r.end()
 		if held := board.holders("a0:1"); sum(held) != 0 {
 			t.Errorf("%v", held)

@@ -25,15 +25,17 @@ type limited struct {
 }
 
 // newLimited starts a replica inside a synctest bubble. slots may be nil.
-func newLimited(t *testing.T, slots router.Slots, c *crowd, limit router.Limit, backends ...router.BackendConfig) *limited {
+func newLimited(t *testing.T, slots router.PermitStore, c *crowd, limit router.Limit,
+	backends ...router.BackendConfig) *limited {
 	t.Helper()
 	return newLimitedOf(t, func() int { return 3 }, slots, c, limit, backends...)
 }
 
 // newLimitedOf starts one of so many replicas.
-func newLimitedOf(t *testing.T, replicas func() int, slots router.Slots, c *crowd, limit router.Limit, backends ...router.BackendConfig) *limited {
+func newLimitedOf(t *testing.T, replicas func() int, slots router.PermitStore, c *crowd, limit router.Limit,
+	backends ...router.BackendConfig) *limited {
 	t.Helper()
-	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Slots: slots, Replicas: replicas}), crowd: c}
+	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Store: slots, Replicas: replicas}), crowd: c}
 	r.router = router.New(newTable(t, r.config(limit, backends...), nil))
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
@@ -42,7 +44,9 @@ func newLimitedOf(t *testing.T, replicas func() int, slots router.Slots, c *crow
 }
 
 func (r *limited) config(limit router.Limit, backends ...router.BackendConfig) router.Config {
-	return router.Config{Limits: r.limits, Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends, Limit: limit}}}
+	return router.Config{
+		Limits: r.limits, Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends, Limit: limit}},
+	}
 }
 
 func (r *limited) fleet() *router.Fleet { return r.router.Table().Fleet("weather") }
@@ -53,9 +57,9 @@ func (r *limited) end() {
 }
 
 // start makes a call, which is told to done how it entered.
-func (r *limited) start(e router.Entrant, done func(router.Admission)) *router.Waiter {
-	w, a := r.fleet().Enter(e, func() func(router.Admission) bool {
-		return func(a router.Admission) bool { done(a); return true }
+func (r *limited) start(e router.PermitRequest, done func(router.PermitResult)) *router.Waiter {
+	w, a := r.fleet().AcquirePermit(e, func() func(router.PermitResult) bool {
+		return func(a router.PermitResult) bool { done(a); return true }
 	})
 	if w == nil {
 		done(a)
@@ -64,9 +68,9 @@ func (r *limited) start(e router.Entrant, done func(router.Admission)) *router.W
 }
 
 // call makes a call that takes so long, and returns its refusal.
-func (r *limited) call(e router.Entrant, lasts time.Duration) *call.Refusal {
-	entered := make(chan router.Admission, 1)
-	r.start(e, func(a router.Admission) { entered <- a })
+func (r *limited) call(e router.PermitRequest, lasts time.Duration) *call.Refusal {
+	entered := make(chan router.PermitResult, 1)
+	r.start(e, func(a router.PermitResult) { entered <- a })
 	a := <-entered
 	if a.Refusal != nil {
 		return a.Refusal
@@ -79,9 +83,9 @@ func (r *limited) call(e router.Entrant, lasts time.Duration) *call.Refusal {
 }
 
 // hold makes a call that lasts until release is called.
-func (r *limited) hold(e router.Entrant) (release func()) {
-	entered := make(chan router.Admission, 1)
-	r.start(e, func(a router.Admission) { entered <- a })
+func (r *limited) hold(e router.PermitRequest) (release func()) {
+	entered := make(chan router.PermitResult, 1)
+	r.start(e, func(a router.PermitResult) { entered <- a })
 	a := <-entered
 	if a.Refusal != nil {
 		r.t.Fatal(a.Refusal)
@@ -112,7 +116,8 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 					for range calls {
 						work.Go(func() {
 							<-time.After(rand.N(time.Second))
-							if refusal := r.call(router.Entrant{Tenant: fmt.Sprint(rand.N(3)), Tried: nil}, rand.N(50*time.Millisecond)); refusal != nil {
+							if refusal := r.call(router.PermitRequest{Tenant: fmt.Sprint(rand.N(3)), Tried: nil},
+								rand.N(50*time.Millisecond)); refusal != nil {
 								t.Error(refusal)
 							}
 						})
@@ -128,7 +133,7 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 					t.Errorf("%d calls at once at a backend, limit %d", most, test.limit)
 				}
 				for i, r := range replicas {
-					if s := r.fleet().Stats(); s.PlacesUsed != 0 || s.Waiting != 0 || s.LimitRefused != 0 {
+					if s := r.fleet().Stats(); s.PermitsUsed != 0 || s.Waiting != 0 || s.LimitRejected != 0 {
 						t.Errorf("replica %d: %+v", i, s)
 					}
 				}
@@ -161,14 +166,14 @@ func TestLimitIsFairToReplicas(t *testing.T) {
 		for range 20 {
 			work.Go(func() {
 				for ctx.Err() == nil {
-					_ = busy.call(router.Entrant{Tenant: "busy"}, 20*time.Millisecond)
+					_ = busy.call(router.PermitRequest{Tenant: "busy"}, 20*time.Millisecond)
 				}
 			})
 		}
 		<-time.After(time.Second)
 		for range 20 {
 			began := time.Now()
-			if refusal := other.call(router.Entrant{Tenant: "other"}, time.Millisecond); refusal != nil {
+			if refusal := other.call(router.PermitRequest{Tenant: "other"}, time.Millisecond); refusal != nil {
 				t.Error(refusal)
 			}
 			if waited := time.Since(began); waited > 150*time.Millisecond {
@@ -185,9 +190,9 @@ func TestLimitIsFairToReplicas(t *testing.T) {
 	})
 }
 
-func chanOf(r *limited, e router.Entrant) <-chan router.Admission {
-	entered := make(chan router.Admission, 1)
-	r.start(e, func(a router.Admission) { entered <- a })
+func chanOf(r *limited, e router.PermitRequest) <-chan router.PermitResult {
+	entered := make(chan router.PermitResult, 1)
+	r.start(e, func(a router.PermitResult) { entered <- a })
 	return entered
 }
 
@@ -207,7 +212,7 @@ func TestLimitUnderContention(t *testing.T) {
 			for range 20 {
 				work.Go(func() {
 					for ctx.Err() == nil {
-						if refusal := r.call(router.Entrant{}, 10*time.Millisecond); refusal != nil {
+						if refusal := r.call(router.PermitRequest{}, 10*time.Millisecond); refusal != nil {
 							t.Error(refusal)
 						}
 						calls[i].Add(1)

@@ -16,24 +16,24 @@ const (
 	overprovision = 1.4
 	// With spillFrom calls in flight, at spillFactor times another's cost, a call ignores zones and
 	// weights: they are preferences, and no reason to queue.
-	spillFrom   = 8
-	spillFactor = 4
-	// alike is the factor below which two latencies count as equal.
-	alike = 2
+	minSpillover    = 8
+	spilloverFactor = 4
+	// latencyTolerance is the factor below which two latencies count as equal.
+	latencyTolerance = 2
 )
 
 // picker holds one fleet's usable backends at one moment. It is immutable.
 type picker struct {
-	until   time.Duration // when it is outdated, for example at the end of a slow start
-	ramping bool          // a slow start is in progress
-	plain   []*load       // all usable backends, when only their loads matter
-	near    set           // those in the gateway's zone, or all if there are none or no zone
-	far     set           // the others
-	leave   uint32        // share of calls for far, of 2^32
-	all     []member      // usable
-	none    *call.Refusal // the refusal when all is empty
-	health  *health.Snapshot
-	*roll
+	until    time.Duration // when it is outdated, for example at the end of a slow start
+	ramping  bool          // a slow start is in progress
+	plain    []*load       // all usable backends, when only their loads matter
+	near     set           // those in the gateway's zone, or all if there are none or no zone
+	far      set           // the others
+	farShare uint32        // share of calls for far, of 2^32
+	all      []member      // usable
+	none     *call.Refusal // the refusal when all is empty
+	health   *health.Snapshot
+	*hostSet
 }
 
 // set is a weighted set of backends; those of the same weight form a group.
@@ -49,15 +49,15 @@ type group struct {
 }
 
 // newPicker makes a picker of the usable backends.
-func newPicker(f *Fleet, r *roll, ramping bool) *picker {
-	p := &picker{until: r.until, ramping: ramping, all: r.usable, health: f.health, roll: r}
+func newPicker(f *Fleet, r *hostSet, ramping bool) *picker {
+	p := &picker{until: r.until, ramping: ramping, all: r.usable, health: f.health, hostSet: r}
 	if len(p.all) == 0 {
 		p.none = f.noBackend()
 		return p
 	}
 	var near, far []member
 	for _, m := range p.all {
-		if m.near {
+		if m.inZone {
 			near = append(near, m)
 		} else {
 			far = append(far, m)
@@ -70,12 +70,12 @@ func newPicker(f *Fleet, r *roll, ramping bool) *picker {
 	if len(far) > 0 {
 		var zone uint64
 		for _, m := range f.members {
-			if m.near && m.wanted() {
+			if m.inZone && m.configured() {
 				zone += uint64(m.weight)
 			}
 		}
 		stay := min(overprovision*float64(p.near.total)/float64(zone), 1)
-		p.leave = uint32((1 - stay) * (1 << 32))
+		p.farShare = uint32((1 - stay) * (1 << 32))
 	}
 	if len(far) == 0 && len(p.near.groups) == 1 {
 		p.plain = p.near.groups[0].members
@@ -103,54 +103,54 @@ func newSet(members []member) set {
 	return s
 }
 
-// spare reports whether one more backend may be ejected.
-func (p *picker) spare(why Class) bool {
+// canEject reports whether one more backend may be ejected.
+func (p *picker) canEject(why Class) bool {
 	return p.ejected < p.limit && (!p.panicked || why == Unreachable)
 }
 
-// even reports whether calls may use any of a fleet's own loads until the next rebuild.
-func (p *picker) even(own []load) bool {
+// uniform reports whether calls may use any of a fleet's own loads until the next rebuild.
+func (p *picker) uniform(own []load) bool {
 	return len(p.plain) == len(own) && p.until == never && !p.ramping
 }
 
 // choose picks a backend, of at least two.
 func (p *picker) choose(now time.Duration, tried *Backend, slowStart time.Duration) *load {
 	if p.plain != nil {
-		return p.two(p.plain, now, tried, slowStart)
+		return p.powerOfTwo(p.plain, now, tried, slowStart)
 	}
 	from := &p.near
-	if p.leave > 0 && rand.Uint32() < p.leave {
+	if p.farShare > 0 && rand.Uint32() < p.farShare {
 		from = &p.far
 	}
-	var target *load
+	var chosen *load
 	g := from.draw()
 	if len(g.members) > 1 {
-		target = p.two(g.members, now, tried, slowStart)
-	} else if target = g.members[0]; p.ramping && !target.admits(now, slowStart) {
-		target = p.another(target).load
+		chosen = p.powerOfTwo(g.members, now, tried, slowStart)
+	} else if chosen = g.members[0]; p.ramping && !chosen.acceptsInRamp(now, slowStart) {
+		chosen = p.other(chosen).load
 	}
-	if target.inFlight.Load() >= spillFrom {
-		target = p.spill(target, g.weight, now)
+	if chosen.inFlight.Load() >= minSpillover {
+		chosen = p.spillOver(chosen, g.weight, now)
 	}
-	if tried != nil && target == tried.load {
-		target = p.another(target).load
+	if tried != nil && chosen == tried.load {
+		chosen = p.other(chosen).load
 	}
-	return target
+	return chosen
 }
 
-// two picks the better one of two random backends.
-func (p *picker) two(members []*load, now time.Duration, tried *Backend, slowStart time.Duration) *load {
+// powerOfTwo picks the better one of two random backends.
+func (p *picker) powerOfTwo(members []*load, now time.Duration, tried *Backend, slowStart time.Duration) *load {
 	i, j := pair(uint64(len(members)))
 	a, b := members[i], members[j]
 	one := better(a, b, tried)
-	if !p.ramping || one.admits(now, slowStart) {
+	if !p.ramping || one.acceptsInRamp(now, slowStart) {
 		return one
 	}
 	other := a
 	if one == a {
 		other = b
 	}
-	if (tried == nil || other != tried.load) && other.admits(now, slowStart) {
+	if (tried == nil || other != tried.load) && other.acceptsInRamp(now, slowStart) {
 		return other
 	}
 	return one
@@ -195,8 +195,8 @@ func (s *set) draw() *group {
 	return &s.groups[low]
 }
 
-// another returns a random usable backend other than but; there are at least two.
-func (p *picker) another(but *load) *member {
+// other returns a random usable backend other than but; there are at least two.
+func (p *picker) other(but *load) *member {
 	i := rand.IntN(len(p.all))
 	if p.all[i].load == but {
 		i = (i + 1) % len(p.all)
@@ -204,17 +204,17 @@ func (p *picker) another(but *load) *member {
 	return &p.all[i]
 }
 
-// spill replaces a backend that has far more load than another one.
-func (p *picker) spill(target *load, weight int, now time.Duration) *load {
-	other := p.another(target)
-	if p.ramping && int64(now) < other.turnout.rampUntil.Load() {
-		return target
+// spillOver replaces a backend that has far more load than another one.
+func (p *picker) spillOver(chosen *load, weight int, now time.Duration) *load {
+	other := p.other(chosen)
+	if p.ramping && int64(now) < other.availability.rampUntil.Load() {
+		return chosen
 	}
-	mine, its := target.latency.both(&other.load.latency)
-	if target.cost(mine)/float64(weight) > spillFactor*other.load.cost(its)/float64(other.weight) {
+	mine, its := chosen.latency.both(&other.load.latency)
+	if chosen.cost(mine)/float64(weight) > spilloverFactor*other.load.cost(its)/float64(other.weight) {
 		return other.load
 	}
-	return target
+	return chosen
 }
 
 // cost estimates the duration of a new call, if each call in flight takes the latency.
@@ -225,21 +225,21 @@ func (l *load) cost(nanos float64) float64 { return (nanos + grain) * float64(l.
 // noise of single calls would starve a backend.
 func (l *load) lighter(a *load) bool {
 	mine, its := l.latency.both(&a.latency)
-	if mine+grain < alike*(its+grain) && its+grain < alike*(mine+grain) {
+	if mine+grain < latencyTolerance*(its+grain) && its+grain < latencyTolerance*(mine+grain) {
 		return l.inFlight.Load() < a.inFlight.Load()
 	}
 	return l.cost(mine) < a.cost(its)
 }
 
-// leastShare is the share of its calls that a backend gets at the start of its slow start.
-const leastShare = 0.1
+// minRampShare is the share of its calls that a backend gets at the start of its slow start.
+const minRampShare = 0.1
 
-// admits reports whether a backend in slow start takes this call.
-func (l *load) admits(now, slowStart time.Duration) bool {
-	left := l.backend.turnout.rampUntil.Load() - int64(now)
+// acceptsInRamp reports whether a backend in slow start takes this call.
+func (l *load) acceptsInRamp(now, slowStart time.Duration) bool {
+	left := l.backend.availability.rampUntil.Load() - int64(now)
 	if left <= 0 || slowStart <= 0 {
 		return true
 	}
-	share := max(1-float64(left)/float64(slowStart), leastShare)
+	share := max(1-float64(left)/float64(slowStart), minRampShare)
 	return rand.Float64() < share
 }

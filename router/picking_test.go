@@ -57,7 +57,9 @@ func TestAllWeightsZero(t *testing.T) {
 // Weights hold while calls overlap, too, but a backend that stands still is no sink.
 func TestAWeightIsNoDuty(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: []router.BackendConfig{{Addr: "stuck:1", Weight: 50}, {Addr: "fine:1", Weight: 51}}}, "")
+	w := newWorld(t, router.FleetConfig{
+		Backends: []router.BackendConfig{{Addr: "stuck:1", Weight: 50}, {Addr: "fine:1", Weight: 51}},
+	}, "")
 	stuck := 0
 	for range 10_000 {
 		b, claim, _ := w.fleet.Route(nil)
@@ -111,7 +113,9 @@ func TestZones(t *testing.T) {
 // A zone that cannot keep up lets calls go.
 func TestABusyZoneSpills(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: []router.BackendConfig{{Addr: "here:1", Zone: "z"}, {Addr: "there:1"}, {Addr: "there:2"}}}, "z")
+	w := newWorld(t, router.FleetConfig{
+		Backends: []router.BackendConfig{{Addr: "here:1", Zone: "z"}, {Addr: "there:1"}, {Addr: "there:2"}},
+	}, "z")
 	for range 300 {
 		if _, _, refusal := w.fleet.Route(nil); refusal != nil { // a call that does not end
 			t.Fatal(refusal)
@@ -125,12 +129,13 @@ func TestABusyZoneSpills(t *testing.T) {
 
 // simulate runs a closed loop of workers over simulated backends, of which each
 // answers after its latency, and returns each backend's share of the calls.
-func (w *world) simulate(workers int, length time.Duration, latency func(addr string) time.Duration) map[string]float64 {
+func (w *world) simulate(workers int, length time.Duration,
+	latency func(addr string) time.Duration) map[string]float64 {
 	w.t.Helper()
 	type open struct {
 		at    time.Duration
 		took  time.Duration
-		claim router.Claim
+		claim router.Permit
 	}
 	running := make([]open, workers)
 	counts, total := map[string]float64{}, 0.
@@ -142,7 +147,7 @@ func (w *world) simulate(workers int, length time.Duration, latency func(addr st
 			}
 		}
 		call := &running[next]
-		if call.claim != (router.Claim{}) {
+		if call.claim != (router.Permit{}) {
 			w.now = call.at
 			call.claim.Done(router.Outcome{Class: router.Succeeded, Latency: call.took})
 		}
@@ -231,7 +236,9 @@ func TestSlowStart(t *testing.T) {
 		},
 		"as a new one": func(w *world) {
 			for _, backends := range [][]router.BackendConfig{named(4)[1:], named(4)} {
-				next := newTable(w.t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends}}}, w.router.Table())
+				next := newTable(w.t, router.Config{
+					Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends}},
+				}, w.router.Table())
 				w.router.Swap(next)
 			}
 			w.fleet = w.router.Table().Fleet("weather")

@@ -8,31 +8,31 @@ import (
 
 // pool is the permits of one backend. The limiter's lock guards it.
 type pool struct {
-	limiter  *limiter
-	addr     string
-	limit    int  // 0: none
-	held     int  // permits that this replica has
-	used     int  // by calls
-	peak     int  // maximum of used since the last renewal
-	before   int  // and in the interval before
-	waiting  int  // other replicas that wait, as far as is known
-	replicas int  // that share the permits, as far as is known
-	known    bool // the store may have a record of this replica
+	limiter      *limiter
+	addr         string
+	limit        int  // 0: none
+	held         int  // permits that this replica has
+	used         int  // by calls
+	peak         int  // maximum of used since the last renewal
+	previousPeak int  // and in the interval before
+	waiting      int  // other replicas that wait, as far as is known
+	replicas     int  // that share the permits, as far as is known
+	known        bool // the store may have a record of this replica
 
 	softStart fairshare.SoftStart
-	modest    bool // fewer permits were asked for than calls wait for
+	partial   bool // fewer permits were asked for than calls wait for
 }
 
 // free reports whether a call may take a permit. A backend without a pool has no limit.
-func (p *pool) free() bool { return p == nil || p.limit == 0 || p.used < p.allowed() }
+func (p *pool) free() bool { return p == nil || p.limit == 0 || p.used < p.limitHere() }
 
-// allowed returns the number of calls that this replica may have at the backend: the held permits, or
+// limitHere returns the number of calls that this replica may have at the backend: the held permits, or
 // while the store is unavailable the replica's share, if that is more.
-func (p *pool) allowed() int {
+func (p *pool) limitHere() int {
 	switch {
-	case p.limiter.all.cfg.Slots == nil:
+	case p.limiter.limits.cfg.Store == nil:
 		return p.limit
-	case p.limiter.away:
+	case p.limiter.storeAway:
 		return max(p.held, p.share())
 	}
 	return p.held
@@ -40,12 +40,12 @@ func (p *pool) allowed() int {
 
 // share returns each replica's part without coordination; at least one.
 func (p *pool) share() int {
-	replicas := max(p.replicas, int(p.limiter.all.replicas.Load()), 1)
+	replicas := max(p.replicas, int(p.limiter.limits.replicas.Load()), 1)
 	return min(max(p.limit/replicas, 1), p.limit)
 }
 
-// take takes a permit.
-func (p *pool) take() *pool {
+// acquire takes a permit.
+func (p *pool) acquire() *pool {
 	if p != nil {
 		p.used++
 		p.peak = max(p.peak, p.used)
@@ -60,37 +60,38 @@ func (p *pool) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.used--
-	if p.waiting > 0 && !l.away && p.held > max(p.used, p.limit/max(p.replicas, 1)) {
+	if p.waiting > 0 && !l.storeAway && p.held > max(p.used, p.limit/max(p.replicas, 1)) {
 		p.held--
-		l.ask()
+		l.schedule()
 	}
 	l.dispatch()
 	if p.waiting > 0 && p.held > p.used {
-		l.ask()
+		l.schedule()
 	}
 }
 
-// want returns the demand for a backend for which need calls wait. While no other replica waits, a
+// demand returns the demand for a backend for which need calls wait. While no other replica waits, a
 // replica holds as many permits as it used recently, and some more.
-func (p *pool) want(need int) Want {
-	w := Want{Addr: p.addr, Limit: p.limit, Used: p.used, Keep: p.used}
+func (p *pool) demand(need int) Demand {
+	w := Demand{Addr: p.addr, Limit: p.limit, Used: p.used, Retain: p.used}
 	if p.limit == 0 {
 		return w
 	}
 	aim := p.used
-	if busy := max(p.peak, p.before); p.waiting == 0 && busy > 0 {
+	if busy := max(p.peak, p.previousPeak); p.waiting == 0 && busy > 0 {
 		aim = min(busy+max(p.limit/16, 1), p.limit)
 	}
-	w.Keep = max(p.used, min(p.held, aim))
-	w.Need = min(need, max(p.limit-w.Keep, 0))
+	w.Retain = max(p.used, min(p.held, aim))
+	w.Need = min(need, max(p.limit-w.Retain, 0))
 	if p.waiting == 0 {
-		w.Spare = max(aim-w.Keep-w.Need, 0)
+		w.Spare = max(aim-w.Retain-w.Need, 0)
 	}
-	needs, spares, began := p.softStart.Limit(p.limiter.now(), int64(p.share()), int64(w.Keep), int64(w.Need), int64(w.Spare))
+	needs, reserves, began := p.softStart.Limit(p.limiter.now(), int64(p.share()), int64(w.Retain), int64(w.Need),
+		int64(w.Spare))
 	if began {
-		time.AfterFunc(fairshare.SoftStartTime, p.limiter.noticed)
+		time.AfterFunc(fairshare.SoftStartTime, p.limiter.notified)
 	}
-	p.modest = int(needs) < w.Need
-	w.Need, w.Spare = int(needs), int(spares)
+	p.partial = int(needs) < w.Need
+	w.Need, w.Spare = int(needs), int(reserves)
 	return w
 }

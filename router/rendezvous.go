@@ -15,7 +15,7 @@ import (
 func (f *Fleet) Home(tenant, id string, but *Backend) *Backend {
 	key := mix(f.hash^mix(hashOf(tenant))) ^ hashOf(id)
 	if own := f.reserved[session{tenant, id}]; len(own) > 0 {
-		return homeOf(own, key, but)
+		return reservedHome(own, key, but)
 	}
 	p := f.pick.Load()
 	if p.until != never {
@@ -41,8 +41,8 @@ func (f *Fleet) Home(tenant, id string, but *Backend) *Backend {
 	return best
 }
 
-// homeOf returns the home among a session's reserved backends.
-func homeOf(own []*Backend, key uint64, but *Backend) (best *Backend) {
+// reservedHome returns the home among a session's reserved backends.
+func reservedHome(own []*Backend, key uint64, but *Backend) (best *Backend) {
 	var most uint64
 	for _, b := range own {
 		if score := mix(key ^ b.hash); b != but && b.Alive() && (best == nil || score > most) {

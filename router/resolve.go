@@ -40,7 +40,7 @@ func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 		if f := t.services[k.Service]; f != nil && by.Sees(f.Capability) {
 			return f, nil
 		}
-		return nil, t.ambiguous
+		return nil, t.noKey
 	}
 	if name == "" {
 		return t.byLabel(label, by)

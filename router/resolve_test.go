@@ -37,11 +37,16 @@ func TestResolveTellsNothingOfOthers(t *testing.T) {
 	table := newTable(t, router.Config{Domains: []string{domain}, Fleets: []router.FleetConfig{
 		{Capability: "weather", Services: []string{"p.Weather"}}, {Capability: "news", Services: []string{"p.News"}},
 	}}, nil)
-	without := newTable(t, router.Config{Domains: []string{domain}, Fleets: []router.FleetConfig{{Capability: "weather", Services: []string{"p.Weather"}}}}, nil)
+	without := newTable(t, router.Config{
+		Domains: []string{domain}, Fleets: []router.FleetConfig{{Capability: "weather", Services: []string{"p.Weather"}}},
+	}, nil)
 	for _, k := range []router.Key{
 		{Metadata: "news"}, {Message: "news"}, {Metadata: "news", Message: "news"}, {Metadata: "news", Service: "p.News"},
-		{Authority: "news." + domain}, {Authority: "NEWS." + domain + ":1"}, {Authority: "news." + domain, Metadata: "news", Service: "p.News"},
-		{Service: "p.News"}, {Service: "p.News", Authority: domain}, {Metadata: "news", Message: "weather"}, {Metadata: "weather", Authority: "news." + domain},
+		{Authority: "news." + domain}, {Authority: "NEWS." + domain + ":1"}, {
+			Authority: "news." + domain, Metadata: "news", Service: "p.News",
+		},
+		{Service: "p.News"}, {Service: "p.News", Authority: domain}, {Metadata: "news", Message: "weather"},
+		{Metadata: "weather", Authority: "news." + domain},
 	} {
 		f, got := table.Resolve(k, only("weather"))
 		g, want := without.Resolve(k, only("weather"))
@@ -49,7 +54,8 @@ func TestResolveTellsNothingOfOthers(t *testing.T) {
 			t.Errorf("%+v: %v, %+v; were there none: %+v", k, f, got, want)
 		}
 	}
-	if f, refusal := table.Resolve(router.Key{Service: "p.Weather"}, only("weather")); refusal != nil || f.Capability != "weather" {
+	if f, refusal := table.Resolve(router.Key{Service: "p.Weather"}, only("weather")); refusal != nil ||
+		f.Capability != "weather" {
 		t.Errorf("its own: %v, %v", f, refusal)
 	}
 }
@@ -70,36 +76,73 @@ func TestResolve(t *testing.T) {
 		kind     call.Kind
 		metadata map[string]string
 	}{
-		"metadata":                    {router.Key{Metadata: "weather"}, "weather", 0, nil},
-		"message":                     {router.Key{Message: "weather"}, "weather", 0, nil},
-		"authority":                   {router.Key{Authority: "weather.caps.example.com"}, "weather", 0, nil},
-		"authority with port":         {router.Key{Authority: "weather.caps.example.com:8080"}, "weather", 0, nil},
-		"authority in capitals":       {router.Key{Authority: "WeaTher.CAPS.example.COM.:1"}, "weather", 0, nil},
-		"authority of second domain":  {router.Key{Authority: "news.other.test"}, "news", 0, nil},
-		"service":                     {router.Key{Service: "p.News"}, "news", 0, nil},
-		"service, other authority":    {router.Key{Service: "p.News", Authority: "localhost:8080"}, "news", 0, nil},
-		"metadata beats service":      {router.Key{Metadata: "weather", Service: "p.News"}, "weather", 0, nil},
-		"message beats service":       {router.Key{Message: "weather", Service: "p.News"}, "weather", 0, nil},
-		"authority beats service":     {router.Key{Authority: "weather.other.test", Service: "p.News"}, "weather", 0, nil},
-		"all agree":                   {router.Key{Metadata: "weather", Message: "weather", Authority: "Weather.other.test"}, "weather", 0, nil},
+		"metadata":                   {router.Key{Metadata: "weather"}, "weather", 0, nil},
+		"message":                    {router.Key{Message: "weather"}, "weather", 0, nil},
+		"authority":                  {router.Key{Authority: "weather.caps.example.com"}, "weather", 0, nil},
+		"authority with port":        {router.Key{Authority: "weather.caps.example.com:8080"}, "weather", 0, nil},
+		"authority in capitals":      {router.Key{Authority: "WeaTher.CAPS.example.COM.:1"}, "weather", 0, nil},
+		"authority of second domain": {router.Key{Authority: "news.other.test"}, "news", 0, nil},
+		"service":                    {router.Key{Service: "p.News"}, "news", 0, nil},
+		"service, other authority":   {router.Key{Service: "p.News", Authority: "localhost:8080"}, "news", 0, nil},
+		"metadata beats service":     {router.Key{Metadata: "weather", Service: "p.News"}, "weather", 0, nil},
+		"message beats service":      {router.Key{Message: "weather", Service: "p.News"}, "weather", 0, nil},
+		"authority beats service":    {router.Key{Authority: "weather.other.test", Service: "p.News"}, "weather", 0, nil},
+		"all agree": {
+			router.Key{Metadata: "weather", Message: "weather", Authority: "Weather.other.test"}, "weather", 0, nil,
+		},
 		"foreign authority is no key": {router.Key{Metadata: "weather", Authority: "news.example.com"}, "weather", 0, nil},
 
-		"nothing":              {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"unknown service":      {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"domain itself":        {router.Key{Authority: "caps.example.com:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"two labels":           {router.Key{Authority: "a.weather.caps.example.com"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"no first label":       {router.Key{Authority: ".caps.example.com"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"IPv6":                 {router.Key{Authority: "[::1]:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"metadata, message":    {router.Key{Metadata: "weather", Message: "news"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "weather", "message": "news"}},
-		"metadata, authority":  {router.Key{Metadata: "weather", Authority: "news.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "weather", "authority": "news"}},
-		"message, authority":   {router.Key{Message: "weather", Authority: "news.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"message": "weather", "authority": "news"}},
-		"three ways":           {router.Key{Metadata: "a", Message: "b", Authority: "c.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "a", "message": "b", "authority": "c"}},
-		"unknown":              {router.Key{Metadata: "nope"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"}},
-		"unknown, service":     {router.Key{Message: "nope", Service: "p.News"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"}},
-		"unknown label":        {router.Key{Authority: "nope.other.test"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"}},
-		"ids are exact":        {router.Key{Metadata: "Weather"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "Weather"}},
-		"long label":           {router.Key{Authority: long + ".other.test"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": long[:63] + "…"}},
-		"bytes that are no id": {router.Key{Message: "\xff\n"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "\uFFFD\n"}},
+		"nothing":         {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"unknown service": {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"domain itself": {
+			router.Key{Authority: "caps.example.com:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil,
+		},
+		"two labels": {
+			router.Key{Authority: "a.weather.caps.example.com"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil,
+		},
+		"no first label": {
+			router.Key{Authority: ".caps.example.com"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil,
+		},
+		"IPv6": {router.Key{Authority: "[::1]:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"metadata, message": {
+			router.Key{Metadata: "weather", Message: "news"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument,
+			map[string]string{"metadata": "weather", "message": "news"},
+		},
+		"metadata, authority": {
+			router.Key{Metadata: "weather", Authority: "news.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument,
+			map[string]string{"metadata": "weather", "authority": "news"},
+		},
+		"message, authority": {
+			router.Key{Message: "weather", Authority: "news.other.test"}, "ROUTING_KEY_CONFLICT", call.InvalidArgument,
+			map[string]string{"message": "weather", "authority": "news"},
+		},
+		"three ways": {
+			router.Key{
+				Metadata: "a", Message: "b", Authority: "c.other.test",
+			}, "ROUTING_KEY_CONFLICT", call.InvalidArgument, map[string]string{"metadata": "a", "message": "b",
+				"authority": "c"},
+		},
+		"unknown": {
+			router.Key{Metadata: "nope"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "nope"},
+		},
+		"unknown, service": {
+			router.Key{Message: "nope", Service: "p.News"}, "CAPABILITY_UNKNOWN", call.NotFound,
+			map[string]string{"capability": "nope"},
+		},
+		"unknown label": {
+			router.Key{Authority: "nope.other.test"}, "CAPABILITY_UNKNOWN", call.NotFound,
+			map[string]string{"capability": "nope"},
+		},
+		"ids are exact": {
+			router.Key{Metadata: "Weather"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "Weather"},
+		},
+		"long label": {
+			router.Key{Authority: long + ".other.test"}, "CAPABILITY_UNKNOWN", call.NotFound,
+			map[string]string{"capability": long[:63] + "…"},
+		},
+		"bytes that are no id": {
+			router.Key{Message: "\xff\n"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "\uFFFD\n"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +189,8 @@ func TestNewTableRefusesDoubles(t *testing.T) {
 		"service":    {{Capability: "a", Services: []string{"s"}}, {Capability: "b", Services: []string{"s"}}},
 		"backend":    {{Capability: "a", Backends: router.Addrs("b:1", "b:1")}},
 	} {
-		if _, err := router.NewTable(router.Config{Fleets: fleets}, nil); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := router.NewTable(router.Config{Fleets: fleets}, nil); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s given twice: error %v", name, err)
 		}
 	}

@@ -13,14 +13,18 @@ import (
 
 func fleetOf(t testing.TB, backends ...string) (*router.Router, *router.Fleet) {
 	t.Helper()
-	r := router.New(newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: router.Addrs(backends...)}}}, nil))
+	r := router.New(newTable(t, router.Config{
+		Fleets: []router.FleetConfig{{Capability: "weather", Backends: router.Addrs(backends...)}},
+	}, nil))
 	return r, r.Table().Fleet("weather")
 }
 
 func states(up map[string]health.State) *health.Snapshot {
 	var backends []health.Backend
 	for addr, state := range up {
-		backends = append(backends, health.Backend{Addr: addr, State: state, Dialect: call.Live, Refused: state == health.Down})
+		backends = append(backends, health.Backend{
+			Addr: addr, State: state, Dialect: call.Live, Refused: state == health.Down,
+		})
 	}
 	return health.NewSnapshot("weather", backends)
 }
@@ -28,7 +32,8 @@ func states(up map[string]health.State) *health.Snapshot {
 func TestRouteAvoidsWhatIsDown(t *testing.T) {
 	t.Parallel()
 	r, f := fleetOf(t, "a:1", "b:1", "c:1")
-	r.SetHealth(states(map[string]health.State{"a:1": health.Down, "b:1": health.Up, "gone:1": health.Up})) // c stays unknown
+	// c stays unknown
+	r.SetHealth(states(map[string]health.State{"a:1": health.Down, "b:1": health.Up, "gone:1": health.Up}))
 	seen := map[string]int{}
 	for range 200 {
 		b, claim, refusal := f.Route(nil)
@@ -51,7 +56,8 @@ func TestRouteRefuses(t *testing.T) {
 	r, f := fleetOf(t, "a:1", "b:1")
 	r.SetHealth(states(map[string]health.State{"a:1": health.Down, "b:1": health.Down}))
 	_, claim, refusal := f.Route(nil)
-	if claim != (router.Claim{}) || refusal == nil || refusal.Kind != call.Unavailable || refusal.Reason != "NO_HEALTHY_BACKEND" || refusal.RetryAfter <= 0 {
+	if claim != (router.Permit{}) || refusal == nil || refusal.Kind != call.Unavailable ||
+		refusal.Reason != "NO_HEALTHY_BACKEND" || refusal.RetryAfter <= 0 {
 		t.Errorf("all down: %+v", refusal)
 	}
 	if ok, summary := f.Health().Ready(); ok || summary != "0 of 2 backends ready" {
@@ -63,7 +69,8 @@ func TestRouteRefuses(t *testing.T) {
 	}
 
 	_, empty := fleetOf(t)
-	if _, _, refusal := empty.Route(nil); refusal == nil || refusal.Kind != call.Unavailable || refusal.Reason != "NO_BACKEND" {
+	if _, _, refusal := empty.Route(nil); refusal == nil || refusal.Kind != call.Unavailable ||
+		refusal.Reason != "NO_BACKEND" {
 		t.Errorf("no backends: %+v", refusal)
 	}
 }
@@ -120,7 +127,9 @@ func TestRouteWhileEverythingChanges(t *testing.T) {
 			default:
 			}
 			r.SetHealth(states(map[string]health.State{"a:1": health.State(1 + i%2), "b:1": health.Up}))
-			next, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: router.Addrs("a:1", "b:1")}}}, r.Table())
+			next, err := router.NewTable(router.Config{
+				Fleets: []router.FleetConfig{{Capability: "weather", Backends: router.Addrs("a:1", "b:1")}},
+			}, r.Table())
 			if err != nil {
 				t.Error(err)
 				return
@@ -195,7 +204,9 @@ func TestSwapKeepsEjections(t *testing.T) {
 	w.hit("a0:1", router.Outcome{Class: router.Unreachable})
 	next := named(4)
 	next[0].Weight = 50
-	w.router.Swap(newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: next}}}, w.router.Table()))
+	w.router.Swap(newTable(t, router.Config{
+		Fleets: []router.FleetConfig{{Capability: "weather", Backends: next}},
+	}, w.router.Table()))
 	w.fleet = w.router.Table().Fleet("weather")
 	if s := w.fleet.Stats(); s.Ejected != 1 || s.Ejections != 1 || s.Usable != 3 {
 		t.Errorf("%+v", s)

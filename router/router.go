@@ -19,7 +19,7 @@ func New(t *Table) *Router {
 	r := &Router{}
 	r.table.Store(t)
 	for _, f := range t.ordered {
-		f.standing.fleet.Store(f)
+		f.state.fleet.Store(f)
 	}
 	return r
 }
@@ -52,30 +52,30 @@ func (r *Router) SetHealth(s *health.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.Table().fleets[s.Capability]; f != nil {
-		f.standing.mu.Lock()
-		defer f.standing.mu.Unlock()
+		f.state.mu.Lock()
+		defer f.state.mu.Unlock()
 		f.setHealth(s)
 	}
 }
 
 // takeOver makes f the current fleet, after old, which may be nil.
 func (f *Fleet) takeOver(old *Fleet) {
-	f.standing.mu.Lock()
-	defer f.standing.mu.Unlock()
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
 	if old != nil {
 		f.setHealth(old.health)
 	}
-	f.standing.fleet.Store(f)
-	if l := f.standing.limiter; l != nil {
+	f.state.fleet.Store(f)
+	if l := f.state.limiter; l != nil {
 		l.configure(f)
 	}
 }
 
 // end releases the limiter of a fleet that was removed.
 func (f *Fleet) end() {
-	f.standing.mu.Lock()
-	defer f.standing.mu.Unlock()
-	if l := f.standing.limiter; l != nil {
-		l.all.retire(l)
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
+	if l := f.state.limiter; l != nil {
+		l.limits.retire(l)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// Standing is the state of a backend of a fleet at one moment, for operators.
-type Standing struct {
+// BackendStatus is the state of a backend of a fleet at one moment, for operators.
+type BackendStatus struct {
 	*Backend
 	State    string    // up, down, unknown, ejected, draining, off or ramping
-	Why      string    // the reason of State
+	Reason   string    // the reason of State
 	Since    time.Time // start of State; zero: unknown
 	Usable   bool      // calls may use it
 	Health   health.Backend
@@ -22,19 +22,19 @@ type Standing struct {
 }
 
 // Statuses returns the status of all backends, in the order of the configuration.
-func (f *Fleet) Standings() []Standing {
-	f.standing.mu.Lock()
-	defer f.standing.mu.Unlock()
+func (f *Fleet) Statuses() []BackendStatus {
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
 	now := f.clock.now()
-	p := f.musterIfDue(now)
+	p := f.rebuildIfDue(now)
 	usable := make(map[*Backend]bool, len(p.all))
 	for _, m := range p.all {
 		usable[m.Backend] = true
 	}
-	all := make([]Standing, len(f.members))
+	all := make([]BackendStatus, len(f.members))
 	for i, m := range f.members {
 		s := &all[i]
-		*s = Standing{
+		*s = BackendStatus{
 			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i],
 			Weight: m.weight, Limit: m.limit,
 			InFlight: m.InFlight(), Latency: time.Duration(m.load.latency.at(now)),
@@ -45,21 +45,21 @@ func (f *Fleet) Standings() []Standing {
 }
 
 // explain fills in State, Why and Since. The caller holds state.mu.
-func (f *Fleet) explain(s *Standing, m member, now time.Duration) {
-	s.State, s.Why, s.Since = s.Health.State.String(), s.Health.Reason, s.Health.Since
-	ramp := time.Duration(m.turnout.rampUntil.Load())
+func (f *Fleet) explain(s *BackendStatus, m member, now time.Duration) {
+	s.State, s.Reason, s.Since = s.Health.State.String(), s.Health.Reason, s.Health.Since
+	ramp := time.Duration(m.availability.rampUntil.Load())
 	switch {
 	case m.Draining():
-		s.State, s.Why, s.Since = "draining", "drained by an operator", time.Unix(0, m.drainedSince.Load())
+		s.State, s.Reason, s.Since = "draining", "drained by an operator", time.Unix(0, m.drainedSince.Load())
 	case m.weight == 0:
-		s.State, s.Why, s.Since = "off", "its weight is 0", time.Time{}
+		s.State, s.Reason, s.Since = "off", "its weight is 0", time.Time{}
 	case !s.Health.State.Usable():
-	case int64(now) < m.turnout.ejectedUntil.Load() && !s.Usable:
-		left := time.Duration(m.turnout.ejectedUntil.Load()) - now
-		s.State, s.Since = "ejected", f.clock.epoch.Add(m.turnout.ejectedAt)
-		s.Why = "calls: " + m.turnout.ejectedFor.String() + "; for another " + left.Round(time.Second).String()
+	case int64(now) < m.availability.ejectedUntil.Load() && !s.Usable:
+		left := time.Duration(m.availability.ejectedUntil.Load()) - now
+		s.State, s.Since = "ejected", f.clock.epoch.Add(m.availability.ejectedAt)
+		s.Reason = "calls: " + m.availability.ejectedFor.String() + "; for another " + left.Round(time.Second).String()
 	case s.Usable && now < ramp && f.slowStart > 0:
 		s.State, s.Since = "ramping", f.clock.epoch.Add(ramp-f.slowStart)
-		s.Why = "in slow start: its share of the calls grows gradually"
+		s.Reason = "in slow start: its share of the calls grows gradually"
 	}
 }

@@ -71,18 +71,18 @@ func Addrs(addrs ...string) []BackendConfig {
 
 // Table is the routing configuration. It is immutable, except for the health of its backends.
 type Table struct {
-	fleets    map[string]*Fleet // by capability
-	index     index             // the same, for the path of a call
-	services  map[string]*Fleet // by gRPC service
-	domains   []string          // lower-case
-	ordered   []*Fleet          // as configured
-	nextID    int               // larger than every ID used so far
-	zone      string
-	clock     *clock
-	tell      func(*Backend, Class, time.Duration) // called for each ejection
-	limits    *Limits
-	later     bool          // there was a table before
-	ambiguous *call.Refusal // the refusal of calls that name no capability
+	fleets      map[string]*Fleet // by capability
+	index       index             // the same, for the path of a call
+	services    map[string]*Fleet // by gRPC service
+	domains     []string          // lower-case
+	ordered     []*Fleet          // as configured
+	nextID      int               // larger than every ID used so far
+	zone        string
+	clock       *clock
+	onEjection  func(*Backend, Class, time.Duration) // called for each ejection
+	limits      *Limits
+	hasPrevious bool          // there was a table before
+	noKey       *call.Refusal // the refusal of calls that name no capability
 }
 
 // NewTable makes a table. A fleet whose configuration equals that in prev, which may be nil, is
@@ -92,13 +92,13 @@ type Table struct {
 // to.
 func NewTable(cfg Config, prev *Table) (*Table, error) {
 	t := &Table{
-		fleets:   make(map[string]*Fleet, len(cfg.Fleets)),
-		services: make(map[string]*Fleet),
-		ordered:  make([]*Fleet, 0, len(cfg.Fleets)),
-		zone:     cfg.Zone,
-		tell:     cfg.Ejected,
-		limits:   cfg.Limits,
-		later:    prev != nil,
+		fleets:      make(map[string]*Fleet, len(cfg.Fleets)),
+		services:    make(map[string]*Fleet),
+		ordered:     make([]*Fleet, 0, len(cfg.Fleets)),
+		zone:        cfg.Zone,
+		onEjection:  cfg.Ejected,
+		limits:      cfg.Limits,
+		hasPrevious: prev != nil,
 	}
 	if prev == nil {
 		t.clock = newClock(cfg.Clock)
@@ -114,7 +114,7 @@ func NewTable(cfg Config, prev *Table) (*Table, error) {
 		}
 	}
 	t.index = newIndex(t.ordered)
-	t.ambiguous = keyMissing(t.domains)
+	t.noKey = keyMissing(t.domains)
 	return t, nil
 }
 
@@ -149,7 +149,7 @@ func (t *Table) add(cfg *FleetConfig, prev *Table) error {
 // newFleet makes a fleet, which reuses the backends of before that stay.
 func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	// The copies of the names are adjacent, too.
-	f := &Fleet{Capability: strings.Clone(cfg.Capability), about: &about{
+	f := &Fleet{Capability: strings.Clone(cfg.Capability), details: &details{
 		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
 		idempotent: newDeclared(cfg.Idempotent), eventSource: newDeclared(cfg.EventSource), limit: cfg.Limit.withDefaults(),
@@ -159,10 +159,10 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	}
 	f.clock = t.clock
 	if before != nil {
-		f.standing = before.standing
+		f.state = before.state
 	} else {
-		f.standing = &standing{clock: t.clock, tell: t.tell}
-		f.standing.fleet.Store(f)
+		f.state = &fleetState{clock: t.clock, onEjection: t.onEjection}
+		f.state.fleet.Store(f)
 	}
 	stay := before.backendsFor(cfg)
 	seen := make(map[string]bool, len(cfg.Backends))
@@ -177,30 +177,30 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 			c.Dialect = cfg.Dialect
 		}
 		if b == nil || b.Session != c.Session || b.Tenant != c.Tenant || b.Host != c.Host || b.configured != c.Dialect {
-			b = newBackend(t.nextID, cfg, c, f.standing, &loads[i])
-			b.turnout.out = before != nil // a joining backend has a slow start
-			if t.later && c.Dialect == call.Auto {
-				b.stranger.Store(&stranger{})
+			b = newBackend(t.nextID, cfg, c, f.state, &loads[i])
+			b.availability.excluded = before != nil // a joining backend has a slow start
+			if t.hasPrevious && c.Dialect == call.Auto {
+				b.warming.Store(&warming{})
 			}
 			t.nextID++
 		}
 		f.Backends = append(f.Backends, b)
 		f.members = append(f.members, member{
-			Backend: b, weight: weight(c.Weight), near: t.zone != "" && c.Zone == t.zone, limit: cfg.Limit.of(&c),
+			Backend: b, weight: weight(c.Weight), inZone: t.zone != "" && c.Zone == t.zone, limit: cfg.Limit.of(&c),
 		})
 	}
-	f.stick(cfg.Affinity)
+	f.setAffinity(cfg.Affinity)
 	if len(stay) == 0 {
 		f.loads = loads
 	}
 	known := health.NewSnapshot(f.Capability, nil)
-	f.standing.mu.Lock()
-	defer f.standing.mu.Unlock()
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
 	if before != nil {
 		known = before.health
 	}
 	f.setHealth(known)
-	if err := f.bound(t.limits); err != nil {
+	if err := f.setLimiter(t.limits); err != nil {
 		return nil, err
 	}
 	if before == nil && f.limiter != nil {

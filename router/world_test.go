@@ -65,7 +65,7 @@ func (w *world) shares(n int) map[string]float64 {
 // hit ends one call at the backend addr, wherever the others go.
 func (w *world) hit(addr string, o router.Outcome) {
 	w.t.Helper()
-	var open []router.Claim
+	var open []router.Permit
 	for range 10_000 {
 		b, claim, refusal := w.fleet.Route(nil)
 		if refusal != nil {

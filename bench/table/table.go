@@ -160,7 +160,7 @@ func (m *measurement) route() error {
 		for _, id := range ids {
 			fleet, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080"}, anyone{})
 			if refusal == nil {
-				var claim router.Claim
+				var claim router.Permit
 				if _, claim, refusal = fleet.Route(nil); refusal == nil {
 					claim.Done(end)
 				}

@@ -59,7 +59,7 @@ type process struct {
 	registry  *registry.Registry
 	prober    *health.Prober
 	drains    *drains.Keeper
-	affinity  *affinity.Keeper
+	affinity  *affinity.Resolver
 	reloader  *reloader
 	firstLook *firstLook
 	ejections ejections
@@ -85,7 +85,7 @@ type process struct {
 	tenancy    *tenants.Service
 	edge       *clientaddr.Edge
 	quotas     *ratelimit.Limiter // of tenants
-	audit      *audit.Log      // nil: there is none
+	audit      *audit.Log         // nil: there is none
 	gateway    *gateway.Gateway
 	public     net.Listener
 	admin      net.Listener

@@ -98,10 +98,10 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 	name := "fleets/" + url.PathEscape(f.Capability)
 	fleet := Fleet{Name: name, Capability: f.Capability, Usable: stats.Usable, Panic: stats.Panic,
 		Waiting: stats.Waiting, Backends: []Backend{}}
-	for _, s := range f.Standings() {
+	for _, s := range f.Statuses() {
 		b := Backend{
 			Name: name + "/backends/" + url.PathEscape(s.Addr),
-			Addr: s.Addr, State: s.State, Why: s.Why, Usable: s.Usable, ProbedBy: s.Health.By,
+			Addr: s.Addr, State: s.State, Why: s.Reason, Usable: s.Usable, ProbedBy: s.Health.By,
 			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Tenant: s.Tenant, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
 		}

@@ -44,7 +44,7 @@ type scope struct {
 	fresh   int64 // places for calls that waited, which may not have taken them yet
 
 	softStart fairshare.SoftStart
-	patient  []func() // calls that wait until it ends
+	patient   []func() // calls that wait until it ends
 
 	excess  atomic.Int64 // places that go to it when calls end
 	yielded atomic.Int64 // those that did, and are not taken off held yet

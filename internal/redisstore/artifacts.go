@@ -21,8 +21,8 @@ var ownScript = newScript(`
 	redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 	return 1`)
 
-// Remember implements affinity.Store.
-func (s *Sessions) Remember(ctx context.Context, holdings []affinity.Holding) (kept []bool, err error) {
+// StoreLocations implements affinity.Store.
+func (s *Sessions) StoreLocations(ctx context.Context, holdings []affinity.Location) (kept []bool, err error) {
 	if kept, err = s.own(ctx, holdings); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (s *Sessions) Remember(ctx context.Context, holdings []affinity.Holding) (k
 		cmds, _ := r.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command
 			for i, h := range holdings {
 				mode := "NX"
-				if h.Sure {
+				if h.Authoritative {
 					mode = ""
 				}
 				if kept[i] {
@@ -51,13 +51,13 @@ func (s *Sessions) Remember(ctx context.Context, holdings []affinity.Holding) (k
 
 // own says which holdings are to be kept, and makes their tenants the first who have
 // them. What a tenant uploaded is its own even if another uploaded the same.
-func (s *Sessions) own(ctx context.Context, holdings []affinity.Holding) (kept []bool, err error) {
+func (s *Sessions) own(ctx context.Context, holdings []affinity.Location) (kept []bool, err error) {
 	kept = make([]bool, len(holdings))
 	firsts := make([]*redis.Cmd, len(holdings))
 	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, h := range holdings {
-				if kept[i] = !h.Bound || h.Sure; h.Bound {
+				if kept[i] = !h.OwnedOnly || h.Authoritative; h.OwnedOnly {
 					firsts[i] = ownScript.lua.Eval(ctx, pipe, []string{s.firstKey(h.Artifact)}, h.Artifact.Tenant, h.TTL.Milliseconds())
 				}
 			}
@@ -78,8 +78,8 @@ func (s *Sessions) own(ctx context.Context, holdings []affinity.Holding) (kept [
 // maxAddr is more than any host:port has, in bytes.
 const maxAddr = 300
 
-// Holder implements affinity.Store.
-func (s *Sessions) Holder(ctx context.Context, a affinity.Artifact) (addr string, err error) {
+// Locate implements affinity.Store.
+func (s *Sessions) Locate(ctx context.Context, a affinity.Artifact) (addr string, err error) {
 	key := s.artifactKey(a)
 	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		addr, err = r.Get(ctx, key).Result()

@@ -33,7 +33,7 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
 	must(t, s.Questions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
 	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
-	_, err := s.Sessions().Remember(t.Context(), []affinity.Holding{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}})
+	_, err := s.Sessions().StoreLocations(t.Context(), []affinity.Location{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}})
 	must(t, err)
 }
 
@@ -105,7 +105,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 			if err != nil || len(rules) != 2 || s.Approvals().Indexed(ctx, id) != 1 || keptSpent[id]() != 2 {
 				t.Errorf("%d: %s has lost something: %v, %v", i, id, rules, err)
 			}
-			if addr, err := s.Sessions().Holder(ctx, affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}); addr != "a:1" || err != nil {
+			if addr, err := s.Sessions().Locate(ctx, affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}); addr != "a:1" || err != nil {
 				t.Errorf("%s: its artifact is at %q, %v", id, addr, err)
 			}
 			if r, err := tenants.FindTenant(ctx, id); r == nil || r.Disabled || err != nil {
@@ -128,7 +128,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 		s, ctx := open(), t.Context()
 		told := func(of, id string) bool {
 			t.Helper()
-			kept, err := s.Sessions().Remember(ctx, []affinity.Holding{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1", Bound: true, TTL: time.Hour}})
+			kept, err := s.Sessions().StoreLocations(ctx, []affinity.Location{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1", OwnedOnly: true, TTL: time.Hour}})
 			must(t, err)
 			return kept[0]
 		}
@@ -163,11 +163,11 @@ func TestManyKeysAreErased(t *testing.T) {
 		s, ctx := open(), t.Context()
 		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
 		for range 8 {
-			var some []affinity.Holding
+			var some []affinity.Location
 			for range 250 {
-				some = append(some, affinity.Holding{Artifact: affinity.Artifact{Tenant: "acme", Capability: "mail", ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
+				some = append(some, affinity.Location{Artifact: affinity.Artifact{Tenant: "acme", Capability: "mail", ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
 			}
-			_, err := s.Sessions().Remember(ctx, some)
+			_, err := s.Sessions().StoreLocations(ctx, some)
 			must(t, err)
 		}
 		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))

@@ -98,7 +98,7 @@ func (p *PlaceSlots) Lasting(d time.Duration) *PlaceSlots {
 
 // Key is where the places at a backend are kept.
 func (p *PlaceSlots) Key(capability, addr string) string {
-	return p.keys(capability, &router.Want{Addr: addr})[0]
+	return p.keys(capability, &router.Demand{Addr: addr})[0]
 }
 
 // Key is where the rules of a tenant are kept.

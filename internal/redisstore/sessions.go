@@ -78,7 +78,7 @@ var pinScript = newScript(`
 	return {ARGV[1], ARGV[2], '0', '1', tostring(bad), by}`)
 
 // Bind implements affinity.Store.
-func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.Bound, error) {
+func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]affinity.BindResult, error) {
 	keys := make([]string, len(bindings))
 	for i := range bindings {
 		keys[i] = s.pinKey(bindings[i].Session)
@@ -86,7 +86,7 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 	if len(bindings) == 1 { // a call may wait for it
 		args := append(s.pinArgs(bindings[0]), "", "", "")
 		b, err := s.bound(keys[0], s.run(ctx, pinScript, keys, args...))
-		return []affinity.Bound{b}, err
+		return []affinity.BindResult{b}, err
 	}
 	answers := make([]*redis.Cmd, len(bindings))
 	err := s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -101,7 +101,7 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 	if err != nil {
 		return nil, err
 	}
-	all := make([]affinity.Bound, len(bindings))
+	all := make([]affinity.BindResult, len(bindings))
 	for i, answer := range answers {
 		if all[i], err = s.bound(keys[i], answer); err != nil {
 			return nil, err
@@ -111,10 +111,10 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 }
 
 // Move implements affinity.Store.
-func (s *Sessions) Move(ctx context.Context, to affinity.Binding, from affinity.Pin) (affinity.Bound, error) {
+func (s *Sessions) Move(ctx context.Context, to affinity.Binding, from affinity.Pin) (affinity.BindResult, error) {
 	message, err := json.Marshal(moved{to.Session, to.Pin})
 	if err != nil {
-		return affinity.Bound{}, err
+		return affinity.BindResult{}, err
 	}
 	key := s.pinKey(to.Session)
 	args := append(s.pinArgs(to), strconv.FormatUint(from.Moves, 10)+" "+from.Addr, s.channel("sessions"), string(message))
@@ -127,8 +127,8 @@ type moved struct {
 	Pin     affinity.Pin
 }
 
-// Follow implements affinity.Store.
-func (s *Sessions) Follow(ctx context.Context, told func(affinity.Session, affinity.Pin), missed func()) {
+// Watch implements affinity.Store.
+func (s *Sessions) Watch(ctx context.Context, told func(affinity.Session, affinity.Pin), missed func()) {
 	channel := s.channel("sessions")
 	s.subscribe(ctx, channel, func(message string) {
 		var m moved
@@ -141,20 +141,20 @@ func (s *Sessions) Follow(ctx context.Context, told func(affinity.Session, affin
 }
 
 func (s *Sessions) pinArgs(b affinity.Binding) []any {
-	return []any{strconv.FormatUint(b.Pin.Moves, 10), b.Pin.Addr, s.name, b.TTL.Milliseconds(), b.Idle}
+	return []any{strconv.FormatUint(b.Pin.Moves, 10), b.Pin.Addr, s.name, b.TTL.Milliseconds(), b.Unused}
 }
 
 // maxAge is the greatest age of a pin that is told, in ms: some years.
 const maxAge = 1 << 38
 
 // bound reads what pinScript answers.
-func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.Bound, error) {
+func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.BindResult, error) {
 	words, err := answer.StringSlice()
 	if err != nil {
-		return affinity.Bound{}, err
+		return affinity.BindResult{}, err
 	}
 	if len(words) != 6 {
-		return affinity.Bound{}, errors.New("the script that pins sessions answers what cannot be")
+		return affinity.BindResult{}, errors.New("the script that pins sessions answers what cannot be")
 	}
 	moves, _ := strconv.ParseUint(words[0], 10, 64) // at most 15 digits
 	age, _ := strconv.ParseInt(words[2], 10, 64)    // or it is 0: young
@@ -162,9 +162,9 @@ func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.Bound, error) 
 	if words[4] != "0" {
 		s.malformed(key)
 	}
-	return affinity.Bound{
+	return affinity.BindResult{
 		Pin: affinity.Pin{Addr: words[1], Moves: moves}, New: words[3] == "1", Age: time.Duration(age) * time.Millisecond,
-		Users: map[string]affinity.Users{"none": affinity.Nobody, "this": affinity.ThisGateway}[words[5]],
+		Users: map[string]affinity.Users{"none": affinity.NoGateway, "this": affinity.ThisGateway}[words[5]],
 	}, nil
 }
 

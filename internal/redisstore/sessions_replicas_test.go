@@ -14,13 +14,13 @@ import (
 
 // sessionReplica is a gateway's memory of sessions, with the backends that its file has.
 type sessionReplica struct {
-	*affinity.Keeper
+	*affinity.Resolver
 	table *router.Table
 }
 
 func newSessionReplica(t *testing.T, s *redisstore.Store) *sessionReplica {
 	t.Helper()
-	r := &sessionReplica{Keeper: affinity.New(affinity.Config{Wait: patience}, s.Sessions())}
+	r := &sessionReplica{Resolver: affinity.New(affinity.Config{Wait: patience}, s.Sessions())}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
@@ -46,16 +46,16 @@ func (r *sessionReplica) configure(t *testing.T, addrs []string) {
 // call is a call of a session: the backend that it comes to, or why to none.
 func (r *sessionReplica) call(session string) (addr, refused string) {
 	q := affinity.Query{Fleet: r.table.Fleet("caps"), Tenant: "default", Session: session}
-	a, known := r.Find(&q)
+	a, known := r.Lookup(&q)
 	if !known {
 		answer := make(chan affinity.Answer, 1)
-		r.Ask(q.Own(), func(a affinity.Answer) { answer <- a })
+		r.Resolve(q.Clone(), func(a affinity.Answer) { answer <- a })
 		a = <-answer
 	}
 	if a.Refusal != nil {
 		return "", a.Refusal.Reason
 	}
-	a.Pinned.Used()
+	a.Pinned.MarkUsed()
 	return a.Backend.Addr, ""
 }
 
@@ -107,7 +107,7 @@ func TestTheReplicaThatTellsAndDies(t *testing.T) {
 		backends := []string{"b0:1", "b1:1", "b2:1"}
 		a.configure(t, backends)
 		b.configure(t, backends)
-		gone := func(r *sessionReplica, addr string) { r.table.Fleet("caps").Backend(addr).Gone() }
+		gone := func(r *sessionReplica, addr string) { r.table.Fleet("caps").Backend(addr).MarkGone() }
 		home, _ := a.call("mine")
 		gone(a, home)
 		if _, refused := a.call("mine"); refused != "SESSION_LOST" {
@@ -135,7 +135,7 @@ func TestAPinThatNobodyUsed(t *testing.T) {
 		}
 		gone := func(addr string) {
 			for _, r := range []*sessionReplica{a, b} {
-				r.table.Fleet("caps").Backend(addr).Gone()
+				r.table.Fleet("caps").Backend(addr).MarkGone()
 			}
 		}
 		home, _ := a.call("mine")

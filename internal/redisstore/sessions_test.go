@@ -22,7 +22,7 @@ func binding(s affinity.Session, addr string, moves uint64) affinity.Binding {
 }
 
 // bind binds one session.
-func bind(t *testing.T, s *redisstore.Sessions, b affinity.Binding) affinity.Bound {
+func bind(t *testing.T, s *redisstore.Sessions, b affinity.Binding) affinity.BindResult {
 	t.Helper()
 	got, err := s.Bind(t.Context(), []affinity.Binding{b})
 	if err != nil || len(got) != 1 {
@@ -61,7 +61,7 @@ func TestBindersAgree(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Sessions{open().Sessions(), open().Sessions(), open().Sessions()}
 		var wg sync.WaitGroup
-		answers := make([]affinity.Bound, 30)
+		answers := make([]affinity.BindResult, 30)
 		for i := range answers {
 			wg.Go(func() { answers[i] = bind(t, stores[i%3], binding(mine, fmt.Sprintf("b%d:1", i), 0)) })
 		}
@@ -94,9 +94,9 @@ func TestBindMany(t *testing.T) {
 			t.Fatal(len(got), err)
 		}
 		for i, bound := range got {
-			want := affinity.Bound{Pin: all[i].Pin, New: true, Users: affinity.Nobody}
+			want := affinity.BindResult{Pin: all[i].Pin, New: true, Users: affinity.NoGateway}
 			if i == 7 {
-				want = affinity.Bound{Pin: affinity.Pin{Addr: "b:1", Moves: 3}}
+				want = affinity.BindResult{Pin: affinity.Pin{Addr: "b:1", Moves: 3}}
 				bound.Age = 0
 			}
 			if bound != want {
@@ -110,15 +110,15 @@ func TestBindMany(t *testing.T) {
 func TestUsersOfPins(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Sessions(), open().Sessions()
-		expect := func(what string, got affinity.Bound, isNew bool, users affinity.Users) {
+		expect := func(what string, got affinity.BindResult, isNew bool, users affinity.Users) {
 			t.Helper()
 			if got.New != isNew || got.Users != users {
 				t.Errorf("%s: %+v", what, got)
 			}
 		}
-		move := func(s *redisstore.Sessions, addr string, moves uint64, from affinity.Pin, idle bool) affinity.Bound {
+		move := func(s *redisstore.Sessions, addr string, moves uint64, from affinity.Pin, idle bool) affinity.BindResult {
 			to := binding(mine, addr, moves)
-			to.Idle = idle
+			to.Unused = idle
 			got, err := s.Move(t.Context(), to, from)
 			if err != nil {
 				t.Error(err)
@@ -126,10 +126,10 @@ func TestUsersOfPins(t *testing.T) {
 			return got
 		}
 		first := affinity.Pin{Addr: "a:1"}
-		expect("a makes it", bind(t, a, binding(mine, "a:1", 0)), true, affinity.Nobody)
+		expect("a makes it", bind(t, a, binding(mine, "a:1", 0)), true, affinity.NoGateway)
 		expect("a again", bind(t, a, binding(mine, "a:1", 0)), false, affinity.ThisGateway)
 		idle := binding(mine, "a:1", 0)
-		idle.Idle = true
+		idle.Unused = true
 		expect("b asks only", bind(t, b, idle), false, affinity.OtherGateways)
 		expect("a once more", bind(t, a, binding(mine, "a:1", 0)), false, affinity.ThisGateway)
 		expect("b uses it", bind(t, b, binding(mine, "a:1", 0)), false, affinity.OtherGateways)
@@ -137,11 +137,11 @@ func TestUsersOfPins(t *testing.T) {
 		expect("a moves it, and tells of the loss", move(a, "b:1", 1, first, true), true, affinity.OtherGateways)
 		expect("a asks that again", move(a, "b:1", 1, first, true), true, affinity.OtherGateways)
 		second := affinity.Pin{Addr: "b:1", Moves: 1}
-		expect("b comes too late, and is told of the new one", move(b, "c:1", 1, first, true), false, affinity.Nobody)
+		expect("b comes too late, and is told of the new one", move(b, "c:1", 1, first, true), false, affinity.NoGateway)
 		expect("a moves what b was told of", move(a, "c:1", 2, second, false), true, affinity.OtherGateways)
 		third := affinity.Pin{Addr: "c:1", Moves: 2}
 		expect("b moves what a uses", move(b, "", 3, third, true), true, affinity.OtherGateways)
-		expect("nobody uses what is nowhere", move(a, "d:1", 4, affinity.Pin{Moves: 3}, false), true, affinity.Nobody)
+		expect("nobody uses what is nowhere", move(a, "d:1", 4, affinity.Pin{Moves: 3}, false), true, affinity.NoGateway)
 		expect("its only user moves it", move(a, "e:1", 5, affinity.Pin{Addr: "d:1", Moves: 4}, false), true, affinity.ThisGateway)
 	})
 }
@@ -151,7 +151,7 @@ func TestOneMoves(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Sessions{open().Sessions(), open().Sessions(), open().Sessions()}
 		from := bind(t, stores[0], binding(mine, "a:1", 0)).Pin
-		move := func(s *redisstore.Sessions, addr string, moves uint64) affinity.Bound {
+		move := func(s *redisstore.Sessions, addr string, moves uint64) affinity.BindResult {
 			got, err := s.Move(t.Context(), binding(mine, addr, moves), from)
 			if err != nil {
 				t.Error(err)
@@ -159,7 +159,7 @@ func TestOneMoves(t *testing.T) {
 			return got
 		}
 		var wg sync.WaitGroup
-		answers := make([]affinity.Bound, 3)
+		answers := make([]affinity.BindResult, 3)
 		for i := range answers {
 			wg.Go(func() { answers[i] = move(stores[i], "b:1", 1) })
 		}
@@ -209,7 +209,7 @@ func TestMovesAreTold(t *testing.T) {
 		moves, missed, ended := make(chan move, 10), make(chan struct{}, 10), make(chan struct{})
 		go func() {
 			defer close(ended)
-			a.Follow(ctx, func(s affinity.Session, p affinity.Pin) { moves <- move{s, p} }, func() { missed <- struct{}{} })
+			a.Watch(ctx, func(s affinity.Session, p affinity.Pin) { moves <- move{s, p} }, func() { missed <- struct{}{} })
 		}()
 		receive(t, missed, "the subscription")
 		session := affinity.Session{Tenant: "t", Capability: "caps", ID: "ü\"1"}
@@ -283,29 +283,29 @@ func TestArtifacts(t *testing.T) {
 		}
 		holds := func(id, want string) {
 			t.Helper()
-			if got, err := b.Holder(t.Context(), file(id)); got != want || err != nil {
+			if got, err := b.Locate(t.Context(), file(id)); got != want || err != nil {
 				t.Errorf("%s is at %q, want %q: %v", id, got, want, err)
 			}
 		}
-		remember := func(h ...affinity.Holding) {
+		remember := func(h ...affinity.Location) {
 			t.Helper()
 			for i := range h {
 				h[i].TTL = time.Minute
 			}
-			if _, err := a.Remember(t.Context(), h); err != nil {
+			if _, err := a.StoreLocations(t.Context(), h); err != nil {
 				t.Error(err)
 			}
 		}
 		holds("1", "")
-		remember(affinity.Holding{Artifact: file("1"), Addr: "a:1"}, affinity.Holding{Artifact: file("2"), Addr: "b:1", Sure: true})
+		remember(affinity.Location{Artifact: file("1"), Addr: "a:1"}, affinity.Location{Artifact: file("2"), Addr: "b:1", Authoritative: true})
 		holds("1", "a:1")
 		holds("2", "b:1")
-		remember(affinity.Holding{Artifact: file("1"), Addr: "c:1"}, affinity.Holding{Artifact: file("2"), Addr: "c:1", Sure: true},
-			affinity.Holding{Artifact: file("3"), Addr: "c:1"})
+		remember(affinity.Location{Artifact: file("1"), Addr: "c:1"}, affinity.Location{Artifact: file("2"), Addr: "c:1", Authoritative: true},
+			affinity.Location{Artifact: file("3"), Addr: "c:1"})
 		holds("1", "a:1") // an older word
 		holds("2", "c:1") // that is sure
 		holds("3", "c:1")
-		if got, err := b.Holder(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" || err != nil {
+		if got, err := b.Locate(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" || err != nil {
 			t.Errorf("another tenant's: %q, %v", got, err)
 		}
 		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
@@ -319,7 +319,7 @@ func TestArtifacts(t *testing.T) {
 		}
 		before := store.Stats().Malformed
 		for _, id := range []string{"list", "long"} {
-			if got, err := a.Holder(t.Context(), file(id)); got != "" || err != nil {
+			if got, err := a.Locate(t.Context(), file(id)); got != "" || err != nil {
 				t.Errorf("%s: %.20q, %v", id, got, err)
 			}
 		}
@@ -334,24 +334,24 @@ func TestArtifacts(t *testing.T) {
 func TestBoundArtifacts(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Sessions()
-		holding := func(tenant, id string, sure bool) affinity.Holding {
-			return affinity.Holding{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id}, Addr: "a:1", Sure: sure, Bound: true, TTL: time.Minute}
+		holding := func(tenant, id string, sure bool) affinity.Location {
+			return affinity.Location{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id}, Addr: "a:1", Authoritative: sure, OwnedOnly: true, TTL: time.Minute}
 		}
 		for i, step := range []struct {
-			told []affinity.Holding
+			told []affinity.Location
 			want []bool
 		}{
-			{[]affinity.Holding{holding("a", "1", true), holding("a", "2", false), holding("b", "3", false)}, []bool{true, true, true}},
-			{[]affinity.Holding{holding("b", "1", false), holding("b", "2", false), holding("b", "3", false)}, []bool{false, false, true}},
-			{[]affinity.Holding{holding("b", "1", true), holding("a", "3", false), holding("a", "1", false)}, []bool{true, false, true}},
-			{[]affinity.Holding{holding("b", "1", false)}, []bool{false}}, // it has it nevertheless
+			{[]affinity.Location{holding("a", "1", true), holding("a", "2", false), holding("b", "3", false)}, []bool{true, true, true}},
+			{[]affinity.Location{holding("b", "1", false), holding("b", "2", false), holding("b", "3", false)}, []bool{false, false, true}},
+			{[]affinity.Location{holding("b", "1", true), holding("a", "3", false), holding("a", "1", false)}, []bool{true, false, true}},
+			{[]affinity.Location{holding("b", "1", false)}, []bool{false}}, // it has it nevertheless
 		} {
-			if kept, err := s.Remember(t.Context(), step.told); err != nil || !slices.Equal(kept, step.want) {
+			if kept, err := s.StoreLocations(t.Context(), step.told); err != nil || !slices.Equal(kept, step.want) {
 				t.Errorf("%d: %v, want %v: %v", i, kept, step.want, err)
 			}
 		}
 		for _, test := range []struct{ tenant, id, want string }{{"a", "1", "a:1"}, {"b", "1", "a:1"}, {"a", "2", "a:1"}, {"b", "2", ""}, {"b", "3", "a:1"}, {"a", "3", ""}} {
-			if got, err := s.Holder(t.Context(), holding(test.tenant, test.id, false).Artifact); got != test.want || err != nil {
+			if got, err := s.Locate(t.Context(), holding(test.tenant, test.id, false).Artifact); got != test.want || err != nil {
 				t.Errorf("%s's %s is at %q, want %q: %v", test.tenant, test.id, got, test.want, err)
 			}
 		}

@@ -34,7 +34,7 @@ func (s *Store) Slots(replica string) *PlaceSlots {
 
 // Exchange implements router.Slots. All wants go out at once, one script each: they are
 // on different nodes of a Cluster.
-func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []router.Want) ([]router.Grant, error) {
+func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	sent := make([]*redis.Cmd, len(wants))
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -60,13 +60,13 @@ func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []ro
 	return grants, nil
 }
 
-func (p *PlaceSlots) keys(capability string, w *router.Want) []string {
+func (p *PlaceSlots) keys(capability string, w *router.Demand) []string {
 	return []string{p.key(tag{"slots", capability, w.Addr})}
 }
 
-func (p *PlaceSlots) args(capability string, w *router.Want) []any {
+func (p *PlaceSlots) args(capability string, w *router.Demand) []any {
 	return []any{
-		p.replica, w.Seq, w.Limit, w.Used, w.Keep, w.Need, w.Spare, p.ttl.Milliseconds(), p.turn.Milliseconds(),
+		p.replica, w.Seq, w.Limit, w.Used, w.Retain, w.Need, w.Spare, p.ttl.Milliseconds(), p.turn.Milliseconds(),
 		p.channel("slots"), p.replica + " " + capability,
 	}
 }

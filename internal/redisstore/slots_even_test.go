@@ -33,7 +33,7 @@ func TestSlotsOfABurst(t *testing.T) {
 	var tables [3]*router.Table
 	for i := range tables {
 		slots := open(t, redisstore.Config{URL: url}).Slots(fmt.Sprint(i))
-		limits := router.NewLimits(router.LimitsConfig{Slots: slots, Patience: patience, Replicas: func() int { return len(tables) }})
+		limits := router.NewLimits(router.LimitsConfig{Store: slots, Timeout: patience, Replicas: func() int { return len(tables) }})
 		cfg.Limits = limits
 		table, err := router.NewTable(cfg, nil)
 		if err != nil {
@@ -56,8 +56,8 @@ func TestSlotsOfABurst(t *testing.T) {
 		for i, table := range tables {
 			callers.Go(func() {
 				for range calls {
-					entered := func(router.Admission) bool { got[burst][i].Add(1); return true }
-					if w, a := table.Fleet(fmt.Sprint("caps", burst)).Enter(router.Entrant{}, func() func(router.Admission) bool { return entered }); w == nil {
+					entered := func(router.PermitResult) bool { got[burst][i].Add(1); return true }
+					if w, a := table.Fleet(fmt.Sprint("caps", burst)).AcquirePermit(router.PermitRequest{}, func() func(router.PermitResult) bool { return entered }); w == nil {
 						entered(a)
 					}
 				}

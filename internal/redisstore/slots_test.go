@@ -20,14 +20,14 @@ type asker struct {
 	seq   uint64
 }
 
-func (a *asker) ask(want router.Want) router.Grant {
+func (a *asker) ask(want router.Demand) router.Grant {
 	a.t.Helper()
 	a.seq++
 	want.Seq, want.Addr = a.seq, "10.0.0.7:1"
 	if want.Limit == 0 {
 		want.Limit = 4
 	}
-	grants, err := a.slots.Exchange(a.t.Context(), "weather", []router.Want{want})
+	grants, err := a.slots.Exchange(a.t.Context(), "weather", []router.Demand{want})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -40,22 +40,22 @@ func TestSlots(t *testing.T) {
 		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
 		for i, step := range []struct {
 			who  *asker
-			want router.Want
+			want router.Demand
 			get  router.Grant
 		}{
-			{a, router.Want{Need: 1, Spare: 2}, router.Grant{Held: 3, Replicas: 1}},
-			{b, router.Want{Need: 1, Spare: 5}, router.Grant{Held: 1, Replicas: 2}}, // all there was
-			{b, router.Want{Keep: 1, Need: 2}, router.Grant{Held: 1, Replicas: 2}},  // now b waits
-			{a, router.Want{Keep: 3, Spare: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
-			{a, router.Want{Keep: 2, Need: 1}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // b came first
-			{b, router.Want{Keep: 1, Need: 2}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // and waits anew
-			{b, router.Want{Keep: 1, Need: 2}, router.Grant{Held: 1, Waiting: 1, Replicas: 2}}, // behind a
-			{a, router.Want{Keep: 2, Need: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
-			{b, router.Want{}, router.Grant{Held: 0, Waiting: 0, Replicas: 2}},
-			{a, router.Want{Keep: 3, Limit: 2}, router.Grant{Held: 3, Replicas: 1}}, // what is kept is not taken
-			{b, router.Want{Need: 1, Limit: 2}, router.Grant{Held: 0, Replicas: 2}}, // above the limit
-			{a, router.Want{Keep: 0}, router.Grant{Held: 0, Waiting: 1, Replicas: 2}},
-			{b, router.Want{Need: 1, Limit: 2}, router.Grant{Held: 1, Replicas: 1}},
+			{a, router.Demand{Need: 1, Spare: 2}, router.Grant{Held: 3, Replicas: 1}},
+			{b, router.Demand{Need: 1, Spare: 5}, router.Grant{Held: 1, Replicas: 2}},  // all there was
+			{b, router.Demand{Retain: 1, Need: 2}, router.Grant{Held: 1, Replicas: 2}}, // now b waits
+			{a, router.Demand{Retain: 3, Spare: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
+			{a, router.Demand{Retain: 2, Need: 1}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // b came first
+			{b, router.Demand{Retain: 1, Need: 2}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // and waits anew
+			{b, router.Demand{Retain: 1, Need: 2}, router.Grant{Held: 1, Waiting: 1, Replicas: 2}}, // behind a
+			{a, router.Demand{Retain: 2, Need: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
+			{b, router.Demand{}, router.Grant{Held: 0, Waiting: 0, Replicas: 2}},
+			{a, router.Demand{Retain: 3, Limit: 2}, router.Grant{Held: 3, Replicas: 1}}, // what is kept is not taken
+			{b, router.Demand{Need: 1, Limit: 2}, router.Grant{Held: 0, Replicas: 2}},   // above the limit
+			{a, router.Demand{Retain: 0}, router.Grant{Held: 0, Waiting: 1, Replicas: 2}},
+			{b, router.Demand{Need: 1, Limit: 2}, router.Grant{Held: 1, Replicas: 1}},
 		} {
 			if got := step.who.ask(step.want); got != step.get {
 				t.Fatalf("step %d: %+v, want %+v", i, got, step.get)
@@ -68,7 +68,7 @@ func TestSlots(t *testing.T) {
 func TestSlotsOfManyBackends(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Slots("a").Lasting(time.Hour), open().Slots("b").Lasting(time.Hour)
-		wants := []router.Want{{Addr: "x:1", Limit: 1, Need: 1, Seq: 1}, {Addr: "y:1", Limit: 2, Need: 3, Seq: 2}, {Addr: "{z}:1", Limit: 3, Spare: 3, Seq: 3}}
+		wants := []router.Demand{{Addr: "x:1", Limit: 1, Need: 1, Seq: 1}, {Addr: "y:1", Limit: 2, Need: 3, Seq: 2}, {Addr: "{z}:1", Limit: 3, Spare: 3, Seq: 3}}
 		grants, err := a.Exchange(t.Context(), "weather", wants)
 		if err != nil || grants[0].Held != 1 || grants[1].Held != 2 || grants[2].Held != 3 {
 			t.Fatalf("%+v, %v", grants, err)
@@ -93,12 +93,12 @@ func TestSlotsExpire(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a := &asker{t: t, slots: open().Slots("a").Lasting(200 * time.Millisecond)}
 		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
-		if got := a.ask(router.Want{Need: 4}); got.Held != 4 {
+		if got := a.ask(router.Demand{Need: 4}); got.Held != 4 {
 			t.Fatalf("%+v", got)
 		}
 		var got router.Grant
 		await(t, "the places of a to be free", func() bool {
-			got = b.ask(router.Want{Need: 1})
+			got = b.ask(router.Demand{Need: 1})
 			return got.Held > 0
 		})
 		if got.Held != 1 || got.Replicas != 1 {
@@ -113,11 +113,11 @@ func TestSlotsOfASilentReplica(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a := &asker{t: t, slots: open().Slots("a").Lasting(200 * time.Millisecond)}
 		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
-		if got := a.ask(router.Want{Need: 1, Spare: 2}); got.Held != 3 {
+		if got := a.ask(router.Demand{Need: 1, Spare: 2}); got.Held != 3 {
 			t.Fatalf("%+v", got)
 		}
-		await(t, "the places of a to be free", func() bool { return b.ask(router.Want{Need: 4}).Held == 4 })
-		if got := a.ask(router.Want{Used: 1, Keep: 3}); got.Held != 1 {
+		await(t, "the places of a to be free", func() bool { return b.ask(router.Demand{Need: 4}).Held == 4 })
+		if got := a.ask(router.Demand{Used: 1, Retain: 3}); got.Held != 1 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -129,7 +129,7 @@ func TestSlotsScriptIsLost(t *testing.T) {
 		s := open()
 		a := &asker{t: t, slots: s.Slots("a").Lasting(time.Hour)}
 		for range 3 {
-			if got := a.ask(router.Want{Used: 1, Keep: 1, Need: 1}); got.Held != 2 {
+			if got := a.ask(router.Demand{Used: 1, Retain: 1, Need: 1}); got.Held != 2 {
 				t.Errorf("%+v", got)
 			}
 			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.ScriptFlush(ctx).Err() }); err != nil {
@@ -150,7 +150,7 @@ func TestSlotsMalformed(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if got := a.ask(router.Want{Need: 4}); got.Held != 4 || s.Stats().Malformed != 3 {
+		if got := a.ask(router.Demand{Need: 4}); got.Held != 4 || s.Stats().Malformed != 3 {
 			t.Errorf("%+v, %d malformed values", got, s.Stats().Malformed)
 		}
 	})
@@ -173,8 +173,8 @@ func TestSlotsNotices(t *testing.T) {
 		var ready [2]atomic.Bool
 		await(t, "both to listen", func() bool {
 			for i, who := range []*asker{a, b} {
-				who.ask(router.Want{Need: 5})
-				who.ask(router.Want{})
+				who.ask(router.Demand{Need: 5})
+				who.ask(router.Demand{})
 				other := []*asker{b, a}[i]
 				select {
 				case <-heard[other]:
@@ -184,14 +184,14 @@ func TestSlotsNotices(t *testing.T) {
 			}
 			return ready[0].Load() && ready[1].Load()
 		})
-		a.ask(router.Want{Need: 4})
+		a.ask(router.Demand{Need: 4})
 		drain(heard[a])
-		b.ask(router.Want{Need: 1})
+		b.ask(router.Demand{Need: 1})
 		if got := receive(t, heard[a], "the news that b waits"); got != "weather" {
 			t.Errorf("heard %q", got)
 		}
 		drain(heard[b])
-		a.ask(router.Want{Keep: 3})
+		a.ask(router.Demand{Retain: 3})
 		if got := receive(t, heard[b], "the news that a gave one back"); got != "weather" {
 			t.Errorf("heard %q", got)
 		}

@@ -9,85 +9,87 @@ import (
 
 // Pinned is a session in memory with its pin. Resolver.mu guards all fields but used.
 type Pinned struct {
-	session Session
-	pin     Pin
-	fleet   *router.Fleet   // of the last call
-	backend *router.Backend // of the pin; nil if the fleet no longer has it
-	life    uint32          // the backend's incarnation when the pin was made
-	told    time.Time       // time of the store's last confirmation; zero: never
-	queued  bool            // for renewal
-	unnoted bool            // the store has not registered this gateway as a user yet: a call has to query it first
-	used    atomic.Bool     // a call may have reached the backend
+	session      Session
+	pin          Pin
+	fleet        *router.Fleet   // of the last call
+	backend      *router.Backend // of the pin; nil if the fleet no longer has it
+	incarnation  uint32          // the backend's incarnation when the pin was made
+	confirmedAt  time.Time       // time of the store's last confirmation; zero: never
+	renewing     bool            // for renewal
+	unregistered bool            // the store has not registered this gateway as a user yet: a call has to query it first
+	used         atomic.Bool     // a call may have reached the backend
 }
 
-// Used records that a call of the session may have reached its backend, and left state there.
-func (p *Pinned) Used() {
+// MarkUsed records that a call of the session may have reached its backend, and left state there.
+func (p *Pinned) MarkUsed() {
 	if p != nil && !p.used.Load() {
 		p.used.Store(true)
 	}
 }
 
 // newPinned returns a Pinned for pin. fresh says that no call has used the pin, as far as is known.
-func newPinned(q *Query, pin Pin, fresh bool) *Pinned {
+func newPinned(q *Query, pin Pin, unused bool) *Pinned {
 	p := &Pinned{session: q.session(), pin: pin, fleet: q.Fleet}
 	if p.backend = q.Fleet.Backend(pin.Addr); p.backend != nil {
-		p.life = p.backend.Life()
+		p.incarnation = p.backend.Incarnation()
 	}
-	p.used.Store(!fresh)
+	p.used.Store(!unused)
 	return p
 }
 
-// standing is the validity of a pin.
-type standing uint8
+// validity is the validity of a pin.
+type validity uint8
 
 const (
-	holds    standing = iota
-	stale             // valid at the store's last confirmation, which is too old
-	homeless          // the session has no backend
-	broken            // its backend is dead, with the session's state
+	valid      validity = iota
+	stale               // valid at the store's last confirmation, which is too old
+	unassigned          // the session has no backend
+	lost                // its backend is dead, with the session's state
 )
 
-// standing returns the validity of a pin for a call. It is never stale while the store cannot answer.
-func (p *Pinned) standing(q *Query, now time.Time, askable bool) standing {
-	b, s := judge(q, p.pin)
-	if s != holds {
+// validity returns the validity of a pin for a call. It is never stale while the store cannot answer.
+func (p *Pinned) validity(q *Query, now time.Time, askable bool) validity {
+	b, s := checkPin(q, p.pin)
+	if s != valid {
 		return s
 	}
 	if p.backend != b { // the fleet was reconfigured
-		p.backend, p.life = b, b.Life()
+		p.backend, p.incarnation = b, b.Incarnation()
 	}
 	p.fleet = q.Fleet
 	switch {
-	case b.Life() != p.life, b == q.Tried && b.IsGone():
-		return broken
-	case askable && !p.told.IsZero() && (p.unnoted || now.Sub(p.told) > q.Fleet.Affinity().SessionTTL/2):
+	case b.Incarnation() != p.incarnation, b == q.Tried && b.IsGone():
+		return lost
+	case askable && !p.confirmedAt.IsZero() &&
+		(p.unregistered || now.Sub(p.confirmedAt) > q.Fleet.Affinity().SessionTTL/2):
 		return stale
 	}
-	return holds
+	return valid
 }
 
-// judge reports whether a session can use a pin.
-func judge(q *Query, pin Pin) (*router.Backend, standing) {
+// checkPin reports whether a session can use a pin.
+func checkPin(q *Query, pin Pin) (*router.Backend, validity) {
 	if pin.Addr == "" {
-		return nil, homeless
+		return nil, unassigned
 	}
 	b := q.Fleet.Backend(pin.Addr)
-	if b == nil || !b.Alive() || !suits(q, b) {
-		return nil, broken
+	if b == nil || !b.Alive() || !eligible(q, b) {
+		return nil, lost
 	}
-	return b, holds
+	return b, valid
 }
 
-// suits reports whether the reservations of sessions allow a call at a backend.
-func suits(q *Query, b *router.Backend) bool {
+// eligible reports whether the reservations of sessions allow a call at a backend.
+func eligible(q *Query, b *router.Backend) bool {
 	if q.Fleet.Reserved(q.Tenant, q.Session) {
 		return b.Session == q.Session && b.Tenant == q.Tenant
 	}
 	return b.Session == ""
 }
 
-// due reports whether the store should confirm a pin again, to extend its life or to register this
+// renewalDue reports whether the store should confirm a pin again, to extend its life or to register this
 // gateway.
-func (p *Pinned) due(now time.Time) bool {
-	return !p.queued && !p.told.IsZero() && (p.unnoted || now.Sub(p.told) > p.fleet.Affinity().SessionTTL/4)
+func (p *Pinned) renewalDue(now time.Time) bool {
+	return !p.renewing && !p.confirmedAt.IsZero() &&
+		(p.unregistered || now.Sub(p.confirmedAt) > p.fleet.Affinity().SessionTTL/4)
 }

@@ -19,11 +19,11 @@ type Binding struct {
 	Session Session
 	Pin     Pin
 	TTL     time.Duration // until the next renewal
-	Idle    bool          // no call of this gateway uses the pin yet
+	Unused  bool          // no call of this gateway uses the pin yet
 }
 
-// Bound is the store's record of a session.
-type Bound struct {
+// BindResult is the store's record of a session.
+type BindResult struct {
 	Pin   Pin           // current
 	New   bool          // this very command stored it
 	Age   time.Duration // since it was stored
@@ -37,19 +37,19 @@ type Users uint8
 const (
 	OtherGateways Users = iota // perhaps this one too
 	ThisGateway                // only this one
-	Nobody
+	NoGateway
 )
 
 // Artifact identifies a file at a backend.
 type Artifact struct{ Tenant, Capability, ID string }
 
-// Holding is an artifact with its backend.
-type Holding struct {
-	Artifact Artifact
-	Addr     string // its backend, host:port
-	Sure     bool   // the backend has just received it; otherwise an older location has precedence
-	Bound    bool   // if it is not Sure, an earlier owner of another tenant has precedence
-	TTL      time.Duration
+// Location is an artifact with its backend.
+type Location struct {
+	Artifact      Artifact
+	Addr          string // its backend, host:port
+	Authoritative bool   // the backend has just received it; otherwise an older location has precedence
+	OwnedOnly     bool   // if it is not Sure, an earlier owner of another tenant has precedence
+	TTL           time.Duration
 }
 
 // Store is the shared state of the gateways. Its methods return when their context ends, and are
@@ -58,22 +58,22 @@ type Store interface {
 	// Bind stores each pin whose session has none, renews the TTL of existing pins, and returns the
 	// current pins, one for each binding. Unless a binding is Idle, this gateway is registered as a
 	// user of the pin before the answer.
-	Bind(ctx context.Context, bindings []Binding) ([]Bound, error)
+	Bind(ctx context.Context, bindings []Binding) ([]BindResult, error)
 
 	// Move replaces the pin from, or a missing one, and returns the current pin. Other gateways
 	// receive the event. A repetition of a completed move returns New again. A pin from that no longer
 	// exists counts as used.
-	Move(ctx context.Context, to Binding, from Pin) (Bound, error)
+	Move(ctx context.Context, to Binding, from Pin) (BindResult, error)
 
-	// Remember stores holdings, and reports for each whether it is stored.
-	Remember(ctx context.Context, holdings []Holding) (kept []bool, err error)
+	// StoreLocations stores holdings, and reports for each whether it is stored.
+	StoreLocations(ctx context.Context, holdings []Location) (kept []bool, err error)
 
-	// Holder returns the address of the backend that has an artifact, or "".
-	Holder(ctx context.Context, artifact Artifact) (addr string, err error)
+	// Locate returns the address of the backend that has an artifact, or "".
+	Locate(ctx context.Context, artifact Artifact) (addr string, err error)
 
 	// Watch delivers the moves of other gateways, and possibly its own, until ctx ends. It calls gap
 	// when events may have been lost. Neither function may block.
-	Follow(ctx context.Context, move func(Session, Pin), gap func())
+	Watch(ctx context.Context, move func(Session, Pin), gap func())
 
 	// Away reports whether the store is known to be unavailable. It does not block.
 	Away() bool

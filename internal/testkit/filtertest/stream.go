@@ -51,7 +51,9 @@ func (s *Stream) Header(name string) (string, bool) {
 }
 
 // Contradicts implements filter.Headers.
-func (s *Stream) Contradicts(name string) bool { return len(slices.Compact(slices.Clone(s.Fields[name]))) > 1 }
+func (s *Stream) Contradicts(name string) bool {
+	return len(slices.Compact(slices.Clone(s.Fields[name]))) > 1
+}
 
 // SetHeader implements filter.Headers.
 func (s *Stream) SetHeader(name, value string) { s.Fields[name] = []string{value} }

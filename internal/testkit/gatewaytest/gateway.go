@@ -50,10 +50,10 @@ type Options struct {
 	Relay   relay.Config   // limits of the relay
 	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
 
-	Store    affinity.Store  // that gateways share; default none
-	Slots    router.Slots    // that gateways share; default none
-	Affinity affinity.Config // default Wait: Patience
-	Policy   policy.Options  // default Source: every fleet allows every tool
+	Store    affinity.Store     // that gateways share; default none
+	Slots    router.PermitStore // that gateways share; default none
+	Affinity affinity.Config    // default Wait: Patience
+	Policy   policy.Options     // default Source: every fleet allows every tool
 
 	Audit      *audit.Log         // default none
 	Edge       *clientaddr.Edge   // default nobody is believed
@@ -113,7 +113,7 @@ type Gateway struct {
 
 	gateway   *gateway.Gateway
 	prober    *health.Prober
-	affinity  *affinity.Keeper
+	affinity  *affinity.Resolver
 	limits    *router.Limits
 	tenants   *ratelimit.Limiter
 	accessLog *telemetry.AccessLog
@@ -158,7 +158,7 @@ func Start(t testing.TB, o Options) *Gateway {
 
 // build does what cmd/capgate does for a configuration file.
 func (g *Gateway) build(o Options) error {
-	g.limits = router.NewLimits(router.LimitsConfig{Slots: o.Slots, Patience: Patience})
+	g.limits = router.NewLimits(router.LimitsConfig{Store: o.Slots, Timeout: Patience})
 	routes, probes := o.fleets(g.limits)
 	decider, err := o.decider()
 	if err != nil {

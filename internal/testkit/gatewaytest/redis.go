@@ -26,7 +26,7 @@ func (r *Redis) Open(t testing.TB) *redisstore.Store {
 
 // Slots are the places of limited fleets as one gateway sees them. It is patient, so that
 // no busy machine makes Redis look away.
-func (r *Redis) Slots(t testing.TB) router.Slots {
+func (r *Redis) Slots(t testing.TB) router.PermitStore {
 	t.Helper()
 	return r.Open(t).Slots(rand.Text())
 }

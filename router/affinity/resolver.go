@@ -43,56 +43,58 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Keeper is one gateway's knowledge of sessions and artifacts.
-type Keeper struct {
-	cfg   Config
-	store Store         // nil: there is no other gateway
-	slots chan struct{} // permits of queries to the store
+// Resolver is one gateway's knowledge of sessions and artifacts.
+type Resolver struct {
+	cfg     Config
+	store   Store         // nil: there is no other gateway
+	permits chan struct{} // permits of queries to the store
 
-	asking sync.WaitGroup
-	told   chan struct{} // capacity 1: holdings has a new element
+	inFlight     sync.WaitGroup
+	pendingReady chan struct{} // capacity 1: holdings has a new element
 
 	mu        sync.Mutex                               // held for a few lookups at a time, never during a query
 	sessions  *fairshare.LRU[string, Session, *Pinned] // shared fairly by tenants
 	flights   map[Session]*flight
-	due       []*Pinned                              // to be renewed
-	artifacts *fairshare.LRU[string, Artifact, held] // shared fairly by tenants
-	holdings  []Holding                              // to be stored; each tenant is bounded by its share of claims
-	claims    *fairshare.Pool
-	mute      muting
-	closed    bool
+	renewals  []*Pinned                                    // to be renewed
+	artifacts *fairshare.LRU[string, Artifact, cacheEntry] // shared fairly by tenants
+	// to be stored; each tenant is bounded by its share of claims
+	pending      []Location
+	pendingShare *fairshare.Pool
+	breaker      breaker
+	closed       bool
 
 	recheck                                           atomic.Bool
 	lost, lookups, timeouts, failures, local, dropped atomic.Int64
 }
 
 // New returns a Resolver. Without a store it keeps sessions in memory only.
-func New(cfg Config, store Store) *Keeper {
+func New(cfg Config, store Store) *Resolver {
 	cfg = cfg.withDefaults()
-	k := &Keeper{
-		cfg: cfg, store: store, slots: make(chan struct{}, cfg.Asking),
-		told: make(chan struct{}, 1), flights: map[Session]*flight{},
-		sessions:  fairshare.NewLRU[string, Session, *Pinned](cfg.Sessions, nil),
-		artifacts: fairshare.NewLRU[string, Artifact, held](cfg.Artifacts, nil), claims: fairshare.New("artifact_claims", maxHoldings),
+	r := &Resolver{
+		cfg: cfg, store: store, permits: make(chan struct{}, cfg.Asking),
+		pendingReady: make(chan struct{}, 1), flights: map[Session]*flight{},
+		sessions:     fairshare.NewLRU[string, Session, *Pinned](cfg.Sessions, nil),
+		artifacts:    fairshare.NewLRU[string, Artifact, cacheEntry](cfg.Artifacts, nil),
+		pendingShare: fairshare.New("artifact_claims", maxPending),
 	}
-	return k
+	return r
 }
 
 // Run updates the store in the background until ctx ends. No goroutine of the Resolver is left when
 // it returns; later calls are answered from memory.
-func (k *Keeper) Run(ctx context.Context) {
+func (r *Resolver) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	if k.store != nil {
-		work.Go(recovery.Loop(ctx, "affinity", func() { k.confirmDue(ctx) }))
-		work.Go(recovery.Loop(ctx, "affinity", func() { k.rememberTold(ctx) }))
-		work.Go(recovery.Loop(ctx, "affinity feed", func() { k.store.Follow(ctx, k.moved, k.missed) }))
+	if r.store != nil {
+		work.Go(recovery.Loop(ctx, "affinity", func() { r.renewLoop(ctx) }))
+		work.Go(recovery.Loop(ctx, "affinity", func() { r.storeLoop(ctx) }))
+		work.Go(recovery.Loop(ctx, "affinity feed", func() { r.store.Watch(ctx, r.onMove, r.onGap) }))
 	}
 	<-ctx.Done()
-	k.mu.Lock()
-	k.closed = true
-	k.mu.Unlock()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
 	work.Wait()
-	k.asking.Wait()
+	r.inFlight.Wait()
 }
 
 // Stats are a Keeper's counters at one moment.
@@ -108,11 +110,11 @@ type Stats struct {
 }
 
 // Stats returns the current counters.
-func (k *Keeper) Stats() Stats {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (r *Resolver) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return Stats{
-		Sessions: k.sessions.Len(), Artifacts: k.artifacts.Len(), Lost: k.lost.Load(), Lookups: k.lookups.Load(),
-		Timeouts: k.timeouts.Load(), Failures: k.failures.Load(), Local: k.local.Load(), Dropped: k.dropped.Load(),
+		Sessions: r.sessions.Len(), Artifacts: r.artifacts.Len(), Lost: r.lost.Load(), Lookups: r.lookups.Load(),
+		Timeouts: r.timeouts.Load(), Failures: r.failures.Load(), Local: r.local.Load(), Dropped: r.dropped.Load(),
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Slots shares the permits of limited fleets' backends among replicas, through a shared store. Calls
+// PermitStore shares the permits of limited fleets' backends among replicas, through a shared store. Calls
 // never wait for it while their replica has a free permit.
-type Slots interface {
+type PermitStore interface {
 	// Exchange reports what this replica keeps and wants of the backends of a capability, and returns
 	// what it may have, in the order of wants. It ends in bounded time. After an error its effect is
 	// unknown; the next exchange corrects it.
-	Exchange(ctx context.Context, capability string, wants []Want) ([]Grant, error)
+	Exchange(ctx context.Context, capability string, wants []Demand) ([]Grant, error)
 	// Listen calls notify when another replica begins to wait for a permit of a capability, or returns
 	// one that others wait for, until ctx ends. Notifications may be lost. notify must not block.
 	Listen(ctx context.Context, notify func(capability string))
@@ -19,17 +19,17 @@ type Slots interface {
 	Away() bool
 }
 
-// Want is a replica's demand for the permits of one backend.
-type Want struct {
+// Demand is a replica's demand for the permits of one backend.
+type Demand struct {
 	Addr  string
 	Limit int // permits of all replicas together; 0: the limit was removed
 	Used  int // permits in use by calls
-	// Keep is the number of permits that the replica retains, at least Used. Of the others it keeps
+	// Retain is the number of permits that the replica retains, at least Used. Of the others it keeps
 	// only those that it still has.
-	Keep  int
-	Need  int    // more, for calls that wait
-	Spare int    // more, for calls to come; only while no replica waits
-	Seq   uint64 // grows with each Want of this replica; an older one must not undo a newer
+	Retain int
+	Need   int    // more, for calls that wait
+	Spare  int    // more, for calls to come; only while no replica waits
+	Seq    uint64 // grows with each Want of this replica; an older one must not undo a newer
 }
 
 // Grant is the answer to a Want.

@@ -14,16 +14,16 @@ import (
 // noteStore notes what it is told of artifacts.
 type noteStore struct {
 	affinity.Store
-	told chan []affinity.Holding
+	told chan []affinity.Location
 }
 
 func (noteStore) Away() bool { return false }
 
-func (noteStore) Follow(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+func (noteStore) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
 	<-ctx.Done()
 }
 
-func (s noteStore) Remember(ctx context.Context, all []affinity.Holding) ([]bool, error) {
+func (s noteStore) StoreLocations(ctx context.Context, all []affinity.Location) ([]bool, error) {
 	select {
 	case s.told <- all:
 	case <-ctx.Done():
@@ -31,29 +31,33 @@ func (s noteStore) Remember(ctx context.Context, all []affinity.Holding) ([]bool
 	return make([]bool, len(all)), nil
 }
 
-// TestOneTenantDoesNotFillTheClaims: a tenant that is told of ever more artifacts while the store is slow loses its own
+// TestOneTenantDoesNotFillTheClaims: a tenant that is told of ever more artifacts while the store is slow loses
+// its own
 // claims alone.
 func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 	t.Parallel()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
-		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true, ArtifactTTL: time.Hour},
+		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true,
+			ArtifactTTL: time.Hour},
 	}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fleet := table.Fleet("mail")
-	store := noteStore{told: make(chan []affinity.Holding)}
-	k := affinity.New(affinity.Config{}, store)
+	store := noteStore{told: make(chan []affinity.Location)}
+	r := affinity.New(affinity.Config{}, store)
 	learn := func(tenant string, n int) {
 		for i := range n {
-			k.Learn(affinity.Mention{Fleet: fleet, Tenant: tenant, ID: fmt.Sprint(tenant, i), Backend: fleet.Backend("a:1"), Sure: true})
+			r.Learn(affinity.Mention{
+				Fleet: fleet, Tenant: tenant, ID: fmt.Sprint(tenant, i), Backend: fleet.Backend("a:1"), Authoritative: true,
+			})
 		}
 	}
 	learn("heavy", 10_000)
 	learn("light", 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { k.Run(ctx) })
+	running.Go(func() { r.Run(ctx) })
 	told := map[string]int{}
 	for told["light"] < 100 && told["heavy"] < 4096 {
 		for _, h := range <-store.told {

@@ -16,20 +16,20 @@ type lateStore struct{ affinity.Store }
 
 func (lateStore) Away() bool { return false }
 
-func (lateStore) Follow(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+func (lateStore) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
 	<-ctx.Done()
 }
 
-func (lateStore) Bind(ctx context.Context, all []affinity.Binding) ([]affinity.Bound, error) {
+func (lateStore) Bind(ctx context.Context, all []affinity.Binding) ([]affinity.BindResult, error) {
 	<-ctx.Done()
-	bound := make([]affinity.Bound, len(all))
+	bound := make([]affinity.BindResult, len(all))
 	for i, b := range all {
-		bound[i] = affinity.Bound{Pin: b.Pin, New: true}
+		bound[i] = affinity.BindResult{Pin: b.Pin, New: true}
 	}
 	return bound, nil
 }
 
-func (lateStore) Holder(ctx context.Context, _ affinity.Artifact) (string, error) {
+func (lateStore) Locate(ctx context.Context, _ affinity.Artifact) (string, error) {
 	<-ctx.Done()
 	return "a:1", nil
 }
@@ -38,22 +38,24 @@ func (lateStore) Holder(ctx context.Context, _ affinity.Artifact) (string, error
 func TestTheStoreIsLate(t *testing.T) {
 	t.Parallel()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
-		Capability: "mail", Backends: router.Addrs("a:1", "b:1"), Affinity: router.Affinity{Sessions: true, Artifacts: true, SessionTTL: time.Hour},
+		Capability: "mail", Backends: router.Addrs("a:1", "b:1"), Affinity: router.Affinity{
+			Sessions: true, Artifacts: true, SessionTTL: time.Hour,
+		},
 	}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := affinity.New(affinity.Config{Wait: time.Millisecond}, lateStore{})
+	r := affinity.New(affinity.Config{Wait: time.Millisecond}, lateStore{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { k.Run(ctx) })
+	running.Go(func() { r.Run(ctx) })
 	for i := range 100 {
 		q := affinity.Query{Fleet: table.Fleet("mail"), Tenant: "acme", Session: fmt.Sprint(i)}
 		if i%2 == 0 {
 			q.Artifacts = []string{q.Session}
 		}
 		answered := make(chan affinity.Answer, 1)
-		k.Ask(q, func(a affinity.Answer) { answered <- a })
+		r.Resolve(q, func(a affinity.Answer) { answered <- a })
 		if a := <-answered; a.Refusal != nil {
 			t.Errorf("%d: %v", i, a.Refusal)
 		}

@@ -13,7 +13,9 @@ import (
 // join makes backends those of the fleet.
 func (w *world) join(backends ...router.BackendConfig) {
 	w.t.Helper()
-	w.router.Swap(newTable(w.t, router.Config{Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends, SlowStart: -1}}}, w.router.Table()))
+	w.router.Swap(newTable(w.t, router.Config{
+		Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends, SlowStart: -1}},
+	}, w.router.Table()))
 	w.fleet = w.router.Table().Fleet("weather")
 }
 
@@ -33,10 +35,14 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 		"beside one healthy and one down":    {before: []health.Backend{up, down}, waits: true},
 		"beside those of which nobody knows": {before: []health.Backend{unknown, unknown}},
 		"beside the dead":                    {before: []health.Backend{refused, refused}},
-		"its dialect is configured":          {before: []health.Backend{up, up}, joins: router.BackendConfig{Dialect: call.Live}},
-		"once it is up":                      {before: []health.Backend{up, up}, probed: &up},
-		"up, with no dialect of its own":     {before: []health.Backend{up, up}, probed: &health.Backend{State: health.Up, Reason: "grpc.health.v1"}},
-		"up, and not heard of since":         {before: []health.Backend{up, up}, probed: &up, silence: true},
+		"its dialect is configured": {
+			before: []health.Backend{up, up}, joins: router.BackendConfig{Dialect: call.Live},
+		},
+		"once it is up": {before: []health.Backend{up, up}, probed: &up},
+		"up, with no dialect of its own": {
+			before: []health.Backend{up, up}, probed: &health.Backend{State: health.Up, Reason: "grpc.health.v1"},
+		},
+		"up, and not heard of since": {before: []health.Backend{up, up}, probed: &up, silence: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +71,7 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 func meet(t *testing.T, b *router.Backend) <-chan call.Dialect {
 	t.Helper()
 	met := make(chan call.Dialect, 2)
-	if !b.Stranger() || !b.Meet(func() func() { return func() { met <- b.Dialect() } }) {
+	if !b.Warming() || !b.Await(func() func() { return func() { met <- b.Dialect() } }) {
 		t.Fatal("nobody has probed it, and calls do not wait for that")
 	}
 	return met
@@ -77,17 +83,18 @@ func TestStrangers(t *testing.T) {
 	live := health.Backend{State: health.Up, Dialect: call.Live}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, router.FleetConfig{}, "")
-		w.join(router.BackendConfig{Addr: "a:1", Session: "mine"}, router.BackendConfig{Addr: "b:1"}, router.BackendConfig{Addr: "c:1"},
+		w.join(router.BackendConfig{Addr: "a:1", Session: "mine"}, router.BackendConfig{Addr: "b:1"},
+			router.BackendConfig{Addr: "c:1"},
 			router.BackendConfig{Addr: "d:1", Dialect: call.Doc})
 		a, b, c, d := w.fleet.Backends[0], w.fleet.Backends[1], w.fleet.Backends[2], w.fleet.Backends[3]
-		if d.Stranger() {
+		if d.Warming() {
 			t.Error("calls wait for what is configured")
 		}
 		began := time.Now()
 		first, second, late := meet(t, a), meet(t, a), meet(t, b)
 		w.health(health.Backend{}, health.Backend{}, health.Backend{}, health.Backend{})
 		synctest.Wait()
-		if len(first)+len(second)+len(late) > 0 || !c.Stranger() {
+		if len(first)+len(second)+len(late) > 0 || !c.Warming() {
 			t.Error("they go on, and nothing is known")
 		}
 		w.health(live, health.Backend{}, live, health.Backend{})
@@ -99,12 +106,12 @@ func TestStrangers(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, known := range []*router.Backend{a, b, c} {
-			if known.Stranger() || known.Meet(func() func() { return nil }) {
+			if known.Warming() || known.Await(func() func() { return nil }) {
 				t.Errorf("calls still wait for %s", known.Addr)
 			}
 		}
 		w.join(router.Addrs("b:1", "new:1")...)
-		if w.fleet.Backends[0].Stranger() || !w.fleet.Backends[1].Stranger() {
+		if w.fleet.Backends[0].Warming() || !w.fleet.Backends[1].Warming() {
 			t.Error("who stays is a stranger, or who comes is none")
 		}
 	})

@@ -14,23 +14,23 @@ type Query struct {
 	Tenant    string
 	Session   string          // "": none
 	Artifacts []string        // that the call names
-	Bound     bool            // the call may name only artifacts that its tenant uploaded or was given
+	OwnedOnly bool            // the call may name only artifacts that its tenant uploaded or was given
 	Tried     *router.Backend // where it provably did not start; nil: not tried yet
 
-	asked bool // the store has answered for all Artifacts
+	storeAnswered bool // the store has answered for all Artifacts
 }
 
 func (q *Query) session() Session { return Session{q.Tenant, q.Fleet.Capability, q.Session} }
 
 // Clone returns a Query that outlives the buffers of its call.
-func (q *Query) Own() Query {
-	own := *q
-	own.Tenant, own.Session = strings.Clone(q.Tenant), strings.Clone(q.Session)
-	own.Artifacts = make([]string, len(q.Artifacts))
+func (q *Query) Clone() Query {
+	clone := *q
+	clone.Tenant, clone.Session = strings.Clone(q.Tenant), strings.Clone(q.Session)
+	clone.Artifacts = make([]string, len(q.Artifacts))
 	for i, id := range q.Artifacts {
-		own.Artifacts[i] = strings.Clone(id)
+		clone.Artifacts[i] = strings.Clone(id)
 	}
-	return own
+	return clone
 }
 
 // Answer is the destination of a call.
@@ -42,70 +42,70 @@ type Answer struct {
 
 // Lookup answers from memory, or reports that the answer is not known. It locks for a few map
 // lookups, and does not block. It keeps nothing of q.
-func (k *Keeper) Find(q *Query) (Answer, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (r *Resolver) Lookup(q *Query) (Answer, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
-	askable := k.askable(now)
-	holder, known := k.holder(q, now)
+	askable := r.storeUsable(now)
+	holder, known := r.artifactBackend(q, now)
 	if !known && askable {
 		return Answer{}, false
 	}
-	if refusal := k.missing(q, now); refusal != nil {
+	if refusal := r.checkOwnership(q, now); refusal != nil {
 		return Answer{Refusal: refusal}, true
 	}
-	return k.find(q, holder, now, askable)
+	return r.lookup(q, holder, now, askable)
 }
 
-// find answers for a call whose artifacts are at holder, which may be nil. The caller holds mu.
-func (k *Keeper) find(q *Query, holder *router.Backend, now time.Time, askable bool) (Answer, bool) {
+// lookup answers for a call whose artifacts are at holder, which may be nil. The caller holds mu.
+func (r *Resolver) lookup(q *Query, holder *router.Backend, now time.Time, askable bool) (Answer, bool) {
 	switch f := q.Fleet; {
 	case q.Session == "":
 		return Answer{Backend: holder}, true
 	case !f.Affinity().Sessions && f.Reserved(q.Tenant, q.Session):
 		home := f.Home(q.Tenant, q.Session, q.Tried)
 		if home == nil {
-			return Answer{Refusal: f.Homeless(q.Tenant, q.Session)}, true
+			return Answer{Refusal: f.NoHome(q.Tenant, q.Session)}, true
 		}
 		return Answer{Backend: home}, true
 	case !f.Affinity().Sessions:
 		return Answer{Backend: holder}, true
 	}
-	p, ok := k.sessions.Get(q.session())
+	p, ok := r.sessions.Get(q.session())
 	if ok {
-		switch p.standing(q, now, askable) {
-		case holds:
-			if p.due(now) && k.store != nil {
-				k.queue(p)
+		switch p.validity(q, now, askable) {
+		case valid:
+			if p.renewalDue(now) && r.store != nil {
+				r.enqueue(p)
 			}
-			return k.answer(q, p, holder), true
-		case homeless:
+			return r.answer(q, p, holder), true
+		case unassigned:
 			if q.Fleet.Home(q.Tenant, q.Session, nil) == nil {
-				return k.answer(q, p, holder), true
+				return r.answer(q, p, holder), true
 			}
-		case stale, broken:
+		case stale, lost:
 		}
 	}
 	if askable {
 		return Answer{}, false
 	}
-	return k.decide(q, p, holder), true
+	return r.decideLocally(q, p, holder), true
 }
 
 // answer prefers the artifact's backend to the session's.
-func (k *Keeper) answer(q *Query, p *Pinned, holder *router.Backend) Answer {
+func (r *Resolver) answer(q *Query, p *Pinned, holder *router.Backend) Answer {
 	switch {
 	case p.backend == nil:
-		return Answer{Refusal: q.Fleet.Homeless(q.Tenant, q.Session)}
+		return Answer{Refusal: q.Fleet.NoHome(q.Tenant, q.Session)}
 	case holder != nil && holder != p.backend:
 		return Answer{Backend: holder}
 	}
 	return Answer{Backend: p.backend, Pinned: p}
 }
 
-// lostTo is the answer to the one call that learns of its session's loss.
-func (k *Keeper) lostTo(q *Query) Answer {
-	k.lost.Add(1)
+// sessionLost is the answer to the one call that learns of its session's loss.
+func (r *Resolver) sessionLost(q *Query) Answer {
+	r.lost.Add(1)
 	return Answer{Refusal: &call.Refusal{
 		Kind:   call.Unavailable,
 		Reason: "SESSION_LOST",

@@ -47,7 +47,7 @@ type replica struct {
 
 var errAway = errors.New("away")
 
-func (r *replica) Exchange(ctx context.Context, capability string, wants []router.Want) ([]router.Grant, error) {
+func (r *replica) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	r.mu.Lock()
 	takes := max(r.slow, time.Millisecond) // there and back
 	r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *replica) Exchange(ctx context.Context, capability string, wants []route
 	return grants, nil
 }
 
-func (r *replica) grant(key string, w router.Want) (router.Grant, bool) {
+func (r *replica) grant(key string, w router.Demand) (router.Grant, bool) {
 	now, all := time.Now(), r.entries[key]
 	if all == nil {
 		all = map[string]*entry{}
@@ -90,8 +90,8 @@ func (r *replica) grant(key string, w router.Want) (router.Grant, bool) {
 	if mine.unmet == 0 {
 		since = now
 	}
-	keep := max(w.Used, min(w.Keep, mine.held))
-	w.Keep, w.Spare = keep, w.Spare+w.Keep-keep
+	keep := max(w.Used, min(w.Retain, mine.held))
+	w.Retain, w.Spare = keep, w.Spare+w.Retain-keep
 	taken, waiting, ahead, replicas := 0, 0, 0, 1
 	for name, e := range all {
 		if name == r.name {
@@ -110,9 +110,11 @@ func (r *replica) grant(key string, w router.Want) (router.Grant, bool) {
 			}
 		}
 	}
-	free := max(w.Limit-taken-w.Keep, 0)
+	free := max(w.Limit-taken-w.Retain, 0)
 	more := min(w.Need, max(free-ahead, 0))
-	next := &entry{held: w.Keep + more, unmet: w.Need - more, since: since, said: now, ends: now.Add(placeTTL), seq: w.Seq}
+	next := &entry{
+		held: w.Retain + more, unmet: w.Need - more, since: since, said: now, ends: now.Add(placeTTL), seq: w.Seq,
+	}
 	if waiting == 0 {
 		next.held += min(w.Spare, free-more)
 	}

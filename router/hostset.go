@@ -17,20 +17,20 @@ const never = time.Duration(math.MaxInt64)
 type member struct {
 	*Backend
 	weight int  // 0: no calls
-	near   bool // in the gateway's zone
+	inZone bool // in the gateway's zone
 	limit  int  // concurrent calls of all replicas; 0: no limit
 }
 
-// roll is the state of a fleet's backends at one moment.
-type roll struct {
-	usable   []member
-	down     int // according to probes
-	ejected  int // by outlier detection
-	off      int // weight 0
-	draining int // weight above 0, but drained
-	panicked bool
-	limit    int // of ejected
-	until    time.Duration
+// hostSet is the state of a fleet's backends at one moment.
+type hostSet struct {
+	usable     []member
+	down       int // according to probes
+	ejected    int // by outlier detection
+	weightless int // weight 0
+	draining   int // weight above 0, but drained
+	panicked   bool
+	limit      int // of ejected
+	until      time.Duration
 }
 
 // rebuild makes the picker for now. The caller holds state.mu.
@@ -39,61 +39,61 @@ type roll struct {
 // ejected. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
 // to all backends except those with a closed port, according to the last probe or a later call (panic
 // routing).
-func (f *Fleet) muster(now time.Duration) *picker {
-	r := &roll{until: never}
+func (f *Fleet) rebuild(now time.Duration) *picker {
+	r := &hostSet{until: never}
 	candidates := f.candidates(r)
 	r.limit = len(candidates) / 2
 	ejected := make([]member, 0, r.limit)
 	for _, m := range candidates {
-		if f.ejectionHolds(m, now, r.panicked) {
+		if f.isEjected(m, now, r.panicked) {
 			ejected = append(ejected, m)
 		}
 	}
 	if len(ejected) > r.limit {
 		// Probes took other backends out since. The ejections that would end first end now.
 		slices.SortStableFunc(ejected, func(a, b member) int {
-			return cmp.Compare(b.turnout.ejectedUntil.Load(), a.turnout.ejectedUntil.Load())
+			return cmp.Compare(b.availability.ejectedUntil.Load(), a.availability.ejectedUntil.Load())
 		})
 		for _, m := range ejected[r.limit:] {
-			m.turnout.ejectedUntil.Store(int64(now))
+			m.availability.ejectedUntil.Store(int64(now))
 		}
 		ejected = ejected[:r.limit]
 	}
 	r.ejected = len(ejected)
 	for _, m := range ejected {
-		m.turnout.out = true
-		r.until = min(r.until, time.Duration(m.turnout.ejectedUntil.Load()))
+		m.availability.excluded = true
+		r.until = min(r.until, time.Duration(m.availability.ejectedUntil.Load()))
 	}
 	for _, m := range candidates {
-		if !f.ejectionHolds(m, now, r.panicked) {
+		if !f.isEjected(m, now, r.panicked) {
 			r.usable = append(r.usable, m)
 		}
 	}
-	p := newPicker(f, r, f.ramp(r, now))
-	if p.even(f.loads) {
-		f.even.Store(int32(len(f.loads)))
+	p := newPicker(f, r, f.startSlowly(r, now))
+	if p.uniform(f.loads) {
+		f.uniform.Store(int32(len(f.loads)))
 	} else {
-		f.even.Store(0)
+		f.uniform.Store(0)
 	}
 	f.pick.Store(p)
 	return p
 }
 
 // rebuildIfDue makes a new picker if the current one is outdated. The caller holds state.mu.
-func (f *Fleet) musterIfDue(now time.Duration) *picker {
+func (f *Fleet) rebuildIfDue(now time.Duration) *picker {
 	if p := f.pick.Load(); now < p.until {
 		return p
 	}
-	return f.muster(now)
+	return f.rebuild(now)
 }
 
 // candidates returns the backends that probes let have calls. A backend that joins healthy others
 // waits for its first probe, which detects its dialect.
-func (f *Fleet) candidates(r *roll) []member {
+func (f *Fleet) candidates(r *hostSet) []member {
 	weighted, healthy := 0, 0
 	seen := false // a probe found a backend healthy
 	for i, m := range f.members {
-		if m.wanted() && m.Session == "" {
+		if m.configured() && m.Session == "" {
 			weighted++
 			if f.states[i].State.Usable() {
 				healthy++
@@ -105,44 +105,44 @@ func (f *Fleet) candidates(r *roll) []member {
 	candidates := make([]member, 0, weighted)
 	for i, m := range f.members {
 		state := &f.states[i]
-		m.probed(state, r.panicked && m.Session == "")
+		m.onProbe(state, r.panicked && m.Session == "")
 		switch {
 		case m.Session != "": // only its session uses it
 		case m.weight == 0:
-			r.off++
-			m.turnout.out = true
+			r.weightless++
+			m.availability.excluded = true
 		case m.Draining():
 			r.draining++
-			m.turnout.out = true
-		case seen && m.turnout.out && state.State == health.Unknown && m.Dialect() == call.Auto:
+			m.availability.excluded = true
+		case seen && m.availability.excluded && state.State == health.Unknown && m.Dialect() == call.Auto:
 		case state.State.Usable(), r.panicked && !state.Refused:
 			candidates = append(candidates, m)
 		default:
 			r.down++
-			m.turnout.out = true
+			m.availability.excluded = true
 		}
 	}
 	return candidates
 }
 
-// ejectionHolds reports whether a backend is ejected.
-func (f *Fleet) ejectionHolds(m member, now time.Duration, panicked bool) bool {
-	return int64(now) < m.turnout.ejectedUntil.Load() && (!panicked || m.turnout.ejectedFor == Unreachable)
+// isEjected reports whether a backend is ejected.
+func (f *Fleet) isEjected(m member, now time.Duration, panicked bool) bool {
+	return int64(now) < m.availability.ejectedUntil.Load() && (!panicked || m.availability.ejectedFor == Unreachable)
 }
 
-// ramp starts the slow start of returning backends, and reports whether any slow start is in
+// startSlowly starts the slow start of returning backends, and reports whether any slow start is in
 // progress.
-func (f *Fleet) ramp(r *roll, now time.Duration) bool {
+func (f *Fleet) startSlowly(r *hostSet, now time.Duration) bool {
 	ramping := false
 	for _, m := range r.usable {
-		if m.turnout.out {
-			m.turnout.out = false
+		if m.availability.excluded {
+			m.availability.excluded = false
 			// In panic routing there is no slow start.
 			if !r.panicked && f.slowStart > 0 {
-				m.turnout.rampUntil.Store(int64(now + f.slowStart))
+				m.availability.rampUntil.Store(int64(now + f.slowStart))
 			}
 		}
-		if end := time.Duration(m.turnout.rampUntil.Load()); end > now {
+		if end := time.Duration(m.availability.rampUntil.Load()); end > now {
 			ramping = true
 			r.until = min(r.until, end)
 		}
@@ -159,28 +159,28 @@ type Stats struct {
 	Draining int  // taken out by an operator
 	Panic    bool // fewer than half are healthy, so that calls go to all that are not provably gone
 
-	Ejections     int64
-	Spared        int64 // failures that ejected no backend because half of the fleet must stay
-	Retries       int64 // allowed by the budget
-	RetriesDenied int64 // by the budget
+	Ejections        int64
+	EjectionOverflow int64 // failures that ejected no backend because half of the fleet must stay
+	Retries          int64 // allowed by the budget
+	RetriesDenied    int64 // by the budget
 
-	Limited      bool
-	Places       int   // of a limited fleet, at this replica
-	PlacesUsed   int   // of these, in use by calls
-	Waiting      int   // calls that wait for a permit
-	Waits        int64 // calls that had to wait
-	LimitRefused int64 // calls that could not wait, or waited too long
+	Limited       bool
+	Permits       int   // of a limited fleet, at this replica
+	PermitsUsed   int   // of these, in use by calls
+	Waiting       int   // calls that wait for a permit
+	Waits         int64 // calls that had to wait
+	LimitRejected int64 // calls that could not wait, or waited too long
 }
 
 // Stats returns the current Stats.
 func (f *Fleet) Stats() Stats {
-	s := f.standing
+	s := f.state
 	s.mu.Lock()
-	p := f.musterIfDue(f.clock.now())
+	p := f.rebuildIfDue(f.clock.now())
 	s.mu.Unlock()
 	stats := Stats{
-		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.off, Draining: p.draining, Panic: p.panicked,
-		Ejections: s.ejections.Load(), Spared: s.spared.Load(),
+		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.weightless, Draining: p.draining, Panic: p.panicked,
+		Ejections: s.ejections.Load(), EjectionOverflow: s.overflow.Load(),
 		Retries: s.budget.allowed.Load(), RetriesDenied: s.budget.denied.Load(),
 	}
 	if f.limiter != nil {
@@ -206,13 +206,13 @@ func (f *Fleet) setHealth(s *health.Snapshot) {
 			states[i] = *k
 			b.detected.Store(uint32(k.Dialect))
 			if k.State != health.Unknown {
-				b.introduce()
+				b.warmed()
 			}
 		}
 	}
 	f.states = states
 	f.health = health.NewSnapshot(f.Capability, states)
-	f.muster(f.clock.now())
+	f.rebuild(f.clock.now())
 }
 
 // noBackend is the refusal of calls when no backend can take them.
@@ -225,7 +225,7 @@ func (f *Fleet) noBackend() *call.Refusal {
 		RetryAfter: retryAfter,
 	}
 	free := func(m member) bool { return m.Session == "" }
-	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return free(m) && m.wanted() }); {
+	switch off := !slices.ContainsFunc(f.members, func(m member) bool { return free(m) && m.configured() }); {
 	case len(f.members) == 0:
 		r.Reason, r.Message = "NO_BACKEND", "capability "+f.Capability+" has no backends"
 		return r
