@@ -41,7 +41,7 @@ func (f accessLog) record(t *callState, s *crossingState, r *relay.Result, rec *
 		t.Shed = t.Reason == filter.OverFairShare.Reason // it would have been translated or kept
 	}
 	*rec = t.recordOf(r)
-	rec.Quiet = t.Shed && f.h.shedding.quiet(r.Started)
+	rec.Quiet = t.Shed && f.h.overload.Quiet(r.Started)
 	if s.before.translated() {
 		t.Span.Answered(rec)
 		if !s.before.ends.second(rec) {

@@ -6,6 +6,8 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -20,8 +22,8 @@ type callState struct {
 	errand *errand        // what is done for its idempotency key; nil: it has none
 
 	auth      authState
-	overload  overloadState
-	bandwidth bandwidthState
+	overload  overload.State
+	bandwidth bandwidth.State
 	peek      peekState
 	ratelimit ratelimit.State
 	authorize authorizeState

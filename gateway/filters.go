@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -54,9 +56,9 @@ func newFilters(h *handler, c *chain) *filters {
 
 		wellformed:    check("wellformed", wellFormed),
 		wellformedAny: check("wellformed", wellFormedAny),
-		overload:      bind("overload", &h.shedding, func(t *callState) *overloadState { return &t.overload }),
-		memory:        check("memory", h.flows.charge),
-		bandwidth:     checkWhole("bandwidth", h.flows.join),
+		overload:      bind("overload", h.overload, func(t *callState) *overload.State { return &t.overload }),
+		memory:        check("memory", h.bandwidth.Charge),
+		bandwidth:     bind("bandwidth", h.bandwidth, func(t *callState) *bandwidth.State { return &t.bandwidth }),
 
 		peek:         bind("peek", peek{h, readInvoke}, peeked),
 		peekDownload: bind("peek", peek{h, readDownload}, peeked),

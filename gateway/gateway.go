@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -116,7 +117,7 @@ type Gateway struct {
 	inflater      *inflater
 	deliberations *deliberations
 	crossings     *crossings
-	flows         *flows
+	bandwidth     *bandwidth.Filter
 	answers       *answers
 }
 
@@ -130,7 +131,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Relay.Network = networks(cfg.Edge, cfg.Exempt)
 	h := newHandler(&cfg, own)
 	g.answers = &h.answers
-	h.flows.replicas, h.flows.metrics, g.flows = cfg.Replicas, cfg.Metrics, &h.flows
+	g.bandwidth = h.bandwidth
 	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
 	var err error
 	if g.turnstile, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
@@ -140,7 +141,8 @@ func New(cfg Config) (*Gateway, error) {
 	h.configure(&cfg.Relay, cfg.Edge)
 	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
-	h.flows.relay, h.flows.shares = g.relay, own
+	h.relay = g.relay
+	h.bandwidth.Attach(g.relay)
 	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
 	if err != nil {
 		g.relay.Close()
@@ -241,10 +243,12 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 
 // Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.
-func (g *Gateway) Single(s *tenant.Settings) { g.flows.updateSingle(s) }
+func (g *Gateway) Single(s *tenant.Settings) { g.bandwidth.UpdateSingle(s) }
 
 // Follow has streams that run follow what changes of their tenants' bytes per second, until ctx ends.
-func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.flows.follow(ctx, tenants) }
+func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) {
+	g.bandwidth.Follow(ctx, tenants)
+}
 
 // Turn returns when bytes of a client that came now would be dealt with.
 func (g *Gateway) Turn() { g.relay.Turn() }

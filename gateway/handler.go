@@ -3,9 +3,12 @@ package gateway
 import (
 	"log/slog"
 
+	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
@@ -43,9 +46,10 @@ type handler struct {
 	driver        *driver
 	affinity      *affinity.Resolver
 	calls         callPool
-	shedding      shedding
+	overload      *overload.Filter
 	shares        *shares
-	flows         flows
+	bandwidth     *bandwidth.Filter
+	relay         *relay.Relay // that calls the handler
 	answers       answers
 	openings      openings
 }
@@ -68,7 +72,8 @@ func newHandler(cfg *Config, own *shares) *handler {
 		affinity:      cfg.Affinity,
 		ratelimit:     newRatelimit(cfg, own),
 		log:           cfg.Log,
-		shedding:      shedding{by: cfg.Overload},
+		overload:      newOverload(cfg),
+		bandwidth:     bandwidth.New(bandwidth.Config{Metrics: cfg.Metrics, Accounts: own.calls, Replicas: cfg.Replicas}),
 		shares:        own,
 		openings:      openings{most: cfg.OpenCalls.withDefaults()},
 	}
@@ -85,6 +90,13 @@ func newRatelimit(cfg *Config, own *shares) *ratelimit.Filter {
 		by = cfg.Limits
 	}
 	return ratelimit.New(by, own.deciding)
+}
+
+func newOverload(cfg *Config) *overload.Filter {
+	if cfg.Overload == nil {
+		return overload.New(nil)
+	}
+	return overload.New(cfg.Overload)
 }
 
 // Headers begins a call.
@@ -129,4 +141,25 @@ func startDeadline(s *relay.Stream) {
 	if asked, has := s.Timeout(); has {
 		s.SetDeadline(asked)
 	}
+}
+
+// Exceeded ends a stream that brings more than its tenant's may, unless that is only counted.
+func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
+	t := callOf(s)
+	return h.bandwidth.Exceeded(&t.Call, &t.bandwidth, why)
+}
+
+// Explain is the relay's own reason to end a call, in the words of the one table.
+func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
+	var refusal *call.Refusal
+	switch t := callOf(s); {
+	case f == relay.AccountExceeded && !s.Forwarded():
+		refusal = t.OutOfMemory()
+	case f == relay.TooManyBytes, f == relay.TooManyMessages:
+		refusal = h.bandwidth.Explain(&t.bandwidth, f)
+	default:
+		return h.statuses.explain(f)
+	}
+	callOf(s).Reason = refusal.Reason
+	return h.statuses.of(refusal)
 }

@@ -67,7 +67,7 @@ const reservedPart = 8
 // authenticated has a connection's network be known by a credential that was found good.
 func (h *handler) authenticated(p *relay.Peer) {
 	if p != nil && h.callers.credentials {
-		h.flows.relay.Authenticated(p)
+		h.relay.Authenticated(p)
 	}
 }
 
@@ -132,7 +132,7 @@ func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
 	}
 	if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
 		h.authenticated(s.Peer())
-		s.Charge(h.flows.groupOf(who.Settings)) // without room the relay refuses it
+		s.Charge(h.bandwidth.GroupOf(who.Settings)) // without room the relay refuses it
 	}
 }
 

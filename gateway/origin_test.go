@@ -26,19 +26,3 @@ func TestOriginOutlivesTheHeader(t *testing.T) {
 		t.Errorf("peer %+v", o.Peer)
 	}
 }
-
-// TestQuietHasOneSecond: calls that waited for different times are turned away together, and
-// share the lines of one second.
-func TestQuietHasOneSecond(t *testing.T) {
-	t.Parallel()
-	var d shedding
-	now, lines := time.Unix(1e9, 0), 0
-	for i := range 10 * shedLines {
-		if !d.quiet(now.Add(time.Duration(i%2) * time.Second)) {
-			lines++
-		}
-	}
-	if lines > 2*shedLines {
-		t.Errorf("%d lines, want %d in either second at the most", lines, shedLines)
-	}
-}

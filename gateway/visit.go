@@ -52,7 +52,7 @@ func (v *visit) is(who tenant.Identity) {
 		v.share = ""
 	}
 	if p := relay.PeerOf(v.r.Context()); p != nil {
-		v.h.flows.relay.Adopt(p, v.h.flows.groupOf(who.Settings))
+		v.h.relay.Adopt(p, v.h.bandwidth.GroupOf(who.Settings))
 	}
 }
 
@@ -100,7 +100,7 @@ func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	if c.Tenant != "" {
 		rec.Tenant = h.metrics.Tenant(c.Tenant)
 	}
-	rec.Quiet = rec.Shed && h.shedding.quiet(time.Now())
+	rec.Quiet = rec.Shed && h.overload.Quiet(time.Now())
 	h.recorder.Record(&rec)
 	accessLog{h: h}.recordAudit(&callState{Call: filter.Call{Info: c}}, &rec)
 	return st.Err()
