@@ -43,7 +43,7 @@ func (f accessLog) record(t *callState, s *crossingState, r *relay.Result, rec *
 	*rec = t.recordOf(r)
 	rec.Quiet = t.Shed && f.h.overload.Quiet(r.Started)
 	if s.before.translated() {
-		t.Span.Answered(rec)
+		t.Span.EndAttempt(rec)
 		if !s.before.ends.second(rec) {
 			return nil
 		}
@@ -56,7 +56,7 @@ func (f accessLog) recordAudit(t *callState, rec *telemetry.Record) {
 	switch log := f.h.audit; {
 	case log == nil:
 	case rec != nil && !rec.Quiet:
-		log.Call(&audit.Call{
+		log.RecordCall(&audit.Call{
 			Call: &t.Info, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.gateway,
 			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
 			Code: telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
@@ -69,7 +69,7 @@ func (f accessLog) recordAudit(t *callState, rec *telemetry.Record) {
 // recordOf is what is to be recorded of a call that ended with r.
 func (t *callState) recordOf(r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
-		Call: &t.Info, Client: t.Client.Address, Capability: t.Metrics, Tenant: t.Principal.Metrics, Begun: t.InFlight, Shard: uint32(t.Stream.Shard()), RequestID: t.RequestID,
+		Call: &t.Info, Client: t.Client.Address, Capability: t.Metrics, Tenant: t.Principal.Metrics, InFlight: t.InFlight, Shard: uint32(t.Stream.Shard()), RequestID: t.RequestID,
 		Code: r.Code, Reason: t.Reason, Shadowed: t.Shadowed, Trace: t.Trace, Traced: t.Span != nil, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}

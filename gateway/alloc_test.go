@@ -144,7 +144,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		<-served
 	})
 	id, secret := tenant.NewCredential()
-	most := tenant.Bounds{CallsPerSecond: tenant.MostCalls, Concurrent: 100_000, PerDay: tenant.MostCalls, PerMonth: tenant.MostCalls}
+	most := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls, PerMonth: tenant.MaxCalls}
 	all, err := tenant.ParseGrants([]string{"*"})
 	if err != nil {
 		t.Fatal(err)
@@ -159,9 +159,9 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	}
 	t.Cleanup(func() { tracer.Close(context.WithoutCancel(t.Context())) })
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:  []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed, Backends: []string{listener.Addr().String()}}},
-		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
-		Edge:    clientaddr.New(clientaddr.Config{Trusted: loopback}), Identifier: keys,
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed, Backends: []string{listener.Addr().String()}}},
+		Answers:    gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: loopback}), Authenticator: keys,
 		Limits: ratelimit.New(ratelimit.Config{Store: gatewaytest.StartRedis(t).Open(t).Limits("a")}),
 		Tracer: tracer,
 	})

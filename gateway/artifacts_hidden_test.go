@@ -38,7 +38,7 @@ func startSharing(t *testing.T, backend call.Dialect) *sharing {
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	s := &sharing{room: newRoom(t, 1, backend), keys: ring.credentials}
 	s.acme, s.globex = to(bearer(t.Context(), s.keys["acme"]), "caps"), to(bearer(t.Context(), s.keys["globex"]), "caps")
-	s.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{s.room.fleet(backend)}, Identifier: keys})
+	s.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{s.room.fleet(backend)}, Authenticator: keys})
 	s.conn = s.gateway.Conn(t)
 	up, err := gatewaytest.NewClient(s.conn, call.Doc).Upload(s.acme, gatewaytest.File{Name: "a.txt", Data: []byte("x")})
 	if err != nil || up.ID == "" {
@@ -175,7 +175,7 @@ func TestArtifactsOfLegacyTools(t *testing.T) {
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	r := newRoom(t, 1, call.Legacy)
 	r.all[0].Lists = func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"report-1"}`), "", nil }
-	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Legacy)}, Identifier: keys})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Legacy)}, Authenticator: keys})
 	acme, globex := to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 	for _, d := range []call.Dialect{call.Legacy, call.Doc} {
 		c := gatewaytest.NewClient(g.Conn(t), d)

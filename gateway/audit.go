@@ -12,7 +12,7 @@ func (h *handler) admitToAudit(t *callState) *call.Refusal {
 	if h.audit == nil {
 		return nil
 	}
-	if t.audit.admitted = h.audit.Admit(); !t.audit.admitted {
+	if t.audit.admitted = h.audit.Reserve(); !t.audit.admitted {
 		return refusedUnaudited
 	}
 	return nil

@@ -30,9 +30,9 @@ func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*fro
 	t.Cleanup(log.Close)
 	f, r := &front{capability: gatewaytest.NewCapability("b1")}, newKeyring()
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
-		Identifier: r.identifier(),
-		Audit:      log,
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
+		Authenticator: r.authenticator(),
+		Audit:         log,
 	})
 	f.client = gatewaytest.NewClient(f.gateway.Conn(t), client)
 	return f, r, log
@@ -136,8 +136,8 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	r, keys, capability := newKeyring(), tenant.NewKeys(nil), gatewaytest.NewCapability("b1")
 	keys.Replace(r.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}}, nil)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Legacy).Addr}}},
-		Identifier: keys, Audit: log, MaxWaiting: -1,
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Legacy).Addr}}},
+		Authenticator: keys, Audit: log, MaxWaiting: -1,
 	})
 	said := []string{"X-User-Id", "ann", "X-Agent-Id", "bot", "X-Request-Id", "r1", "Authorization", "Bearer "}
 	for _, key := range []string{r.credentials["orchestrator"], "cg_wrong"} {

@@ -37,7 +37,7 @@ func (f authenticate) Admit(t *filter.Call, s *authState) filter.Step {
 	claim, refusal := claimOf(t.Stream, f.h.callers.credentials, t.Client.Peer)
 	if refusal == nil {
 		var known bool
-		if who, known, refusal = f.h.callers.Identify(claim); !known {
+		if who, known, refusal = f.h.callers.Lookup(claim); !known {
 			if refusal = f.ask(t, s, claim); refusal == nil {
 				return filter.Wait
 			}
@@ -47,7 +47,7 @@ func (f authenticate) Admit(t *filter.Call, s *authState) filter.Step {
 }
 
 // ask lets the call wait until it is known who makes it.
-func (f authenticate) ask(t *filter.Call, s *authState, claim tenant.Claim) *call.Refusal {
+func (f authenticate) ask(t *filter.Call, s *authState, claim tenant.Credentials) *call.Refusal {
 	var ctx context.Context
 	ctx, s.quit = context.WithCancel(f.h.callers.closing)
 	refusal := f.h.callers.ask(ctx, t, s, claim)

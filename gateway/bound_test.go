@@ -58,7 +58,7 @@ func startBound(t *testing.T, sticky router.Affinity, client, backend call.Diale
 	fleet.Affinity = sticky
 	for range 2 {
 		b.store = &switched{Store: redis.Open(t).Sessions()}
-		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Identifier: keys, Store: b.store})
+		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Authenticator: keys, Store: b.store})
 		if b.packed == nil {
 			b.packed = gatewaytest.NewClient(g.Conn(t, grpc.WithDefaultCallOptions(grpc.UseCompressor("gzip"))), client)
 		}

@@ -16,20 +16,20 @@ import (
 // maxStrangers is how many calls wait at once until it is known who makes them. An address leaves room for others.
 const maxStrangers = 10_000
 
-// Identifier says who calls.
-type Identifier interface {
-	// Identify answers from memory, and must not block: it runs on a connection's reader. The
+// Authenticator says who calls.
+type Authenticator interface {
+	// Lookup answers from memory, and must not block: it runs on a connection's reader. The
 	// claim's strings are parts of the call's headers; User and Agent of the answer may be
 	// parts of them, Tenant and Key may not. Where it does not know, Ask does.
-	Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal)
-	// Ask may wait, until ctx ends. The claim's strings are its own.
-	Ask(context.Context, tenant.Claim) (tenant.Identity, *call.Refusal)
+	Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal)
+	// Authenticate may wait, until ctx ends. The claim's strings are its own.
+	Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal)
 }
 
 // callers finds out who calls: at once where memory knows, else beside the relay.
 type callers struct {
-	by          Identifier
-	signed      Identifier      // of those who show the signature of a URL; nil: nobody may
+	by          Authenticator
+	signed      Authenticator   // of those who show the signature of a URL; nil: nobody may
 	credentials bool            // callers need them
 	waiting     *fairshare.Pool // calls, by the address of their client
 	running     sync.WaitGroup
@@ -37,7 +37,7 @@ type callers struct {
 	stop        context.CancelFunc
 }
 
-func newCallers(by, signed Identifier) *callers {
+func newCallers(by, signed Authenticator) *callers {
 	c := &callers{by: by, signed: signed, credentials: by != nil, waiting: fairshare.New("identities", maxStrangers)}
 	if by == nil {
 		c.by = tenant.Single{}
@@ -46,38 +46,38 @@ func newCallers(by, signed Identifier) *callers {
 	return c
 }
 
-// Identify answers from memory.
-func (c *callers) Identify(claim tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+// Lookup answers from memory.
+func (c *callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	switch {
 	case claim.Signature == "":
-		return c.by.Identify(claim)
+		return c.by.Lookup(claim)
 	case c.signed == nil:
 		return tenant.Identity{}, true, tenant.RefuseSignature()
 	}
-	return c.signed.Identify(claim)
+	return c.signed.Lookup(claim)
 }
 
-// Ask may wait.
-func (c *callers) Ask(ctx context.Context, claim tenant.Claim) (tenant.Identity, *call.Refusal) {
+// Authenticate may wait.
+func (c *callers) Authenticate(ctx context.Context, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	if claim.Signature == "" {
-		return c.by.Ask(ctx, claim)
+		return c.by.Authenticate(ctx, claim)
 	}
-	return c.signed.Ask(ctx, claim)
+	return c.signed.Authenticate(ctx, claim)
 }
 
 // ask lets a call wait until it is known who makes its claim, or ctx ends.
-func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim tenant.Claim) *call.Refusal {
+func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim tenant.Credentials) *call.Refusal {
 	place := c.waiting.Of(addressOf(t.Client.Address))
 	if !place.Reserve(1) {
 		return refusedStrangers
 	}
-	own := tenant.Claim{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
+	own := tenant.Credentials{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
 	p := t.Park(tracing.ForIdentity)
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		who, refusal := tenant.Identity{}, filter.Panicked
-		recovery.Round("identity", func() { who, refusal = c.Ask(ctx, own) })
+		recovery.Round("identity", func() { who, refusal = c.Authenticate(ctx, own) })
 		place.Release(1)
 		p.Resume(func() { s.found = &found{who, refusal} })
 	})
@@ -85,8 +85,8 @@ func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim t
 }
 
 // wait finds out who at an address makes a claim that memory may not know. It blocks, until ctx ends.
-func (c *callers) wait(ctx context.Context, from string, claim tenant.Claim) (tenant.Identity, *call.Refusal) {
-	if who, known, refusal := c.Identify(claim); known {
+func (c *callers) wait(ctx context.Context, from string, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
+	if who, known, refusal := c.Lookup(claim); known {
 		return who, refusal
 	}
 	place := c.waiting.Of(from)
@@ -96,7 +96,7 @@ func (c *callers) wait(ctx context.Context, from string, claim tenant.Claim) (te
 	defer place.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return c.Ask(ctx, claim)
+	return c.Authenticate(ctx, claim)
 }
 
 // close waits for those that are at work.

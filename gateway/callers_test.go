@@ -18,16 +18,16 @@ import (
 
 // slowly knows nobody, and says who somebody is when it is told to.
 type slowly struct {
-	asked chan tenant.Claim
+	asked chan tenant.Credentials
 	say   chan tenant.Identity
 	left  chan struct{} // is told of those who left before; nil: nobody is
 }
 
-func (slowly) Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (slowly) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	return tenant.Identity{}, false, nil
 }
 
-func (s slowly) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call.Refusal) {
+func (s slowly) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	s.asked <- c
 	select {
 	case who := <-s.say:
@@ -43,7 +43,7 @@ func (s slowly) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call
 // unsure finds out who only some are.
 type unsure struct{ slowly }
 
-func (u unsure) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call.Refusal) {
+func (u unsure) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	if c.Credential != "other" {
 		<-ctx.Done()
 	}
@@ -55,9 +55,9 @@ func (u unsure) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call
 func TestStrangersLeaveRoom(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Edge:       clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
-		Identifier: unsure{},
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		ClientAddr:    clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
+		Authenticator: unsure{},
 	})
 	come := func(addr, credential string, streams int) *rawhttp2.Conn {
 		c, err := rawhttp2.Dial(g.Addr)
@@ -97,11 +97,11 @@ func TestStrangersLeaveRoom(t *testing.T) {
 // one that has left meanwhile does no harm. Nor does a gateway that ends meanwhile.
 func TestStrangersWait(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
-		by := slowly{asked: make(chan tenant.Claim), say: make(chan tenant.Identity), left: make(chan struct{}, 3)}
+		by := slowly{asked: make(chan tenant.Credentials), say: make(chan tenant.Identity), left: make(chan struct{}, 3)}
 		f := &front{capability: gatewaytest.NewCapability("b1")}
 		f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-			Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
-			Identifier: by,
+			Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
+			Authenticator: by,
 		})
 		f.client = gatewaytest.NewClient(f.gateway.Conn(t), client)
 		acme := tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}

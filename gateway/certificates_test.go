@@ -26,13 +26,13 @@ import (
 // everyTenant is there.
 type everyTenant struct{}
 
-func (everyTenant) Known(id string) (*tenant.Settings, bool) {
+func (everyTenant) Lookup(id string) (*tenant.Settings, bool) {
 	all, _ := tenant.ParseGrants([]string{"*"})
 	return &tenant.Settings{ID: id, Capabilities: all}, true
 }
 
 func (e everyTenant) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
-	s, _ := e.Known(id)
+	s, _ := e.Lookup(id)
 	return s, nil
 }
 
@@ -47,7 +47,7 @@ type secured struct {
 func secure(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: certtest.New(t), ring: newKeyring()}
-	keys := s.ring.identifier().(*tenant.Keys)
+	keys := s.ring.authenticator().(*tenant.Keys)
 	s.certificates = tenant.NewCertificates(everyTenant{}, nil)
 	s.certificates.Replace([]tenant.Certificate{
 		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke | tenant.Read, Asserts: tenant.User},
@@ -55,8 +55,8 @@ func secure(t *testing.T) *secured {
 	})
 	s.backend = s.capability.Serve(t, call.Doc)
 	s.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{s.backend.Addr}}},
-		Identifier: tenant.NewIdentities(tenant.Sources{File: keys, Certificates: s.certificates}),
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{s.backend.Addr}}},
+		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys, Certificates: s.certificates}),
 		Relay: relay.Config{TLS: &tls.Config{
 			Certificates: []tls.Certificate{s.authority.Server(t)}, ClientCAs: s.authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
 		}},

@@ -35,7 +35,7 @@ func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Con
 	f.backend = f.capability.Serve(t, call.Doc)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Policy: policy.Options{Source: tools}, Identifier: keys,
+		Policy: policy.Options{Source: tools}, Authenticator: keys,
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)

@@ -11,14 +11,14 @@ const (
 	apiKeyHeader        = "x-api-key"
 )
 
-// Metadata in which a caller says who it is. It goes no further: see clientaddr.Hidden.
+// Metadata in which a caller says who it is. It goes no further: see clientaddr.Reserved.
 const (
 	userHeader  = "x-user-id"
 	agentHeader = "x-agent-id"
 )
 
 // signatureHeader is what a signed URL has in place of a credential. It goes no further, as
-// clientaddr.Hidden knows all such names.
+// clientaddr.Reserved knows all such names.
 const signatureHeader = "x-capgate-signature"
 
 // shown are the headers of a call, or of a request that becomes one.
@@ -31,7 +31,7 @@ type shown interface {
 // claimOf is what a call says of its caller, in parts of its headers. Where there are credentials,
 // they are taken out of the call, whatever they are: no backend is to see them.
 // peer is whose certificate the connection has, which is asked where a call shows no credential.
-func claimOf(s shown, credentials bool, peer *tenant.Peer) (claim tenant.Claim, refusal *call.Refusal) {
+func claimOf(s shown, credentials bool, peer *tenant.Peer) (claim tenant.Credentials, refusal *call.Refusal) {
 	if signature, ok := s.Header(signatureHeader); ok {
 		if s.Contradicts(signatureHeader) || credentials && showsAny(s) {
 			return claim, refusedTwoCredentials

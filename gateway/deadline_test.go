@@ -49,13 +49,13 @@ func (s stuck) refusal(ctx context.Context) *call.Refusal {
 	return nil
 }
 
-type stuckIdentifier struct{ stuck }
+type stuckAuthenticator struct{ stuck }
 
-func (stuckIdentifier) Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (stuckAuthenticator) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	return who, false, nil
 }
 
-func (s stuckIdentifier) Ask(ctx context.Context, _ tenant.Claim) (tenant.Identity, *call.Refusal) {
+func (s stuckAuthenticator) Authenticate(ctx context.Context, _ tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	return tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}, s.refusal(ctx)
 }
 
@@ -115,7 +115,7 @@ func (stuckSessions) Away() bool { return false }
 
 // asks says what a call with the tool echo has to wait for, one thing for each name.
 var asks = map[string]func(stuck, *gatewaytest.Options){
-	"who calls": func(s stuck, o *gatewaytest.Options) { o.Identifier = stuckIdentifier{s} },
+	"who calls": func(s stuck, o *gatewaytest.Options) { o.Authenticator = stuckAuthenticator{s} },
 	"rules": func(s stuck, o *gatewaytest.Options) {
 		rules := &ruled{gate: s.gate, asked: make(chan struct{}), rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}
 		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: gatewaytest.Patience}

@@ -160,8 +160,8 @@ func fleetStats(r *router.Router) iter.Seq[telemetry.Fleet] {
 			s := f.Stats()
 			if !yield(telemetry.Fleet{
 				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining, Panic: s.Panic,
-				Ejections: s.Ejections, Spared: s.EjectionOverflow, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
-				Limited: s.Limited, Places: s.Permits, PlacesUsed: s.PermitsUsed, Waiting: s.Waiting, Waits: s.Waits, LimitRefused: s.LimitRejected,
+				Ejections: s.Ejections, EjectionsPrevented: s.EjectionOverflow, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
+				Limited: s.Limited, ConcurrencyLimit: s.Permits, InFlight: s.PermitsUsed, Waiting: s.Waiting, Waits: s.Waits, LimitRefused: s.LimitRejected,
 			}) {
 				return
 			}

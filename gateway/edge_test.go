@@ -21,13 +21,13 @@ import (
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // startBehind is startFront behind proxies.
-func startBehind(t *testing.T, e *clientaddr.Edge, client, backend call.Dialect) *front {
+func startBehind(t *testing.T, e *clientaddr.Resolver, client, backend call.Dialect) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Edge:   e,
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		ClientAddr: e,
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, client)
@@ -170,8 +170,8 @@ func TestProxyProtocol(t *testing.T) {
 	const plain = "GET /v1/capabilities HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	assertClosed("no header", plain)
 	assertClosed("version 1", "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n"+plain)
-	if e.Refused() != 2 {
-		t.Errorf("%d connections were refused", e.Refused())
+	if e.Rejected() != 2 {
+		t.Errorf("%d connections were refused", e.Rejected())
 	}
 	e.Replace(clientaddr.Config{Protocol: clientaddr.V2}) // as a reload does
 	assertClosed("a header of a stranger", proxyHeader+plain)

@@ -33,7 +33,7 @@ type callersEnd struct {
 // correct changes the record of the second passage to what the caller got.
 func (e *callersEnd) correct(rec *telemetry.Record) {
 	if e.code != rec.Code {
-		rec.Code, rec.Outcome, rec.Failure, rec.Reason = e.code, telemetry.Unjudged, e.failure.String(), e.reason
+		rec.Code, rec.Outcome, rec.Failure, rec.Reason = e.code, telemetry.NoOutcome, e.failure.String(), e.reason
 	}
 }
 
@@ -71,7 +71,7 @@ func (e *ends) second(rec *telemetry.Record) bool {
 
 // judge is what the guard of engines made of an answer that its caller got, if it did.
 func (e *ends) judge(rec *telemetry.Record) {
-	if o := telemetry.Outcome(e.outcome.Load()); o != telemetry.Unjudged && rec.Code == 0 {
+	if o := telemetry.Outcome(e.outcome.Load()); o != telemetry.NoOutcome && rec.Code == 0 {
 		rec.Outcome = o
 	}
 }

@@ -26,7 +26,7 @@ import (
 func withKeys(t *testing.T, r *keyring) func(*gatewaytest.Options) {
 	keys := tenant.NewKeys(nil)
 	keys.Replace(r.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
-	return func(o *gatewaytest.Options) { o.Identifier = keys }
+	return func(o *gatewaytest.Options) { o.Authenticator = keys }
 }
 
 // direct is a connection past the gateway, until the test ends.

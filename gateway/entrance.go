@@ -22,13 +22,13 @@ const (
 )
 
 // entrance has requests of the front doors pass a turnstile, and hold what they send in a pool.
-func (h *handler) entrance(t *fairqueue.Turnstile, pool *bodybudget.Pool, doors http.Handler) http.Handler {
+func (h *handler) entrance(t *fairqueue.Queue, pool *bodybudget.Budget, doors http.Handler) http.Handler {
 	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
 		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.who), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodybudget.Owner { return visitOf(r) }, doors)
-	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Place() }, full, doors))))
+	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Account() }, full, doors))))
 }
 
 // charging has requests by HTTP/1.1 hold what they take besides their bodies; the relay does so for others.
@@ -87,7 +87,7 @@ func (g *Gateway) passes(ctx context.Context) error {
 	if !crosses {
 		return nil
 	}
-	err := g.turnstile.Pass(ctx, x.call.Tenant, "")
+	err := g.turnstile.Wait(ctx, x.call.Tenant, "")
 	if errors.Is(err, fairqueue.ErrFull) {
 		return g.crossings.refuse(ctx, filter.TooMany(x.caller))
 	}

@@ -164,12 +164,12 @@ func (h *handler) learn(t *callState, id string) {
 // traceTry lets a backend know which span its own are children of.
 func (t *callState) traceTry(path string) {
 	if t.Span != nil {
-		t.Stream.SetHeader(tracing.Traceparent, t.Span.Try(t.Endpoint.Addr, path))
+		t.Stream.SetHeader(tracing.Traceparent, t.Span.StartAttempt(t.Endpoint.Addr, path))
 	}
 }
 
 var outcomes = [...]telemetry.Outcome{
-	dialect.OutcomeUnknown: telemetry.Unjudged,
+	dialect.OutcomeUnknown: telemetry.NoOutcome,
 	dialect.OK:             telemetry.Succeeded,
 	dialect.ToolError:      telemetry.ToolError,
 	dialect.CutOff:         telemetry.CutOff,

@@ -53,43 +53,43 @@ const insideWindow = 64 << 10
 // Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
-	Relay      relay.Config     // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
-	Audit      *audit.Log       // records who did what; whoever made it closes it, after the Gateway; nil: none
-	Edge       *clientaddr.Edge // who is believed about where calls come from; nil: nobody
-	Identifier Identifier       // of callers by their credentials; nil: there are none, and every call is of tenant.Single
-	Signed     Identifier       // of those who show the signature of a URL; nil: nobody may
-	Decider    Decider
-	Router     *router.Router
-	Metrics    *telemetry.Metrics
-	Recorder   *telemetry.Recorder
-	Tracer     *tracing.Tracer     // nil: no call is traced. Whoever made it closes it
-	BackendTLS TLSOf               // of Router's table; nil: all cleartext
-	Redis      func() string       // how the store that replicas share is, for operators; nil: there is none
-	Affinity   *affinity.Resolver  // whoever made it runs it; nil: one for this gateway alone
-	Answers    *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
-	Engines    engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
-	Drain      Drain
-	MaxWaiting int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
-	MaxMemory  int64                // bytes that calls, requests and connections take together; default 2 GiB
-	OpenCalls  OpenCalls            // that need no credential
-	Exempt     []netip.Prefix       // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
-	MaxBodies  int64                // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
-	Hosts      Hosts                // names that the ports answer to; default loopback's and addresses
-	CORS       cors.Config          // which pages of other sites may call; none: none
-	REST       rest.Config          // of the JSON API; but for MaxBody and EventSource
-	Replicas   func() int           // that share the limits of tenants; it must not block; nil: this one alone
-	Overload   *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
-	Warnings   func() []string      // of what works, but not as it should, for /readyz; nil: nothing is said of it
-	Loads      func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
-	Shield     Shield               // judges calls, besides Decider; nil: none does
-	Approver   Approver             // asks people about calls that need their consent; nil: nobody is asked
-	Describe   Describe             // for people who are asked; nil: nothing is known
-	Tools      ToolNames            // for callers that call another; nil: nobody knows them
-	Services   func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
-	Limits     *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
-	Leaving    func()               // told when calls are to finish, for what would else go on; nil: nobody
-	Operators  func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
-	Log        *slog.Logger         // nil: discard
+	Relay         relay.Config         // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
+	Audit         *audit.Log           // records who did what; whoever made it closes it, after the Gateway; nil: none
+	ClientAddr    *clientaddr.Resolver // who is believed about where calls come from; nil: nobody
+	Authenticator Authenticator        // of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	Signed        Authenticator        // of those who show the signature of a URL; nil: nobody may
+	Decider       Decider
+	Router        *router.Router
+	Metrics       *telemetry.Metrics
+	Recorder      *telemetry.Recorder
+	Tracer        *tracing.Tracer     // nil: no call is traced. Whoever made it closes it
+	BackendTLS    TLSOf               // of Router's table; nil: all cleartext
+	Redis         func() string       // how the store that replicas share is, for operators; nil: there is none
+	Affinity      *affinity.Resolver  // whoever made it runs it; nil: one for this gateway alone
+	Answers       *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
+	Engines       engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
+	Drain         Drain
+	MaxWaiting    int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
+	MaxMemory     int64                // bytes that calls, requests and connections take together; default 2 GiB
+	OpenCalls     OpenCalls            // that need no credential
+	Exempt        []netip.Prefix       // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
+	MaxBodies     int64                // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
+	Hosts         Hosts                // names that the ports answer to; default loopback's and addresses
+	CORS          cors.Config          // which pages of other sites may call; none: none
+	REST          rest.Config          // of the JSON API; but for MaxBody and EventSource
+	Replicas      func() int           // that share the limits of tenants; it must not block; nil: this one alone
+	Overload      *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
+	Warnings      func() []string      // of what works, but not as it should, for /readyz; nil: nothing is said of it
+	Loads         func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
+	Shield        Shield               // judges calls, besides Decider; nil: none does
+	Approver      Approver             // asks people about calls that need their consent; nil: nobody is asked
+	Describe      Describe             // for people who are asked; nil: nothing is known
+	Tools         ToolNames            // for callers that call another; nil: nobody knows them
+	Services      func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
+	Limits        *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
+	Leaving       func()               // told when calls are to finish, for what would else go on; nil: nobody
+	Operators     func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
+	Log           *slog.Logger         // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -104,9 +104,9 @@ type Gateway struct {
 	relay         *relay.Relay
 	services      *local // our own, reached through the relay
 	health        *health.Server
-	turnstile     *fairqueue.Turnstile
+	turnstile     *fairqueue.Queue
 	shares        *shares
-	bodies        *bodybudget.Pool
+	bodies        *bodybudget.Budget
 	inside        *passages // to our own relay
 	keeping       *keeping
 	guard         *guard
@@ -126,9 +126,9 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
 	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.MaxMemory, heldMemory))
 	own := newShares(&cfg)
-	g := &Gateway{cfg: cfg, shares: own, bodies: bodybudget.NewPool(own.bodies)}
+	g := &Gateway{cfg: cfg, shares: own, bodies: bodybudget.New(own.bodies)}
 	g.SetDrain(cfg.Drain)
-	cfg.Relay.Network = networks(cfg.Edge, cfg.Exempt)
+	cfg.Relay.Network = networks(cfg.ClientAddr, cfg.Exempt)
 	h := newHandler(&cfg, own)
 	g.answers = &h.answers
 	g.bandwidth = h.bandwidth
@@ -138,7 +138,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
-	h.configure(&cfg.Relay, cfg.Edge)
+	h.configure(&cfg.Relay, cfg.ClientAddr)
 	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.relay = g.relay
@@ -164,8 +164,8 @@ func New(cfg Config) (*Gateway, error) {
 }
 
 // configure adds what the Gateway itself answers of what its relay asks.
-func (h *handler) configure(r *relay.Config, from *clientaddr.Edge) {
-	r.Origin, r.Meet, r.Hidden, r.Web = from.Origin, meet, clientaddr.Hidden, h.web
+func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
+	r.Origin, r.Meet, r.Hidden, r.Web = from.ConnAddr, meet, clientaddr.Reserved, h.web
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
@@ -188,8 +188,8 @@ func (c *Config) fill() {
 	if c.BackendTLS == nil {
 		c.BackendTLS = func(string) *tls.Config { return nil }
 	}
-	if c.Edge == nil {
-		c.Edge = clientaddr.New(clientaddr.Config{})
+	if c.ClientAddr == nil {
+		c.ClientAddr = clientaddr.New(clientaddr.Config{})
 	}
 	if c.Affinity == nil {
 		c.Affinity = affinity.New(affinity.Config{}, nil)
@@ -212,7 +212,7 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.shares.stats)
-	cfg.Metrics.WatchConnections(func() telemetry.Crowding { return telemetry.Crowding(g.relay.Crowding()) })
+	cfg.Metrics.WatchConnections(func() telemetry.ConnectionRejections { return telemetry.ConnectionRejections(g.relay.Crowding()) })
 	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
 }
 
@@ -359,7 +359,7 @@ func (g *Gateway) Readiness() Readiness {
 		r.Warnings = g.cfg.Warnings()
 	}
 	if g.cfg.Audit != nil && g.cfg.Audit.Stats().Failing {
-		r.Audit, r.Ready = "failing", !g.cfg.Audit.Refuses() // who refuses soonest would get the most calls
+		r.Audit, r.Ready = "failing", !g.cfg.Audit.Blocked() // who refuses soonest would get the most calls
 	}
 	for _, f := range g.cfg.Router.Table().Fleets() {
 		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}

@@ -25,7 +25,7 @@ const (
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
 // shard locked, so nothing in it blocks.
 type handler struct {
-	edge          *clientaddr.Edge
+	clientAddr    *clientaddr.Resolver
 	audit         *audit.Log // nil: there is none
 	callers       *callers
 	decider       Decider
@@ -57,9 +57,9 @@ type handler struct {
 // newHandler makes the filters and their chain. What needs the relay comes later.
 func newHandler(cfg *Config, own *shares) *handler {
 	h := &handler{
-		edge:          cfg.Edge,
+		clientAddr:    cfg.ClientAddr,
 		audit:         cfg.Audit,
-		callers:       newCallers(cfg.Identifier, cfg.Signed),
+		callers:       newCallers(cfg.Authenticator, cfg.Signed),
 		decider:       cfg.Decider,
 		router:        cfg.Router,
 		recorder:      cfg.Recorder,

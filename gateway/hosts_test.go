@@ -105,8 +105,8 @@ func TestHostsOfGRPC(t *testing.T) {
 func TestHostsWithTenants(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Identifier: nobody{},
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Authenticator: nobody{},
 	})
 	if code, body := askAs(t, g.HTTP1(t), g.URL("/v1/capabilities"), "gate.example.com"); code != http.StatusUnauthorized {
 		t.Errorf("%d %s", code, body)
@@ -115,10 +115,10 @@ func TestHostsWithTenants(t *testing.T) {
 
 type nobody struct{}
 
-func (nobody) Identify(tenant.Claim) (tenant.Identity, bool, *call.Refusal) {
+func (nobody) Lookup(tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
 	return tenant.Identity{}, true, &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING"}
 }
 
-func (nobody) Ask(context.Context, tenant.Claim) (tenant.Identity, *call.Refusal) {
+func (nobody) Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	return tenant.Identity{}, nil
 }

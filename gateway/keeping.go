@@ -36,12 +36,12 @@ type keeping struct {
 	keeper    *idempotency.Keeper
 	server    *local
 	crossings *crossings
-	turnstile *fairqueue.Turnstile
+	turnstile *fairqueue.Queue
 	inside    grpc.ClientConnInterface
 }
 
 // newKeeping returns nil without a keeper.
-func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *fairqueue.Turnstile, inside grpc.ClientConnInterface) *keeping {
+func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *fairqueue.Queue, inside grpc.ClientConnInterface) *keeping {
 	if keeper == nil {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 		x.errand.refuse.Store(refusal)
 		return GRPCStatus(refusal).Err()
 	}
-	switch err := k.turnstile.Pass(ctx, x.call.Tenant, ""); {
+	switch err := k.turnstile.Wait(ctx, x.call.Tenant, ""); {
 	case errors.Is(err, fairqueue.ErrFull):
 		refusal := filter.TooMany(x.caller)
 		x.errand.refuse.Store(refusal)

@@ -34,9 +34,9 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytes
 	}
 	answers := approval.New(approval.Config{Keeper: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Identifier: ring.identifier(),
-		Leaving:    answers.Leave,
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Authenticator: ring.authenticator(),
+		Leaving:       answers.Leave,
 		Services: func(g *grpc.Server) {
 			capgatepb.RegisterCatalogServer(g, listing.New(known, func() []string { return nil }, decider, gateway.GRPCStatus))
 			answers.Register(g)

@@ -56,7 +56,7 @@ func newKeyring() *keyring {
 	return r
 }
 
-func (r *keyring) identifier() gateway.Identifier {
+func (r *keyring) authenticator() gateway.Authenticator {
 	keys := tenant.NewKeys(nil)
 	keys.Replace(r.keys, nil, nil)
 	r.issued = keys
@@ -69,7 +69,7 @@ func (r *keyring) identifier() gateway.Identifier {
 // strangers knows nobody before it was asked.
 type strangers struct{ *tenant.Keys }
 
-func (strangers) Identify(tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (strangers) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	return tenant.Identity{}, false, nil
 }
 
@@ -81,7 +81,7 @@ func bearer(ctx context.Context, credential string) context.Context {
 // keyed is a front that asks for keys.
 func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
 	t.Helper()
-	return identified(t, r.identifier(), client, backend)
+	return identified(t, r.authenticator(), client, backend)
 }
 
 // TestKeysAreAskedFor: by gRPC and by JSON, in either metadata, and nobody passes without.

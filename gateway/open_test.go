@@ -69,9 +69,9 @@ func TestWatchesAreBounded(t *testing.T) {
 func TestConnectionsOfANetwork(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Edge:   clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
-		Relay:  relay.Config{MaxNetworkConns: 2},
+		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
+		Relay:      relay.Config{MaxNetworkConns: 2},
 	})
 	come := func(header string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)
@@ -118,10 +118,10 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Edge:       clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
-		Identifier: ring.identifier(),
-		Relay:      relay.Config{MaxConns: 16, MaxNetworkConns: 16}, // two of them are reserved
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		ClientAddr:    clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
+		Authenticator: ring.authenticator(),
+		Relay:         relay.Config{MaxConns: 16, MaxNetworkConns: 16}, // two of them are reserved
 	})
 	come := func(addr string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)

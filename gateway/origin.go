@@ -47,7 +47,7 @@ func meet(p *relay.Peer) any {
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // networks is relay.Config.Network. A trusted proxy brings the connections of many, and what is exempt may be one.
-func networks(e *clientaddr.Edge, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
+func networks(e *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
 	if exempt == nil {
 		exempt = loopback
 	}
@@ -82,14 +82,14 @@ type request interface {
 func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
 	v := p.Value.(*visitor)
 	o.Address, o.Peer = v.text, v.peer
-	if !h.edge.Trusts(v.addr) {
+	if !h.clientAddr.Trusts(v.addr) {
 		return o, netip.Addr{}
 	}
 	o.Told = true
 	o.Proto, _ = r.Header(clientaddr.XForwardedProto)
 	o.Host, _ = r.Header(clientaddr.XForwardedHost)
 	o.Port, _ = r.Header(clientaddr.XForwardedPort)
-	if client = h.edge.Client(v.addr, filter.View(r.AppendHeader(scratch, h.edge.Header()))); client == v.addr {
+	if client = h.clientAddr.Client(v.addr, filter.View(r.AppendHeader(scratch, h.clientAddr.Header()))); client == v.addr {
 		return o, netip.Addr{}
 	}
 	return o, client
@@ -130,7 +130,7 @@ func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
 	if refusal != nil {
 		return
 	}
-	if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
+	if who, known, refusal := h.callers.Lookup(claim); known && refusal == nil {
 		h.authenticated(s.Peer())
 		s.Charge(h.bandwidth.GroupOf(who.Settings)) // without room the relay refuses it
 	}

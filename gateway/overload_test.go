@@ -34,8 +34,8 @@ func crowdedFront(t *testing.T, most int64, client, backend call.Dialect) (*fron
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Identifier: keys, Overload: shedder,
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Authenticator: keys, Overload: shedder,
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, client)

@@ -20,7 +20,7 @@ import (
 // faulty is a part of a gateway that panics where the credential, or the tool, says so.
 type faulty struct{ tenant.Single }
 
-func (f faulty) Identify(c tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (f faulty) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	switch c.Credential {
 	case "panic at once":
 		panic(c.Credential)
@@ -30,7 +30,7 @@ func (f faulty) Identify(c tenant.Claim) (who tenant.Identity, known bool, refus
 	return tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke | tenant.Read}, true, nil
 }
 
-func (f faulty) Ask(_ context.Context, c tenant.Claim) (tenant.Identity, *call.Refusal) {
+func (f faulty) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	panic(c.Credential)
 }
 
@@ -49,8 +49,8 @@ func TestPanics(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Addr}}},
-		Identifier: faulty{}, Shield: faulty{},
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Addr}}},
+		Authenticator: faulty{}, Shield: faulty{},
 		Services: func(s *grpc.Server) {
 			s.RegisterService(&grpc.ServiceDesc{ServiceName: "capgate.v1.Test", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 				StreamName: "Panic", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("boom") },

@@ -40,7 +40,7 @@ func newPassages(maxStreams uint32, dial func() (*grpc.ClientConn, error)) (*pas
 
 // Invoke implements grpc.ClientConnInterface.
 func (p *passages) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	fairqueue.Begun(ctx)
+	fairqueue.CallStarted(ctx)
 	through, err := p.enter()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *passages) Invoke(ctx context.Context, method string, args, reply any, o
 
 // NewStream implements grpc.ClientConnInterface.
 func (p *passages) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	fairqueue.Begun(ctx)
+	fairqueue.CallStarted(ctx)
 	through, err := p.enter()
 	if err != nil {
 		return nil, err

@@ -113,7 +113,7 @@ func nameUser(t *filter.Call, user string) *call.Refusal {
 	if said, _ := t.Stream.Header(userHeader); said != "" && said != user {
 		return refusedTwoIdentities
 	}
-	_, refusal := tenant.Identity{}.Say(tenant.Claim{User: user}, tenant.User)
+	_, refusal := tenant.Identity{}.Assert(tenant.Credentials{User: user}, tenant.User)
 	if refusal == nil {
 		t.Info.User = t.Keep(user)
 	}

@@ -59,7 +59,7 @@ func (f pick) enter(t *callState, s *pickState) filter.Step {
 	}
 	entrant := router.PermitRequest{Tenant: t.Info.Tenant, Backend: to, Tried: t.Endpoint}
 	waiter, a := t.Fleet.AcquirePermit(entrant, func() func(router.PermitResult) bool {
-		p := t.Park(tracing.ForPlace)
+		p := t.Park(tracing.ForCapacity)
 		return func(a router.PermitResult) bool { return p.Resume(func() { s.admission = &a }) }
 	})
 	if s.waiter = waiter; waiter != nil {

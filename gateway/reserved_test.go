@@ -42,7 +42,7 @@ func TestReservedBackendsOfATenant(t *testing.T) {
 			keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 			fleet := r.fleet(call.Doc)
 			fleet.Affinity, fleet.Reserved, fleet.Tenant = affinity, map[string]string{r.addrs[0]: "mine"}, "acme"
-			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Identifier: keys})
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Authenticator: keys})
 			c := gatewaytest.NewClient(g.Conn(t), call.Doc)
 			for range 30 {
 				for of, want := range map[string]string{"acme": "b0", "globex": "b1 b2"} {

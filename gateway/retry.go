@@ -95,7 +95,7 @@ func retryInfo(details string) time.Duration {
 func (h *handler) repeat(t *callState, _ error) *call.Refusal {
 	s := &t.retry
 	t.Attempt.Failed = t.Endpoint
-	t.Span.Missed()
+	t.Span.AttemptFailed()
 	allowed := s.again
 	t.Attempt.Started = s.lost
 	s.again = false

@@ -20,7 +20,7 @@ import (
 // byName takes credentials for the names of tenants.
 type byName struct{}
 
-func (byName) Identify(c tenant.Claim) (tenant.Identity, bool, *call.Refusal) {
+func (byName) Lookup(c tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
 	id := strings.Clone(c.Credential)
 	all, err := tenant.ParseGrants([]string{"*"})
 	if err != nil {
@@ -29,8 +29,8 @@ func (byName) Identify(c tenant.Claim) (tenant.Identity, bool, *call.Refusal) {
 	return tenant.Identity{Tenant: id, Key: "k", Scopes: tenant.Invoke, Settings: &tenant.Settings{ID: id, Capabilities: all}}, true, nil
 }
 
-func (b byName) Ask(_ context.Context, c tenant.Claim) (tenant.Identity, *call.Refusal) {
-	who, _, refusal := b.Identify(c)
+func (b byName) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
+	who, _, refusal := b.Lookup(c)
 	return who, refusal
 }
 
@@ -45,7 +45,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	}
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Identifier: byName{},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Authenticator: byName{},
 		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
 	})

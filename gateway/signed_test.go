@@ -32,14 +32,14 @@ type tenantsOf struct {
 	all map[string]*tenant.Settings
 }
 
-func (d *tenantsOf) Known(id string) (*tenant.Settings, bool) {
+func (d *tenantsOf) Lookup(id string) (*tenant.Settings, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.all[id], true
 }
 
 func (d *tenantsOf) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
-	s, _ := d.Known(id)
+	s, _ := d.Lookup(id)
 	return s, nil
 }
 
@@ -75,13 +75,13 @@ func startSigned(t *testing.T) *signedFiles {
 	keys.Replace(ring.keys, all, nil)
 	f.keys, f.tenants, f.ring, f.issued = ring.credentials, &tenantsOf{all: all}, ring, keys
 	redis := gatewaytest.StartRedis(t)
-	signatures := tenant.NewSignatures(f.tenants, tenant.NewIdentities(tenant.Sources{File: keys}), redis.Open(t).Signing(), f.clock)
+	signatures := tenant.NewSignatures(f.tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}), redis.Open(t).Signing(), f.clock)
 	addr := f.capability.Serve(t, call.Doc).Addr
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "caps", Backends: []string{addr}, Unprobed: true, Affinity: sticky}, {Capability: "other", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
 		},
-		Identifier: keys, Signed: signatures, Store: redis.Open(t).Sessions(),
+		Authenticator: keys, Signed: signatures, Store: redis.Open(t).Sessions(),
 		Services: func(s *grpc.Server) {
 			capgatepb.RegisterArtifactsServer(s, signing.New(signing.Config{
 				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus, MaxTTL: time.Hour, Now: f.clock,
@@ -195,7 +195,7 @@ func TestSignedURLsOfTenants(t *testing.T) {
 		}
 	}
 	_, url := f.sign(t, client, "acme", up.Path, `{}`)
-	acme, _ := f.tenants.Known("acme")
+	acme, _ := f.tenants.Lookup("acme")
 	for what, change := range map[string]struct {
 		settings *tenant.Settings
 		status   int

@@ -164,8 +164,8 @@ func TestStreamsAreOfWhoCalls(t *testing.T) {
 	keys.Replace(r.keys, settings(t, map[string][]string{"acme": {"caps"}}), nil)
 	addr := capability.Serve(t, call.Doc).Addr
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{addr}, Sources: []string{"*"}}, {Capability: "secret", Backends: []string{addr}, Sources: []string{"*"}}, {Capability: "closed", Backends: []string{addr}}},
-		Identifier: keys,
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{addr}, Sources: []string{"*"}}, {Capability: "secret", Backends: []string{addr}, Sources: []string{"*"}}, {Capability: "closed", Backends: []string{addr}}},
+		Authenticator: keys,
 	})
 	client := g.HTTP1(t)
 	tell := func(capability string, header ...string) string {

@@ -36,13 +36,13 @@ func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Is
 }
 
 // identified is a front that asks somebody who calls.
-func identified(t *testing.T, by gateway.Identifier, client, backend call.Dialect) *front {
+func identified(t *testing.T, by gateway.Authenticator, client, backend call.Dialect) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Identifier: by,
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Authenticator: by,
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, client)
@@ -64,7 +64,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	}
 	v.Replace([]token.Issuer{{
 		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"}, Leeway: time.Minute,
-		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", Words: tenant.ScopesByName()},
+		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", ScopeNames: tenant.ScopesByName()},
 		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -184,7 +184,7 @@ func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 	ring := newKeyring()
 	keys := tenant.NewKeys(nil)
 	keys.Replace(ring.keys, nil, nil)
-	f := identified(t, tenant.NewIdentities(tenant.Sources{File: keys, Tokens: verifier(t, i)}), call.Doc, call.Doc)
+	f := identified(t, tenant.NewAuthenticators(tenant.Sources{File: keys, Tokens: verifier(t, i)}), call.Doc, call.Doc)
 	invoke := func(credential string) error {
 		_, err := f.client.Invoke(bearer(t.Context(), credential), request(gatewaytest.Echo, `{}`))
 		return err

@@ -25,7 +25,7 @@ func (h *handler) trace(t *filter.Call) {
 	}
 	t.Trace = parent.TraceID()
 	if t.Trace.IsZero() && t.Client.Drawn != nil {
-		parent = tracing.Drawn(*t.Client.Drawn)
+		parent = tracing.Sampled(*t.Client.Drawn)
 	}
 	sampled := h.tracer.Samples(parent)
 	state, given := s.Header(tracing.Tracestate)
@@ -34,7 +34,7 @@ func (h *handler) trace(t *filter.Call) {
 		state = ""
 	}
 	if sampled {
-		t.Span = h.tracer.Begin(parent, state, &t.Info, s.Started())
+		t.Span = h.tracer.Start(parent, state, &t.Info, s.Started())
 		t.Trace = t.Span.TraceID()
 	}
 }
@@ -49,7 +49,7 @@ func (h *handler) draw(r request) *telemetry.TraceID {
 	if _, ok := tracing.ParseParent(text); ok {
 		return nil
 	}
-	id := h.tracer.Draw()
+	id := h.tracer.SampleTraceID()
 	return &id
 }
 

@@ -321,7 +321,7 @@ func TestSpansHoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry"
 	ring := newKeyring()
-	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) { o.Identifier = ring.identifier() })
+	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) { o.Authenticator = ring.authenticator() })
 	key := ring.credentials["acme"]
 	ctx := with(bearer(t.Context(), key), "x-request-id", "r", "authorization-x", canary, "cookie", canary, "baggage", "a="+canary)
 	for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
@@ -341,12 +341,12 @@ func TestSpansHoldNoSecrets(t *testing.T) {
 // which has to wait for a place.
 func TestWaitsAreTold(t *testing.T) {
 	t.Parallel()
-	by := slowly{asked: make(chan tenant.Claim, 2), say: make(chan tenant.Identity, 2)}
+	by := slowly{asked: make(chan tenant.Credentials, 2), say: make(chan tenant.Identity, 2)}
 	for range 2 {
 		by.say <- tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}
 	}
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
-		o.Identifier = by
+		o.Authenticator = by
 		o.Fleets[0].Limit = router.Limit{PerBackend: 1, Queue: 1, Wait: time.Hour}
 	})
 	ctx := bearer(t.Context(), "cg_any")

@@ -77,8 +77,8 @@ func startVisibility(t *testing.T) *visibility {
 			{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b2").Serve(t, call.Doc).Addr}},
 			{Capability: hidden, Services: []string{"p." + hidden}, Backends: []string{v.capability.Serve(t, call.Doc).Addr}},
 		},
-		Policy:     options,
-		Identifier: v.keys,
+		Policy:        options,
+		Authenticator: v.keys,
 		Services: func(g *grpc.Server) {
 			capgatepb.RegisterCatalogServer(g, listing.New(known, func() []string { return nil }, decider, gateway.GRPCStatus))
 		},

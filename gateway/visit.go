@@ -35,7 +35,7 @@ func (h *handler) visiting(next http.Handler) http.Handler {
 		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
 		v.from = addressOf(parseOrigin(r.Header.Get(originHeader)).Address)
 		if claim, refusal := v.claim(); refusal == nil {
-			if who, known, refusal := h.callers.Identify(claim); known && refusal == nil {
+			if who, known, refusal := h.callers.Lookup(claim); known && refusal == nil {
 				v.is(who)
 				h.authenticated(relay.PeerOf(r.Context()))
 			}
@@ -56,17 +56,17 @@ func (v *visit) is(who tenant.Identity) {
 	}
 }
 
-// Place implements bodybudget.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or
+// Account implements bodybudget.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or
 // that is not known, with those of its address.
-func (v *visit) Place() (share, from string) {
+func (v *visit) Account() (share, from string) {
 	if v.share == strangers || v.share == "" {
 		return v.share, v.from
 	}
 	return v.share, ""
 }
 
-// Ask implements bodybudget.Owner.
-func (v *visit) Ask(ctx context.Context) error {
+// Authenticate implements bodybudget.Owner.
+func (v *visit) Authenticate(ctx context.Context) error {
 	if v.share != strangers {
 		return nil
 	}
@@ -82,10 +82,10 @@ func (v *visit) Ask(ctx context.Context) error {
 	return v.refuse(refusal, 0)
 }
 
-// TooMuch implements bodybudget.Owner.
-func (v *visit) TooMuch(read int64) error { return v.refuse(filter.TooMany(v.who), read) }
+// Exceeded implements bodybudget.Owner.
+func (v *visit) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.who), read) }
 
-func (v *visit) claim() (tenant.Claim, *call.Refusal) {
+func (v *visit) claim() (tenant.Credentials, *call.Refusal) {
 	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).Peer)
 }
 

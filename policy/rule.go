@@ -44,7 +44,7 @@ const (
 	Global      = call.ByGlobal
 	Recommended = call.ByManifest
 	Fleet       = call.ByFleet
-	Nobody      = call.ByNobody
+	Nobody      = call.ByDefault
 )
 
 // maxNames is how many rules can be about one call: four at each of five levels.

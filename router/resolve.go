@@ -107,8 +107,8 @@ func (t *Table) conflict(k Key) *call.Refusal {
 		{"authority", ":authority", t.label(k.Authority)},
 	} {
 		if n.name != "" {
-			r.Metadata[n.key] = call.Show(n.name)
-			named = append(named, fmt.Sprintf("%s says %q", n.words, call.Show(n.name)))
+			r.Metadata[n.key] = call.Quote(n.name)
+			named = append(named, fmt.Sprintf("%s says %q", n.words, call.Quote(n.name)))
 		}
 	}
 	r.Message = "the call names more than one capability: " + strings.Join(named, ", ")

@@ -35,7 +35,7 @@ type Result struct {
 // rig is the steps of one call.
 type rig struct {
 	keys     *tenant.Keys
-	claim    tenant.Claim
+	claim    tenant.Credentials
 	limiter  *ratelimit.Limiter
 	none     *tenant.Settings
 	who      tenant.Identity
@@ -61,8 +61,8 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 	defer running.Wait()
 	defer stop()
 	id, secret := tenant.NewCredential()
-	g.keys, g.claim = tenant.NewKeys(nil), tenant.Claim{Credential: tenant.Credential(id, secret)}
-	bounds := tenant.Bounds{CallsPerSecond: tenant.MostCalls, Concurrent: 100_000, PerDay: tenant.MostCalls, PerMonth: tenant.MostCalls}
+	g.keys, g.claim = tenant.NewKeys(nil), tenant.Credentials{Credential: tenant.Credential(id, secret)}
+	bounds := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls, PerMonth: tenant.MaxCalls}
 	g.keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke}},
 		map[string]*tenant.Settings{"acme": {ID: "acme", Limits: tenant.Limits{Bounds: bounds}}}, nil)
 	log := telemetry.NewAccessLog(io.Discard, telemetry.AccessLogConfig{})
@@ -89,7 +89,7 @@ func (g *rig) all() {
 }
 
 func (g *rig) identify() {
-	who, _, refusal := g.keys.Identify(g.claim)
+	who, _, refusal := g.keys.Lookup(g.claim)
 	if refusal != nil {
 		g.failed = refusal
 	}

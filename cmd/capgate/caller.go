@@ -158,7 +158,7 @@ func readKey(file string) (string, error) {
 			return "", fmt.Errorf("%s holds nothing", source)
 		}
 	}
-	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.Looks(key) {
+	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.LooksLikeToken(key) {
 		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it, and no token", source)
 	}
 	return key, nil

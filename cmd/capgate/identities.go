@@ -21,8 +21,8 @@ type identities struct {
 	tokens    *token.Verifier
 	certified *tenant.Certificates
 	metrics   *telemetry.Metrics
-	all       *tenant.Identities // nil: nobody is asked who calls; only a restart changes that
-	roster    *tenant.Roster     // nil: the gateway has no tenants; the same
+	all       *tenant.Authenticators // nil: nobody is asked who calls; only a restart changes that
+	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
 }
 
 // newIdentities makes it, from whatever the file says that tells who calls.
@@ -55,7 +55,7 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 	}
 	p.newTenancy()
 	if s.cfg.Multi {
-		i.all = tenant.NewIdentities(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
+		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
 			Certificates: i.certified})
 		metrics.WatchIdentities(i.metric)
 		metrics.WatchIssuers(issuerStats(i.tokens))
@@ -81,7 +81,7 @@ func (i *identities) set(s *settings) {
 func (i *identities) pepper() []byte { return *i.peppered.Load() }
 
 // identifier says who calls; nil: nobody is asked.
-func (i *identities) identifier() gateway.Identifier {
+func (i *identities) identifier() gateway.Authenticator {
 	if i.all == nil {
 		return nil
 	}
@@ -102,9 +102,9 @@ func (i *identities) follow(ctx context.Context) {
 }
 
 func (i *identities) metric() telemetry.Identities {
-	m := telemetry.Identities{Counts: map[telemetry.Identified]int64{}}
+	m := telemetry.Identities{Counts: map[telemetry.AuthResult]int64{}}
 	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
-		m.Counts[telemetry.Identified{Kind: k.String(), Result: r.String()}] = n
+		m.Counts[telemetry.AuthResult{Kind: k.String(), Result: r.String()}] = n
 	})
 	m.Entries = i.tokens.Len()
 	if i.stored != nil {

@@ -33,7 +33,7 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 		Leeway: i.Leeway, MaxLifetime: i.MaxLifetime, IDTokens: i.IDTokens,
 		Claims: token.Claims{
 			Tenant: i.Claims.Tenant, FixedTenant: i.Tenant, User: i.Claims.User, Agent: i.Claims.Agent,
-			Scopes: i.Claims.Scopes, FixedScopes: i.Scopes, Words: i.ScopeNames, Asserts: i.Asserts,
+			Scopes: i.Claims.Scopes, FixedScopes: i.Scopes, ScopeNames: i.ScopeNames, Asserts: i.Asserts,
 		},
 		Source: token.Source{Refresh: i.Refresh, MaxStale: i.MaxStale, Roots: roots, Insecure: i.Insecure},
 	}

@@ -87,7 +87,7 @@ func healthStats(p *health.Prober) func() telemetry.Health {
 	return func() telemetry.Health {
 		s := p.Stats()
 		h := telemetry.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas,
-			Agree: s.Agree, Unposted: s.Unpublished}
+			Agree: s.Agree, Unpublished: s.Unpublished}
 		if s.LastContact.IsZero() {
 			s.LastContact = began
 		}

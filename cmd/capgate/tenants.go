@@ -69,8 +69,8 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 func readPepper(file string, files prints) ([]byte, error) {
 	data, err := files.read(file)
 	pepper := bytes.TrimRight(data, "\r\n")
-	if err == nil && len(pepper) < tenant.LeastPepper {
-		err = wrongFile(file, "%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.LeastPepper)
+	if err == nil && len(pepper) < tenant.MinPepper {
+		err = wrongFile(file, "%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.MinPepper)
 	}
 	return pepper, err
 }

@@ -23,7 +23,7 @@ func (p *process) newTracer(s *settings, metrics *telemetry.Metrics) (err error)
 	}
 	version, _, _ := buildInfo()
 	p.tracer, err = tracing.New(tracing.Config{
-		Endpoint: c.Endpoint, TLS: s.backends[c.TLS], Headers: s.traceHeaders, Sample: c.Sample, Stubborn: !c.Follow,
+		Endpoint: c.Endpoint, TLS: s.backends[c.TLS], Headers: s.traceHeaders, Sample: c.Sample, IgnoreParent: !c.Follow,
 		Service: c.Service, Version: version, Instance: p.replica, Queue: c.Queue, Timeout: c.Timeout, Log: p.log,
 	})
 	if err != nil {

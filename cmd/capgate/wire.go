@@ -83,7 +83,7 @@ type process struct {
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
 	tenancy    *tenants.Service
-	edge       *clientaddr.Edge
+	edge       *clientaddr.Resolver
 	quotas     *ratelimit.Limiter // of tenants
 	audit      *audit.Log         // nil: there is none
 	gateway    *gateway.Gateway
@@ -156,46 +156,46 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		return err
 	}
 	p.edge = clientaddr.New(edgeOf(&s.cfg.Proxies))
-	metrics.WatchProxyProtocol(p.edge.Refused)
+	metrics.WatchProxyProtocol(p.edge.Rejected)
 	share := heldOf(p.newShedder(s.cfg))
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
-		Audit:      p.audit,
-		Edge:       p.edge,
-		Relay:      p.relayConfig(s, share),
-		Identifier: p.who.identifier(),
-		Signed:     p.signatures,
-		Decider:    p.decider,
-		Shield:     p.shields,
-		Router:     p.routing,
-		Metrics:    metrics,
-		Recorder:   telemetry.NewRecorder(metrics, p.accessLog),
-		Tracer:     p.tracer,
-		Affinity:   p.affinity,
-		BackendTLS: first.tlsOf,
-		Drain:      drainOf(s.cfg),
-		CORS:       cors.Config(s.cfg.CORS),
-		Hosts:      hostsOf(s.cfg),
-		REST:       restOf(s.cfg),
-		Overload:   p.shedder,
-		MaxMemory:  share.all,
-		MaxBodies:  share.bodies,
-		OpenCalls:  openCallsOf(&s.cfg.ClientLimits),
-		Exempt:     append([]netip.Prefix{}, s.cfg.ClientLimits.Exempt...), // empty: none
-		Replicas:   p.sharers(),
-		Loads:      func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
-		Redis:      redisState(p.store),
-		Warnings:   redisWarnings(p.store),
-		Operators:  operators,
-		Approver:   p.approvals,
-		Answers:    p.answers,
-		Engines:    p.engines(),
-		Limits:     p.quotas,
-		Describe:   p.describe,
-		Tools:      p.toolNames,
-		Services:   p.forCallers,
-		Leaving:    p.approving.Leave,
-		Log:        p.log,
+		Audit:         p.audit,
+		ClientAddr:    p.edge,
+		Relay:         p.relayConfig(s, share),
+		Authenticator: p.who.identifier(),
+		Signed:        p.signatures,
+		Decider:       p.decider,
+		Shield:        p.shields,
+		Router:        p.routing,
+		Metrics:       metrics,
+		Recorder:      telemetry.NewRecorder(metrics, p.accessLog),
+		Tracer:        p.tracer,
+		Affinity:      p.affinity,
+		BackendTLS:    first.tlsOf,
+		Drain:         drainOf(s.cfg),
+		CORS:          cors.Config(s.cfg.CORS),
+		Hosts:         hostsOf(s.cfg),
+		REST:          restOf(s.cfg),
+		Overload:      p.shedder,
+		MaxMemory:     share.all,
+		MaxBodies:     share.bodies,
+		OpenCalls:     openCallsOf(&s.cfg.ClientLimits),
+		Exempt:        append([]netip.Prefix{}, s.cfg.ClientLimits.Exempt...), // empty: none
+		Replicas:      p.sharers(),
+		Loads:         func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
+		Redis:         redisState(p.store),
+		Warnings:      redisWarnings(p.store),
+		Operators:     operators,
+		Approver:      p.approvals,
+		Answers:       p.answers,
+		Engines:       p.engines(),
+		Limits:        p.quotas,
+		Describe:      p.describe,
+		Tools:         p.toolNames,
+		Services:      p.forCallers,
+		Leaving:       p.approving.Leave,
+		Log:           p.log,
 	})
 	if err == nil {
 		metrics.WatchOverload(p.overload)

@@ -69,7 +69,7 @@ func (c *Call) Park(what string) Pause {
 func (p Pause) Resume(take func()) bool {
 	return p.parked.Resume(func() {
 		if p.what != "" {
-			p.span.GoOn(p.what)
+			p.span.Resume(p.what)
 		}
 		take()
 	})

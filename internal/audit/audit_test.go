@@ -42,7 +42,7 @@ func write(t *testing.T, path string, calls int) {
 	t.Helper()
 	l := open(t, audit.Config{Path: path, Replica: "gw-1", Version: "v1"})
 	for i := range calls {
-		l.Call(aCall(i), false)
+		l.RecordCall(aCall(i), false)
 	}
 	l.Close()
 }
@@ -83,11 +83,11 @@ func TestRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, audit.Config{Path: path, Replica: "gw-1", Version: "v1",
 		Now: func() time.Time { return time.Unix(1_900_000_000, 0) }})
-	l.Call(aCall(1), false)
-	l.Call(&audit.Call{Call: &call.Call{Tenant: "a\"\\\x00\xff\u2028", Method: call.Other,
+	l.RecordCall(aCall(1), false)
+	l.RecordCall(&audit.Call{Call: &call.Call{Tenant: "a\"\\\x00\xff\u2028", Method: call.Other,
 		Path: "/s/M?token=hunter2", User: strings.Repeat("ü", 200)}, Code: "OK", Gateway: true}, false)
-	l.Change(&audit.Change{Actor: "operator", What: "rule.set", Tenant: "acme",
-		On: []audit.On{{"tool", "t"}, {"user", ""}}})
+	l.RecordChange(&audit.Change{Actor: "operator", What: "rule.set", Tenant: "acme",
+		Targets: []audit.Target{{"tool", "t"}, {"user", ""}}})
 	l.Close()
 	text := read(t, path)
 	all := records(t, text)
@@ -228,7 +228,7 @@ func TestRotation(t *testing.T) {
 	var text []byte
 	for i := range 3 {
 		for range 10 {
-			l.Call(aCall(i), false)
+			l.RecordCall(aCall(i), false)
 		}
 		old := fmt.Sprint(path, ".", i)
 		if err := os.Rename(path, old); err != nil {
@@ -271,7 +271,7 @@ func TestMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.Call(aCall(1), false)
+		l.RecordCall(aCall(1), false)
 		<-noticed
 		l.Close()
 		if all := records(t, read(t, path)); all[0]["why"] != "moved" || all[len(all)-1]["tool"] != "tool-1" {
@@ -291,16 +291,16 @@ func TestMoved(t *testing.T) {
 	if err := os.Rename(dir, dir+"2"); err != nil {
 		t.Fatal(err)
 	}
-	l.Call(aCall(1), l.Admit())
+	l.RecordCall(aCall(1), l.Reserve())
 	<-failed
-	if l.Admit() {
+	if l.Reserve() {
 		t.Error("a call was admitted that cannot be recorded")
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	<-again
-	if !l.Admit() {
+	if !l.Reserve() {
 		t.Error("a call was refused that can be recorded")
 	}
 	l.Release()
@@ -319,7 +319,7 @@ func TestConcurrency(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 1000 {
-				l.Call(aCall(g*1000+i), false)
+				l.RecordCall(aCall(g*1000+i), false)
 			}
 		})
 	}
@@ -336,7 +336,7 @@ func TestConcurrency(t *testing.T) {
 	if len(seen) != 8001 {
 		t.Errorf("%d different records", len(seen))
 	}
-	l.Call(aCall(0), false)
+	l.RecordCall(aCall(0), false)
 	if st := l.Stats(); st.Lost[audit.Closed] != 1 {
 		t.Errorf("%+v", st)
 	}
@@ -346,12 +346,12 @@ func TestRecordingDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun 
 	l := open(t, audit.Config{Path: filepath.Join(t.TempDir(), "audit.log"), Required: true})
 	c := aCall(1)
 	for range 4000 { // until the buffers have grown
-		l.Admit()
-		l.Call(c, true)
+		l.Reserve()
+		l.RecordCall(c, true)
 	}
 	if n := testing.AllocsPerRun(1000, func() {
-		if l.Admit() {
-			l.Call(c, true)
+		if l.Reserve() {
+			l.RecordCall(c, true)
 		}
 	}); n > 0.1 {
 		t.Errorf("%v allocations a call", n)
@@ -367,7 +367,7 @@ func FuzzWord(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Call(&audit.Call{Call: &call.Call{User: user, Tool: tool, Path: tool}, Request: user}, false)
+		l.RecordCall(&audit.Call{Call: &call.Call{User: user, Tool: tool, Path: tool}, Request: user}, false)
 		l.Close()
 		if s := verify(t, out.Bytes(), nil); s.Records != 2 || out.Len() > 8<<10 {
 			t.Errorf("%+v of %q", s, out.String())
@@ -388,7 +388,7 @@ func BenchmarkCall(b *testing.B) {
 	c := aCall(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Call(c, false)
+		l.RecordCall(c, false)
 	}
 	b.ReportMetric(float64(l.Stats().Lost[audit.QueueFull]), "lost")
 }

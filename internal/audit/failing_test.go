@@ -70,10 +70,10 @@ func TestASinkThatFails(t *testing.T) {
 		out := &moody{most: most}
 		failed := make(chan struct{}, 1000)
 		l := open(t, audit.Config{Out: out, Queue: 10, Retry: time.Millisecond, Log: whenSaid("cannot be written", failed)})
-		l.Call(aCall(0), false)
+		l.RecordCall(aCall(0), false)
 		<-failed
 		for i := range 50 {
-			l.Call(aCall(i), false)
+			l.RecordCall(aCall(i), false)
 		}
 		out.take(-1)
 		l.Close()
@@ -94,11 +94,11 @@ func TestAFullDisk(t *testing.T) {
 		l := open(t, audit.Config{Path: "/dev/full", Required: required, Queue: 5, Retry: time.Millisecond,
 			Patience: time.Millisecond, Log: whenSaid("cannot be written", failed)})
 		<-failed
-		if l.Admit() == required {
+		if l.Reserve() == required {
 			t.Errorf("required %v: admitted", required)
 		}
 		for i := range 20 {
-			l.Call(aCall(i), false)
+			l.RecordCall(aCall(i), false)
 		}
 		l.Close()
 		if st := l.Stats(); st.Written != 0 || st.Lost[audit.SinkFailed] < 10 || st.Lost[audit.Closed] == 0 || !st.Failing {
@@ -117,12 +117,12 @@ func TestASlowPipe(t *testing.T) {
 	l := open(t, audit.Config{Out: w, Required: true, Queue: 100})
 	admitted, refused := 0, 0
 	for i := range 2000 { // far more than a pipe and the queue hold
-		if l.Admit() {
+		if l.Reserve() {
 			admitted++
-			l.Call(aCall(i), true)
+			l.RecordCall(aCall(i), true)
 		} else {
 			refused++
-			l.Call(aCall(i), false)
+			l.RecordCall(aCall(i), false)
 		}
 	}
 	text := make(chan []byte)
@@ -156,7 +156,7 @@ func TestPlacesAreReserved(t *testing.T) {
 	l := open(t, audit.Config{Out: out, Required: true, Queue: 3, Retry: time.Hour,
 		Log: whenSaid("cannot be written", failed)})
 	<-failed // the writer has the first record, and waits
-	if l.Admit() {
+	if l.Reserve() {
 		t.Error("admitted while it fails")
 	}
 	out.take(-1)
@@ -169,20 +169,20 @@ func TestPlacesAreReserved(t *testing.T) {
 	defer r.Close()
 	l = open(t, audit.Config{Out: w, Required: true, Queue: 3})
 	for range 3 {
-		if !l.Admit() {
+		if !l.Reserve() {
 			t.Error("refused")
 		}
 	}
-	if l.Admit() {
+	if l.Reserve() {
 		t.Error("a fourth was admitted")
 	}
 	l.Release()
-	if !l.Admit() {
+	if !l.Reserve() {
 		t.Error("its place was not given back")
 	}
-	l.Call(aCall(9), false) // of one that was refused: there is no place for it
+	l.RecordCall(aCall(9), false) // of one that was refused: there is no place for it
 	for i := range 3 {
-		l.Call(aCall(i), true)
+		l.RecordCall(aCall(i), true)
 	}
 	l.Close()
 	_ = w.Close()
@@ -204,7 +204,7 @@ func TestKilled(t *testing.T) {
 			if i == 1000 {
 				fmt.Println("going")
 			}
-			l.Call(aCall(i), false)
+			l.RecordCall(aCall(i), false)
 		}
 	}
 	t.Parallel()

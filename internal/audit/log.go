@@ -58,12 +58,12 @@ type Log struct {
 	done     chan struct{} // closed by the writer
 	stopOnce sync.Once
 
-	mu       sync.Mutex // held for a copy of one record, or a swap
-	pending  []byte     // whole records, without their chain
-	count    int        // of them
-	reserved int        // places of calls that run
-	untold   [numLost]int64
-	closed   bool
+	mu         sync.Mutex // held for a copy of one record, or a swap
+	pending    []byte     // whole records, without their chain
+	count      int        // of them
+	reserved   int        // places of calls that run
+	unrecorded [numLost]int64
+	closed     bool
 }
 
 // Open opens a Log and begins to write to it.
@@ -100,16 +100,16 @@ func Open(cfg Config) (*Log, error) {
 
 // begun is the record that a process, or a file, begins with.
 func (l *Log) begun(why string, cut int64) []byte {
-	b := begin(nil, "start", l.cfg.Now()).word("replica", l.cfg.Replica).word("version", l.cfg.Version).word("why", why)
+	b := begin(nil, "start", l.cfg.Now()).str("replica", l.cfg.Replica).str("version", l.cfg.Version).str("why", why)
 	if cut > 0 {
 		b = b.number("cut_bytes", cut)
 	}
 	return b.end()
 }
 
-// Admit reserves the place of a call's record. False is that the call must not be made: it
+// Reserve reserves the place of a call's record. False is that the call must not be made: it
 // could not be recorded. Each true is for one Call or Release.
-func (l *Log) Admit() bool {
+func (l *Log) Reserve() bool {
 	if !l.cfg.Required {
 		return true
 	}
@@ -125,8 +125,8 @@ func (l *Log) Admit() bool {
 	return true
 }
 
-// Refuses says whether Admit refuses every call, as records cannot be written.
-func (l *Log) Refuses() bool { return l.cfg.Required && l.failing.Load() }
+// Blocked says whether Admit refuses every call, as records cannot be written.
+func (l *Log) Blocked() bool { return l.cfg.Required && l.failing.Load() }
 
 // Release gives the place of a call back that is not recorded.
 func (l *Log) Release() {
@@ -137,14 +137,14 @@ func (l *Log) Release() {
 	}
 }
 
-// Call records a call that has ended; admitted, if Admit was asked. It keeps nothing of c.
-func (l *Log) Call(c *Call, admitted bool) {
+// RecordCall records a call that has ended; admitted, if Admit was asked. It keeps nothing of c.
+func (l *Log) RecordCall(c *Call, admitted bool) {
 	var scratch [2048]byte // built outside of the lock, on the stack
 	l.queue(c.append(scratch[:0]), admitted && l.cfg.Required)
 }
 
-// Change records a change. A nil Log records nothing.
-func (l *Log) Change(c *Change) {
+// RecordChange records a change. A nil Log records nothing.
+func (l *Log) RecordChange(c *Change) {
 	if l != nil {
 		l.queue(c.append(nil, l.cfg.Now()), false)
 	}
@@ -163,7 +163,7 @@ func (l *Log) queue(rec []byte, reserved bool) {
 		case l.failing.Load():
 			why = SinkFailed
 		}
-		l.untold[why]++
+		l.unrecorded[why]++
 		l.mu.Unlock()
 		l.lost[why].Add(1)
 		return

@@ -31,18 +31,18 @@ type Call struct {
 
 // Change is something that a person or a program did besides calls.
 type Change struct {
-	Actor  string // who, as is known or said
-	What   string // such as approval.approved or rule.set
-	Tenant string // whom it is about; "" all, or nobody in particular
-	On     []On   // what it is about
+	Actor   string   // who, as is known or said
+	What    string   // such as approval.approved or rule.set
+	Tenant  string   // whom it is about; "" all, or nobody in particular
+	Targets []Target // what it is about
 }
 
-// On is one word about a change. Names are ours, and need no escapes.
-type On struct{ Name, Value string }
+// Target is one word about a change. Names are ours, and need no escapes.
+type Target struct{ Name, Value string }
 
 const (
-	// maxWord bounds a word in a record, in bytes. Most are callers'.
-	maxWord = 256
+	// maxValue bounds a word in a record, in bytes. Most are callers'.
+	maxValue = 256
 	// maxRecord is more than any line, in bytes, its chain included.
 	maxRecord = 32 << 10
 )
@@ -58,8 +58,8 @@ func begin(b []byte, typ string, at time.Time) line {
 	return append(b, '"')
 }
 
-// word adds what is not empty.
-func (b line) word(name, value string) line {
+// str adds what is not empty.
+func (b line) str(name, value string) line {
 	if value == "" {
 		return b
 	}
@@ -77,7 +77,7 @@ func (b line) number(name string, n int64) line {
 	return strconv.AppendInt(b, n, 10)
 }
 
-func (b line) yes(name string, is bool) line {
+func (b line) flag(name string, is bool) line {
 	if !is {
 		return b
 	}
@@ -90,13 +90,13 @@ func (b line) end() []byte { return append(b, '}', '\n') }
 
 func (c *Call) append(b []byte) []byte {
 	l := begin(b, "call", c.Started.Add(c.Took))
-	l = l.word("tenant", c.Tenant).word("user", c.User).word("agent", c.Agent).word("key", c.Key).word("client",
-		c.Client).yes("gateway", c.Gateway)
-	l = l.word("method", c.Method.String())
+	l = l.str("tenant", c.Tenant).str("user", c.User).str("agent", c.Agent).str("key", c.Key).str("client",
+		c.Client).flag("gateway", c.Gateway)
+	l = l.str("method", c.Method.String())
 	if c.Method == call.Other {
-		l = l.word("path", call.WithoutQuery(c.Path))
+		l = l.str("path", call.WithoutQuery(c.Path))
 	}
-	l = l.word("capability", c.Capability).word("tool", c.Tool).word("request_id", c.Request)
+	l = l.str("capability", c.Capability).str("tool", c.Tool).str("request_id", c.Request)
 	if c.Trace != [16]byte{} {
 		var text [32]byte
 		hex.Encode(text[:], c.Trace[:])
@@ -104,28 +104,28 @@ func (c *Call) append(b []byte) []byte {
 		l = append(append(l, text[:]...), '"')
 	}
 	if c.Decided {
-		l = l.word("decision", c.Verdict.String()).word("level", c.Level.String())
+		l = l.str("decision", c.Verdict.String()).str("level", c.Level.String())
 	}
-	l = l.word("approval", c.Approval).word("code", c.Code).word("reason", c.Reason)
-	l = l.word("failure", c.Failure).word("outcome", c.Outcome).yes("replayed", c.Replayed).number("duration_us",
+	l = l.str("approval", c.Approval).str("code", c.Code).str("reason", c.Reason)
+	l = l.str("failure", c.Failure).str("outcome", c.Outcome).flag("replayed", c.Replayed).number("duration_us",
 		c.Took.Microseconds())
 	return l.end()
 }
 
 func (c *Change) append(b []byte, at time.Time) []byte {
-	l := begin(b, "change", at).word("actor", c.Actor).word("what", c.What).word("tenant", c.Tenant)
-	for _, on := range c.On {
-		l = l.word(on.Name, on.Value)
+	l := begin(b, "change", at).str("actor", c.Actor).str("what", c.What).str("tenant", c.Tenant)
+	for _, on := range c.Targets {
+		l = l.str(on.Name, on.Value)
 	}
 	return l.end()
 }
 
-// appendEscaped appends the inside of a JSON string of at most maxWord bytes of s. What is not
+// appendEscaped appends the inside of a JSON string of at most maxValue bytes of s. What is not
 // UTF-8 becomes U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
-	if len(s) > maxWord {
-		end := maxWord
-		for end > maxWord-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	if len(s) > maxValue {
+		end := maxValue
+		for end > maxValue-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 			end--
 		}
 		s = s[:end]

@@ -16,8 +16,8 @@ type sink interface {
 	write(lines []byte) (int, error)
 	sync() error
 	close() error
-	// moved says whether what is opened by its name now is something else.
-	moved() bool
+	// rotated says whether what is opened by its name now is something else.
+	rotated() bool
 }
 
 // stream is a sink that takes nothing back. Of a line of which it could write a part, the rest
@@ -43,9 +43,9 @@ func (s *stream) write(lines []byte) (int, error) {
 	return end, err
 }
 
-func (*stream) sync() error  { return nil }
-func (*stream) close() error { return nil }
-func (*stream) moved() bool  { return false }
+func (*stream) sync() error   { return nil }
+func (*stream) close() error  { return nil }
+func (*stream) rotated() bool { return false }
 
 // file is a sink that this process alone writes to.
 type file struct {
@@ -141,7 +141,7 @@ func (s *file) close() error {
 	return s.f.Close()
 }
 
-func (s *file) moved() bool {
+func (s *file) rotated() bool {
 	now, err := os.Stat(s.f.Name())
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
@@ -155,4 +155,4 @@ type broken struct{ err error }
 func (b broken) write([]byte) (int, error) { return 0, b.err }
 func (broken) sync() error                 { return nil }
 func (broken) close() error                { return nil }
-func (broken) moved() bool                 { return false }
+func (broken) rotated() bool               { return false }

@@ -45,7 +45,7 @@ func (w *writer) flush() {
 		if len(w.batch) == 0 {
 			return
 		}
-		if w.sink.moved() {
+		if w.sink.rotated() {
 			w.open("moved")
 		}
 		if err := w.write(); err != nil {
@@ -60,13 +60,13 @@ func (w *writer) flush() {
 func (w *writer) take() {
 	w.mu.Lock()
 	w.batch, w.pending, w.count = w.pending, w.spare[:0], 0
-	untold := w.untold
-	w.untold = [numLost]int64{}
+	untold := w.unrecorded
+	w.unrecorded = [numLost]int64{}
 	w.mu.Unlock()
 	w.spare = nil
 	for why, n := range untold {
 		if n > 0 {
-			w.batch = append(w.batch, begin(nil, "lost", w.cfg.Now()).number("records", n).word("reason",
+			w.batch = append(w.batch, begin(nil, "lost", w.cfg.Now()).number("records", n).str("reason",
 				Lost(why).String()).end()...)
 		}
 	}

@@ -13,7 +13,7 @@ const (
 	ByGlobal                   // a rule about everybody
 	ByManifest                 // what the tool's manifest recommends
 	ByFleet                    // the fleet's own word for tools without a recommendation
-	ByNobody                   // nothing says anything, which blocks
+	ByDefault                  // nothing says anything, which blocks
 	ByShield                   // a Shield, asked after all of these, is stricter than they are
 	numLevels
 )

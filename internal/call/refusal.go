@@ -51,7 +51,7 @@ func InvalidField(reason, field, text string) *Refusal {
 // UnknownCapability refuses who names a capability that is not there, or not there for
 // them: the two are not told apart.
 func UnknownCapability(name string) *Refusal {
-	name = Show(name)
+	name = Quote(name)
 	return &Refusal{
 		Kind:     NotFound,
 		Reason:   "CAPABILITY_UNKNOWN",
@@ -60,8 +60,8 @@ func UnknownCapability(name string) *Refusal {
 	}
 }
 
-// Show copies a name out of a caller's buffer, in a form fit for an error.
-func Show(name string) string {
+// Quote copies a name out of a caller's buffer, in a form fit for an error.
+func Quote(name string) string {
 	if len(name) > maxLabel {
 		name = name[:maxLabel] + "…"
 	}

@@ -29,43 +29,43 @@ type Config struct {
 
 const defaultHops = 16
 
-// Edge is who is believed now. It may be used from any goroutine.
-type Edge struct {
-	cfg     atomic.Pointer[Config]
-	refused atomic.Uint64
+// Resolver is who is believed now. It may be used from any goroutine.
+type Resolver struct {
+	cfg      atomic.Pointer[Config]
+	rejected atomic.Uint64
 }
 
 // New makes an Edge.
-func New(cfg Config) *Edge {
-	e := &Edge{}
-	e.Replace(cfg)
-	return e
+func New(cfg Config) *Resolver {
+	r := &Resolver{}
+	r.Replace(cfg)
+	return r
 }
 
 // Replace believes others from now on. Whose a connection is stays as it was found.
-func (e *Edge) Replace(cfg Config) {
+func (r *Resolver) Replace(cfg Config) {
 	if cfg.Hops == 0 {
 		cfg.Hops = defaultHops
 	}
 	if cfg.Header == "" {
 		cfg.Header = XForwardedFor
 	}
-	e.cfg.Store(&cfg)
+	r.cfg.Store(&cfg)
 }
 
-// Refused is how many connections of trusted proxies had no PROXY header, or a bad one.
-func (e *Edge) Refused() uint64 { return e.refused.Load() }
+// Rejected is how many connections of trusted proxies had no PROXY header, or a bad one.
+func (r *Resolver) Rejected() uint64 { return r.rejected.Load() }
 
-// Origin says whose a connection is. Of a trusted proxy it reads the PROXY header, and not a
+// ConnAddr says whose a connection is. Of a trusted proxy it reads the PROXY header, and not a
 // byte more; a deadline is for the caller to set.
-func (e *Edge) Origin(nc net.Conn) (net.Addr, error) {
-	c := e.cfg.Load()
+func (r *Resolver) ConnAddr(nc net.Conn) (net.Addr, error) {
+	c := r.cfg.Load()
 	if c.Protocol == Off || !c.trusts(AddrOf(nc.RemoteAddr())) {
 		return nc.RemoteAddr(), nil
 	}
 	source, err := ReadProxy(nc, c.Protocol)
 	if err != nil {
-		e.refused.Add(1)
+		r.rejected.Add(1)
 		return nil, fmt.Errorf("PROXY header: %w", err)
 	}
 	if !source.IsValid() {
@@ -75,7 +75,7 @@ func (e *Edge) Origin(nc net.Conn) (net.Addr, error) {
 }
 
 // Trusts says whether what comes from an address is believed.
-func (e *Edge) Trusts(a netip.Addr) bool { return e.cfg.Load().trusts(a) }
+func (r *Resolver) Trusts(a netip.Addr) bool { return r.cfg.Load().trusts(a) }
 
 func (c *Config) trusts(a netip.Addr) bool {
 	for _, p := range c.Trusted {

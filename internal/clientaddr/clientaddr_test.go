@@ -66,17 +66,17 @@ func FuzzClient(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, list string) {
 		for _, header := range []string{clientaddr.XForwardedFor, clientaddr.Forwarded} {
-			e := clientaddr.New(clientaddr.Config{Trusted: proxies, Header: header})
+			r := clientaddr.New(clientaddr.Config{Trusted: proxies, Header: header})
 			peer := netip.MustParseAddr("10.0.0.1")
-			got := e.Client(peer, list)
+			got := r.Client(peer, list)
 			if !got.IsValid() || got.Zone() != "" || got.Is4In6() {
 				t.Errorf("%v of %q", got, list)
 			}
 			// What a proxy adds behind anything is believed, and nothing before it.
-			if got = e.Client(peer, list+", for=192.0.2.7"); header == clientaddr.Forwarded && got.String() != "192.0.2.7" {
+			if got = r.Client(peer, list+", for=192.0.2.7"); header == clientaddr.Forwarded && got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
 			}
-			if got = e.Client(peer, list+", 192.0.2.7"); header == clientaddr.XForwardedFor && got.String() != "192.0.2.7" {
+			if got = r.Client(peer, list+", 192.0.2.7"); header == clientaddr.XForwardedFor && got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
 			}
 		}
@@ -113,14 +113,14 @@ func TestOrigin(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = client.Write([]byte(test.sent))
-		e := clientaddr.New(test.cfg)
-		got, err := e.Origin(server)
+		r := clientaddr.New(test.cfg)
+		got, err := r.ConnAddr(server)
 		want := test.want
 		if want == "" {
 			want = client.LocalAddr().String()
 		}
-		if e.Refused() != test.refused || (err != nil) != (test.refused > 0) || err == nil && got.String() != want {
-			t.Errorf("%s: %v, %v, %d refused; want %s", name, got, err, e.Refused(), want)
+		if r.Rejected() != test.refused || (err != nil) != (test.refused > 0) || err == nil && got.String() != want {
+			t.Errorf("%s: %v, %v, %d refused; want %s", name, got, err, r.Rejected(), want)
 		}
 		client.Close()
 		server.Close()
@@ -137,7 +137,7 @@ func TestHidden(t *testing.T) {
 		"x-request-id":  false, "authorization": false, "x-forwarded": false, "grpc-timeout": false,
 		"forwarded-for": false, "": false,
 	} {
-		if clientaddr.Hidden(name) != want {
+		if clientaddr.Reserved(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}

@@ -12,13 +12,13 @@ const (
 )
 
 // Header is the one in which proxies say so, in lower case.
-func (e *Edge) Header() string { return e.cfg.Load().Header }
+func (r *Resolver) Header() string { return r.cfg.Load().Header }
 
 // Client is who a request comes from that the peer at that address brought: the nearest who is
 // not a trusted proxy, by what those say. list is all values of Header. Where a proxy does
 // not name an address, the client is who says so.
-func (e *Edge) Client(peer netip.Addr, list string) netip.Addr {
-	c := e.cfg.Load()
+func (r *Resolver) Client(peer netip.Addr, list string) netip.Addr {
+	c := r.cfg.Load()
 	client := peer
 	for hops := 1; hops <= c.Hops && list != "" && c.trusts(client); {
 		// Only what is behind the last comma is the proxy's own, whatever quotes there are
@@ -30,7 +30,7 @@ func (e *Edge) Client(peer netip.Addr, list string) netip.Addr {
 			continue
 		}
 		if c.Header == Forwarded {
-			item = forOf(item)
+			item = forParam(item)
 		}
 		said, ok := parseNode(item)
 		if !ok {
@@ -42,8 +42,8 @@ func (e *Edge) Client(peer netip.Addr, list string) netip.Addr {
 	return client
 }
 
-// forOf is the node of a Forwarded element's parameter for; "" if it is not there once.
-func forOf(element string) (node string) {
+// forParam is the node of a Forwarded element's parameter for; "" if it is not there once.
+func forParam(element string) (node string) {
 	for part := range strings.SplitSeq(element, ";") {
 		name, value, ok := strings.Cut(strings.Trim(part, " \t"), "=")
 		if !ok || !strings.EqualFold(name, "for") {

@@ -20,9 +20,9 @@ const (
 )
 
 var (
-	errNone    = errors.New("there is none")
-	errTooLong = errors.New("it is too long")
-	errBad     = errors.New("it makes no sense")
+	errMissing   = errors.New("there is none")
+	errTooLong   = errors.New("it is too long")
+	errMalformed = errors.New("it makes no sense")
 )
 
 // ReadProxy reads a PROXY header, and not a byte more. The address is not valid where the
@@ -40,7 +40,7 @@ func readV2(r io.Reader) (netip.AddrPort, error) {
 		return netip.AddrPort{}, err
 	}
 	if string(prefix[:len(signature)]) != signature {
-		return netip.AddrPort{}, errNone
+		return netip.AddrPort{}, errMissing
 	}
 	if err := readAll(r, prefix[len(signature):]); err != nil {
 		return netip.AddrPort{}, err
@@ -68,7 +68,7 @@ func sourceV2(command, family byte, body []byte) (netip.AddrPort, error) {
 	case command == local:
 		return netip.AddrPort{}, nil // a health check of the proxy's own; the rest is to be ignored
 	case command != proxy || !known:
-		return netip.AddrPort{}, errBad
+		return netip.AddrPort{}, errMalformed
 	case family == unspec || family == unix:
 		if len(body) < 2*size {
 			return netip.AddrPort{}, errShort
@@ -92,7 +92,7 @@ func readV1(r io.Reader) (netip.AddrPort, error) {
 			return parseV1(string(line[:n-1]))
 		}
 		if begin := "PROXY "; n < len(begin) && buf[n] != begin[n] {
-			return netip.AddrPort{}, errNone
+			return netip.AddrPort{}, errMissing
 		}
 	}
 	return netip.AddrPort{}, errTooLong
@@ -104,7 +104,7 @@ func parseV1(line string) (netip.AddrPort, error) {
 		return netip.AddrPort{}, nil
 	}
 	if len(words) != 6 || words[1] != "TCP4" && words[1] != "TCP6" {
-		return netip.AddrPort{}, errBad
+		return netip.AddrPort{}, errMalformed
 	}
 	var addrs [2]netip.Addr
 	var ports [2]uint64
@@ -113,7 +113,7 @@ func parseV1(line string) (netip.AddrPort, error) {
 		addrs[i], err = netip.ParseAddr(words[2+i])
 		ports[i], bad = strconv.ParseUint(words[4+i], 10, 16)
 		if err != nil || bad != nil || addrs[i].Zone() != "" || addrs[i].Is4() != (words[1] == "TCP4") {
-			return netip.AddrPort{}, errBad
+			return netip.AddrPort{}, errMalformed
 		}
 	}
 	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(ports[0])), nil

@@ -44,7 +44,7 @@ tenants:
 func TestParseLimitsErrors(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
-	for i := range tenant.MostEach + 1 {
+	for i := range tenant.MaxEach + 1 {
 		fmt.Fprintf(&many, "{tool: t%d, per_day: 1},", i)
 	}
 	for limits, want := range map[string]string{

@@ -52,7 +52,7 @@ func (p *parser) bounds(b *tenant.Bounds) map[string]strictyaml.Field {
 	}
 }
 
-func (p *parser) many(to *int) strictyaml.Field { return p.Integer(to, 1, tenant.MostCalls) }
+func (p *parser) many(to *int) strictyaml.Field { return p.Integer(to, 1, tenant.MaxCalls) }
 
 func (p *parser) many64(to *int64) strictyaml.Field {
 	var n int

@@ -87,11 +87,11 @@ func (a *account) recount(next *plan) {
 }
 
 func (a *account) rule(before *plan, l tenant.Limit) rule {
-	of := l.Of()
+	of := l.Selector()
 	r := rule{of: of}
 	r.of.Bounds = l.Bounds
 	if before != nil {
-		if i := slices.IndexFunc(before.rules, func(r rule) bool { return r.of.Of() == of }); i >= 0 {
+		if i := slices.IndexFunc(before.rules, func(r rule) bool { return r.of.Selector() == of }); i >= 0 {
 			r.scope, r.values = before.rules[i].scope, before.rules[i].values
 			r.each(func(s *scope) {
 				s.bounds.Store(&l.Bounds)

@@ -18,7 +18,7 @@ func warm(b *testing.B, l tenant.Limits) (*ratelimit.Limiter, *tenant.Settings) 
 }
 
 func BenchmarkTake(b *testing.B) {
-	whole := tenant.Bounds{CallsPerSecond: tenant.MostCalls, Concurrent: 1_000_000, PerDay: tenant.MostCalls}
+	whole := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 1_000_000, PerDay: tenant.MaxCalls}
 	for name, l := range map[string]tenant.Limits{
 		"unlimited":     {},
 		"tenant":        {Bounds: whole},

@@ -91,7 +91,7 @@ func (s *scope) look(now time.Duration) {
 
 // aim is how many calls to have at hand.
 func (s *scope) aim(b *tenant.Bounds) int64 {
-	most := int64(tenant.MostCalls)
+	most := int64(tenant.MaxCalls)
 	for _, l := range [...]struct{ limit, part int }{{b.CallsPerSecond, leaseOfRate}, {b.PerDay, leaseOfBudget}, {b.PerMonth, leaseOfBudget}} {
 		if l.limit > 0 {
 			most = min(most, max(int64(l.limit/l.part), 1))
@@ -238,7 +238,7 @@ func (s *scope) leavePlace(shard uint32) {
 
 func (s *scope) deny(l call.Limit, until, after time.Duration) *denial {
 	some := tenant.Limit{Per: s.name.Per, Capability: s.name.Capability, Tool: s.name.Tool}
-	return &denial{until, l, tenant.ExceededSome(s.of.owner.ID, some, l, most(s.bounds.Load(), l), max(after, retryLeast))}
+	return &denial{until, l, tenant.LimitExceeded(s.of.owner.ID, some, l, most(s.bounds.Load(), l), max(after, retryLeast))}
 }
 
 // most is the number that a limit is.

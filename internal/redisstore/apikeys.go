@@ -58,7 +58,7 @@ func (t *Tenants) addKey(ctx context.Context, k *tenant.Key) error {
 		return errors.New("there is a key with this id already")
 	}
 	k.Created = time.UnixMilli(at)
-	said, err := t.run(ctx, addKeyScript, t.recordKeys(k.Tenant), k.ID, k.UID, tenant.MostKeys).Int64()
+	said, err := t.run(ctx, addKeyScript, t.recordKeys(k.Tenant), k.ID, k.UID, tenant.MaxKeys).Int64()
 	if err == nil && said == 1 {
 		return nil
 	}
@@ -69,9 +69,9 @@ func (t *Tenants) addKey(ctx context.Context, k *tenant.Key) error {
 	case err != nil:
 		return err
 	case said == -1:
-		return tenant.ErrUnknown
+		return tenant.ErrTenantUnknown
 	}
-	return tenant.ErrFull
+	return tenant.ErrStoreFull
 }
 
 // RotateKey makes next, which is to replace a key of its tenant that then holds only for grace.
@@ -94,7 +94,7 @@ func (t *Tenants) RotateKey(ctx context.Context, id string, next *tenant.Key, gr
 	case -1:
 		return tenant.ErrKeyUnknown
 	case -2:
-		return tenant.ErrKeyOver
+		return tenant.ErrKeyExpired
 	}
 	return tenant.ErrKeyRotated
 }

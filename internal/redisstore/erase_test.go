@@ -87,7 +87,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		must(t, probe.Set(ctx, places, "1"))
 		before, err := s.Policies().Version(ctx)
 		must(t, err)
-		if err := tenants.DeleteTenant(ctx, gone, 0, false); !errors.Is(err, tenant.ErrKeys) {
+		if err := tenants.DeleteTenant(ctx, gone, 0, false); !errors.Is(err, tenant.ErrTenantHasKeys) {
 			t.Fatalf("with a key: %v", err)
 		}
 		must(t, tenants.DeleteTenant(ctx, gone, 1, true))
@@ -195,7 +195,7 @@ func TestADeletionThatFailed(t *testing.T) {
 		if r, err := tenants.FindTenant(ctx, "acme"); err != nil || r == nil || !r.Disabled {
 			t.Fatalf("it is not switched off: %+v, %v", r, err)
 		}
-		if err := tenants.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrThere) {
+		if err := tenants.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrTenantExists) {
 			t.Errorf("its name is free: %v", err)
 		}
 		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
@@ -223,16 +223,16 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 		running.Go(func() { stored.Follow(ctx) })
 		defer running.Wait()
 		defer stop()
-		claim := tenant.Claim{Credential: tenant.Credential(id, secret)}
+		claim := tenant.Credentials{Credential: tenant.Credential(id, secret)}
 		settle(t, "the key to be known", func() bool {
-			_, refusal := stored.Ask(ctx, claim)
-			_, known, _ := stored.Identify(claim)
+			_, refusal := stored.Authenticate(ctx, claim)
+			_, known, _ := stored.Lookup(claim)
 			return refusal == nil && known
 		})
 		must(t, tenants.DeleteTenant(ctx, "acme", 0, true))
 		stored.Directory().Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
 		settle(t, "the key to be refused", func() bool {
-			_, refusal := stored.Ask(ctx, claim)
+			_, refusal := stored.Authenticate(ctx, claim)
 			return refusal != nil && refusal.Reason == "CREDENTIAL_INVALID"
 		})
 	})

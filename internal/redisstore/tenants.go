@@ -65,8 +65,8 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	if err != nil {
 		return err
 	}
-	if n >= tenant.MostTenants {
-		return tenant.ErrFull
+	if n >= tenant.MaxTenants {
+		return tenant.ErrStoreFull
 	}
 	if err := t.list(ctx, r.ID); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	case err != nil:
 		return err
 	case at == 0:
-		return tenant.ErrThere
+		return tenant.ErrTenantExists
 	}
 	if err := t.list(ctx, r.ID); err != nil { // who deleted one with this id may have taken it off
 		return err
@@ -98,7 +98,7 @@ func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
 			return err
 		}
 		if held == nil {
-			return tenant.ErrUnknown
+			return tenant.ErrTenantUnknown
 		}
 		fields = t.sealTenant(r.ID, held.UID, fields)
 	}
@@ -127,7 +127,7 @@ func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, fo
 	}
 	uid, err := t.end(ctx, id, closeTenantScript, expected, forced)
 	switch {
-	case errors.Is(err, tenant.ErrUnknown): // an earlier call may not have got so far
+	case errors.Is(err, tenant.ErrTenantUnknown): // an earlier call may not have got so far
 		return errors.Join(err, t.tell(ctx, tenant.Change{Tenant: id}), t.unlist(ctx, id))
 	case err != nil:
 		return err
@@ -161,11 +161,11 @@ func (t *Tenants) end(ctx context.Context, id string, s script, args ...any) (ui
 func tenantError(said int64) error {
 	switch said {
 	case -1:
-		return tenant.ErrUnknown
+		return tenant.ErrTenantUnknown
 	case -2:
-		return tenant.ErrChanged
+		return tenant.ErrTenantChanged
 	case -3:
-		return tenant.ErrKeys
+		return tenant.ErrTenantHasKeys
 	}
 	return nil
 }

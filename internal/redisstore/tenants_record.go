@@ -46,13 +46,13 @@ func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
 func keyFields(k *tenant.Key) []any {
 	fields := []any{
 		"tenant", k.Tenant, "uid", k.UID, "name", k.Name, "hash", k.Hash.String(), "scopes", k.Scopes.String(),
-		"asserts", k.Asserts.String(), "by", k.By,
+		"asserts", k.Asserts.String(), "by", k.CreatedBy,
 	}
 	if !k.Expires.IsZero() {
 		fields = append(fields, "expires", strconv.FormatInt(k.Expires.UnixMilli(), 10))
 	}
-	if k.From != "" {
-		fields = append(fields, "from", k.From)
+	if k.Replaces != "" {
+		fields = append(fields, "from", k.Replaces)
 	}
 	return fields
 }
@@ -60,13 +60,13 @@ func keyFields(k *tenant.Key) []any {
 // parseKey reads a key's fields. One that cannot be understood is none.
 func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 	k := &tenant.Key{ID: id, Tenant: f["tenant"], Name: f["name"]}
-	k.UID, k.By, k.From, k.To = f["uid"], f["by"], f["from"], f["to"]
+	k.UID, k.CreatedBy, k.Replaces, k.ReplacedBy = f["uid"], f["by"], f["from"], f["to"]
 	hash, ok := tenant.ParseHash(f["hash"])
 	if !ok || k.Tenant == "" || !readTime(&k.Created, f["created"]) {
 		return nil, false
 	}
 	k.Hash = hash
-	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Ends, "retired": &k.Retired, "revoked": &k.Revoked} {
+	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Until, "retired": &k.Replaced, "revoked": &k.Revoked} {
 		if text, there := f[name]; there && !readTime(t, text) {
 			return nil, false
 		}

@@ -26,7 +26,7 @@ func aTenant(id, uid string) *tenant.Record {
 func aKey(of, uid string) *tenant.Key {
 	id, secret := tenant.NewCredential()
 	k := &tenant.Key{ID: id, Tenant: of, Name: "Ann's", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke | tenant.Admin, Asserts: tenant.User}
-	k.UID, k.By = uid, "operator"
+	k.UID, k.CreatedBy = uid, "operator"
 	return k
 }
 
@@ -45,7 +45,7 @@ func TestTenants(t *testing.T) {
 			t.Fatalf("before: %v, %v", r, err)
 		}
 		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
-		if err := b.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrThere) {
+		if err := b.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrTenantExists) {
 			t.Errorf("again: %v", err)
 		}
 		r, err := b.FindTenant(ctx, "acme")
@@ -57,20 +57,20 @@ func TestTenants(t *testing.T) {
 		}
 		r.Disabled, r.Name, r.Limits = true, "", nil
 		must(t, a.UpdateTenant(ctx, r))
-		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrChanged) {
+		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrTenantChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
 		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 || got.UID != "u1" || got.Limits != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err := a.UpdateTenant(ctx, aTenant("globex", "u")); !errors.Is(err, tenant.ErrUnknown) {
+		if err := a.UpdateTenant(ctx, aTenant("globex", "u")); !errors.Is(err, tenant.ErrTenantUnknown) {
 			t.Errorf("of nobody: %v", err)
 		}
-		if err := a.DeleteTenant(ctx, "acme", 1, false); !errors.Is(err, tenant.ErrChanged) {
+		if err := a.DeleteTenant(ctx, "acme", 1, false); !errors.Is(err, tenant.ErrTenantChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
 		must(t, a.DeleteTenant(ctx, "acme", 2, false))
-		if err := b.DeleteTenant(ctx, "acme", 0, true); !errors.Is(err, tenant.ErrUnknown) {
+		if err := b.DeleteTenant(ctx, "acme", 0, true); !errors.Is(err, tenant.ErrTenantUnknown) {
 			t.Errorf("again: %v", err)
 		}
 		if page, _, err := b.ListTenants(ctx, "", 10); len(page) != 0 || err != nil {
@@ -109,7 +109,7 @@ func TestAPIKeys(t *testing.T) {
 		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
 		for of, uid := range map[string]string{"acme": "u0", "globex": "u1"} {
 			k := aKey(of, uid)
-			if err := a.CreateKey(ctx, k); !errors.Is(err, tenant.ErrUnknown) {
+			if err := a.CreateKey(ctx, k); !errors.Is(err, tenant.ErrTenantUnknown) {
 				t.Errorf("of %s, %s: %v", of, uid, err)
 			}
 			if got, err := b.FindKey(ctx, k.ID); got != nil || err != nil {
@@ -137,7 +137,7 @@ func TestAPIKeys(t *testing.T) {
 		if got, err := a.FindKey(ctx, k.ID); err != nil || got.Revoked.IsZero() {
 			t.Errorf("revoked: %+v, %v", got, err)
 		}
-		if err := a.DeleteTenant(ctx, "acme", 0, false); !errors.Is(err, tenant.ErrKeys) {
+		if err := a.DeleteTenant(ctx, "acme", 0, false); !errors.Is(err, tenant.ErrTenantHasKeys) {
 			t.Errorf("with a key: %v", err)
 		}
 		must(t, a.DeleteTenant(ctx, "acme", 0, true))
@@ -174,14 +174,14 @@ func TestRotation(t *testing.T) {
 		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
 		old, next, third := aKey("acme", "u1"), aKey("acme", "u1"), aKey("acme", "u1")
 		must(t, a.CreateKey(ctx, old))
-		next.From = old.ID
+		next.Replaces = old.ID
 		must(t, a.RotateKey(ctx, old.ID, next, time.Hour))
 		got, err := b.FindKey(ctx, old.ID)
 		must(t, err)
-		if left := time.Until(got.Ends); got.To != next.ID || left < 30*time.Minute || left > 90*time.Minute || !got.Retired.Equal(got.Ends.Add(-time.Hour)) {
+		if left := time.Until(got.Until); got.ReplacedBy != next.ID || left < 30*time.Minute || left > 90*time.Minute || !got.Replaced.Equal(got.Until.Add(-time.Hour)) {
 			t.Errorf("the old one: %+v", got)
 		}
-		if got, err = b.FindKey(ctx, next.ID); err != nil || got.From != old.ID || !got.Ends.IsZero() || !got.Retired.IsZero() {
+		if got, err = b.FindKey(ctx, next.ID); err != nil || got.Replaces != old.ID || !got.Until.IsZero() || !got.Replaced.IsZero() {
 			t.Errorf("the new one: %+v, %v", got, err)
 		}
 		revoked, expired := aKey("acme", "u1"), aKey("acme", "u1")
@@ -192,7 +192,7 @@ func TestRotation(t *testing.T) {
 		others := aKey("filed", "")
 		must(t, a.CreateKey(ctx, others))
 		for id, want := range map[string]error{
-			old.ID: tenant.ErrKeyRotated, revoked.ID: tenant.ErrKeyOver, expired.ID: tenant.ErrKeyOver, "abcdefghijklmnop": tenant.ErrKeyUnknown, others.ID: tenant.ErrKeyUnknown,
+			old.ID: tenant.ErrKeyRotated, revoked.ID: tenant.ErrKeyExpired, expired.ID: tenant.ErrKeyExpired, "abcdefghijklmnop": tenant.ErrKeyUnknown, others.ID: tenant.ErrKeyUnknown,
 		} {
 			if err := b.RotateKey(ctx, id, third, 0); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", id, err, want)
@@ -223,7 +223,7 @@ func TestManyRotateOneKey(t *testing.T) {
 				switch err := s.RotateKey(ctx, old.ID, aKey("acme", "u1"), time.Hour); {
 				case err == nil:
 					rotated.Add(1)
-				case !errors.Is(err, tenant.ErrKeyRotated) && !errors.Is(err, tenant.ErrKeyOver):
+				case !errors.Is(err, tenant.ErrKeyRotated) && !errors.Is(err, tenant.ErrKeyExpired):
 					t.Error(err)
 				}
 				if err := s.RevokeKey(ctx, "acme", old.ID); err != nil {
@@ -236,7 +236,7 @@ func TestManyRotateOneKey(t *testing.T) {
 		if n := int(rotated.Load()); err != nil || n != 1 || len(page) != 2 {
 			t.Errorf("%d rotated it, %d keys, %v", n, len(page), err)
 		}
-		if got, err := a.FindKey(ctx, old.ID); err != nil || got.Revoked.IsZero() || got.To == "" {
+		if got, err := a.FindKey(ctx, old.ID); err != nil || got.Revoked.IsZero() || got.ReplacedBy == "" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

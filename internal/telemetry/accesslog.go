@@ -91,7 +91,7 @@ func (l *AccessLog) write(rec *Record) {
 	}
 	// Built outside the lock, on the stack: under it there is but one copy.
 	var scratch [1024]byte
-	l.queue(l.appendLine(scratch[:0], rec, level))
+	l.queue(l.appendRecord(scratch[:0], rec, level))
 }
 
 func (l *AccessLog) queue(text []byte) {

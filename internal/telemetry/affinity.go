@@ -15,10 +15,10 @@ type Affinity struct {
 
 // WatchAffinity lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchAffinity(ask func() Affinity) { m.affinity.ask.Store(&ask) }
+func (m *Metrics) WatchAffinity(ask func() Affinity) { m.affinity.read.Store(&ask) }
 
 // newAffinity's metrics have no label that a caller could choose.
-func newAffinity() *watched[Affinity] {
+func newAffinity() *polled[Affinity] {
 	m := metrics{prefix: "capgate_"}
 	known := m.add("affinity_known", "Sessions, and artifacts, of which it is in memory which backend has them.", "what")
 	lost := m.add("sessions_lost_total", "Calls that were told SESSION_LOST: their session's backend had died.")
@@ -28,7 +28,7 @@ func newAffinity() *watched[Affinity] {
 		"Sessions that were placed without asking the store, as it was away, slow or busy.")
 	dropped := m.add("artifacts_dropped_total",
 		"Artifacts that other gateways will not know of, as too many waited for the store.")
-	return &watched[Affinity]{metrics: m, tell: func(t told, a Affinity) {
+	return &polled[Affinity]{metrics: m, emit: func(t emitter, a Affinity) {
 		t.gauge(known, float64(a.Sessions), "sessions")
 		t.gauge(known, float64(a.Artifacts), "artifacts")
 		t.count(lost, a.Lost)

@@ -20,9 +20,9 @@ type Pending struct {
 
 // WatchApprovals lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchApprovals(ask func() Approvals) { m.approvals.ask.Store(&ask) }
+func (m *Metrics) WatchApprovals(ask func() Approvals) { m.approvals.read.Store(&ask) }
 
-func newApprovals() *watched[Approvals] {
+func newApprovals() *polled[Approvals] {
 	m := metrics{prefix: "capgate_approvals_"}
 	events := m.add("events_total", "What happened to approvals at this replica; granted are calls that ran "+
 		"because of what was answered for their session.",
@@ -32,7 +32,7 @@ func newApprovals() *watched[Approvals] {
 	pending := m.add("pending", "Approvals that nobody has answered, of all replicas, as counted a few seconds ago.",
 		"tenant")
 	age := m.add("pending_age_seconds", "How long the oldest of them waits.", "tenant")
-	return &watched[Approvals]{metrics: m, tell: func(t told, a Approvals) {
+	return &polled[Approvals]{metrics: m, emit: func(t emitter, a Approvals) {
 		for event, n := range a.Events {
 			t.count(events, n, event)
 		}

@@ -8,14 +8,14 @@ type Audit struct {
 }
 
 // WatchAudit lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchAudit(ask func() Audit) { m.audit.ask.Store(&ask) }
+func (m *Metrics) WatchAudit(ask func() Audit) { m.audit.read.Store(&ask) }
 
-func newAudit() *watched[Audit] {
+func newAudit() *polled[Audit] {
 	m := metrics{prefix: "capgate_audit_"}
 	written := m.add("records_total", "Records that were written to the audit log.")
 	lost := m.add("lost_total", "Records that could not be written to the audit log.", "reason")
 	failing := m.add("failing", "1 while the audit log cannot be written.")
-	return &watched[Audit]{metrics: m, tell: func(t told, a Audit) {
+	return &polled[Audit]{metrics: m, emit: func(t emitter, a Audit) {
 		t.count(written, int64(a.Written))
 		for reason, n := range a.Lost {
 			t.count(lost, int64(n), reason)

@@ -27,10 +27,10 @@ type CapabilityMetrics struct {
 type methodSeries [numCodes]atomic.Pointer[series]
 
 // series is the row of cells of one method and code.
-type series []cell
+type series []counters
 
-// cell holds what one goroutine counted. It fills whole cache lines.
-type cell struct {
+// counters holds what one goroutine counted. It fills whole cache lines.
+type counters struct {
 	outcomes [numOutcomes]atomic.Int64
 	bytesIn  atomic.Int64
 	bytesOut atomic.Int64

@@ -20,18 +20,18 @@ type Tools struct {
 // WatchCatalog lets every scrape report what tools yields, each capability once. It may be
 // called from any goroutine.
 func (m *Metrics) WatchCatalog(tools iter.Seq[Tools]) {
-	m.tools.ask.Store(new(func() iter.Seq[Tools] { return tools }))
+	m.tools.read.Store(new(func() iter.Seq[Tools] { return tools }))
 }
 
 // newCatalog's metrics have no tool as a label.
-func newCatalog() *watched[iter.Seq[Tools]] {
+func newCatalog() *polled[iter.Seq[Tools]] {
 	m := metrics{prefix: "capgate_catalog_"}
 	known := m.add("tools", "Tools that are known, by whether they are what was accepted, or have drifted.",
 		"capability", "state")
 	discoveries := m.add("discoveries_total",
 		"Discoveries of a capability's tools by this replica: succeeded, or failed.", "capability", "result")
 	age := m.add("discovery_age_seconds", "Time since a replica last discovered a capability's tools.", "capability")
-	return &watched[iter.Seq[Tools]]{metrics: m, tell: func(t told, all iter.Seq[Tools]) {
+	return &polled[iter.Seq[Tools]]{metrics: m, emit: func(t emitter, all iter.Seq[Tools]) {
 		for of := range all {
 			name := strings.ToValidUTF8(of.Capability, "\uFFFD")
 			t.gauge(known, float64(of.Known-of.Drifted), name, "accepted")

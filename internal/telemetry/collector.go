@@ -45,25 +45,25 @@ func newCollector(m *Metrics) *collector {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	to := told(ch)
+	to := emitter(ch)
 	for _, h := range c.from.capabilities() {
-		c.tellCapability(to, h)
+		c.emitCapability(to, h)
 	}
-	c.tellReasons(to, c.refusals, &c.from.refusals)
-	c.tellReasons(to, c.failures, &c.from.failures)
+	c.emitReasons(to, c.refusals, &c.from.refusals)
+	c.emitReasons(to, c.failures, &c.from.failures)
 	if log := c.from.cfg.Log; log != nil {
 		to <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))
 	}
 	to.gauge(c.buildInfo, 1, c.from.cfg.Version, c.from.cfg.Revision, runtime.Version())
 }
 
-func (c *collector) tellReasons(to told, desc *prometheus.Desc, counter *reasonCounter) {
+func (c *collector) emitReasons(to emitter, desc *prometheus.Desc, counter *reasonCounter) {
 	for reason, n := range counter.snapshot() {
 		to.count(desc, n.Load(), reason)
 	}
 }
 
-func (c *collector) tellCapability(to told, h *CapabilityMetrics) {
+func (c *collector) emitCapability(to emitter, h *CapabilityMetrics) {
 	var inFlight int64
 	for i := range h.inFlight {
 		inFlight += h.inFlight[i].Load()
@@ -79,7 +79,7 @@ func (c *collector) tellCapability(to told, h *CapabilityMetrics) {
 		}
 		for code := range codes {
 			if row := codes[code].Load(); row != nil {
-				in, out := c.tellCalls(to, *row, h.name, call.Method(method).String(), codeNames[code])
+				in, out := c.emitCalls(to, *row, h.name, call.Method(method).String(), codeNames[code])
 				bytesIn += in
 				bytesOut += out
 				for i := range *row {
@@ -96,12 +96,12 @@ func (c *collector) tellCapability(to told, h *CapabilityMetrics) {
 	}
 	to.count(c.bytes, bytesIn, h.name, "in")
 	to.count(c.bytes, bytesOut, h.name, "out")
-	h.tellDifferences(to, c.differences)
+	h.emitDifferences(to, c.differences)
 }
 
-// tellCalls tells of the calls of one method that ended with one code, and answers how
+// emitCalls tells of the calls of one method that ended with one code, and answers how
 // many bytes they were.
-func (c *collector) tellCalls(to told, row series, labels ...string) (in, out int64) {
+func (c *collector) emitCalls(to emitter, row series, labels ...string) (in, out int64) {
 	var outcomes [numOutcomes]int64
 	for i := range row {
 		for o := range outcomes {

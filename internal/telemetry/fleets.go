@@ -18,23 +18,23 @@ type Fleet struct {
 	Draining int  // taken out by an operator
 	Panic    bool // fewer than half are healthy, and calls go to all that are not surely dead
 
-	Ejections     int64
-	Spared        int64 // failures that would have ejected a backend, but for the half that must stay
-	Retries       int64 // second tries
-	RetriesDenied int64 // that the budget did not allow
+	Ejections          int64
+	EjectionsPrevented int64 // failures that would have ejected a backend, but for the half that must stay
+	Retries            int64 // second tries
+	RetriesDenied      int64 // that the budget did not allow
 
-	Limited      bool  // the rest is told only of a fleet with max_concurrent
-	Places       int   // that this replica has at the backends
-	PlacesUsed   int   // of these, by calls
-	Waiting      int   // calls that wait for a place
-	Waits        int64 // calls that had to wait
-	LimitRefused int64 // calls that could not wait, or waited too long
+	Limited          bool  // the rest is told only of a fleet with max_concurrent
+	ConcurrencyLimit int   // that this replica has at the backends
+	InFlight         int   // of these, by calls
+	Waiting          int   // calls that wait for a place
+	Waits            int64 // calls that had to wait
+	LimitRefused     int64 // calls that could not wait, or waited too long
 }
 
 // WatchFleets lets every scrape report what fleets yields, each capability once. It
 // may be called from any goroutine.
 func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) {
-	m.fleets.ask.Store(new(func() iter.Seq[Fleet] { return fleets }))
+	m.fleets.read.Store(new(func() iter.Seq[Fleet] { return fleets }))
 }
 
 // fleetMetrics are those of fleets. None has a backend as a label: there may be
@@ -44,7 +44,7 @@ type fleetMetrics struct {
 	backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc
 }
 
-func newFleets() *watched[iter.Seq[Fleet]] {
+func newFleets() *polled[iter.Seq[Fleet]] {
 	m := fleetMetrics{metrics: metrics{prefix: "capgate_"}}
 	m.backends = m.add("fleet_backends",
 		"Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight "+
@@ -66,14 +66,14 @@ func newFleets() *watched[iter.Seq[Fleet]] {
 	m.waits = m.add("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability")
 	m.limited = m.add("limit_refused_total",
 		"Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability")
-	return &watched[iter.Seq[Fleet]]{metrics: m.metrics, tell: func(t told, all iter.Seq[Fleet]) {
+	return &polled[iter.Seq[Fleet]]{metrics: m.metrics, emit: func(t emitter, all iter.Seq[Fleet]) {
 		for f := range all {
-			m.tell(t, &f)
+			m.emit(t, &f)
 		}
 	}}
 }
 
-func (m *fleetMetrics) tell(t told, f *Fleet) {
+func (m *fleetMetrics) emit(t emitter, f *Fleet) {
 	name := strings.ToValidUTF8(f.Capability, "\uFFFD")
 	t.gauge(m.backends, float64(f.Usable), name, "usable")
 	t.gauge(m.backends, float64(f.Down), name, "down")
@@ -82,12 +82,12 @@ func (m *fleetMetrics) tell(t told, f *Fleet) {
 	t.gauge(m.backends, float64(f.Draining), name, "draining")
 	t.flag(m.panicking, f.Panic, name)
 	t.count(m.ejections, f.Ejections, name, "ejected")
-	t.count(m.ejections, f.Spared, name, "spared")
+	t.count(m.ejections, f.EjectionsPrevented, name, "spared")
 	t.count(m.retries, f.Retries, name, "sent")
 	t.count(m.retries, f.RetriesDenied, name, "denied")
 	if f.Limited {
-		t.gauge(m.places, float64(f.PlacesUsed), name, "used")
-		t.gauge(m.places, float64(max(f.Places-f.PlacesUsed, 0)), name, "free")
+		t.gauge(m.places, float64(f.InFlight), name, "used")
+		t.gauge(m.places, float64(max(f.ConcurrencyLimit-f.InFlight, 0)), name, "free")
 		t.gauge(m.waiting, float64(f.Waiting), name)
 		t.count(m.waits, f.Waits, name)
 		t.count(m.limited, f.LimitRefused, name)

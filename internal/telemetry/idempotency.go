@@ -10,15 +10,15 @@ type Idempotency struct {
 
 // WatchIdempotency lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchIdempotency(ask func() Idempotency) { m.idempotency.ask.Store(&ask) }
+func (m *Metrics) WatchIdempotency(ask func() Idempotency) { m.idempotency.read.Store(&ask) }
 
-func newIdempotency() *watched[Idempotency] {
+func newIdempotency() *polled[Idempotency] {
 	m := metrics{prefix: "capgate_idempotency_"}
 	calls := m.add("calls_total", "Calls with idempotency keys; first: it was carried out, replayed and joined: "+
 		"it got the first one's answer.", "result")
 	running := m.add("running", "Calls with idempotency keys that are carried out.")
 	waiting := m.add("waiting", "Callers who wait for the end of such a call.")
-	return &watched[Idempotency]{metrics: m, tell: func(t told, i Idempotency) {
+	return &polled[Idempotency]{metrics: m, emit: func(t emitter, i Idempotency) {
 		for result, n := range i.Calls {
 			t.count(calls, n, result)
 		}

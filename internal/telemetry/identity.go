@@ -2,19 +2,19 @@ package telemetry
 
 // Identities is what is to be told, when somebody scrapes, of finding out who calls.
 type Identities struct {
-	Counts  map[Identified]int64 // a fixed set, which only grows
+	Counts  map[AuthResult]int64 // a fixed set, which only grows
 	Entries int                  // API keys, tenants and tokens in memory
 }
 
-// Identified is a kind of credential, and how it was found out whose it is: two words of
+// AuthResult is a kind of credential, and how it was found out whose it is: two words of
 // fixed sets.
-type Identified struct{ Kind, Result string }
+type AuthResult struct{ Kind, Result string }
 
 // WatchIdentities lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchIdentities(ask func() Identities) { m.identities.ask.Store(&ask) }
+func (m *Metrics) WatchIdentities(ask func() Identities) { m.identities.read.Store(&ask) }
 
-func newIdentities() *watched[Identities] {
+func newIdentities() *polled[Identities] {
 	m := metrics{prefix: "capgate_"}
 	found := m.add("identifications_total",
 		"Calls of which it was found out who makes them, by the kind of credential: from memory; asked: "+
@@ -22,7 +22,7 @@ func newIdentities() *watched[Identities] {
 			"it was refused.", "kind", "result")
 	entries := m.add("identity_cache_entries",
 		"API keys and tenants of Redis in memory, ids that are not there, and tokens that were verified.")
-	return &watched[Identities]{metrics: m, tell: func(t told, i Identities) {
+	return &polled[Identities]{metrics: m, emit: func(t emitter, i Identities) {
 		for of, n := range i.Counts {
 			t.count(found, n, of.Kind, of.Result)
 		}

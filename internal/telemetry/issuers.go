@@ -10,14 +10,14 @@ type Issuer struct {
 
 // WatchIssuers lets every scrape report what ask answers. It may be called from any
 // goroutine. Names become label values.
-func (m *Metrics) WatchIssuers(ask func() []Issuer) { m.issuers.ask.Store(&ask) }
+func (m *Metrics) WatchIssuers(ask func() []Issuer) { m.issuers.read.Store(&ask) }
 
-func newIssuers() *watched[[]Issuer] {
+func newIssuers() *polled[[]Issuer] {
 	m := metrics{prefix: "capgate_issuer_"}
 	up := m.add("up", "Whether the keys of an issuer of tokens could be fetched the last time.", "issuer")
 	fetches := m.add("fetches_total", "Fetches of the keys of an issuer of tokens: ok; failed; "+
 		"limited: left out, as unknown keys were shown too often.", "issuer", "result")
-	return &watched[[]Issuer]{metrics: m, tell: func(t told, all []Issuer) {
+	return &polled[[]Issuer]{metrics: m, emit: func(t emitter, all []Issuer) {
 		for _, i := range all {
 			t.flag(up, i.Up, i.Name)
 			for result, n := range i.Fetches {

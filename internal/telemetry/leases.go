@@ -10,12 +10,12 @@ type Leases struct {
 }
 
 // WatchLeases lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchLeases(ask func() Leases) { m.leases.ask.Store(&ask) }
+func (m *Metrics) WatchLeases(ask func() Leases) { m.leases.read.Store(&ask) }
 
-func newLeases() *watched[Leases] {
+func newLeases() *polled[Leases] {
 	m := metrics{prefix: "capgate_limit_"}
 	leases := m.add("leases_total", "Questions how much of tenants' limits this replica may use.", "result")
-	return &watched[Leases]{metrics: m, tell: func(t told, l Leases) {
+	return &polled[Leases]{metrics: m, emit: func(t emitter, l Leases) {
 		t.count(leases, l.Granted, "granted")
 		t.count(leases, l.Denied, "denied")
 		t.count(leases, l.OwnShare, "own_share")

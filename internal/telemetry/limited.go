@@ -34,7 +34,7 @@ func (t *TenantMetrics) HasLimit(l call.Limit) {
 	}
 }
 
-func (t *TenantMetrics) tellLimited(to told, desc *prometheus.Desc) {
+func (t *TenantMetrics) emitLimited(to emitter, desc *prometheus.Desc) {
 	for l := range t.limited {
 		for mode := range modes {
 			if n := t.limited[l][mode].Load(); n > 0 || t.limits[l].Load() {

@@ -9,17 +9,17 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// layout appends the parts of a log line as slog.JSONHandler or, when true, as
+// lineFormat appends the parts of a log line as slog.JSONHandler or, when true, as
 // slog.TextHandler would. It passes the line by value from part to part: behind a
 // pointer the compiler would move it to the heap.
-type layout bool
+type lineFormat bool
 
-const text layout = true
+const text lineFormat = true
 
-// appendLine appends the line of a call. Attributes without a value are left out;
+// appendRecord appends the line of a call. Attributes without a value are left out;
 // method, code, bytes and duration are always there.
-func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
-	w := layout(l.cfg.Text)
+func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte {
+	w := lineFormat(l.cfg.Text)
 	b = w.begin(b, l.clock.at(rec.Started.Add(rec.Ended)), level)
 	c := rec.Call
 	b = w.word(b, `,"method":`, c.Method.String())
@@ -33,7 +33,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 	b = w.str(b, `,"tool":`, c.Tool)
 	b = w.str(b, `,"backend":`, rec.Backend)
 	b = w.word(b, `,"code":`, codeNames[clampCode(rec.Code)])
-	if o := min(rec.Outcome, numOutcomes-1); o != Unjudged {
+	if o := min(rec.Outcome, numOutcomes-1); o != NoOutcome {
 		b = w.word(b, `,"outcome":`, outcomeNames[o])
 	}
 	if rec.Decision.Made {
@@ -71,7 +71,7 @@ func (l *AccessLog) appendLine(b []byte, rec *Record, level slog.Level) []byte {
 }
 
 // begin writes time, level and message.
-func (w layout) begin(b []byte, t stamp, level slog.Level) []byte {
+func (w lineFormat) begin(b []byte, t stamp, level slog.Level) []byte {
 	name := `INFO`
 	if level == slog.LevelWarn {
 		name = `WARN`
@@ -90,7 +90,7 @@ func (w layout) begin(b []byte, t stamp, level slog.Level) []byte {
 	return append(b, `","msg":"call"`...)
 }
 
-func (w layout) end(b []byte) []byte {
+func (w lineFormat) end(b []byte) []byte {
 	if w == text {
 		return append(b, '\n')
 	}
@@ -98,7 +98,7 @@ func (w layout) end(b []byte) []byte {
 }
 
 // key appends a key, given as JSON wants it: `,"name":`.
-func (w layout) key(b []byte, key string) []byte {
+func (w lineFormat) key(b []byte, key string) []byte {
 	if w == text {
 		b = append(b, ' ')
 		b = append(b, key[2:len(key)-2]...)
@@ -108,7 +108,7 @@ func (w layout) key(b []byte, key string) []byte {
 }
 
 // word appends a string of ours, which needs no escaping.
-func (w layout) word(b []byte, key, s string) []byte {
+func (w lineFormat) word(b []byte, key, s string) []byte {
 	if w == text {
 		return append(w.key(b, key), s...)
 	}
@@ -119,7 +119,7 @@ func (w layout) word(b []byte, key, s string) []byte {
 }
 
 // str appends any string, cut to maxString bytes; nothing when it is empty.
-func (w layout) str(b []byte, key, s string) []byte {
+func (w lineFormat) str(b []byte, key, s string) []byte {
 	if s == "" {
 		return b
 	}
@@ -134,7 +134,7 @@ func (w layout) str(b []byte, key, s string) []byte {
 }
 
 // trace appends the id of a trace; nothing when there is none.
-func (w layout) trace(b []byte, key string, id TraceID) []byte {
+func (w lineFormat) trace(b []byte, key string, id TraceID) []byte {
 	if id.IsZero() {
 		return b
 	}
@@ -147,14 +147,14 @@ func (w layout) trace(b []byte, key string, id TraceID) []byte {
 	return append(b, '"')
 }
 
-func (w layout) num(b []byte, key string, n int64) []byte {
+func (w lineFormat) num(b []byte, key string, n int64) []byte {
 	return strconv.AppendInt(w.key(b, key), n, 10)
 }
 
 // millis appends milliseconds with at most three decimals: whole microseconds. It
 // prints what slog prints for the same float64, without the search for the
 // shortest form.
-func (w layout) millis(b []byte, key string, d time.Duration) []byte {
+func (w lineFormat) millis(b []byte, key string, d time.Duration) []byte {
 	b = w.key(b, key)
 	micros := max(d.Microseconds(), 0)
 	if w == text && micros >= 1e9 { // slog's text turns to exponents at 1e6

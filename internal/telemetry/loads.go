@@ -11,14 +11,14 @@ type ConfigLoads struct {
 
 // WatchConfig lets every scrape report what loads answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchConfig(loads func() ConfigLoads) { m.config.ask.Store(&loads) }
+func (m *Metrics) WatchConfig(loads func() ConfigLoads) { m.config.read.Store(&loads) }
 
-func newConfig() *watched[ConfigLoads] {
+func newConfig() *polled[ConfigLoads] {
 	m := metrics{prefix: "capgate_config_"}
 	failures := m.add("reload_failures_total", "Reloads of the configuration that changed nothing as a file was bad.")
 	successful := m.add("last_reload_successful", "1 if the newest configuration is in force.")
 	loaded := m.add("last_reload_success_timestamp_seconds", "When the configuration in force was loaded.")
-	return &watched[ConfigLoads]{metrics: m, tell: func(t told, l ConfigLoads) {
+	return &polled[ConfigLoads]{metrics: m, emit: func(t emitter, l ConfigLoads) {
 		t.count(failures, l.Failures)
 		t.flag(successful, !l.Failed)
 		t.gauge(loaded, float64(l.LastSuccess.UnixMilli())/1000)

@@ -8,17 +8,17 @@ type MemoryPool struct {
 }
 
 // WatchMemory lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchMemory(ask func() []MemoryPool) { m.memory.ask.Store(&ask) }
+func (m *Metrics) WatchMemory(ask func() []MemoryPool) { m.memory.read.Store(&ask) }
 
 // newMemory's metrics have no label that a caller could choose.
-func newMemory() *watched[[]MemoryPool] {
+func newMemory() *polled[[]MemoryPool] {
 	m := metrics{prefix: "capgate_"}
 	used := m.add("memory_bytes", "Bytes that calls, requests and connections have, by pool; memory is all of them.",
 		"pool")
 	limit := m.add("memory_limit_bytes", "Bytes that they may have at the most.", "pool")
 	refused := m.add("memory_refused_total",
 		"How often a tenant, or an address of callers that are not known yet, had its share of a pool already.", "pool")
-	return &watched[[]MemoryPool]{metrics: m, tell: func(t told, pools []MemoryPool) {
+	return &polled[[]MemoryPool]{metrics: m, emit: func(t emitter, pools []MemoryPool) {
 		for _, p := range pools {
 			t.gauge(used, float64(p.Used), p.Name)
 			t.gauge(limit, float64(p.Limit), p.Name)

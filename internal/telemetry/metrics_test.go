@@ -49,9 +49,9 @@ func TestMetricsCount(t *testing.T) {
 	m := newMetrics(t, telemetry.MetricsConfig{Version: "v1", Revision: "abc"})
 	m.WatchUpstreams(func() int { return 3 })
 	m.WatchFleets(slices.Values([]telemetry.Fleet{{
-		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, Spared: 6,
+		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, EjectionsPrevented: 6,
 		Retries: 7, RetriesDenied: 8,
-		Limited: true, Places: 9, PlacesUsed: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
+		Limited: true, ConcurrencyLimit: 9, InFlight: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
 	}, {Capability: "calm"}}))
 	r := telemetry.NewRecorder(m, nil)
 	weather := m.Capability("weather")
@@ -65,7 +65,7 @@ func TestMetricsCount(t *testing.T) {
 	r.Record(ok)
 
 	lost := sample()
-	lost.Capability, lost.Code, lost.Outcome, lost.Failure = weather, 14, telemetry.Unjudged, "UPSTREAM_LOST"
+	lost.Capability, lost.Code, lost.Outcome, lost.Failure = weather, 14, telemetry.NoOutcome, "UPSTREAM_LOST"
 	lost.Call.Method, lost.Ended, lost.Shard = call.StreamInvoke, time.Hour, 12345
 	r.Record(lost)
 
@@ -220,6 +220,6 @@ func TestRecordDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun cou
 
 // begin counts rec's call as in flight, as the gateway does.
 func begin(r *telemetry.Recorder, rec *telemetry.Record) {
-	rec.Begun = true
+	rec.InFlight = true
 	r.Begin(rec.Capability, rec.Tenant, rec.Shard)
 }

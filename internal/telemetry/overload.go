@@ -5,13 +5,13 @@ package telemetry
 type Overload struct{ InFlight, Memory, Delay, Bodies float64 }
 
 // WatchOverload lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchOverload(ask func() Overload) { m.overload.ask.Store(&ask) }
+func (m *Metrics) WatchOverload(ask func() Overload) { m.overload.read.Store(&ask) }
 
-func newOverload() *watched[Overload] {
+func newOverload() *polled[Overload] {
 	m := metrics{prefix: "capgate_"}
 	used := m.add("overload", "How much of its own limits the process uses: from 1 on calls are turned away. Of "+
 		"is in_flight, memory, delay or bodies.", "of")
-	return &watched[Overload]{metrics: m, tell: func(t told, o Overload) {
+	return &polled[Overload]{metrics: m, emit: func(t emitter, o Overload) {
 		t.gauge(used, o.InFlight, "in_flight")
 		t.gauge(used, o.Memory, "memory")
 		t.gauge(used, o.Delay, "delay")

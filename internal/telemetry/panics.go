@@ -4,16 +4,16 @@ import "github.com/capgate/capgate/internal/lib/recovery"
 
 // newPanics reports the process's panics that did not end it. There is nothing to watch: they are counted where
 // they are recovered.
-func newPanics() *watched[map[string]int64] {
+func newPanics() *polled[map[string]int64] {
 	m := metrics{prefix: "capgate_"}
 	total := m.add("panics_total", "Panics that ended one call, one round of a loop or one shard's connections. "+
 		"Each is a defect: the log has its stack.", "goroutine")
-	w := &watched[map[string]int64]{metrics: m, tell: func(t told, counts map[string]int64) {
+	w := &polled[map[string]int64]{metrics: m, emit: func(t emitter, counts map[string]int64) {
 		for goroutine, n := range counts {
 			t.count(total, n, goroutine)
 		}
 	}}
 	ask := recovery.Counts
-	w.ask.Store(&ask)
+	w.read.Store(&ask)
 	return w
 }

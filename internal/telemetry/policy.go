@@ -33,17 +33,17 @@ type Policy struct {
 
 // WatchPolicy lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchPolicy(ask func() Policy) { m.cache.ask.Store(&ask) }
+func (m *Metrics) WatchPolicy(ask func() Policy) { m.cache.read.Store(&ask) }
 
 // newCache tells of the cache.
-func newCache() *watched[Policy] {
+func newCache() *polled[Policy] {
 	m := metrics{prefix: "capgate_policy_"}
 	lookups := m.add("lookups_total",
 		"Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result")
 	entries := m.add("cache_entries", "Decisions in memory.")
 	age := m.add("staleness_seconds", "Time since the rules in memory were last known to be what Redis has.")
 	lost := m.add("rules_lost", "1 while Redis has fewer rules than it had: unknown decisions are refused.")
-	return &watched[Policy]{metrics: m, tell: func(t told, p Policy) {
+	return &polled[Policy]{metrics: m, emit: func(t emitter, p Policy) {
 		if !p.Rules {
 			return
 		}
@@ -101,7 +101,7 @@ func (d *decisions) Collect(ch chan<- prometheus.Metric) {
 					n += d.row[i].counts[level][verdict][cached].Load()
 				}
 				if n > 0 {
-					told(ch).count(d.made, n, call.Verdict(verdict).String(), call.Level(level).String(), word)
+					emitter(ch).count(d.made, n, call.Verdict(verdict).String(), call.Level(level).String(), word)
 				}
 			}
 		}

@@ -60,7 +60,7 @@ func TestDecisionsAreCounted(t *testing.T) {
 				{Made: true, Level: call.ByUserAgent, Verdict: call.Block},
 				{Made: true, Level: call.ByTenant, Verdict: call.Allow, Cached: true},
 				{Made: true, Level: call.ByTenant, Verdict: call.Allow, Cached: true},
-				{Made: true, Level: call.ByNobody, Verdict: call.Ask},
+				{Made: true, Level: call.ByDefault, Verdict: call.Ask},
 			} {
 				rec := sample()
 				rec.Shard, rec.Decision = shard, d

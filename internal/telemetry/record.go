@@ -11,7 +11,7 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Unjudged  Outcome = iota // nobody looked, or the RPC has no such thing
+	NoOutcome Outcome = iota // nobody looked, or the RPC has no such thing
 	Succeeded                // the tool answered
 	ToolError                // the tool reported an error of its own
 	CutOff                   // a stream ended without its last chunk
@@ -49,7 +49,7 @@ type Record struct {
 	Shed      bool          // turned away, as the process had too much to do
 	Quiet     bool          // counted, but not logged
 	Replayed  bool          // a repeat, by its idempotency key, that got the first call's answer
-	Begun     bool          // Begin counted the call as in flight at Capability and Tenant
+	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant
 }
 
 // Recorder is the step "record".
@@ -75,7 +75,7 @@ func (r *Recorder) Begin(c *CapabilityMetrics, t *TenantMetrics, shard uint32) {
 // Record counts the finished call and writes its line. It does not block or keep rec,
 // and may be called from any goroutine, once for each call.
 func (r *Recorder) Record(rec *Record) {
-	if rec.Begun {
+	if rec.InFlight {
 		rec.Capability.addInFlight(rec.Shard, -1)
 		rec.Tenant.addInFlight(rec.Shard, -1)
 	}

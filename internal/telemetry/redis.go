@@ -13,9 +13,9 @@ type Redis struct {
 }
 
 // WatchRedis lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchRedis(ask func() Redis) { m.redis.ask.Store(&ask) }
+func (m *Metrics) WatchRedis(ask func() Redis) { m.redis.read.Store(&ask) }
 
-func newRedis() *watched[Redis] {
+func newRedis() *polled[Redis] {
 	m := metrics{prefix: "capgate_redis_"}
 	commands := m.add("commands_total", "Commands sent to Redis, by what they were for.", "for")
 	errors := m.add("errors_total", "Commands to Redis that failed, or were not sent as Redis is away.")
@@ -25,7 +25,7 @@ func newRedis() *watched[Redis] {
 	rejected := m.add("rejected_total",
 		"Records in Redis that no key of store_key_file has signed, and that count as absent.", "kind")
 	up := m.add("up", "1 if Redis answers, 0 while it is away. An embedded one always answers.")
-	return &watched[Redis]{metrics: m, tell: func(t told, r Redis) {
+	return &polled[Redis]{metrics: m, emit: func(t emitter, r Redis) {
 		for purpose, n := range r.Commands {
 			t.count(commands, n, purpose)
 		}

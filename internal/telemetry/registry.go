@@ -13,9 +13,9 @@ type Registry struct {
 }
 
 // WatchRegistry lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchRegistry(ask func() Registry) { m.members.ask.Store(&ask) }
+func (m *Metrics) WatchRegistry(ask func() Registry) { m.members.read.Store(&ask) }
 
-func newRegistry() *watched[Registry] {
+func newRegistry() *polled[Registry] {
 	m := metrics{prefix: "capgate_registry_"}
 	backends := m.add("backends", "Backends that the configuration does not list one by one, by where they "+
 		"come from.", "source")
@@ -24,7 +24,7 @@ func newRegistry() *watched[Registry] {
 		"Readings and writes of registrations that failed: what was known stayed in force.")
 	ignored := m.add("ignored_registrations", "Registrations in Redis that make no sense here, or are not permitted.")
 	stale := m.add("stale_seconds", "Time since registrations could be read last; 0 while they can.")
-	return &watched[Registry]{metrics: m, tell: func(t told, r Registry) {
+	return &polled[Registry]{metrics: m, emit: func(t emitter, r Registry) {
 		t.gauge(backends, float64(r.DNS), "dns")
 		t.gauge(backends, float64(r.Registered), "registration")
 		t.count(lookups, r.LookupsFailed)

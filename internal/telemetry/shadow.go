@@ -26,7 +26,7 @@ func (c *CapabilityMetrics) differ(rec *Record) {
 	(*row)[int(rec.Shard)&(len(*row)-1)].counts[rec.Decision.Verdict][rec.Decision.Candidate].Add(1)
 }
 
-func (c *CapabilityMetrics) tellDifferences(to told, desc *prometheus.Desc) {
+func (c *CapabilityMetrics) emitDifferences(to emitter, desc *prometheus.Desc) {
 	row := c.shadow.Load()
 	if row == nil {
 		return

@@ -19,9 +19,9 @@ type Shield struct {
 
 // WatchShields lets every scrape report what ask answers. It may be called from any
 // goroutine. Names become label values.
-func (m *Metrics) WatchShields(ask func() []Shield) { m.shields.ask.Store(&ask) }
+func (m *Metrics) WatchShields(ask func() []Shield) { m.shields.read.Store(&ask) }
 
-func newShields() *watched[[]Shield] {
+func newShields() *polled[[]Shield] {
 	m := metrics{prefix: "capgate_shield_"}
 	verdicts := m.add("verdicts_total", "Calls that a shield judged, by what it said, and whether memory knew.",
 		"shield", "decision", "cached")
@@ -29,7 +29,7 @@ func newShields() *watched[[]Shield] {
 		"Questions to a shield that it did not answer (absent), or not so that anybody understands it (malformed).",
 		"shield", "kind")
 	duration := m.add("duration_seconds", "How long a shield took to answer.", "shield")
-	return &watched[[]Shield]{metrics: m, tell: func(t told, all []Shield) {
+	return &polled[[]Shield]{metrics: m, emit: func(t emitter, all []Shield) {
 		for i := range all {
 			s := &all[i]
 			for verdict, counts := range s.Answered {

@@ -202,13 +202,13 @@ func (m *tenantMetrics) Collect(ch chan<- prometheus.Metric) {
 	slots := *m.from.slots.Load()
 	for i := range slots {
 		if t := slots[i].Load(); t != nil {
-			m.tell(ch, t)
+			m.emit(ch, t)
 		}
 	}
-	m.tell(ch, m.from.other)
+	m.emit(ch, m.from.other)
 }
 
-func (m *tenantMetrics) tell(to told, t *TenantMetrics) {
+func (m *tenantMetrics) emit(to emitter, t *TenantMetrics) {
 	var sum tenantCell
 	for i := range t.row {
 		c := &t.row[i]
@@ -229,5 +229,5 @@ func (m *tenantMetrics) tell(to told, t *TenantMetrics) {
 	to.count(m.bytes, sum.bytesIn.Load(), t.label, "in")
 	to.count(m.bytes, sum.bytesOut.Load(), t.label, "out")
 	to.count(m.shed, sum.shed.Load(), t.label)
-	t.tellLimited(to, m.limited)
+	t.emitLimited(to, m.limited)
 }

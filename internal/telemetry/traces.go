@@ -9,15 +9,15 @@ type Traces struct {
 }
 
 // WatchTraces lets every scrape report what ask answers. It may be called from any goroutine.
-func (m *Metrics) WatchTraces(ask func() Traces) { m.traces.ask.Store(&ask) }
+func (m *Metrics) WatchTraces(ask func() Traces) { m.traces.read.Store(&ask) }
 
-func newTraces() *watched[Traces] {
+func newTraces() *polled[Traces] {
 	m := metrics{prefix: "capgate_trace_"}
 	exported := m.add("spans_exported_total", "Spans that the collector has taken.")
 	dropped := m.add("spans_dropped_total",
 		"Spans that were lost: there was no room (full), or the collector did not take them (failed).", "reason")
 	waiting := m.add("spans_waiting", "Spans that wait for the collector.")
-	return &watched[Traces]{metrics: m, tell: func(t told, s Traces) {
+	return &polled[Traces]{metrics: m, emit: func(t emitter, s Traces) {
 		t.count(exported, s.Exported)
 		t.count(dropped, s.Full, "full")
 		t.count(dropped, s.Failed, "failed")

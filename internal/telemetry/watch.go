@@ -6,18 +6,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// watched asks somebody, whenever somebody scrapes, what there is to tell. Before it knows whom to
-// ask it tells nothing.
-type watched[T any] struct {
+// polled asks somebody, whenever somebody scrapes, what there is to tell. Before it knows whom to
+// read it tells nothing.
+type polled[T any] struct {
 	metrics
-	ask  atomic.Pointer[func() T]
-	tell func(told, T)
+	read atomic.Pointer[func() T]
+	emit func(emitter, T)
 }
 
 // Collect implements prometheus.Collector.
-func (w *watched[T]) Collect(ch chan<- prometheus.Metric) {
-	if ask := w.ask.Load(); ask != nil {
-		w.tell(ch, (*ask)())
+func (w *polled[T]) Collect(ch chan<- prometheus.Metric) {
+	if ask := w.read.Load(); ask != nil {
+		w.emit(ch, (*ask)())
 	}
 }
 
@@ -40,19 +40,19 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// told is where one scrape's values go.
-type told chan<- prometheus.Metric
+// emitter is where one scrape's values go.
+type emitter chan<- prometheus.Metric
 
-func (t told) count(desc *prometheus.Desc, n int64, labels ...string) {
+func (t emitter) count(desc *prometheus.Desc, n int64, labels ...string) {
 	t <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }
 
-func (t told) gauge(desc *prometheus.Desc, v float64, labels ...string) {
+func (t emitter) gauge(desc *prometheus.Desc, v float64, labels ...string) {
 	t <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 }
 
 // flag is a gauge that is 1 or 0.
-func (t told) flag(desc *prometheus.Desc, set bool, labels ...string) {
+func (t emitter) flag(desc *prometheus.Desc, set bool, labels ...string) {
 	v := 0.0
 	if set {
 		v = 1

@@ -10,9 +10,9 @@ type Webhook struct {
 
 // WatchWebhook lets every scrape report what ask answers. It may be called from any
 // goroutine.
-func (m *Metrics) WatchWebhook(ask func() Webhook) { m.webhook.ask.Store(&ask) }
+func (m *Metrics) WatchWebhook(ask func() Webhook) { m.webhook.read.Store(&ask) }
 
-func newWebhook() *watched[Webhook] {
+func newWebhook() *polled[Webhook] {
 	m := metrics{prefix: "capgate_webhook_"}
 	events := m.add("events_total", "What became of events of approvals that the webhook is to be told of: "+
 		"delivered; dead: given up; "+
@@ -21,7 +21,7 @@ func newWebhook() *watched[Webhook] {
 		"Requests to the webhook that failed, and those that were not an event's first.", "kind")
 	queued := m.add("queued", "Events that wait to be told, at all replicas.")
 	dead := m.add("dead_letters", "Events that were given up and are kept, of all replicas.")
-	return &watched[Webhook]{metrics: m, tell: func(t told, w Webhook) {
+	return &polled[Webhook]{metrics: m, emit: func(t emitter, w Webhook) {
 		for result, n := range w.Events {
 			t.count(events, n, result)
 		}

@@ -23,8 +23,8 @@ func IsSPIFFEPattern(v string) bool { return isSPIFFE(v, true) }
 
 // Tenants says which tenants there are.
 type Tenants interface {
-	// Known answers from memory, and must not block. s is nil where there is no such tenant.
-	Known(id string) (s *Settings, known bool)
+	// Lookup answers from memory, and must not block. s is nil where there is no such tenant.
+	Lookup(id string) (s *Settings, known bool)
 	// Settings may wait, until ctx ends. It is nil where there is no such tenant.
 	Settings(ctx context.Context, id string) (*Settings, *call.Refusal)
 }
@@ -60,14 +60,14 @@ func NewCertificates(tenants Tenants, now func() time.Time) *Certificates {
 // a certificate counts.
 func (c *Certificates) Replace(all []Certificate) { c.rules.Store(&rules{all}) }
 
-// Identify finds out who calls by a claim that has a Peer and no credential. Key of the answer
+// Lookup finds out who calls by a claim that has a Peer and no credential. Key of the answer
 // is the name in the certificate.
-func (c *Certificates) Identify(claim Claim) (who Identity, known bool, refusal *call.Refusal) {
+func (c *Certificates) Lookup(claim Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	m := c.match(claim.Peer)
 	if m.rule == nil {
 		return Identity{}, true, m.refusal()
 	}
-	settings, known := c.tenants.Known(m.rule.Tenant)
+	settings, known := c.tenants.Lookup(m.rule.Tenant)
 	if !known {
 		return Identity{}, false, nil
 	}
@@ -75,8 +75,8 @@ func (c *Certificates) Identify(claim Claim) (who Identity, known bool, refusal 
 	return who, true, refusal
 }
 
-// Ask does the same, and may wait until it is known whether there is the tenant.
-func (c *Certificates) Ask(ctx context.Context, claim Claim) (Identity, *call.Refusal) {
+// Authenticate does the same, and may wait until it is known whether there is the tenant.
+func (c *Certificates) Authenticate(ctx context.Context, claim Credentials) (Identity, *call.Refusal) {
 	m := c.match(claim.Peer)
 	if m.rule == nil {
 		return Identity{}, m.refusal()
@@ -88,7 +88,7 @@ func (c *Certificates) Ask(ctx context.Context, claim Claim) (Identity, *call.Re
 	return c.answer(m, settings, claim)
 }
 
-func (c *Certificates) answer(m *match, settings *Settings, claim Claim) (Identity, *call.Refusal) {
+func (c *Certificates) answer(m *match, settings *Settings, claim Credentials) (Identity, *call.Refusal) {
 	if settings == nil {
 		return Identity{}, refusedCertificate
 	}
@@ -96,7 +96,7 @@ func (c *Certificates) answer(m *match, settings *Settings, claim Claim) (Identi
 	if !c.now().Before(claim.Peer.Expires) {
 		return Identity{Tenant: who.Tenant, Key: who.Key}, refusedOldCertificate
 	}
-	return who.Say(claim, m.rule.Asserts)
+	return who.Assert(claim, m.rule.Asserts)
 }
 
 // refusal is of a peer for whom no rule is. Where there are none, certificates say nothing.

@@ -89,7 +89,7 @@ func TestPeerOf(t *testing.T) {
 // some are tenants, of which one is not in memory.
 type some map[string]*tenant.Settings
 
-func (s some) Known(id string) (*tenant.Settings, bool) { return s[id], id != "remote" }
+func (s some) Lookup(id string) (*tenant.Settings, bool) { return s[id], id != "remote" }
 
 func (s some) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
 	if id == "remote" {
@@ -134,36 +134,36 @@ func TestCertificates(t *testing.T) {
 		"the parent":         {"agents.example.org", tenant.Identity{}, true, "CREDENTIAL_INVALID"},
 		"ends like a parent": {"a.badagents.example.org", tenant.Identity{}, true, "CREDENTIAL_INVALID"},
 	} {
-		claim := tenant.Claim{User: "ann", Agent: "bot", Peer: tenant.PeerOf(leaf(t, nil, test.name))}
+		claim := tenant.Credentials{User: "ann", Agent: "bot", Peer: tenant.PeerOf(leaf(t, nil, test.name))}
 		for range 2 {
-			who, known, refusal := certificates.Identify(claim)
+			who, known, refusal := certificates.Lookup(claim)
 			if who != test.want || known != test.known || reasonOf(refusal) != test.reason {
 				t.Errorf("%s: %+v, %v, %v", name, who, known, refusal)
 			}
 		}
-		if who, refusal := certificates.Ask(t.Context(), claim); test.known &&
+		if who, refusal := certificates.Authenticate(t.Context(), claim); test.known &&
 			(who != test.want || reasonOf(refusal) != test.reason) || !test.known && who.Tenant != "remote" {
 			t.Errorf("%s: asked: %+v, %v", name, who, refusal)
 		}
 	}
 
-	claim := tenant.Claim{User: "ann", Peer: tenant.PeerOf(leaf(t, nil, orch))}
+	claim := tenant.Credentials{User: "ann", Peer: tenant.PeerOf(leaf(t, nil, orch))}
 	claim.User = strings.Repeat("a", 257)
-	if who, _, refusal := certificates.Identify(claim); reasonOf(refusal) != "IDENTITY_INVALID" || who.Scopes != 0 {
+	if who, _, refusal := certificates.Lookup(claim); reasonOf(refusal) != "IDENTITY_INVALID" || who.Scopes != 0 {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 	now = claim.Peer.Expires
-	if who, _, refusal := certificates.Identify(claim); reasonOf(refusal) != "CREDENTIAL_EXPIRED" ||
+	if who, _, refusal := certificates.Lookup(claim); reasonOf(refusal) != "CREDENTIAL_EXPIRED" ||
 		who.Scopes != 0 || who.Tenant != "acme" {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 	now = epoch
 	certificates.Replace(nil)
-	if who, _, refusal := certificates.Identify(claim); reasonOf(refusal) != "CREDENTIAL_MISSING" {
+	if who, _, refusal := certificates.Lookup(claim); reasonOf(refusal) != "CREDENTIAL_MISSING" {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 	certificates.Replace([]tenant.Certificate{{SPIFFE: "spiffe://example.org/other", Tenant: "acme"}})
-	if who, _, refusal := certificates.Identify(claim); reasonOf(refusal) != "CREDENTIAL_INVALID" {
+	if who, _, refusal := certificates.Lookup(claim); reasonOf(refusal) != "CREDENTIAL_INVALID" {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 }
@@ -184,8 +184,8 @@ func TestSPIFFEPatterns(t *testing.T) {
 func TestCertificatesDoNotAllocate(t *testing.T) { // not parallel: AllocsPerRun counts what every goroutine allocates
 	certificates := tenant.NewCertificates(some{"acme": {ID: "acme"}}, func() time.Time { return epoch })
 	certificates.Replace([]tenant.Certificate{{SPIFFE: orch, Tenant: "acme", Scopes: tenant.Invoke}})
-	claim := tenant.Claim{Peer: tenant.PeerOf(leaf(t, nil, orch))}
-	if n := testing.AllocsPerRun(100, func() { _, _, _ = certificates.Identify(claim) }); n != 0 {
+	claim := tenant.Credentials{Peer: tenant.PeerOf(leaf(t, nil, orch))}
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = certificates.Lookup(claim) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -11,9 +11,9 @@ type Kind uint8
 
 // The kinds.
 const (
-	AKey Kind = iota
-	AToken
-	ACertificate
+	KindKey Kind = iota
+	KindToken
+	KindCertificate
 	numKinds
 )
 
@@ -26,10 +26,10 @@ type Result uint8
 
 // The results.
 const (
-	Memory  Result = iota // known at once
-	Asked                 // the store was asked, or whoever else knows
-	Refused               // it is not good, or not for this
-	Away                  // who would know did not answer
+	FromMemory        Result = iota // known at once
+	FromSource                      // the store was asked, or whoever else knows
+	Rejected                        // it is not good, or not for this
+	SourceUnavailable               // who would know did not answer
 	numResults
 )
 
@@ -48,15 +48,15 @@ func (c *counts) add(k Kind, how Result, refusal *call.Refusal) {
 	switch {
 	case refusal == nil:
 	case refusal.Kind == call.Unavailable:
-		how = Away
+		how = SourceUnavailable
 	default:
-		how = Refused
+		how = Rejected
 	}
 	c[k].by[how].Add(1)
 }
 
 // Each calls f with each count. They only grow.
-func (i *Identities) Each(f func(k Kind, r Result, n int64)) {
+func (i *Authenticators) Each(f func(k Kind, r Result, n int64)) {
 	for k := range numKinds {
 		for r := range numResults {
 			f(k, r, i.counts[k].by[r].Load())

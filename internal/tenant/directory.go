@@ -14,7 +14,7 @@ import (
 // those of the store, if there is one.
 type Directory struct {
 	file   atomic.Pointer[map[string]*Settings]
-	stored *lookup[Settings] // nil: there is no store
+	stored *cache[Settings] // nil: there is no store
 }
 
 // NewDirectory makes one without tenants. stored has further ones; nil: nobody has.
@@ -38,20 +38,20 @@ func (d *Directory) File() []*Settings {
 // InFile are the settings of a tenant of the configuration; nil: it is not there.
 func (d *Directory) InFile(id string) *Settings { return (*d.file.Load())[id] }
 
-// Known answers from memory, and does not block; nil is that there is no such tenant. Where it is not
+// Lookup answers from memory, and does not block; nil is that there is no such tenant. Where it is not
 // known, Settings has to be asked.
-func (d *Directory) Known(id string) (s *Settings, known bool) {
+func (d *Directory) Lookup(id string) (s *Settings, known bool) {
 	if s := d.InFile(id); s != nil || d.stored == nil {
 		return s, true
 	}
-	return d.stored.get(id)
+	return d.stored.lookup(id)
 }
 
 // Settings may wait, until ctx ends. It answers nil where there is no such tenant, and with a
 // refusal where that cannot be found out.
 func (d *Directory) Settings(ctx context.Context, id string) (*Settings, *call.Refusal) {
-	if s, known := d.Known(id); known {
+	if s, known := d.Lookup(id); known {
 		return s, nil
 	}
-	return d.stored.ask(ctx, id)
+	return d.stored.fetch(ctx, id)
 }

@@ -33,9 +33,9 @@ func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Re
 	}
 }
 
-// ExceededSome is Exceeded for a limit of some calls of a tenant. Of some, Per, Capability and Tool say which
+// LimitExceeded is Exceeded for a limit of some calls of a tenant. Of some, Per, Capability and Tool say which
 // they are.
-func ExceededSome(of string, some Limit, l call.Limit, most int64, after time.Duration) *call.Refusal {
+func LimitExceeded(of string, some Limit, l call.Limit, most int64, after time.Duration) *call.Refusal {
 	r := Exceeded(of, l, most, after)
 	if some.Per == "user" || some.Per == "agent" {
 		r.Message = strings.Replace(r.Message, "the tenant", "the "+some.Per, 1)

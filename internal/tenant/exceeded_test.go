@@ -31,7 +31,7 @@ func TestExceededSome(t *testing.T) {
 			"the tenant has as many calls at once as it may (7 for this tool)",
 			map[string]string{"capability": "weather", "tool": "get_forecast"}},
 	} {
-		got := tenant.ExceededSome("acme", test.some, test.limit, 7, time.Second-time.Microsecond)
+		got := tenant.LimitExceeded("acme", test.some, test.limit, 7, time.Second-time.Microsecond)
 		want := map[string]string{"limit": test.limit.String(), "max": "7"}
 		maps.Copy(want, test.more)
 		if got.Message != test.message || !maps.Equal(got.Metadata, want) || got.Quota != "tenant:acme" ||

@@ -145,11 +145,11 @@ func elapse(d time.Duration) {
 }
 
 // show shows a credential as a call does. at is whether memory knew.
-func show(t *testing.T, s tenant.Source, credential string) (who tenant.Identity, atOnce bool, reason string) {
+func show(t *testing.T, s tenant.Authenticator, credential string) (who tenant.Identity, atOnce bool, reason string) {
 	t.Helper()
-	who, known, refusal := s.Identify(tenant.Claim{Credential: credential, User: "ann"})
+	who, known, refusal := s.Lookup(tenant.Credentials{Credential: credential, User: "ann"})
 	if !known {
-		who, refusal = s.Ask(t.Context(), tenant.Claim{Credential: credential, User: "ann"})
+		who, refusal = s.Authenticate(t.Context(), tenant.Credentials{Credential: credential, User: "ann"})
 	}
 	return who, known, reasonOf(refusal)
 }

@@ -19,8 +19,8 @@ const (
 	pepperedPrefix = "hmac-sha256:"
 )
 
-// LeastPepper is the shortest pepper, in bytes.
-const LeastPepper = 16
+// MinPepper is the shortest pepper, in bytes.
+const MinPepper = 16
 
 // HashOf hashes a secret, under a pepper unless that is empty.
 func HashOf(secret string, pepper []byte) Hash {

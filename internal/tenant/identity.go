@@ -23,16 +23,16 @@ type Identity struct {
 	Only *Download // the one thing that the caller may do, which showed a signature; nil: Scopes say it
 }
 
-// Claim is what a caller says of itself, "" where it says nothing.
-type Claim struct {
+// Credentials is what a caller says of itself, "" where it says nothing.
+type Credentials struct {
 	Credential, User, Agent string
 	Signature               string // of a URL, in place of a credential
 	Peer                    *Peer  // whose certificate the connection has, where no credential is shown; nil: it has none
 }
 
-// Say is the identity of somebody who says more of itself, as far as its credential may, if
+// Assert is the identity of somebody who says more of itself, as far as its credential may, if
 // its tenant may call at all. A refusal comes with no more than its tenant and key.
-func (i Identity) Say(c Claim, may Asserts) (Identity, *call.Refusal) {
+func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 	if i.Settings != nil && i.Settings.Disabled {
 		return Identity{Tenant: i.Tenant, Key: i.Key}, refusedDisabled
 	}

@@ -51,30 +51,30 @@ func TestIdentify(t *testing.T) {
 			keys := keysOf(pepper, plain, both, agent, late, soon, old)
 			long := strings.Repeat("a", 257)
 			for what, test := range map[string]struct {
-				claim  tenant.Claim
+				claim  tenant.Credentials
 				want   tenant.Identity
 				reason string
 			}{
-				"asserts nothing": {tenant.Claim{Credential: ofPlain, User: "ann", Agent: "bot"},
+				"asserts nothing": {tenant.Credentials{Credential: ofPlain, User: "ann", Agent: "bot"},
 					tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"a long name": {tenant.Claim{Credential: ofPlain, User: long, Agent: ""},
+				"a long name": {tenant.Credentials{Credential: ofPlain, User: long, Agent: ""},
 					tenant.Identity{Tenant: "acme", Key: plain.ID, Scopes: tenant.Invoke}, ""},
-				"asserts both": {tenant.Claim{Credential: ofBoth, User: "ann", Agent: "bot"},
+				"asserts both": {tenant.Credentials{Credential: ofBoth, User: "ann", Agent: "bot"},
 					tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID,
 						Scopes: tenant.Read | tenant.Admin, Asserts: tenant.User | tenant.Agent}, ""},
-				"asserts the agent": {tenant.Claim{Credential: ofAgent, User: "ann", Agent: "bot"},
+				"asserts the agent": {tenant.Credentials{Credential: ofAgent, User: "ann", Agent: "bot"},
 					tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke, Asserts: tenant.Agent}, ""},
-				"asserts too much": {tenant.Claim{Credential: ofBoth, User: long, Agent: ""},
+				"asserts too much": {tenant.Credentials{Credential: ofBoth, User: long, Agent: ""},
 					tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
-				"expired": {tenant.Claim{Credential: ofLate, User: "", Agent: ""},
+				"expired": {tenant.Credentials{Credential: ofLate, User: "", Agent: ""},
 					tenant.Identity{Tenant: "acme", Key: late.ID, Scopes: tenant.Invoke}, "CREDENTIAL_EXPIRED"},
-				"expires soon": {tenant.Claim{Credential: ofSoon, User: "", Agent: ""},
+				"expires soon": {tenant.Credentials{Credential: ofSoon, User: "", Agent: ""},
 					tenant.Identity{Tenant: "acme", Key: soon.ID, Scopes: tenant.Invoke}, ""},
-				"no pepper": {tenant.Claim{Credential: ofOld, User: "", Agent: ""},
+				"no pepper": {tenant.Credentials{Credential: ofOld, User: "", Agent: ""},
 					tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
 			} {
 				for range 2 { // first by its hash, then as it was shown
-					if got, _, refusal := keys.Identify(test.claim); got != test.want || reasonOf(refusal) != test.reason {
+					if got, _, refusal := keys.Lookup(test.claim); got != test.want || reasonOf(refusal) != test.reason {
 						t.Errorf("%s: %+v, %v", what, got, refusal)
 					}
 				}
@@ -108,13 +108,13 @@ func TestForgedKeys(t *testing.T) {
 	}
 	for round := range 2 {
 		for _, f := range forged {
-			if who, _, refusal := keys.Identify(tenant.Claim{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" || who != (tenant.Identity{}) {
+			if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" || who != (tenant.Identity{}) {
 				t.Errorf("round %d: %q: %+v, %v", round, f, who, refusal)
 			} else if strings.Contains(refusal.Message, secret) {
 				t.Errorf("the refusal tells the secret")
 			}
 		}
-		if who, _, refusal := keys.Identify(tenant.Claim{Credential: good}); refusal != nil || who.Tenant != "acme" {
+		if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: good}); refusal != nil || who.Tenant != "acme" {
 			t.Errorf("the real one: %+v, %v", who, refusal)
 		}
 	}
@@ -129,7 +129,7 @@ func TestReplacedKeys(t *testing.T) {
 	keys := keysOf(pepper, key)
 	check := func(what, reason string) {
 		t.Helper()
-		if _, _, refusal := keys.Identify(tenant.Claim{Credential: good}); reasonOf(refusal) != reason {
+		if _, _, refusal := keys.Lookup(tenant.Credentials{Credential: good}); reasonOf(refusal) != reason {
 			t.Errorf("%s: %v", what, refusal)
 		}
 	}
@@ -159,7 +159,7 @@ func TestAKnownKeyCostsNothing(t *testing.T) {
 		keys := keysOf(pepper, key)
 		for _, credential := range []string{good, "garbled"} {
 			if n := testing.AllocsPerRun(100,
-				func() { _, _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"}) }); n != 0 {
+				func() { _, _, _ = keys.Lookup(tenant.Credentials{Credential: credential, User: "ann"}) }); n != 0 {
 				t.Errorf("%s: %v allocations for %.3s", name, n, credential)
 			}
 		}
@@ -182,7 +182,7 @@ func BenchmarkIdentify(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _, _ = keys.Identify(tenant.Claim{Credential: credential, User: "ann"})
+				_, _, _ = keys.Lookup(tenant.Credentials{Credential: credential, User: "ann"})
 			}
 		})
 	}

@@ -42,9 +42,9 @@ type Limit struct {
 
 // The most that limits may say.
 const (
-	MostEach  = 32            // items of each
-	MostCalls = 1_000_000_000 // of any number of calls or messages
-	MostBytes = 1 << 50       // of any number of bytes
+	MaxEach  = 32            // items of each
+	MaxCalls = 1_000_000_000 // of any number of calls or messages
+	MaxBytes = 1 << 50       // of any number of bytes
 )
 
 // Empty says whether nothing is limited.
@@ -84,13 +84,13 @@ func (l *Limits) Check() error {
 		name  string
 		value int64
 		most  int64
-	}{{"bytes_per_second", l.BytesPerSecond, MostBytes}, {"artifact_size", l.ArtifactSize, MostBytes}, {"messages", l.Messages, MostCalls}} {
+	}{{"bytes_per_second", l.BytesPerSecond, MaxBytes}, {"artifact_size", l.ArtifactSize, MaxBytes}, {"messages", l.Messages, MaxCalls}} {
 		if f.value < 0 || f.value > f.most {
 			return fmt.Errorf("%s must be from 1 to %d", f.name, f.most)
 		}
 	}
-	if len(l.Each) > MostEach {
-		return fmt.Errorf("each has more than %d items", MostEach)
+	if len(l.Each) > MaxEach {
+		return fmt.Errorf("each has more than %d items", MaxEach)
 	}
 	for i := range l.Each {
 		if err := l.Each[i].Check(l.Each[:i]); err != nil {
@@ -127,8 +127,8 @@ func (b *Bounds) inRange() error {
 		name  string
 		value int
 	}{{"calls_per_second", b.CallsPerSecond}, {"burst", b.Burst}, {"concurrent", b.Concurrent}, {"per_day", b.PerDay}, {"per_month", b.PerMonth}} {
-		if f.value < 0 || f.value > MostCalls {
-			return fmt.Errorf("%s must be from 1 to %d", f.name, MostCalls)
+		if f.value < 0 || f.value > MaxCalls {
+			return fmt.Errorf("%s must be from 1 to %d", f.name, MaxCalls)
 		}
 	}
 	if b.Burst > 0 && b.CallsPerSecond == 0 {
@@ -150,7 +150,7 @@ func (l *Limit) Check(before []Limit) error {
 		return errors.New("it limits nothing")
 	}
 	for i := range before {
-		if before[i].Of() == l.Of() {
+		if before[i].Selector() == l.Selector() {
 			return fmt.Errorf("each[%d] is of the same calls", i)
 		}
 	}
@@ -160,8 +160,8 @@ func (l *Limit) Check(before []Limit) error {
 // CheckNew is Check for one that somebody sets now, as Limits.CheckNew.
 func (l *Limit) CheckNew(before []Limit) error { return cmp.Or(l.Check(before), l.meant()) }
 
-// Of is which calls a Limit is of, without its bounds and in one spelling.
-func (l *Limit) Of() Limit {
+// Selector is which calls a Limit is of, without its bounds and in one spelling.
+func (l *Limit) Selector() Limit {
 	of := Limit{Per: l.Per, Capability: l.Capability, Tool: l.Tool}
 	if anyName(of.Capability) {
 		of.Capability = ""

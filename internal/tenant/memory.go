@@ -21,11 +21,11 @@ type memory[V any] struct {
 }
 
 type shard[V any] struct {
-	mu      sync.RWMutex
-	changes uint64 // how often something was forgotten here
-	size    int
-	list    *simplelru.LRU[string, *answer[V]]
-	_       [64]byte
+	mu         sync.RWMutex
+	generation uint64 // how often something was forgotten here
+	size       int
+	list       *simplelru.LRU[string, *answer[V]]
+	_          [64]byte
 }
 
 // answer is what was said of an id.
@@ -36,8 +36,8 @@ type answer[V any] struct {
 	used  atomic.Bool
 }
 
-// stamp is when something was asked for.
-type stamp struct{ epoch, changes uint64 }
+// generation is when something was asked for.
+type generation struct{ epoch, shard uint64 }
 
 func newMemory[V any](size int) (*memory[V], error) {
 	m := &memory[V]{seed: maphash.MakeSeed()}
@@ -69,27 +69,27 @@ func (m *memory[V]) get(id string) *answer[V] {
 	return a
 }
 
-// now is what put has to be told, taken before the answer was asked for.
-func (m *memory[V]) now(id string) stamp {
+// generation is what put has to be told, taken before the answer was asked for.
+func (m *memory[V]) generation(id string) generation {
 	s := m.shard(id)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return stamp{m.epoch.Load(), s.changes}
+	return generation{m.epoch.Load(), s.generation}
 }
 
-// chances is how many answers that were used are passed over for one that was not.
-const chances = 8
+// secondChances is how many answers that were used are passed over for one that was not.
+const secondChances = 8
 
 // put keeps an answer. Where there is no room the oldest goes; one that was used since it was
 // last the oldest is young again.
-func (m *memory[V]) put(id string, value V, until int64, at stamp) {
+func (m *memory[V]) put(id string, value V, until int64, at generation) {
 	s := m.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.changes != at.changes {
+	if s.generation != at.shard {
 		return
 	}
-	for range chances {
+	for range secondChances {
 		key, oldest, ok := s.list.GetOldest()
 		if !ok || s.list.Len() < s.size || !oldest.used.Swap(false) {
 			break
@@ -104,7 +104,7 @@ func (m *memory[V]) forget(id string) {
 	s := m.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes++
+	s.generation++
 	s.list.Remove(id)
 }
 
@@ -121,14 +121,14 @@ func (m *memory[V]) clear() {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		s.changes++
+		s.generation++
 		s.list.Purge()
 		s.mu.Unlock()
 	}
 }
 
-// doubt has everything asked for again, before it is taken for true.
-func (m *memory[V]) doubt() { m.epoch.Add(1) }
+// invalidate has everything asked for again, before it is taken for true.
+func (m *memory[V]) invalidate() { m.epoch.Add(1) }
 
 func (m *memory[V]) len() (n int) {
 	for i := range m.shards {

@@ -23,14 +23,14 @@ func (r *Record) Settings(standard *Limits) *Settings {
 	return s
 }
 
-// Origin is what is known of a key in the store beside what makes it valid.
-type Origin struct {
-	UID     string // of its tenant; "" where that was in the file
-	By      string // who made it
-	Created time.Time
-	From    string    // id of the key that it was made to replace
-	To      string    // id of the one that replaces it
-	Retired time.Time // when that was made; zero: none was
-	Ends    time.Time // when it does not hold any longer because another replaces it; zero: none does
-	Revoked time.Time // zero: it is not
+// KeyHistory is what is known of a key in the store beside what makes it valid.
+type KeyHistory struct {
+	UID        string // of its tenant; "" where that was in the file
+	CreatedBy  string // who made it
+	Created    time.Time
+	Replaces   string    // id of the key that it was made to replace
+	ReplacedBy string    // id of the one that replaces it
+	Replaced   time.Time // when that was made; zero: none was
+	Until      time.Time // when it does not hold any longer because another replaces it; zero: none does
+	Revoked    time.Time // zero: it is not
 }

@@ -13,15 +13,15 @@ import (
 // Download is all that a signed URL is good for.
 type Download struct{ Capability, Artifact, Session string }
 
-// Grant is what a signature says.
-type Grant struct {
+// SignedGrant is what a signature says.
+type SignedGrant struct {
 	Download
 	Tenant  string
 	Key     string    // of who asked for it, for the records
 	Expires time.Time // in whole seconds
 
-	uid  string // of the tenant, as Settings has it
-	held bool   // Key is an API key's id, and has to hold
+	uid      string // of the tenant, as Settings has it
+	keyBound bool   // Key is an API key's id, and has to hold
 }
 
 const (
@@ -32,9 +32,9 @@ const (
 )
 
 // sign is a grant as the credential of a call, under a key.
-func (g *Grant) sign(key []byte) string {
+func (g *SignedGrant) sign(key []byte) string {
 	held := ""
-	if g.held {
+	if g.keyBound {
 		held = "1"
 	}
 	says := url.Values{
@@ -60,7 +60,7 @@ func macOf(key []byte, text string) []byte {
 
 // readGrant reads what sign wrote under one of some keys; nil: that did not. The answer has no
 // part of token.
-func readGrant(token string, keys [][]byte) *Grant {
+func readGrant(token string, keys [][]byte) *SignedGrant {
 	payload, tag, ok := strings.Cut(token, ".")
 	if !ok || len(token) > maxSignature {
 		return nil
@@ -87,9 +87,9 @@ func readGrant(token string, keys [][]byte) *Grant {
 	if err != nil || number != nil {
 		return nil
 	}
-	return &Grant{
+	return &SignedGrant{
 		Download: Download{says.Get("c"), says.Get("a"), says.Get("s")},
 		Tenant:   says.Get("t"), Key: says.Get("k"), Expires: time.Unix(seconds, 0), uid: says.Get("i"),
-		held: says.Get("h") != "",
+		keyBound: says.Get("h") != "",
 	}
 }

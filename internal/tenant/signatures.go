@@ -26,7 +26,7 @@ const keyFresh = time.Minute
 // Signatures makes and knows the signatures of URLs. It is a Source for claims that have one.
 type Signatures struct {
 	tenants Tenants // nil: there is one, Default
-	holders *Identities
+	holders *Authenticators
 	store   SharedKeys
 	now     func() time.Time
 	file    atomic.Pointer[[][]byte]
@@ -41,7 +41,7 @@ type sharedKey struct {
 // NewSignatures makes it. tenants are asked whose it is; nil: there is one tenant, Default. holders have
 // the API keys without which what was signed for them ends; nil: there are none. now is the clock; nil:
 // the system's.
-func NewSignatures(tenants Tenants, holders *Identities, store SharedKeys, now func() time.Time) *Signatures {
+func NewSignatures(tenants Tenants, holders *Authenticators, store SharedKeys, now func() time.Time) *Signatures {
 	if now == nil {
 		now = time.Now
 	}
@@ -54,7 +54,7 @@ func NewSignatures(tenants Tenants, holders *Identities, store SharedKeys, now f
 func (s *Signatures) Replace(keys [][]byte) { s.file.Store(&keys) }
 
 // Sign makes the signature that lets anybody do what a grant says, until it expires.
-func (s *Signatures) Sign(ctx context.Context, g Grant) (string, *call.Refusal) {
+func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Refusal) {
 	settings, refusal := s.settings(ctx, g.Tenant)
 	if refusal != nil {
 		return "", refusal
@@ -62,20 +62,20 @@ func (s *Signatures) Sign(ctx context.Context, g Grant) (string, *call.Refusal) 
 	if settings != nil {
 		g.uid = settings.UID()
 	}
-	holder, refusal := s.holder(ctx, g.Key)
+	holder, refusal := s.keyByID(ctx, g.Key)
 	if refusal != nil {
 		return "", refusal
 	}
-	g.held = holder != nil
-	keys, refusal := s.ask(ctx)
+	g.keyBound = holder != nil
+	keys, refusal := s.loadKeys(ctx)
 	if refusal != nil {
 		return "", refusal
 	}
 	return g.sign(keys[0]), nil
 }
 
-// Identify implements Source.
-func (s *Signatures) Identify(c Claim) (who Identity, found bool, refusal *call.Refusal) {
+// Lookup implements Source.
+func (s *Signatures) Lookup(c Credentials) (who Identity, found bool, refusal *call.Refusal) {
 	keys := s.keys()
 	if keys == nil {
 		return Identity{}, false, nil
@@ -86,23 +86,23 @@ func (s *Signatures) Identify(c Claim) (who Identity, found bool, refusal *call.
 	}
 	var settings *Settings
 	if s.tenants != nil {
-		if settings, found = s.tenants.Known(g.Tenant); !found {
+		if settings, found = s.tenants.Lookup(g.Tenant); !found {
 			return Identity{}, false, nil
 		}
 	}
-	var holder *known
-	if g.held && s.holders != nil {
-		if holder, found = s.holders.holder(g.Key); !found {
+	var holder *cachedKey
+	if g.keyBound && s.holders != nil {
+		if holder, found = s.holders.keyByID(g.Key); !found {
 			return Identity{}, false, nil
 		}
 	}
-	who, refusal = s.admit(g, settings, holder)
+	who, refusal = s.authorize(g, settings, holder)
 	return who, true, refusal
 }
 
-// Ask implements Source.
-func (s *Signatures) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal) {
-	keys, refusal := s.ask(ctx)
+// Authenticate implements Source.
+func (s *Signatures) Authenticate(ctx context.Context, c Credentials) (Identity, *call.Refusal) {
+	keys, refusal := s.loadKeys(ctx)
 	if refusal != nil {
 		return Identity{}, refusal
 	}
@@ -114,23 +114,23 @@ func (s *Signatures) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal)
 	if refusal != nil {
 		return Identity{}, refusal
 	}
-	var holder *known
-	if g.held {
-		if holder, refusal = s.holder(ctx, g.Key); refusal != nil {
+	var holder *cachedKey
+	if g.keyBound {
+		if holder, refusal = s.keyByID(ctx, g.Key); refusal != nil {
 			return Identity{}, refusal
 		}
 	}
-	return s.admit(g, settings, holder)
+	return s.authorize(g, settings, holder)
 }
 
-// admit says on whose behalf a good signature lets somebody call, as long as the API key that asked for it,
+// authorize says on whose behalf a good signature lets somebody call, as long as the API key that asked for it,
 // if one did, might do the same. It does not tell why it does not.
-func (s *Signatures) admit(g *Grant, of *Settings, holder *known) (Identity, *call.Refusal) {
+func (s *Signatures) authorize(g *SignedGrant, of *Settings, holder *cachedKey) (Identity, *call.Refusal) {
 	there := s.tenants == nil && g.Tenant == Default || of != nil && !of.Disabled && of.UID() == g.uid
-	if !there || over(g.Expires, s.now) {
+	if !there || expired(g.Expires, s.now) {
 		return Identity{}, refusedSignature
 	}
-	if g.held && !holder.downloads(g.Tenant, of, s.now) {
+	if g.keyBound && !holder.downloads(g.Tenant, of, s.now) {
 		return Identity{}, refusedSignature
 	}
 	return Identity{Tenant: g.Tenant, Key: g.Key, Scopes: Invoke, Settings: of, Only: &g.Download}, nil
@@ -138,20 +138,20 @@ func (s *Signatures) admit(g *Grant, of *Settings, holder *known) (Identity, *ca
 
 // downloads says whether whoever shows a key, which may be nil, might download files of a tenant with these
 // settings.
-func (k *known) downloads(tenant string, of *Settings, now func() time.Time) bool {
+func (k *cachedKey) downloads(tenant string, of *Settings, now func() time.Time) bool {
 	if k == nil || k.Tenant != tenant {
 		return false
 	}
-	who, refusal := k.admit(Claim{}, of, now)
+	who, refusal := k.authenticate(Credentials{}, of, now)
 	return refusal == nil && who.Scopes.Any(Invoke)
 }
 
-// holder is the API key with this id; nil: there is none. It may wait.
-func (s *Signatures) holder(ctx context.Context, id string) (*known, *call.Refusal) {
+// keyByID is the API key with this id; nil: there is none. It may wait.
+func (s *Signatures) keyByID(ctx context.Context, id string) (*cachedKey, *call.Refusal) {
 	if s.holders == nil || !IsKeyID(id) {
 		return nil, nil
 	}
-	return s.holders.askHolder(ctx, id)
+	return s.holders.loadKey(ctx, id)
 }
 
 func (s *Signatures) settings(ctx context.Context, tenant string) (*Settings, *call.Refusal) {
@@ -172,8 +172,8 @@ func (s *Signatures) keys() [][]byte {
 	return nil
 }
 
-// ask may wait. While the store is away, the key that was there before is good.
-func (s *Signatures) ask(ctx context.Context) ([][]byte, *call.Refusal) {
+// loadKeys may wait. While the store is away, the key that was there before is good.
+func (s *Signatures) loadKeys(ctx context.Context) ([][]byte, *call.Refusal) {
 	if keys := s.keys(); keys != nil {
 		return keys, nil
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // grantOf is a grant that a tenant's key asks for.
-func grantOf(k *tenant.Key, until time.Time) tenant.Grant {
-	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: k.Tenant, Key: k.ID,
+func grantOf(k *tenant.Key, until time.Time) tenant.SignedGrant {
+	return tenant.SignedGrant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: k.Tenant, Key: k.ID,
 		Expires: until}
 }
 
@@ -23,7 +23,7 @@ func TestSignaturesOfKeysOfTheFile(t *testing.T) {
 	other, _ := issue("acme", nil, nil)
 	keys := keysOf(nil, key, other)
 	tenants := directory{"acme": {ID: "acme"}, "globex": {ID: "globex"}}
-	s := tenant.NewSignatures(tenants, tenant.NewIdentities(tenant.Sources{File: keys}), &sharedKeys{}, clock)
+	s := tenant.NewSignatures(tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}), &sharedKeys{}, clock)
 	until := epoch.Add(time.Hour)
 	signed := sign(t, s, grantOf(&key, until))
 	ofCertificate := grantOf(&key, until)
@@ -63,7 +63,7 @@ func TestSignaturesOfStoredKeys(t *testing.T) {
 		key, _ := storedKey("acme", nil)
 		s := newStore(key)
 		following(t, s, func(t *testing.T, stored *tenant.Stored) {
-			all := tenant.NewIdentities(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
+			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 			signatures := tenant.NewSignatures(stored.Directory(), all, &sharedKeys{}, nil)
 			token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
 			expect := func(what, reason string) {
@@ -90,11 +90,11 @@ func TestSignaturesOfStoredKeys(t *testing.T) {
 					s.keys[key.ID] = k
 				})
 			}
-			change(func(k *tenant.Key) { k.Ends = time.Now().Add(time.Minute) })
+			change(func(k *tenant.Key) { k.Until = time.Now().Add(time.Minute) })
 			expect("replaced, and holds yet", "")
 			elapse(time.Minute)
 			expect("replaced", "SIGNATURE_INVALID")
-			change(func(k *tenant.Key) { k.Ends = time.Time{} })
+			change(func(k *tenant.Key) { k.Until = time.Time{} })
 			expect("good again", "")
 			change(func(k *tenant.Key) { k.Revoked = time.Now() })
 			expect("revoked", "SIGNATURE_INVALID")
@@ -110,7 +110,7 @@ func TestSignaturesWhileTheStoreIsAway(t *testing.T) {
 	key, _ := storedKey("acme", nil)
 	s := newStore(key)
 	following(t, s, func(t *testing.T, stored *tenant.Stored) {
-		all, shared := tenant.NewIdentities(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}), &sharedKeys{}
+		all, shared := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}), &sharedKeys{}
 		signatures := tenant.NewSignatures(stored.Directory(), all, shared, nil)
 		token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
 		s.set(func() { s.away = true })

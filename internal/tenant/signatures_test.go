@@ -41,25 +41,25 @@ func (s *sharedKeys) set(key []byte, away bool) {
 // directory has tenants.
 type directory map[string]*tenant.Settings
 
-func (d directory) Known(id string) (*tenant.Settings, bool) { return d[id], true }
+func (d directory) Lookup(id string) (*tenant.Settings, bool) { return d[id], true }
 
 func (d directory) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
 	return d[id], nil
 }
 
-func grant(until time.Time) tenant.Grant {
-	return tenant.Grant{Download: tenant.Download{Capability: "caps", Artifact: "a/ö&=1", Session: "s"},
+func grant(until time.Time) tenant.SignedGrant {
+	return tenant.SignedGrant{Download: tenant.Download{Capability: "caps", Artifact: "a/ö&=1", Session: "s"},
 		Tenant: "acme", Key: "k", Expires: until}
 }
 
 func showSigned(s *tenant.Signatures, token string) (tenant.Identity, *call.Refusal) {
-	if who, known, refusal := s.Identify(tenant.Claim{Signature: token}); known {
+	if who, known, refusal := s.Lookup(tenant.Credentials{Signature: token}); known {
 		return who, refusal
 	}
-	return s.Ask(context.Background(), tenant.Claim{Signature: token})
+	return s.Authenticate(context.Background(), tenant.Credentials{Signature: token})
 }
 
-func sign(t *testing.T, s *tenant.Signatures, g tenant.Grant) string {
+func sign(t *testing.T, s *tenant.Signatures, g tenant.SignedGrant) string {
 	t.Helper()
 	token, refusal := s.Sign(t.Context(), g)
 	if refusal != nil {

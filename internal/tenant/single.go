@@ -10,8 +10,8 @@ import (
 // and is believed on whose behalf it calls: there is nobody it could be kept from.
 type Single struct{}
 
-// Identify takes what the caller says of user and agent.
-func (Single) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+// Lookup takes what the caller says of user and agent.
+func (Single) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	if refusal := checkNames(c.User, c.Agent); refusal != nil {
 		return Identity{Tenant: Default}, true, refusal
 	}
@@ -19,8 +19,8 @@ func (Single) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal
 		Asserts: User | Agent}, true, nil
 }
 
-// Ask does the same.
-func (s Single) Ask(_ context.Context, c Claim) (Identity, *call.Refusal) {
-	who, _, refusal := s.Identify(c)
+// Authenticate does the same.
+func (s Single) Authenticate(_ context.Context, c Credentials) (Identity, *call.Refusal) {
+	who, _, refusal := s.Lookup(c)
 	return who, refusal
 }

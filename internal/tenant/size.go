@@ -22,7 +22,7 @@ func ParseSize(text string) (int64, bool) {
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		n *= unit.bytes
-		if err != nil || math.IsNaN(n) || n < 0 || n > MostBytes || n != math.Trunc(n) {
+		if err != nil || math.IsNaN(n) || n < 0 || n > MaxBytes || n != math.Trunc(n) {
 			return 0, false
 		}
 		return int64(n), true

@@ -57,35 +57,35 @@ const patience = time.Second
 // Stored are the tenants and API keys of a store, as one replica knows them.
 type Stored struct {
 	store     Store
-	fresh     fresh
-	keys      lookup[known]
-	tenants   lookup[Settings]
+	freshness freshness
+	keys      cache[cachedKey]
+	tenants   cache[Settings]
 	directory *Directory
 	pepper    atomic.Pointer[[]byte]
 	standard  atomic.Pointer[Limits]
 	log       *slog.Logger
-	told      atomic.Bool // that the pepper is missing
+	warned    atomic.Bool // that the pepper is missing
 }
 
 // NewStored makes one. It has to follow its store.
 func NewStored(store Store, o Options) (*Stored, error) {
 	o.setDefaults()
-	s := &Stored{store: store, log: o.Log, fresh: fresh{ttl: o.TTL, maxStale: o.MaxStale, began: time.Now()}}
+	s := &Stored{store: store, log: o.Log, freshness: freshness{ttl: o.TTL, maxStale: o.MaxStale, started: time.Now()}}
 	s.pepper.Store(new([]byte))
 	s.standard.Store(new(Limits))
 	s.directory = NewDirectory(s)
-	strangers := NewBucket(o.Unknown, time.Second/time.Duration(o.Unknown))
-	err := prepare(&s.keys, &s.fresh, strangers, o.Entries)
+	strangers := NewTokenBucket(o.Unknown, time.Second/time.Duration(o.Unknown))
+	err := prepare(&s.keys, &s.freshness, strangers, o.Entries)
 	if err == nil {
-		err = prepare(&s.tenants, &s.fresh, strangers, o.Entries)
+		err = prepare(&s.tenants, &s.freshness, strangers, o.Entries)
 	}
 	s.keys.find, s.tenants.find = s.findKey, s.findTenant
 	return s, err
 }
 
-func prepare[V any](l *lookup[V], f *fresh, strangers *Bucket, entries int) (err error) {
-	l.fresh, l.rate = f, strangers
-	if l.there, err = newMemory[*V](entries); err == nil {
+func prepare[V any](l *cache[V], f *freshness, strangers *TokenBucket, entries int) (err error) {
+	l.freshness, l.bucket = f, strangers
+	if l.present, err = newMemory[*V](entries); err == nil {
 		l.absent, err = newMemory[*V](max(entries/10, 1000))
 	}
 	if err != nil {
@@ -94,16 +94,16 @@ func prepare[V any](l *lookup[V], f *fresh, strangers *Bucket, entries int) (err
 	return nil
 }
 
-func (s *Stored) findKey(ctx context.Context, id string) (*known, error) {
+func (s *Stored) findKey(ctx context.Context, id string) (*cachedKey, error) {
 	k, err := s.store.FindKey(ctx, id)
 	if k == nil {
 		return nil, err
 	}
-	if k.Hash.Peppered() && len(*s.pepper.Load()) == 0 && !s.told.Swap(true) {
+	if k.Hash.Peppered() && len(*s.pepper.Load()) == 0 && !s.warned.Swap(true) {
 		s.log.Warn("API keys of redis were made under a pepper, and there is no pepper_file here: they are refused",
 			"tenant", k.Tenant, "key", id)
 	}
-	return &known{Key: *k, stored: true}, nil
+	return &cachedKey{Key: *k, stored: true}, nil
 }
 
 func (s *Stored) findTenant(ctx context.Context, id string) (*Settings, error) {
@@ -124,8 +124,8 @@ func (s *Stored) SetPepper(pepper []byte) {
 		return
 	}
 	s.pepper.Store(&pepper)
-	s.told.Store(false)
-	s.keys.there.clear() // and with it what was shown under the one before
+	s.warned.Store(false)
+	s.keys.present.clear() // and with it what was shown under the one before
 }
 
 // SetLimits says what holds for tenants that have no limits of their own.
@@ -134,16 +134,16 @@ func (s *Stored) SetLimits(standard Limits) {
 		return
 	}
 	s.standard.Store(&standard)
-	s.tenants.there.clear()
+	s.tenants.present.clear()
 }
 
-// Identify implements Source.
-func (s *Stored) Identify(c Claim) (who Identity, known bool, refusal *call.Refusal) {
+// Lookup implements Source.
+func (s *Stored) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
 		return Identity{}, true, refusedCredential
 	}
-	k, known := s.keys.get(id)
+	k, known := s.keys.lookup(id)
 	switch {
 	case k == nil && !known && IsKeyID(id):
 		return Identity{}, false, nil
@@ -153,21 +153,21 @@ func (s *Stored) Identify(c Claim) (who Identity, known bool, refusal *call.Refu
 	if !k.matches(c.Credential, secret, *s.pepper.Load()) {
 		return Identity{}, true, refusedCredential
 	}
-	of, known := s.directory.Known(k.Tenant)
+	of, known := s.directory.Lookup(k.Tenant)
 	if !known {
 		return Identity{}, false, nil
 	}
-	who, refusal = k.admit(c, of, time.Now)
+	who, refusal = k.authenticate(c, of, time.Now)
 	return who, true, refusal
 }
 
-// Ask implements Source.
-func (s *Stored) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal) {
+// Authenticate implements Source.
+func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
 		return Identity{}, refusedCredential
 	}
-	k, refusal := s.keys.ask(ctx, id)
+	k, refusal := s.keys.fetch(ctx, id)
 	switch {
 	case refusal != nil:
 		return Identity{}, refusal
@@ -178,12 +178,12 @@ func (s *Stored) Ask(ctx context.Context, c Claim) (Identity, *call.Refusal) {
 	if refusal != nil {
 		return Identity{}, refusal
 	}
-	return k.admit(c, of, time.Now)
+	return k.authenticate(c, of, time.Now)
 }
 
 // Follow keeps what is known true to the store until ctx ends.
 func (s *Stored) Follow(ctx context.Context) {
-	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.fresh.maxStale})
+	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.freshness.maxStale})
 }
 
 // Changed is told of a change before the store's feed tells it.
@@ -198,18 +198,18 @@ func (s *Stored) Changed(c Change) {
 
 // StoredStats is what is known. The counters only grow.
 type StoredStats struct {
-	Entries   int           // keys, tenants and ids that there are not, in memory
-	Questions int64         // to the store
-	Age       time.Duration // since the store last confirmed that nothing is missing
-	Lost      bool          // the store has less than it had; see follow.Copy
+	Entries  int           // keys, tenants and ids that there are not, in memory
+	Requests int64         // to the store
+	Age      time.Duration // since the store last confirmed that nothing is missing
+	Lost     bool          // the store has less than it had; see follow.Copy
 }
 
 // Stats may be asked at any time.
 func (s *Stored) Stats() StoredStats {
-	entries := s.keys.there.len() + s.keys.absent.len() + s.tenants.there.len() + s.tenants.absent.len()
+	entries := s.keys.present.len() + s.keys.absent.len() + s.tenants.present.len() + s.tenants.absent.len()
 	return StoredStats{
-		entries, s.keys.asked.Load() + s.tenants.asked.Load(),
-		time.Duration(s.fresh.now() - s.fresh.heard.Load()), s.fresh.lost.Load(),
+		entries, s.keys.requests.Load() + s.tenants.requests.Load(),
+		time.Duration(s.freshness.now() - s.freshness.synced.Load()), s.freshness.storeLost.Load(),
 	}
 }
 
@@ -217,22 +217,22 @@ func (s *Stored) Stats() StoredStats {
 type copied struct{ *Stored }
 
 // Now implements changefeed.Cache, as the other methods do.
-func (c copied) Now() int64 { return c.fresh.now() }
+func (c copied) Now() int64 { return c.freshness.now() }
 
 func (c copied) Invalidate(change Change) { c.Changed(change) }
 
 func (c copied) InvalidateAll() {
-	c.keys.doubt()
-	c.tenants.doubt()
+	c.keys.invalidate()
+	c.tenants.invalidate()
 }
 
-func (c copied) Synced(at int64) { c.fresh.heard.Store(at) }
+func (c copied) Synced(at int64) { c.freshness.synced.Store(at) }
 
-func (c copied) StoreLost(lost bool) { c.fresh.lost.Store(lost) }
+func (c copied) StoreLost(lost bool) { c.freshness.storeLost.Store(lost) }
 
 // The refusals of who cannot be told from others now.
 var (
-	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE", RetryAfter: time.Second,
+	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "who calls cannot be found out at the moment"}
 	refusedTooMany = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED", RetryAfter: time.Second,
 		Message: "too many credentials are shown that are not known yet; try again later"}

@@ -16,7 +16,7 @@ func TestStoredKeys(t *testing.T) {
 	plain, ofPlain := storedKey("acme", nil)
 	asserts, ofAsserts := storedKey("acme", func(k *tenant.Key) { k.Asserts = tenant.User })
 	over, ofOver := storedKey("acme", func(k *tenant.Key) { k.Expires = time.Unix(5, 0) })
-	replaced, ofReplaced := storedKey("acme", func(k *tenant.Key) { k.Ends = time.Unix(5, 0) })
+	replaced, ofReplaced := storedKey("acme", func(k *tenant.Key) { k.Until = time.Unix(5, 0) })
 	revoked, ofRevoked := storedKey("acme", func(k *tenant.Key) { k.Revoked = time.Unix(5, 0) })
 	off, ofOff := storedKey("off", nil)
 	orphan, ofOrphan := storedKey("nobody", nil)
@@ -84,7 +84,7 @@ func TestChangesAreFollowed(t *testing.T) {
 				s.tenants["acme"] = &tenant.Record{UID: key.UID, ID: "acme", Name: "second"}
 			})
 			expect("another name", "", "second")
-			if settings, known := stored.Directory().Known("acme"); !known || settings.Name != "second" {
+			if settings, known := stored.Directory().Lookup("acme"); !known || settings.Name != "second" {
 				t.Errorf("the directory has %+v, %v", settings, known)
 			}
 			s.change(tell, tenant.Change{Key: key.ID}, func() {
@@ -285,7 +285,7 @@ func TestIdentities(t *testing.T) {
 		settings := map[string]*tenant.Settings{"filed": {ID: "filed", Name: "of the file"}}
 		file.Replace([]tenant.Key{inFile}, settings, nil)
 		of.Directory().Replace(settings)
-		all := tenant.NewIdentities(tenant.Sources{File: file, Stored: of})
+		all := tenant.NewAuthenticators(tenant.Sources{File: file, Stored: of})
 		for _, credential := range []string{ofBoth, ofStored} {
 			if who, _, reason := show(t, all, credential); reason != "" || who.Tenant != "filed" ||
 				who.Settings != settings["filed"] {
@@ -306,7 +306,7 @@ func TestIdentities(t *testing.T) {
 		if want := map[string]int64{"key memory": 1, "key asked": 1, "key refused": 3}; !maps.Equal(counts, want) {
 			t.Errorf("%v, want %v", counts, want)
 		}
-		with := tenant.NewIdentities(tenant.Sources{File: file, Tokens: tenant.Single{}})
+		with := tenant.NewAuthenticators(tenant.Sources{File: file, Tokens: tenant.Single{}})
 		if who, _, reason := show(t, with, "eyJhbGciOiJub25lIn0.e30."); reason != "" || who.Tenant != tenant.Default {
 			t.Errorf("%+v, %q", who, reason)
 		}
@@ -316,15 +316,15 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-func knownOf(tb testing.TB) (*tenant.Identities, string) {
+func knownOf(tb testing.TB) (*tenant.Authenticators, string) {
 	tb.Helper()
 	key, good := storedKey("acme", func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = time.Now().Add(time.Hour) })
 	stored, err := tenant.NewStored(newStore(key), tenant.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	all := tenant.NewIdentities(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
-	if _, refusal := all.Ask(tb.Context(), tenant.Claim{Credential: good}); refusal != nil {
+	all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
+	if _, refusal := all.Authenticate(tb.Context(), tenant.Credentials{Credential: good}); refusal != nil {
 		tb.Fatal(refusal)
 	}
 	return all, good
@@ -334,7 +334,7 @@ func knownOf(tb testing.TB) (*tenant.Identities, string) {
 func TestAKnownStoredKeyCostsNothing(t *testing.T) {
 	all, good := knownOf(t)
 	if n := testing.AllocsPerRun(100, func() {
-		if _, known, refusal := all.Identify(tenant.Claim{Credential: good, User: "ann"}); !known || refusal != nil {
+		if _, known, refusal := all.Lookup(tenant.Credentials{Credential: good, User: "ann"}); !known || refusal != nil {
 			t.Error(known, refusal)
 		}
 	}); n != 0 {
@@ -347,7 +347,7 @@ func BenchmarkStored(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			_, _, _ = all.Identify(tenant.Claim{Credential: good, User: "ann"})
+			_, _, _ = all.Lookup(tenant.Credentials{Credential: good, User: "ann"})
 		}
 	})
 }

@@ -146,7 +146,7 @@ func (s *server) record(what string, r *policy.Rule, candidate bool) {
 	if by == "" {
 		by = "operator"
 	}
-	s.Audit.Change(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, On: []audit.On{
+	s.Audit.RecordChange(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, Targets: []audit.Target{
 		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability},
 		{Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
 	}})

@@ -52,7 +52,7 @@ func (a *asker) tenant(name string) (string, error) {
 	case name == own || name == a.who.Tenant:
 		return a.who.Tenant, nil
 	}
-	return "", tenant.ErrUnknown
+	return "", tenant.ErrTenantUnknown
 }
 
 // grants refuses who would give a key more than it has. asserts are what it may say of itself.

@@ -127,7 +127,7 @@ func wanted(m *capgatepb.Key) (*tenant.Key, error) {
 func (s *server) issue(h *holder, k *tenant.Key) (credential string) {
 	id, secret := tenant.NewCredential()
 	k.ID, k.Tenant, k.Hash = id, h.of, tenant.HashOf(secret, s.Pepper())
-	k.Origin = tenant.Origin{UID: h.uid, By: h.name, From: k.From}
+	k.KeyHistory = tenant.KeyHistory{UID: h.uid, CreatedBy: h.name, Replaces: k.Replaces}
 	return tenant.Credential(id, secret)
 }
 
@@ -189,7 +189,7 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 		return nil, s.refused(err)
 	}
 	next := &tenant.Key{Name: old.Name, Scopes: old.Scopes, Asserts: old.Asserts, Expires: old.Expires,
-		Origin: tenant.Origin{From: old.ID}}
+		KeyHistory: tenant.KeyHistory{Replaces: old.ID}}
 	credential := s.issue(&h, next)
 	err = s.Store.RotateKey(ctx, old.ID, next, grace)
 	s.Changed(tenant.Change{Key: next.ID})
@@ -209,8 +209,8 @@ func (s *server) rotated(ctx context.Context, err error, h *holder, id string) e
 		return err
 	}
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_ROTATED",
-		Metadata: map[string]string{"replaced_by": k.To},
-		Message:  "the API key " + k.To + " replaces it, and is the one to be rotated"}
+		Metadata: map[string]string{"replaced_by": k.ReplacedBy},
+		Message:  "the API key " + k.ReplacedBy + " replaces it, and is the one to be rotated"}
 }
 
 func graceOf(d *durationpb.Duration) (time.Duration, error) {

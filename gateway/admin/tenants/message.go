@@ -81,7 +81,7 @@ func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 	return &capgatepb.Key{
 		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(),
 		ExpireTime: at(k.Expires), State: stateOf(k),
-		CreateTime: at(k.Created), CreatedBy: k.By, Replaces: k.From, ReplacedBy: k.To, EndTime: at(k.Ends),
+		CreateTime: at(k.Created), CreatedBy: k.CreatedBy, Replaces: k.Replaces, ReplacedBy: k.ReplacedBy, EndTime: at(k.Until),
 		RevokeTime: at(k.Revoked), Source: source,
 		ResourceName: paging.Name("tenants", k.Tenant, "keys", k.ID), UpdateTime: at(updated(k)),
 	}
@@ -89,7 +89,7 @@ func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 
 func updated(k *tenant.Key) time.Time {
 	last := k.Created
-	for _, t := range []time.Time{k.Retired, k.Revoked} {
+	for _, t := range []time.Time{k.Replaced, k.Revoked} {
 		if t.After(last) {
 			last = t
 		}
@@ -102,9 +102,9 @@ func stateOf(k *tenant.Key) string {
 	switch {
 	case !k.Revoked.IsZero():
 		return "revoked"
-	case over(k.Expires), over(k.Ends):
+	case over(k.Expires), over(k.Until):
 		return "expired"
-	case k.To != "":
+	case k.ReplacedBy != "":
 		return "replaced"
 	}
 	return "active"

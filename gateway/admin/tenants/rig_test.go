@@ -69,8 +69,8 @@ func newRig(t *testing.T) *rig {
 	r.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Identifier: tenant.NewIdentities(tenant.Sources{File: keys, Stored: r.stored}),
-		Services:   service.Register,
+		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys, Stored: r.stored}),
+		Services:      service.Register,
 	})
 	r.conn = r.gateway.Conn(t)
 	r.caller = capgatepb.NewTenantsClient(r.conn)

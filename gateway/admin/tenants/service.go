@@ -93,7 +93,7 @@ func (s *server) changedTenant(ctx context.Context, what string, by *asker, id s
 	s.Changed(tenant.Change{Tenant: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "tenant "+what, "tenant", id, "by", by.name)
-		s.Audit.Change(&audit.Change{Actor: by.name, What: "tenant." + what, Tenant: id})
+		s.Audit.RecordChange(&audit.Change{Actor: by.name, What: "tenant." + what, Tenant: id})
 	}
 	return err
 }
@@ -103,8 +103,8 @@ func (s *server) changedKey(ctx context.Context, what string, h *holder, id stri
 	s.Changed(tenant.Change{Key: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "API key "+what, "tenant", h.of, "key", id, "by", h.name)
-		s.Audit.Change(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of,
-			On: []audit.On{{Name: "key", Value: id}}})
+		s.Audit.RecordChange(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of,
+			Targets: []audit.Target{{Name: "key", Value: id}}})
 	}
 	return err
 }
@@ -131,13 +131,13 @@ func refusalOf(err error) *call.Refusal {
 		kind   call.Kind
 		reason string
 	}{
-		{tenant.ErrThere, call.AlreadyExists, "TENANT_EXISTS"},
-		{tenant.ErrUnknown, call.NotFound, "TENANT_UNKNOWN"},
-		{tenant.ErrChanged, call.Aborted, "TENANT_CHANGED"},
-		{tenant.ErrKeys, call.FailedPrecondition, "TENANT_HAS_KEYS"},
-		{tenant.ErrFull, call.ResourceExhausted, "TENANTS_FULL"},
+		{tenant.ErrTenantExists, call.AlreadyExists, "TENANT_EXISTS"},
+		{tenant.ErrTenantUnknown, call.NotFound, "TENANT_UNKNOWN"},
+		{tenant.ErrTenantChanged, call.Aborted, "TENANT_CHANGED"},
+		{tenant.ErrTenantHasKeys, call.FailedPrecondition, "TENANT_HAS_KEYS"},
+		{tenant.ErrStoreFull, call.ResourceExhausted, "TENANTS_FULL"},
 		{tenant.ErrKeyUnknown, call.NotFound, "KEY_UNKNOWN"},
-		{tenant.ErrKeyOver, call.FailedPrecondition, "KEY_OVER"},
+		{tenant.ErrKeyExpired, call.FailedPrecondition, "KEY_OVER"},
 		{tenant.ErrKeyRotated, call.FailedPrecondition, "KEY_ROTATED"},
 	} {
 		if errors.Is(err, known.err) {

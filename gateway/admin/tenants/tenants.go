@@ -32,7 +32,7 @@ func (s *server) createTenant(ctx context.Context, t *capgatepb.Tenant) (*capgat
 	case err != nil:
 		return nil, err
 	case s.Tenants.InFile(r.ID) != nil:
-		return nil, tenant.ErrThere
+		return nil, tenant.ErrTenantExists
 	}
 	r.UID = rand.Text()
 	if err := s.changedTenant(ctx, "made", by, r.ID, s.Store.CreateTenant(ctx, r)); err != nil {
@@ -100,7 +100,7 @@ func (s *server) unknown(ctx context.Context, id string) error {
 	if s.telling && errors.As(s.Roster.Check(ctx, id), &refusal) && refusal.Kind == call.NotFound {
 		return refusal
 	}
-	return tenant.ErrUnknown
+	return tenant.ErrTenantUnknown
 }
 
 // ListTenants implements capgatepb.TenantsServer.
@@ -151,7 +151,7 @@ func (s *server) UpdateTenant(ctx context.Context,
 	}
 	for try := 1; ; try++ {
 		err := s.updateTenant(ctx, by, req)
-		if errors.Is(err, tenant.ErrChanged) && req.GetTenant().GetEtag() == "" && try < tries {
+		if errors.Is(err, tenant.ErrTenantChanged) && req.GetTenant().GetEtag() == "" && try < tries {
 			continue
 		}
 		if err != nil {
@@ -176,7 +176,7 @@ func (s *server) updateTenant(ctx context.Context, by *asker, req *capgatepb.Upd
 	}
 	is := tenantOf(before)
 	if etag := req.GetTenant().GetEtag(); etag != "" && etag != is.GetEtag() {
-		return tenant.ErrChanged
+		return tenant.ErrTenantChanged
 	}
 	if err := update(is, req); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (s *server) DeleteTenant(ctx context.Context,
 	var version int64
 	if etag := req.GetEtag(); err == nil && etag != "" {
 		if version, err = strconv.ParseInt(etag, 10, 64); err != nil || version <= 0 {
-			err = tenant.ErrChanged // it is not one that there ever was
+			err = tenant.ErrTenantChanged // it is not one that there ever was
 		}
 	}
 	if err == nil {

@@ -24,7 +24,7 @@ const (
 
 // Signer makes signatures. It may wait until ctx ends.
 type Signer interface {
-	Sign(ctx context.Context, g tenant.Grant) (string, *call.Refusal)
+	Sign(ctx context.Context, g tenant.SignedGrant) (string, *call.Refusal)
 }
 
 // Finder says whether there is an artifact for somebody: nil, or why not. It may wait, for a second or so.
@@ -68,7 +68,7 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 	if refusal == nil {
 		refusal = s.cfg.Finder().FindArtifact(caller, req.GetCapabilityId(), req.GetArtifactId())
 	}
-	grant := tenant.Grant{
+	grant := tenant.SignedGrant{
 		Download: tenant.Download{Capability: req.GetCapabilityId(), Artifact: req.GetArtifactId(),
 			Session: req.GetSessionId()},
 		Tenant: caller.Tenant, Key: caller.Key, Expires: s.cfg.Now().Add(ttl).Truncate(time.Second),

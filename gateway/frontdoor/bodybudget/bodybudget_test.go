@@ -26,9 +26,9 @@ var (
 	errTooMuch = errors.New("too much")
 )
 
-func (o *owner) Place() (tenant, from string) { return o.tenant, o.from }
+func (o *owner) Account() (tenant, from string) { return o.tenant, o.from }
 
-func (o *owner) Ask(context.Context) error {
+func (o *owner) Authenticate(context.Context) error {
 	o.asked++
 	if o.nobody {
 		return errNobody
@@ -37,18 +37,18 @@ func (o *owner) Ask(context.Context) error {
 	return nil
 }
 
-func (o *owner) TooMuch(int64) error { return errTooMuch }
+func (o *owner) Exceeded(int64) error { return errTooMuch }
 
 const kib = 1 << 10
 
-func newPool(most int64) *bodybudget.Pool { return bodybudget.NewPool(fairshare.New("bodies", most)) }
+func newPool(most int64) *bodybudget.Budget { return bodybudget.New(fairshare.New("bodies", most)) }
 
 // send has a request's body read to its end, and says how that ended; then does what within says while it is held.
-func send(pool *bodybudget.Pool, who *owner, size, expected int64, within func(*bodybudget.Hold)) (err error) {
+func send(pool *bodybudget.Budget, who *owner, size, expected int64, within func(*bodybudget.Reservation)) (err error) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", int(size))))
 	pool.Handler(func(*http.Request) bodybudget.Owner { return who },
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			hold := bodybudget.Of(r.Context())
+			hold := bodybudget.FromContext(r.Context())
 			var n int64
 			n, err = io.Copy(io.Discard, hold.Reader(r.Body, expected))
 			if err == nil && n != size {
@@ -66,8 +66,8 @@ func TestRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{-1, 384 * kib} {
 		pool, heavy, light := newPool(1000*kib), &owner{tenant: "heavy", is: "heavy"}, &owner{tenant: "light", is: "light"}
-		err := send(pool, heavy, 384*kib, length, func(*bodybudget.Hold) {
-			err := send(pool, heavy, 384*kib, length, func(*bodybudget.Hold) {
+		err := send(pool, heavy, 384*kib, length, func(*bodybudget.Reservation) {
+			err := send(pool, heavy, 384*kib, length, func(*bodybudget.Reservation) {
 				if err := send(pool, heavy, 384*kib, length, nil); !errors.Is(err, errTooMuch) {
 					t.Errorf("what is too much: %v", err)
 				}
@@ -94,9 +94,9 @@ func TestStrangersAreAsked(t *testing.T) {
 	pool := newPool(200 * kib)
 	stranger := func() *owner { return &owner{tenant: "?", is: "known"} }
 	who := stranger()
-	err := send(pool, who, 64*kib, 64*kib, func(*bodybudget.Hold) {
+	err := send(pool, who, 64*kib, 64*kib, func(*bodybudget.Reservation) {
 		again := stranger()
-		err := send(pool, again, 64*kib, 64*kib, func(*bodybudget.Hold) {
+		err := send(pool, again, 64*kib, 64*kib, func(*bodybudget.Reservation) {
 			third, nobody := stranger(), &owner{tenant: "?", nobody: true}
 			if err := send(pool, third, 40*kib, 40*kib, nil); err != nil || third.asked != 1 {
 				t.Errorf("when strangers hold too much: %v, asked %d times", err, third.asked)
@@ -132,9 +132,9 @@ func TestAddressesLeaveRoom(t *testing.T) {
 	for _, tenant := range []string{"", bodybudget.Unknown} {
 		pool := newPool(1000 * kib)
 		at := func(from string) *owner { return &owner{tenant: tenant, is: tenant, from: from, nobody: tenant != ""} }
-		var more func(*bodybudget.Hold)
+		var more func(*bodybudget.Reservation)
 		used, most := -1.0, 0.0
-		more = func(*bodybudget.Hold) {
+		more = func(*bodybudget.Reservation) {
 			if most = pool.Used(); most > used {
 				used = most
 				_ = send(pool, at("a"), 10*kib, 10*kib, more)
@@ -157,11 +157,11 @@ func TestAddressesLeaveRoom(t *testing.T) {
 func TestStreamsHoldAMessage(t *testing.T) {
 	t.Parallel()
 	pool := newPool(200 * kib)
-	err := send(pool, &owner{tenant: "a", is: "a"}, 60*kib, -1, func(hold *bodybudget.Hold) {
-		if hold.Kept(20 * kib); pool.Used() != 0.1 {
+	err := send(pool, &owner{tenant: "a", is: "a"}, 60*kib, -1, func(hold *bodybudget.Reservation) {
+		if hold.SetBuffered(20 * kib); pool.Used() != 0.1 {
 			t.Errorf("%v is held", pool.Used())
 		}
-		hold.Kept(0)
+		hold.SetBuffered(0)
 	})
 	if err != nil || pool.Used() != 0 {
 		t.Errorf("%v, and %v is held", err, pool.Used())

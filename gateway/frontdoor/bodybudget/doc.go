@@ -1,8 +1,8 @@
-// Package bodybudget bounds what the bodies of HTTP requests take that are read whole before their calls begin.
+// Package bodybudget bounds the memory of HTTP request bodies that are read whole before their calls begin.
 //
-// No tenant holds more than four times what is free, so one alone has four fifths of the memory, and
-// who comes finds the rest (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). All whom
-// memory does not know share a quarter, of which each address leaves room for others in the same way; who sends
-// more than a little, or comes when that share is used up, is asked who they are before more is read. Where there are
-// no tenants, addresses share what one tenant may have.
+// No tenant holds more than four times the free memory. A single tenant thus gets four fifths of it, and others find
+// the rest (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). Clients that are not authenticated yet share
+// a quarter, of which each address leaves room for others in the same way. A client is authenticated before more is
+// read if its body exceeds 64 KiB, or if that quarter is used up. In a gateway without tenants, addresses share the
+// memory of one tenant.
 package bodybudget

@@ -62,8 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer out.end()
 	w = out
 	r = r.WithContext(context.WithValue(r.Context(), targetKey{}, t))
-	in := bodybudget.Patient(w, r.Body, h.cfg.Stall)
-	r.Body = &heldBody{bodybudget.Of(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
+	in := bodybudget.StallTimeout(w, r.Body, h.cfg.Stall)
+	r.Body = &heldBody{bodybudget.FromContext(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
 	if p == grpcWebText {
 		r.Header = r.Header.Clone()
 		w, r.Body = asText(w, r)

@@ -49,14 +49,14 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	if err != nil {
 		return errorOf(err)
 	}
-	if err := t.ask(client, call, bodybudget.Of(ctx)); err != nil {
+	if err := t.ask(client, call, bodybudget.FromContext(ctx)); err != nil {
 		return err
 	}
 	return t.answer(client, call)
 }
 
 // ask sends what the client says, to the end or until the call has its answer.
-func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream, held *bodybudget.Hold) error {
+func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream, held *bodybudget.Reservation) error {
 	for {
 		m, err := client.Receive()
 		if errors.Is(err, io.EOF) {
@@ -71,7 +71,7 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 		if call.SendMsg(m) != nil { // the answer says why
 			return nil
 		}
-		held.Kept(len(m.data)) // it may not have gone yet; the one before has
+		held.SetBuffered(len(m.data)) // it may not have gone yet; the one before has
 	}
 	return call.CloseSend()
 }

@@ -1,7 +1,7 @@
-// Package fairqueue lets one after the other begin, and tenants in turn.
+// Package fairqueue admits requests one after the other, and tenants in turn.
 //
-// Requests by JSON, gRPC-Web and Connect, and calls that are translated, are dealt with by goroutines,
-// and Go lets those run in the order in which they could, whosever they are: when a tenant sends hundreds
-// at once, all that others send waits behind them. What has not passed the turnstile costs next to
-// nothing, so what waits is the tenant's that sends too much.
+// Goroutines handle JSON, gRPC-Web and Connect requests, and translated calls. Go runs goroutines in the order in
+// which they became runnable, whatever their tenant. If a tenant sends hundreds of requests at once, the requests of
+// all others wait behind them. A request that waits in the queue costs next to nothing, so the tenant that sends too
+// much waits for itself.
 package fairqueue

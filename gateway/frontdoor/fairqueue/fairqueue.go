@@ -12,232 +12,231 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// ErrFull is the error when too many of a tenant wait.
-var ErrFull = errors.New("too many of the tenant wait for their turn")
+// ErrFull is returned when too many requests of a tenant wait.
+var ErrFull = errors.New("too many requests of the tenant are waiting")
 
-// Turnstile lets one through each time that the runtime has looked which sockets have become readable.
+// Queue admits one request for each poll of the network by the Go runtime.
 //
-// It looks when no goroutine can run, or every 10 ms only: if each request began as soon as it is there,
-// all others would wait for that. The turnstile tells itself to turn by a pipe, which is one of the things
-// that are looked at: who is let through comes after all that could run before.
-type Turnstile struct {
-	most int // who may wait of one tenant
-	r, w *os.File
-	done sync.WaitGroup
+// The runtime polls when no goroutine can run, or every 10 ms. If each request began at once, goroutines whose sockets
+// became readable would wait for all of them. The queue therefore writes to a pipe of its own, which the runtime polls
+// with the sockets. An admitted request runs after all goroutines that were runnable before.
+type Queue struct {
+	maxWaiting int // how many requests of one tenant may wait
+	r, w       *os.File
+	done       sync.WaitGroup
 
-	mu    sync.Mutex
-	told  bool             // there is a byte in the pipe
-	lines []*line          // in which somebody waits; the first one's turn is next
-	of    map[string]*line // the same, by tenant
+	mu       sync.Mutex
+	signaled bool                    // the pipe has a byte
+	ready    []*tenantQueue          // queues with waiting requests; the first one is next
+	tenants  map[string]*tenantQueue // the same queues by tenant
 }
 
-// line is where one tenant's wait.
-type line struct {
-	tenant string
-	again  []*waiter // requests that were through before; they go first
-	fresh  []*rank   // the others, by where they come from; the first one's turn is next
-	many   int       // of fresh, those that have not left
+// tenantQueue holds the waiting requests of one tenant.
+type tenantQueue struct {
+	tenant  string
+	resumed []*waiter // requests that were admitted before; they go first
+	sources []*source // the others by client address; the first source is next
+	waiting int       // requests of sources that have not left
 }
 
-// rank is where those wait that come from one place.
-type rank struct {
-	from    string
+// source holds the waiting requests of one client address.
+type source struct {
+	addr    string
 	waiters []*waiter
-	many    int // those that have not left
+	waiting int // requests that have not left
 }
 
-// waiter is one request that waits, under Turnstile.mu.
+// waiter is one waiting request. Queue.mu guards it.
 type waiter struct {
-	through chan struct{} // closed when it is
-	left    bool
-	pushed  bool // out, by one that comes from elsewhere
+	admitted chan struct{} // closed when the request is admitted or evicted
+	left     bool
+	evicted  bool // by a request of another address
 }
 
-// New makes a Turnstile at which so many of one tenant may wait. It is to be closed.
-func New(most int) (*Turnstile, error) {
+// New returns a Queue in which maxWaiting requests of one tenant may wait. The caller has to close it.
+func New(most int) (*Queue, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("turnstile: %w", err)
+		return nil, fmt.Errorf("fair queue: %w", err)
 	}
 	in, err := r.SyscallConn()
 	if err != nil {
 		_, _ = r.Close(), w.Close()
-		return nil, fmt.Errorf("turnstile: %w", err)
+		return nil, fmt.Errorf("fair queue: %w", err)
 	}
-	t := &Turnstile{most: most, r: r, w: w, of: map[string]*line{}}
-	t.done.Go(func() { _ = in.Read(t.turn) })
-	return t, nil
+	q := &Queue{maxWaiting: most, r: r, w: w, tenants: map[string]*tenantQueue{}}
+	q.done.Go(func() { _ = in.Read(q.dispatch) })
+	return q, nil
 }
 
-// Close ends it. Who still waits does so until its context ends.
-func (t *Turnstile) Close() {
-	_, _ = t.r.Close(), t.w.Close()
-	t.done.Wait()
+// Close stops the queue. A request that still waits does so until its context ends.
+func (q *Queue) Close() {
+	_, _ = q.r.Close(), q.w.Close()
+	q.done.Wait()
 }
 
-// Pass waits for the turn of one of a tenant's, until ctx ends. Those that come from different places take
-// turns within their tenant, and where too many wait the place goes short that has most of them. The error is
-// ErrFull or that of ctx.
-func (t *Turnstile) Pass(ctx context.Context, tenant, from string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l := t.of[tenant]; t.most <= 0 || l != nil && l.many >= t.most && !l.pushOut(from) {
+// Wait waits until a request of a tenant is admitted, or ctx ends. Client addresses take turns within their tenant.
+// If too many requests wait, one of the address with the most requests is evicted. The error is ErrFull or that of ctx.
+func (q *Queue) Wait(ctx context.Context, tenant, from string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.tenants[tenant]; q.maxWaiting <= 0 || l != nil && l.waiting >= q.maxWaiting && !l.evict(from) {
 		return ErrFull
 	}
-	l, w := t.line(tenant), newWaiter()
-	r := l.rank(from)
+	l, w := q.queueOf(tenant), newWaiter()
+	r := l.sourceOf(from)
 	r.waiters = append(r.waiters, w)
-	r.many++
-	l.many++
-	err := t.wait(ctx, w)
+	r.waiting++
+	l.waiting++
+	err := q.await(ctx, w)
 	switch {
-	case w.pushed:
+	case w.evicted:
 		return ErrFull
 	case w.left:
-		r.many--
-		l.many--
+		r.waiting--
+		l.waiting--
 	}
 	return err
 }
 
-// rank is where those wait that come from a place.
-func (l *line) rank(from string) *rank {
-	for _, r := range l.fresh {
-		if r.from == from {
+// sourceOf returns the source of an address, and adds it if necessary.
+func (l *tenantQueue) sourceOf(from string) *source {
+	for _, r := range l.sources {
+		if r.addr == from {
 			return r
 		}
 	}
-	r := &rank{from: from}
-	l.fresh = append(l.fresh, r)
+	r := &source{addr: from}
+	l.sources = append(l.sources, r)
 	return r
 }
 
-// pushOut sends away the last that waits of the place of which most do, for one from a place of which far fewer do.
-func (l *line) pushOut(from string) bool {
-	var longest *rank
+// evict evicts the last request of the address with the most requests, in favor of an address with far fewer.
+func (l *tenantQueue) evict(from string) bool {
+	var longest *source
 	own := 0
-	for _, r := range l.fresh {
-		if r.from == from {
-			own = r.many
-		} else if longest == nil || r.many > longest.many {
+	for _, r := range l.sources {
+		if r.addr == from {
+			own = r.waiting
+		} else if longest == nil || r.waiting > longest.waiting {
 			longest = r
 		}
 	}
-	if longest == nil || longest.many < own+2 {
+	if longest == nil || longest.waiting < own+2 {
 		return false
 	}
 	for _, w := range slices.Backward(longest.waiters) {
 		if !w.left {
-			w.left, w.pushed = true, true
-			longest.many--
-			l.many--
-			close(w.through)
+			w.left, w.evicted = true, true
+			longest.waiting--
+			l.waiting--
+			close(w.admitted)
 			return true
 		}
 	}
 	return false
 }
 
-// PassAgain is for who was through and then waited for something else. It goes before those of its tenant who
-// were not.
-func (t *Turnstile) PassAgain(ctx context.Context, tenant string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l, w := t.line(tenant), newWaiter()
-	l.again = append(l.again, w)
-	return t.wait(ctx, w)
+// WaitAgain is for a request that was admitted and then waited for something else. It precedes requests of its tenant
+// that were not admitted yet.
+func (q *Queue) WaitAgain(ctx context.Context, tenant string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, w := q.queueOf(tenant), newWaiter()
+	l.resumed = append(l.resumed, w)
+	return q.await(ctx, w)
 }
 
-func newWaiter() *waiter { return &waiter{through: make(chan struct{})} }
+func newWaiter() *waiter { return &waiter{admitted: make(chan struct{})} }
 
-// line is where a tenant's wait. It is called with the lock.
-func (t *Turnstile) line(tenant string) *line {
-	l := t.of[tenant]
+// queueOf returns a tenant's queue, and adds it if necessary. The caller holds the lock.
+func (q *Queue) queueOf(tenant string) *tenantQueue {
+	l := q.tenants[tenant]
 	if l == nil {
-		l = &line{tenant: tenant}
-		t.of[tenant] = l
-		t.lines = append(t.lines, l)
+		l = &tenantQueue{tenant: tenant}
+		q.tenants[tenant] = l
+		q.ready = append(q.ready, l)
 	}
 	return l
 }
 
-// wait is called with the lock, and gives it back meanwhile.
-func (t *Turnstile) wait(ctx context.Context, w *waiter) error {
-	t.tell()
-	t.mu.Unlock()
+// await waits until w is admitted or ctx ends. The caller holds the lock, which await releases while it waits.
+func (q *Queue) await(ctx context.Context, w *waiter) error {
+	q.signal()
+	q.mu.Unlock()
 	var err error
 	select {
-	case <-w.through:
+	case <-w.admitted:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	t.mu.Lock()
+	q.mu.Lock()
 	select {
-	case <-w.through:
+	case <-w.admitted:
 	default:
 		w.left = true
 	}
 	return err
 }
 
-// tell has it turn if somebody waits. It is called with the lock.
-func (t *Turnstile) tell() {
-	if !t.told && len(t.lines) > 0 {
-		_, err := t.w.Write([]byte{0})
-		t.told = err == nil
+// signal makes the pipe readable if a request waits. The caller holds the lock.
+func (q *Queue) signal() {
+	if !q.signaled && len(q.ready) > 0 {
+		_, err := q.w.Write([]byte{0})
+		q.signaled = err == nil
 	}
 }
 
-// turn lets one through. It never has read enough.
-func (t *Turnstile) turn(fd uintptr) bool {
-	defer recovery.Recover("turnstile")
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// dispatch admits one request. It returns false, so that the runtime polls the pipe again.
+func (q *Queue) dispatch(fd uintptr) bool {
+	defer recovery.Recover("fair queue")
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	var b [1]byte
 	if n, err := syscall.Read(int(fd), b[:]); n == 0 || err != nil {
-		return false // nobody has told it
+		return false // the pipe is empty
 	}
-	t.told = false
-	for w := t.next(); w != nil; w = t.next() {
+	q.signaled = false
+	for w := q.pop(); w != nil; w = q.pop() {
 		if !w.left {
-			close(w.through)
+			close(w.admitted)
 			break
 		}
 	}
-	t.tell()
+	q.signal()
 	return false
 }
 
-// next takes out whose turn it is; nil when nobody waits.
-func (t *Turnstile) next() (w *waiter) {
-	if len(t.lines) == 0 {
+// pop removes and returns the next waiter; nil if there is none.
+func (q *Queue) pop() (w *waiter) {
+	if len(q.ready) == 0 {
 		return nil
 	}
-	l := t.lines[0]
-	t.lines = t.lines[1:]
-	if len(l.again) > 0 {
-		w, l.again = l.again[0], l.again[1:]
+	l := q.ready[0]
+	q.ready = q.ready[1:]
+	if len(l.resumed) > 0 {
+		w, l.resumed = l.resumed[0], l.resumed[1:]
 	} else {
-		w = l.nextFresh()
+		w = l.popSource()
 	}
-	if len(l.again)+len(l.fresh) > 0 {
-		t.lines = append(t.lines, l)
+	if len(l.resumed)+len(l.sources) > 0 {
+		q.ready = append(q.ready, l)
 	} else {
-		delete(t.of, l.tenant)
+		delete(q.tenants, l.tenant)
 	}
 	return w
 }
 
-// nextFresh takes out the next of those that were not through before. Their places take turns.
-func (l *line) nextFresh() (w *waiter) {
-	r := l.fresh[0]
-	l.fresh = l.fresh[1:]
+// popSource removes and returns the next waiter that was not admitted before. Addresses take turns.
+func (l *tenantQueue) popSource() (w *waiter) {
+	r := l.sources[0]
+	l.sources = l.sources[1:]
 	if w, r.waiters = r.waiters[0], r.waiters[1:]; !w.left {
-		r.many--
-		l.many--
+		r.waiting--
+		l.waiting--
 	}
 	if len(r.waiters) > 0 {
-		l.fresh = append(l.fresh, r)
+		l.sources = append(l.sources, r)
 	}
 	return w
 }

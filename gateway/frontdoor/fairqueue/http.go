@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// Handler serves requests that have passed the turnstile, and refuses with full those of whom too
-// many wait. Until a request becomes a call (see Begun) it passes again with each part of its body.
-func (t *Turnstile) Handler(whose func(*http.Request) (tenant, from string), full, next http.Handler) http.Handler {
+// Handler serves admitted requests with next, and those beyond the limit with full. Until a request becomes a call
+// (see CallStarted), it waits again after each read of its body.
+func (q *Queue) Handler(ownerOf func(*http.Request) (tenant, from string), full, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tenant, from := whose(r)
-		if err := t.Pass(r.Context(), tenant, from); err != nil {
-			if r.Context().Err() == nil { // else the client has gone
+		tenant, from := ownerOf(r)
+		if err := q.Wait(r.Context(), tenant, from); err != nil {
+			if r.Context().Err() == nil { // else the client has left
 				full.ServeHTTP(w, r)
 			}
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			b := &body{ReadCloser: r.Body, turnstile: t, tenant: tenant}
+			b := &body{ReadCloser: r.Body, queue: q, tenant: tenant}
 			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 			b.ctx, r.Body = r.Context(), b
 		}
@@ -29,26 +29,26 @@ func (t *Turnstile) Handler(whose func(*http.Request) (tenant, from string), ful
 
 type bodyKey struct{}
 
-// Begun says that the request that ctx is of has become a call.
-func Begun(ctx context.Context) {
+// CallStarted records that the request of ctx has become a call.
+func CallStarted(ctx context.Context) {
 	if b, ok := ctx.Value(bodyKey{}).(*body); ok {
-		b.begun.Store(true)
+		b.started.Store(true)
 	}
 }
 
-// body is a request's.
+// body is the body of a request.
 type body struct {
 	io.ReadCloser
-	ctx       context.Context
-	turnstile *Turnstile
-	tenant    string
-	begun     atomic.Bool
+	ctx     context.Context
+	queue   *Queue
+	tenant  string
+	started atomic.Bool
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 && !b.begun.Load() {
-		if gone := b.turnstile.PassAgain(b.ctx, b.tenant); gone != nil {
+	if n > 0 && !b.started.Load() {
+		if gone := b.queue.WaitAgain(b.ctx, b.tenant); gone != nil {
 			return n, gone
 		}
 	}

@@ -11,9 +11,9 @@ import (
 
 func TestRequestsPass(t *testing.T) {
 	t.Parallel()
-	ts := open(t, 1)
+	q := open(t, 1)
 	var ctx context.Context
-	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, http.NotFoundHandler(),
+	h := q.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, http.NotFoundHandler(),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx = r.Context()
 			_, _ = io.Copy(w, r.Body)
@@ -26,20 +26,20 @@ func TestRequestsPass(t *testing.T) {
 		}
 	}
 	b := ctx.Value(bodyKey{}).(*body)
-	Begun(ctx)
-	b.ReadCloser, b.turnstile = io.NopCloser(strings.NewReader("more")), nil // it needs it no more
+	CallStarted(ctx)
+	b.ReadCloser, b.queue = io.NopCloser(strings.NewReader("more")), nil // the queue is not used any more
 	if text, err := io.ReadAll(b); string(text) != "more" || err != nil {
 		t.Error(text, err)
 	}
-	Begun(t.Context()) // which is of no request
+	CallStarted(t.Context()) // a context without a request
 }
 
 func TestRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	ts := open(t, 1)
-	letGo := ts.hold()
+	q := open(t, 1)
+	release := q.hold()
 	full := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	h := ts.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, full,
+	h := q.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, full,
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ask := func(ctx context.Context, host string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
@@ -49,16 +49,16 @@ func TestRequestsAreRefused(t *testing.T) {
 	}
 	first := make(chan int)
 	go func() { first <- ask(t.Context(), "a") }()
-	ts.await(1)
+	q.waitFor(1)
 	if got := ask(t.Context(), "a"); got != http.StatusTooManyRequests {
-		t.Errorf("who comes when too many wait is told %d", got)
+		t.Errorf("a request beyond the limit got %d", got)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if got := ask(gone, "b"); got != http.StatusOK {
-		t.Errorf("who has gone is told %d", got) // it would be 200 where nothing was said
+		t.Errorf("a canceled request got %d", got) // a recorder without a response says 200
 	}
-	letGo()
+	release()
 	if got := <-first; got != http.StatusNoContent {
 		t.Errorf("who waited is told %d", got)
 	}

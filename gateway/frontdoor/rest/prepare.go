@@ -130,7 +130,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		in := io.ReadCloser(http.NoBody)
 		if r.Body != nil && r.Body != http.NoBody {
-			in = bodybudget.Patient(w, r.Body, h.cfg.Stall)
+			in = bodybudget.StallTimeout(w, r.Body, h.cfg.Stall)
 		}
 		r.Body = http.MaxBytesReader(w, io.NopCloser(in), h.cfg.MaxBody)
 		if refused := inflate(r); refused != nil {
@@ -139,7 +139,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		defer func() { _ = r.Body.Close() }()
-		in = bodybudget.Of(ctx).Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
+		in = bodybudget.FromContext(ctx).Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
 		b := &body{ReadCloser: in, capability: params["capability_id"]}
 		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
 		r.Body = b

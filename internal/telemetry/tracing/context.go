@@ -17,10 +17,10 @@ const (
 
 // Parent is the span that a call comes from. The zero value is none.
 type Parent struct {
-	trace trace.TraceID
-	span  trace.SpanID
-	flags trace.TraceFlags
-	drawn bool // there is none, and Draw has decided: trace is to begin, or if it is zero, none
+	trace   trace.TraceID
+	span    trace.SpanID
+	flags   trace.TraceFlags
+	sampled bool // there is none, and Draw has decided: trace is to begin, or if it is zero, none
 }
 
 // textLength is the length of a traceparent of version 00: 00-<trace>-<span>-<flags>.

@@ -19,7 +19,7 @@ import (
 // How requests that the collector could not take are made again. Spans queue up meanwhile.
 const (
 	retryFirst = 500 * time.Millisecond
-	retryMost  = 5 * time.Second
+	retryMax   = 5 * time.Second
 	retryUntil = 20 * time.Second
 )
 
@@ -39,7 +39,7 @@ func newExporter(cfg *Config) (sdk.SpanExporter, error) {
 		otlptracegrpc.WithTimeout(cfg.Timeout),
 		otlptracegrpc.WithDialOption(grpc.WithNoProxy()),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: retryFirst,
-			MaxInterval: retryMost, MaxElapsedTime: retryUntil}),
+			MaxInterval: retryMax, MaxElapsedTime: retryUntil}),
 	)
 }
 
@@ -65,7 +65,7 @@ func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 		otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithHeaders(cfg.Headers),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst,
-			MaxInterval: retryMost, MaxElapsedTime: retryUntil}),
+			MaxInterval: retryMax, MaxElapsedTime: retryUntil}),
 	))
 	return webExporter{exporter, transport}, err
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Draw decides by chance about a request that is in no trace, before there is a call of it: the answer is the
+// SampleTraceID decides by chance about a request that is in no trace, before there is a call of it: the answer is the
 // id of the trace that is to begin with the call, zero where none is.
-func (t *Tracer) Draw() telemetry.TraceID {
+func (t *Tracer) SampleTraceID() telemetry.TraceID {
 	if rand.Float64() >= t.sample {
 		return telemetry.TraceID{}
 	}
 	return telemetry.TraceID(newTraceID())
 }
 
-// Drawn is in the place of the parent of a call that Draw has decided about.
-func Drawn(id telemetry.TraceID) Parent { return Parent{trace: trace.TraceID(id), drawn: true} }
+// Sampled is in the place of the parent of a call that Draw has decided about.
+func Sampled(id telemetry.TraceID) Parent { return Parent{trace: trace.TraceID(id), sampled: true} }
 
 // ids draws those of spans, and of traces whose id was not drawn before.
 type ids struct{}
 
-type drawnKey struct{}
+type sampledKey struct{}
 
 // NewIDs implements sdk.IDGenerator.
 func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	id, ok := ctx.Value(drawnKey{}).(trace.TraceID)
+	id, ok := ctx.Value(sampledKey{}).(trace.TraceID)
 	if !ok {
 		id = newTraceID()
 	}

@@ -47,7 +47,7 @@ const (
 	capgateFailure    = attribute.Key("capgate.failure") // why the relay ended the call
 	capgateBytesIn    = attribute.Key("capgate.bytes_in")
 	capgateBytesOut   = attribute.Key("capgate.bytes_out")
-	capgateTry        = attribute.Key("capgate.try")  // of a client span, from 1
+	capgateAttempt    = attribute.Key("capgate.try")  // of a client span, from 1
 	capgateLink       = attribute.Key("capgate.link") // why a link is there
 	capgateFor        = attribute.Key("capgate.for")  // what a call waits for
 )

@@ -14,15 +14,15 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Span is a call that is traced. The methods of nil do nothing. Wait, GoOn and Traceparent
+// Span is a call that is traced. The methods of nil do nothing. Wait, Resume and Traceparent
 // may be called from any goroutine; all others by one at a time.
 type Span struct {
-	tracer trace.Tracer
-	ctx    context.Context // of server
-	server trace.Span
-	client trace.Span // of the present try; nil: there is none
-	begun  time.Time  // of that
-	tries  int
+	tracer       trace.Tracer
+	ctx          context.Context // of server
+	server       trace.Span
+	client       trace.Span // of the present try; nil: there is none
+	attemptStart time.Time  // of that
+	attempts     int
 }
 
 // TraceID is zero for nil.
@@ -50,7 +50,7 @@ const (
 	ForShield   = "shield"
 	ForApproval = "approval" // of a person, or to learn of one
 	ForSession  = "session"  // or an artifact: where it is
-	ForPlace    = "place"    // at a backend that has as many calls as it may
+	ForCapacity = "place"    // at a backend that has as many calls as it may
 	ForBackend  = "backend"  // which dialect it speaks
 	ForRetry    = "retry"
 )
@@ -62,8 +62,8 @@ func (s *Span) Wait(what string) {
 	}
 }
 
-// GoOn says that it waits no more.
-func (s *Span) GoOn(what string) {
+// Resume says that it waits no more.
+func (s *Span) Resume(what string) {
 	if s != nil {
 		s.server.AddEvent(eventGo, trace.WithAttributes(capgateFor.String(what)))
 	}
@@ -83,53 +83,53 @@ func (s *Span) Approved(traceparent string) {
 		Attributes: []attribute.KeyValue{capgateLink.String(approvalAsked)}})
 }
 
-// Try begins a try at a backend, by a path of it, and answers with the traceparent for it.
-func (s *Span) Try(addr, path string) string {
-	s.tries++
+// StartAttempt begins a try at a backend, by a path of it, and answers with the traceparent for it.
+func (s *Span) StartAttempt(addr, path string) string {
+	s.attempts++
 	name, attrs := rpc(path)
-	attrs = append(attrs, capgateTry.Int(s.tries))
+	attrs = append(attrs, capgateAttempt.Int(s.attempts))
 	if host, port, err := net.SplitHostPort(addr); err == nil {
 		attrs = append(attrs, serverAddress.String(plain(host)))
 		if n, err := strconv.Atoi(port); err == nil {
 			attrs = append(attrs, serverPort.Int(n))
 		}
 	}
-	s.begun = time.Now()
-	_, s.client = s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.begun), trace.WithSpanKind(trace.SpanKindClient),
+	s.attemptStart = time.Now()
+	_, s.client = s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.attemptStart), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attrs...))
 	return text(s.client.SpanContext())
 }
 
-// Missed ends a try that did not start, or is to be made again.
-func (s *Span) Missed() {
+// AttemptFailed ends a try that did not start, or is to be made again.
+func (s *Span) AttemptFailed() {
 	if s != nil {
-		s.endTry(codeUnavailable, time.Now())
+		s.endAttempt(codeUnavailable, time.Now())
 	}
 }
 
-func (s *Span) endTry(code uint32, at time.Time) {
+func (s *Span) endAttempt(code uint32, at time.Time) {
 	if s.client == nil {
 		return
 	}
 	attrs, status := ended(code, ^uint32(1))
 	s.client.SetAttributes(attrs...)
 	s.client.SetStatus(status, "")
-	if at.Before(s.begun) { // by the relay's clock, which stands still while it works
-		at = s.begun
+	if at.Before(s.attemptStart) { // by the relay's clock, which stands still while it works
+		at = s.attemptStart
 	}
 	s.client.End(trace.WithTimestamp(at))
 	s.client = nil
 }
 
-// Answered ends the try that got the call's answer, which its caller may not get as it is.
-func (s *Span) Answered(rec *telemetry.Record) {
+// EndAttempt ends the try that got the call's answer, which its caller may not get as it is.
+func (s *Span) EndAttempt(rec *telemetry.Record) {
 	if s == nil {
 		return
 	}
 	if s.client != nil && rec.FirstByte > 0 {
 		s.client.AddEvent(firstByte, trace.WithTimestamp(rec.Started.Add(rec.FirstByte)))
 	}
-	s.endTry(rec.Code, rec.Started.Add(rec.Ended))
+	s.endAttempt(rec.Code, rec.Started.Add(rec.Ended))
 }
 
 // End ends the call's spans. It keeps nothing of rec.
@@ -137,7 +137,7 @@ func (s *Span) End(rec *telemetry.Record) {
 	if s == nil {
 		return
 	}
-	s.Answered(rec)
+	s.EndAttempt(rec)
 	at := rec.Started.Add(rec.Ended)
 	c := rec.Call
 	attrs, status := ended(rec.Code, serverErrors)

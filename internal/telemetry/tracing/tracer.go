@@ -20,27 +20,27 @@ import (
 
 // Config says where spans go, and which. Endpoint is required.
 type Config struct {
-	Endpoint string            // of a collector: host:port, for OTLP over gRPC, or a URL, for OTLP over HTTP
-	TLS      *tls.Config       // nil: cleartext for host:port and http, the system's authorities for https
-	Headers  map[string]string // sent with every request; may be secrets
-	Sample   float64           // share of the calls that begin a trace here which are traced, 0 to 1
-	Stubborn bool              // Sample alone decides, and not the caller
-	Service  string            // service.name
-	Version  string            // service.version
-	Instance string            // service.instance.id
-	Queue    int               // spans that wait for the collector, at most; more are dropped. Default 4096
-	Timeout  time.Duration     // of one request; default 10s
-	Delay    time.Duration     // how long spans wait for others; default 1s
-	Log      *slog.Logger      // is told when the collector goes away and comes back; nil: discard
+	Endpoint     string            // of a collector: host:port, for OTLP over gRPC, or a URL, for OTLP over HTTP
+	TLS          *tls.Config       // nil: cleartext for host:port and http, the system's authorities for https
+	Headers      map[string]string // sent with every request; may be secrets
+	Sample       float64           // share of the calls that begin a trace here which are traced, 0 to 1
+	IgnoreParent bool              // Sample alone decides, and not the caller
+	Service      string            // service.name
+	Version      string            // service.version
+	Instance     string            // service.instance.id
+	Queue        int               // spans that wait for the collector, at most; more are dropped. Default 4096
+	Timeout      time.Duration     // of one request; default 10s
+	Delay        time.Duration     // how long spans wait for others; default 1s
+	Log          *slog.Logger      // is told when the collector goes away and comes back; nil: discard
 }
 
 // Tracer makes spans. It is safe for concurrent use, and nil is one that samples nothing.
 type Tracer struct {
-	tracer   trace.Tracer
-	provider *sdk.TracerProvider
-	outbox   *outbox
-	sample   float64
-	stubborn bool
+	tracer       trace.Tracer
+	provider     *sdk.TracerProvider
+	outbox       *exportQueue
+	sample       float64
+	ignoreParent bool
 }
 
 // maxText bounds strings in spans, in bytes. Callers choose some of them.
@@ -65,7 +65,7 @@ func New(cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	t := &Tracer{outbox: newOutbox(exporter, &cfg), sample: cfg.Sample, stubborn: cfg.Stubborn}
+	t := &Tracer{outbox: newOutbox(exporter, &cfg), sample: cfg.Sample, ignoreParent: cfg.IgnoreParent}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), // Samples is asked before
 		sdk.WithIDGenerator(ids{}),
@@ -85,22 +85,22 @@ func New(cfg Config) (*Tracer, error) {
 // Samples says whether a call is traced: as its caller says, or else by chance.
 func (t *Tracer) Samples(p Parent) bool {
 	switch {
-	case p.drawn:
+	case p.sampled:
 		return p.trace.IsValid()
-	case p.exists() && !t.stubborn:
+	case p.exists() && !t.ignoreParent:
 		return p.flags.IsSampled()
 	}
 	return rand.Float64() < t.sample
 }
 
-// Begin begins the span of a call that came at a time, as a child of parent or of nobody.
-func (t *Tracer) Begin(parent Parent, tracestate string, c *call.Call, came time.Time) *Span {
+// Start begins the span of a call that came at a time, as a child of parent or of nobody.
+func (t *Tracer) Start(parent Parent, tracestate string, c *call.Call, came time.Time) *Span {
 	ctx := context.Background()
 	switch {
 	case parent.exists():
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent.context(tracestate))
-	case parent.drawn:
-		ctx = context.WithValue(ctx, drawnKey{}, parent.trace)
+	case parent.sampled:
+		ctx = context.WithValue(ctx, sampledKey{}, parent.trace)
 	}
 	name, attrs := rpc(c.Path)
 	s := &Span{tracer: t.tracer}

@@ -82,8 +82,8 @@ func one(tracer *tracing.Tracer, tool string) {
 	c := &call.Call{Path: "/selu.capability.v1.Capability/Invoke", Method: call.Invoke, Capability: "weather",
 		Tenant: "acme", Tool: tool, Session: "secret"}
 	came := time.Now()
-	s := tracer.Begin(tracing.Parent{}, "", c, came)
-	s.Try("10.0.0.7:50051", c.Path)
+	s := tracer.Start(tracing.Parent{}, "", c, came)
+	s.StartAttempt("10.0.0.7:50051", c.Path)
 	s.End(&telemetry.Record{Call: c, Started: came, Ended: time.Since(came)})
 }
 
@@ -220,7 +220,7 @@ func TestChance(t *testing.T) {
 		{0, false, yes, 10_000, 10_000}, {1, false, no, 0, 0},
 		{0, true, yes, 0, 0}, {1, true, no, 10_000, 10_000}, {0.1, true, yes, 800, 1200},
 	} {
-		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, Stubborn: test.stubborn})
+		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, IgnoreParent: test.stubborn})
 		n := 0
 		for range 10_000 {
 			if tracer.Samples(test.parent) {
@@ -244,10 +244,10 @@ func TestACallThatIsNotSampledAllocatesNothing(t *testing.T) {
 		if !ok || tracer.Samples(p) || tracer.Samples(tracing.Parent{}) {
 			t.Error("it is sampled")
 		}
-		s.Wait(tracing.ForPlace)
-		s.GoOn(tracing.ForPlace)
+		s.Wait(tracing.ForCapacity)
+		s.Resume(tracing.ForCapacity)
 		s.Approved("")
-		s.Missed()
+		s.AttemptFailed()
 		s.End(rec)
 		_, _ = s.TraceID(), s.Traceparent()
 	}); n != 0 {

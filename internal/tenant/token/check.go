@@ -146,13 +146,13 @@ func (i *issuer) scopes(claims object) (scopes tenant.Scopes, err error) {
 	v, _ := claims.at(i.Claims.Scopes)
 	if text, ok := v.(string); ok {
 		for word := range strings.FieldsSeq(text) {
-			scopes |= i.Claims.Words[word]
+			scopes |= i.Claims.ScopeNames[word]
 		}
 		return scopes, nil
 	}
 	words, err := claims.texts(i.Claims.Scopes)
 	for _, word := range words {
-		scopes |= i.Claims.Words[word]
+		scopes |= i.Claims.ScopeNames[word]
 	}
 	return scopes, err
 }

@@ -41,7 +41,7 @@ type Claims struct {
 	Agent       string // claim with the agent; "": none
 	Scopes      string // claim with scopes, a list or words with blanks between; "": FixedScopes
 	FixedScopes tenant.Scopes
-	Words       map[string]tenant.Scopes // what the words of Scopes mean; others mean nothing
+	ScopeNames  map[string]tenant.Scopes // what the words of Scopes mean; others mean nothing
 	Asserts     tenant.Asserts           // what callers may say of themselves, in place of the claims
 }
 

@@ -18,9 +18,9 @@ import (
 
 // Bounds of what an issuer publishes.
 const (
-	maxKeys  = 100
-	leastRSA = 2048 // bits, RFC 7518 §3.3
-	mostRSA  = 8192 // bits: a check of a longer one takes long
+	maxKeys = 100
+	minRSA  = 2048 // bits, RFC 7518 §3.3
+	maxRSA  = 8192 // bits: a check of a longer one takes long
 )
 
 // key is one that an issuer signs with.
@@ -69,7 +69,7 @@ func parseKeys(data []byte) ([]*key, error) {
 func strong(public any) bool {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
-		return k.N.BitLen() >= leastRSA && k.N.BitLen() <= mostRSA
+		return k.N.BitLen() >= minRSA && k.N.BitLen() <= maxRSA
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 		return true
 	}
@@ -96,13 +96,13 @@ func (s *keySet) after(keys []*key, at time.Time) *keySet {
 	return next
 }
 
-// maxTries is how many keys are tried for a token that does not say which.
-const maxTries = 4
+// maxKeyTries is how many keys are tried for a token that does not say which.
+const maxKeyTries = 4
 
 // candidates are the keys that may have signed a token.
 func (s *keySet) candidates(u *unverified) (found []*key) {
 	for _, k := range s.keys {
-		if (u.kid == "" || k.id == u.kid) && k.fits(u.alg) && len(found) < maxTries {
+		if (u.kid == "" || k.id == u.kid) && k.fits(u.alg) && len(found) < maxKeyTries {
 			found = append(found, k)
 		}
 	}

@@ -97,16 +97,16 @@ func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...
 // ask verifies a token as the gateway does: by memory, or else beside the relay.
 func ask(t testing.TB, v *token.Verifier, raw string) (who tenant.Identity, reason string) {
 	t.Helper()
-	return claim(t, v, tenant.Claim{Credential: raw})
+	return claim(t, v, tenant.Credentials{Credential: raw})
 }
 
-func claim(t testing.TB, v *token.Verifier, c tenant.Claim) (who tenant.Identity, reason string) {
+func claim(t testing.TB, v *token.Verifier, c tenant.Credentials) (who tenant.Identity, reason string) {
 	t.Helper()
-	who, known, refusal := v.Identify(c)
+	who, known, refusal := v.Lookup(c)
 	if !known {
 		ctx, cancel := context.WithTimeout(context.Background(), issuertest.Patience)
 		defer cancel()
-		who, refusal = v.Ask(ctx, c)
+		who, refusal = v.Authenticate(ctx, c)
 	}
 	if refusal != nil {
 		return who, refusal.Reason

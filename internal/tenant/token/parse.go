@@ -13,8 +13,8 @@ const maxToken = 8 << 10
 // maxKID is the longest id of a key, in bytes.
 const maxKID = 512
 
-// Looks says whether a credential is built like a token. It says no more than that.
-func Looks(credential string) bool { return strings.Count(credential, ".") == 2 }
+// LooksLikeToken says whether a credential is built like a token. It says no more than that.
+func LooksLikeToken(credential string) bool { return strings.Count(credential, ".") == 2 }
 
 // unverified is what a token says of itself. Nothing of it is true yet.
 type unverified struct {

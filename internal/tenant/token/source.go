@@ -20,8 +20,8 @@ type source struct {
 	fetcher  *fetcher
 	now      func() time.Time
 	log      *slog.Logger
-	all      *tenant.Bucket
-	own      *tenant.Bucket
+	all      *tenant.TokenBucket
+	own      *tenant.TokenBucket
 	stop     context.CancelFunc // of run; nil: it has not begun
 
 	set  atomic.Pointer[keySet] // nil: never fetched
@@ -46,30 +46,30 @@ const (
 	fetchEvery = 10 * time.Second
 )
 
-func newSource(i *Issuer, o *Options, all *tenant.Bucket) *source {
+func newSource(i *Issuer, o *Options, all *tenant.TokenBucket) *source {
 	return &source{
 		name: i.Name, settings: i.Source, fetcher: newFetcher(i), now: o.Now, log: o.Log.With("issuer", i.Name),
-		all: all, own: tenant.NewBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRound(),
+		all: all, own: tenant.NewTokenBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRound(),
 	}
 }
 
 // Tries to reach an issuer that does not answer.
 const (
-	firstPause = time.Second
-	lastPause  = 30 * time.Second
+	minPause = time.Second
+	maxPause = 30 * time.Second
 )
 
 // run fetches until ctx ends.
 func (s *source) run(ctx context.Context) {
 	defer s.end()
-	pause := firstPause
+	pause := minPause
 	for {
 		wait := s.settings.Refresh
-		if s.round(ctx) {
-			pause = firstPause
+		if s.refreshOnce(ctx) {
+			pause = minPause
 		} else {
 			wait = min(pause, wait)
-			pause = min(2*pause, lastPause)
+			pause = min(2*pause, maxPause)
 		}
 		timer := time.NewTimer(jitter(wait))
 		select {
@@ -88,8 +88,8 @@ func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// round fetches once, and tells whether that went well.
-func (s *source) round(ctx context.Context) bool {
+// refreshOnce fetches once, and tells whether that went well.
+func (s *source) refreshOnce(ctx context.Context) bool {
 	s.mu.Lock()
 	r := s.next
 	if r == nil {
@@ -100,9 +100,9 @@ func (s *source) round(ctx context.Context) bool {
 
 	keys, err := s.fetcher.fetch(ctx)
 	if err == nil {
-		s.take(keys)
+		s.install(keys)
 	} else if ctx.Err() == nil {
-		s.miss(err)
+		s.requestRefresh(err)
 	}
 
 	s.mu.Lock()
@@ -112,7 +112,7 @@ func (s *source) round(ctx context.Context) bool {
 	return err == nil
 }
 
-func (s *source) take(keys []*key) {
+func (s *source) install(keys []*key) {
 	before := s.set.Load()
 	s.set.Store(before.after(keys, s.now()))
 	s.fetched.Add(1)
@@ -121,7 +121,7 @@ func (s *source) take(keys []*key) {
 	}
 }
 
-func (s *source) miss(err error) {
+func (s *source) requestRefresh(err error) {
 	if s.failed.Add(1) == 1 || s.up.Load() {
 		s.log.Warn("the keys of an issuer of tokens cannot be fetched; those that are known go on until they are "+
 			"too old", "known", s.keys() != nil, "error", why(err))
@@ -148,8 +148,8 @@ func (s *source) keys() *keySet {
 	return set
 }
 
-// underway is a fetch that has begun, or will at once; nil: there is none.
-func (s *source) underway() *round {
+// inProgress is a fetch that has begun, or will at once; nil: there is none.
+func (s *source) inProgress() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != nil {
@@ -165,7 +165,7 @@ func (s *source) again() *round {
 	if s.next != nil || s.ended {
 		return s.next
 	}
-	if now := s.now(); !s.own.Take(now) || !s.all.Take(now) {
+	if now := s.now(); !s.own.Allow(now) || !s.all.Allow(now) {
 		s.limited.Add(1)
 		return nil
 	}

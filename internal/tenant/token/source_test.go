@@ -165,7 +165,7 @@ func TestAKnownTokenCostsNothing(t *testing.T) {
 	want(t, v, "first", raw, "")
 	for _, credential := range []string{raw, "garbled", strings.Repeat(".", 9000)} {
 		if n := testing.AllocsPerRun(100,
-			func() { _, _, _ = v.Identify(tenant.Claim{Credential: credential, User: "bob"}) }); n != 0 {
+			func() { _, _, _ = v.Lookup(tenant.Credentials{Credential: credential, User: "bob"}) }); n != 0 {
 			t.Errorf("%v allocations for %.10s", n, credential)
 		}
 	}
@@ -180,7 +180,7 @@ func BenchmarkIdentify(b *testing.B) {
 		b.SetBytes(int64(len(raw)))
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _, _ = v.Identify(tenant.Claim{Credential: raw})
+			_, _, _ = v.Lookup(tenant.Credentials{Credential: raw})
 		}
 	})
 	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
@@ -189,7 +189,7 @@ func BenchmarkIdentify(b *testing.B) {
 		b.Run("forged "+alg, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = v.Ask(b.Context(), tenant.Claim{Credential: forged})
+				_, _ = v.Authenticate(b.Context(), tenant.Credentials{Credential: forged})
 			}
 		})
 	}

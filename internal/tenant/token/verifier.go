@@ -21,8 +21,8 @@ import (
 
 // Tenants says which tenants there are.
 type Tenants interface {
-	// Known answers from memory, and must not block. s is nil where there is no such tenant.
-	Known(id string) (s *tenant.Settings, known bool)
+	// Lookup answers from memory, and must not block. s is nil where there is no such tenant.
+	Lookup(id string) (s *tenant.Settings, known bool)
 	// Settings may wait, until ctx ends. It is nil where there is no such tenant.
 	Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 }
@@ -39,7 +39,7 @@ type Verifier struct {
 	options   Options
 	tenants   Tenants
 	cache     *cache
-	fetches   *tenant.Bucket // for keys that are unknown, of all issuers
+	fetches   *tenant.TokenBucket // for keys that are unknown, of all issuers
 	verifying chan struct{}
 	table     atomic.Pointer[map[string]*issuer] // by iss; never changed
 
@@ -70,7 +70,7 @@ func New(tenants Tenants, o Options) (*Verifier, error) {
 		return nil, err
 	}
 	v := &Verifier{
-		options: o, tenants: tenants, cache: known, fetches: tenant.NewBucket(fetchesBurst, fetchesEvery),
+		options: o, tenants: tenants, cache: known, fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
 		// Signatures are checked by half of the processors: calls go on while somebody sends false ones.
 		verifying: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
@@ -145,10 +145,10 @@ func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 	}
 }
 
-// Identify finds out who calls by a token that was verified before. Tenant and Key of the
+// Lookup finds out who calls by a token that was verified before. Tenant and Key of the
 // answer are its own, and so are User and Agent where the claim does not say them.
-func (v *Verifier) Identify(c tenant.Claim) (who tenant.Identity, known bool, refusal *call.Refusal) {
-	if len(c.Credential) > maxToken || !Looks(c.Credential) {
+func (v *Verifier) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
 		return who, true, refusedToken
 	}
 	print := printOf(c.Credential)
@@ -156,7 +156,7 @@ func (v *Verifier) Identify(c tenant.Claim) (who tenant.Identity, known bool, re
 	if found == nil {
 		return who, false, nil
 	}
-	settings, known := v.tenants.Known(found.who.Tenant)
+	settings, known := v.tenants.Lookup(found.who.Tenant)
 	if !known {
 		return who, false, nil
 	}
@@ -164,9 +164,9 @@ func (v *Verifier) Identify(c tenant.Claim) (who tenant.Identity, known bool, re
 	return who, true, refusal
 }
 
-// Ask verifies a token, and may wait for its issuer.
-func (v *Verifier) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *call.Refusal) {
-	if len(c.Credential) > maxToken || !Looks(c.Credential) {
+// Authenticate verifies a token, and may wait for its issuer.
+func (v *Verifier) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
+	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
 		return tenant.Identity{}, refusedToken
 	}
 	print := printOf(c.Credential)
@@ -185,7 +185,7 @@ func (v *Verifier) Ask(ctx context.Context, c tenant.Claim) (tenant.Identity, *c
 }
 
 // answer is who calls by a token that was verified.
-func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.Claim) (tenant.Identity,
+func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.Credentials) (tenant.Identity,
 	*call.Refusal) {
 	if settings == nil {
 		return tenant.Identity{}, refusedToken
@@ -195,12 +195,12 @@ func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.C
 	}
 	who := found.who
 	who.Settings = settings
-	return who.Say(c, found.issuer.Claims.Asserts)
+	return who.Assert(c, found.issuer.Claims.Asserts)
 }
 
 var (
-	errAway = errors.New("the keys of its issuer are not known")
-	errBusy = errors.New("too many signatures are to be checked")
+	errUnavailable = errors.New("the keys of its issuer are not known")
+	errBusy        = errors.New("too many signatures are to be checked")
 )
 
 // verify finds out whether a token is good.
@@ -239,18 +239,18 @@ func (v *Verifier) verify(ctx context.Context, print *print, raw string) (*verif
 // keysFor finds the keys that may have signed a token, and has them fetched if none may.
 func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) {
 	if i.source.keys() == nil {
-		i.source.underway().wait(ctx)
+		i.source.inProgress().wait(ctx)
 	}
 	set := i.source.keys()
 	if set == nil {
-		return nil, errAway
+		return nil, errUnavailable
 	}
 	if found := set.candidates(said); len(found) > 0 {
 		return found, nil
 	}
 	i.source.again().wait(ctx)
 	if set = i.source.keys(); set == nil {
-		return nil, errAway
+		return nil, errUnavailable
 	}
 	if found := set.candidates(said); len(found) > 0 {
 		return found, nil
@@ -285,8 +285,8 @@ func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string
 // refuse says no more than a caller may know. The log has why, but nothing of the token.
 func (v *Verifier) refuse(err error) *call.Refusal {
 	switch {
-	case errors.Is(err, errAway):
-		return refusedAway
+	case errors.Is(err, errUnavailable):
+		return refusedUnavailable
 	case errors.Is(err, errBusy):
 		return refusedBusy
 	case errors.Is(err, errExpired):
@@ -302,7 +302,7 @@ var (
 		Message: "the credential is neither an API key nor a token that is accepted here"}
 	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
 		Message: "the token has expired"}
-	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE",
+	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE",
 		Message: "the issuer of the token cannot be asked for its keys; try again later", RetryAfter: 5 * time.Second}
 	refusedBusy = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED",
 		Message: "too many tokens are to be verified; try again later"}

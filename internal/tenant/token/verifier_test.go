@@ -84,7 +84,7 @@ func TestClaims(t *testing.T) {
 	mapped := func(c *token.Issuer) {
 		c.Claims = token.Claims{FixedTenant: "globex", User: "https://example.com/user", Agent: "act.sub",
 			Scopes: "realm_access.roles",
-			Words: map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read,
+			ScopeNames: map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read,
 				"boss": tenant.Approve | tenant.Policy}, Asserts: tenant.User}
 		c.Required = []token.Required{{Claim: "email_verified", Value: "true"}, {Claim: "groups", Value: "agents"},
 			{Claim: "level", Value: "3"}}
@@ -106,37 +106,37 @@ func TestClaims(t *testing.T) {
 	now := time.Now()
 	for name, test := range map[string]struct {
 		change map[string]any
-		says   tenant.Claim
+		says   tenant.Credentials
 		want   tenant.Identity
 		reason string
 	}{
-		"all": {nil, tenant.Claim{}, good, ""},
-		"says its user": {nil, tenant.Claim{User: "bob", Agent: "eve"},
+		"all": {nil, tenant.Credentials{}, good, ""},
+		"says its user": {nil, tenant.Credentials{User: "bob", Agent: "eve"},
 			with(func(w *tenant.Identity) { w.User = "bob" }), ""},
-		"says too much": {nil, tenant.Claim{User: strings.Repeat("a", 257)},
+		"says too much": {nil, tenant.Credentials{User: strings.Repeat("a", 257)},
 			tenant.Identity{Tenant: "globex", Key: "corp"}, "IDENTITY_INVALID"},
-		"no agent": {map[string]any{"act": nil}, tenant.Claim{},
+		"no agent": {map[string]any{"act": nil}, tenant.Credentials{},
 			with(func(w *tenant.Identity) { w.Agent = "" }), ""},
-		"agent is a number": {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Claim{}, tenant.Identity{},
+		"agent is a number": {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Credentials{}, tenant.Identity{},
 			"CREDENTIAL_INVALID"},
 		"roles in one text": {map[string]any{"realm_access": map[string]any{"roles": "caller boss"}},
-			tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy }), ""},
+			tenant.Credentials{}, with(func(w *tenant.Identity) { w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy }), ""},
 		"a role is two words": {map[string]any{"realm_access": map[string]any{"roles": []string{"caller boss"}}},
-			tenant.Claim{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
-		"no roles": {map[string]any{"realm_access": nil}, tenant.Claim{},
+			tenant.Credentials{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
+		"no roles": {map[string]any{"realm_access": nil}, tenant.Credentials{},
 			with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
-		"roles are numbers": {map[string]any{"realm_access": map[string]any{"roles": []int{1}}}, tenant.Claim{},
+		"roles are numbers": {map[string]any{"realm_access": map[string]any{"roles": []int{1}}}, tenant.Credentials{},
 			tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"not verified": {map[string]any{"email_verified": false}, tenant.Claim{}, tenant.Identity{},
+		"not verified": {map[string]any{"email_verified": false}, tenant.Credentials{}, tenant.Identity{},
 			"CREDENTIAL_INVALID"},
-		"verified, in words": {map[string]any{"email_verified": "true"}, tenant.Claim{}, good, ""},
-		"not of the group": {map[string]any{"groups": []string{"people"}}, tenant.Claim{}, tenant.Identity{},
+		"verified, in words": {map[string]any{"email_verified": "true"}, tenant.Credentials{}, good, ""},
+		"not of the group": {map[string]any{"groups": []string{"people"}}, tenant.Credentials{}, tenant.Identity{},
 			"CREDENTIAL_INVALID"},
-		"no group":      {map[string]any{"groups": nil}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"another level": {map[string]any{"level": 33}, tenant.Claim{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"lives too long": {map[string]any{"exp": now.Add(3 * time.Hour).Unix()}, tenant.Claim{},
+		"no group":      {map[string]any{"groups": nil}, tenant.Credentials{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"another level": {map[string]any{"level": 33}, tenant.Credentials{}, tenant.Identity{}, "CREDENTIAL_INVALID"},
+		"lives too long": {map[string]any{"exp": now.Add(3 * time.Hour).Unix()}, tenant.Credentials{},
 			tenant.Identity{}, "CREDENTIAL_INVALID"},
-		"lives on, no iat": {map[string]any{"exp": now.Add(3 * time.Hour).Unix(), "iat": nil}, tenant.Claim{},
+		"lives on, no iat": {map[string]any{"exp": now.Add(3 * time.Hour).Unix(), "iat": nil}, tenant.Credentials{},
 			tenant.Identity{}, "CREDENTIAL_INVALID"},
 	} {
 		claims := map[string]any{}
@@ -168,7 +168,7 @@ type elsewhere struct {
 	away atomic.Bool
 }
 
-func (e *elsewhere) Known(string) (*tenant.Settings, bool) { return nil, false }
+func (e *elsewhere) Lookup(string) (*tenant.Settings, bool) { return nil, false }
 
 func (e *elsewhere) Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal) {
 	if e.away.Load() {
@@ -253,7 +253,7 @@ func TestSeveralIssuers(t *testing.T) {
 	want(t, v, "b again", rawB, "")
 	fetched := a.Requests(t)
 	v.Replace([]token.Issuer{configOf(a, nil), ofB})
-	if _, known, _ := v.Identify(tenant.Claim{Credential: raw}); !known {
+	if _, known, _ := v.Lookup(tenant.Credentials{Credential: raw}); !known {
 		t.Error("the same configuration made somebody forgotten")
 	}
 	v.Replace([]token.Issuer{configOf(a, func(c *token.Issuer) { c.Audiences = []string{"else"} })})

@@ -55,16 +55,16 @@ type Options struct {
 	Affinity affinity.Config    // default Wait: Patience
 	Policy   policy.Options     // default Source: every fleet allows every tool
 
-	Audit      *audit.Log         // default none
-	Edge       *clientaddr.Edge   // default nobody is believed
-	Identifier gateway.Identifier // default: one tenant, to whom every call belongs
-	Signed     gateway.Identifier // default: no URL may be signed
-	MaxWaiting int                // as gateway.Config's
-	MaxMemory  int64              // as gateway.Config's
-	MaxBodies  int64              // as gateway.Config's
-	OpenCalls  gateway.OpenCalls  // as gateway.Config's
-	Exempt     []netip.Prefix     // as gateway.Config's
-	Overload   *overload.Shedder  // whoever made it ticks; default none: no call is too much
+	Audit         *audit.Log            // default none
+	ClientAddr    *clientaddr.Resolver  // default nobody is believed
+	Authenticator gateway.Authenticator // default: one tenant, to whom every call belongs
+	Signed        gateway.Authenticator // default: no URL may be signed
+	MaxWaiting    int                   // as gateway.Config's
+	MaxMemory     int64                 // as gateway.Config's
+	MaxBodies     int64                 // as gateway.Config's
+	OpenCalls     gateway.OpenCalls     // as gateway.Config's
+	Exempt        []netip.Prefix        // as gateway.Config's
+	Overload      *overload.Shedder     // whoever made it ticks; default none: no call is too much
 
 	Limits *ratelimit.Limiter // of tenants; it is run; default none
 
@@ -190,35 +190,35 @@ func (g *Gateway) build(o Options) error {
 	g.tenants = o.Limits
 	g.affinity = affinity.New(o.Affinity, o.Store)
 	g.gateway, err = gateway.New(gateway.Config{
-		Affinity:   g.affinity,
-		Relay:      o.Relay,
-		Audit:      o.Audit,
-		Edge:       o.Edge,
-		Identifier: o.Identifier,
-		Signed:     o.Signed,
-		Overload:   o.Overload,
-		MaxWaiting: o.MaxWaiting,
-		MaxMemory:  o.MaxMemory,
-		MaxBodies:  o.MaxBodies,
-		OpenCalls:  o.OpenCalls,
-		Exempt:     o.Exempt,
-		Decider:    decider,
-		Approver:   o.Approver,
-		Answers:    o.Answers,
-		Engines:    o.Engines,
-		Limits:     o.Limits,
-		Shield:     o.Shield,
-		Services:   o.Services,
-		Leaving:    o.Leaving,
-		Router:     routing,
-		Metrics:    metrics,
-		Recorder:   telemetry.NewRecorder(metrics, g.accessLog),
-		Tracer:     o.Tracer,
-		Drain:      *o.Drain,
-		REST:       o.REST,
-		CORS:       o.CORS,
-		Hosts:      o.Hosts,
-		Log:        logger,
+		Affinity:      g.affinity,
+		Relay:         o.Relay,
+		Audit:         o.Audit,
+		ClientAddr:    o.ClientAddr,
+		Authenticator: o.Authenticator,
+		Signed:        o.Signed,
+		Overload:      o.Overload,
+		MaxWaiting:    o.MaxWaiting,
+		MaxMemory:     o.MaxMemory,
+		MaxBodies:     o.MaxBodies,
+		OpenCalls:     o.OpenCalls,
+		Exempt:        o.Exempt,
+		Decider:       decider,
+		Approver:      o.Approver,
+		Answers:       o.Answers,
+		Engines:       o.Engines,
+		Limits:        o.Limits,
+		Shield:        o.Shield,
+		Services:      o.Services,
+		Leaving:       o.Leaving,
+		Router:        routing,
+		Metrics:       metrics,
+		Recorder:      telemetry.NewRecorder(metrics, g.accessLog),
+		Tracer:        o.Tracer,
+		Drain:         *o.Drain,
+		REST:          o.REST,
+		CORS:          o.CORS,
+		Hosts:         o.Hosts,
+		Log:           logger,
 	})
 	return err
 }

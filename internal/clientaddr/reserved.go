@@ -9,9 +9,9 @@ const (
 	XForwardedPort  = "x-forwarded-port"
 )
 
-// Hidden tells the headers in which anybody could say who calls, or from where, and those that
+// Reserved tells the headers in which anybody could say who calls, or from where, and those that
 // are the gateway's own. No backend gets them from a caller.
-func Hidden(name string) bool {
+func Reserved(name string) bool {
 	switch name {
 	case "x-tenant-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait", "x-real-ip", Forwarded:
 		return true

@@ -14,10 +14,10 @@ import (
 // maxBatch is how many spans go out together.
 const maxBatch = 512
 
-// outbox is the SDK's queue of spans with a bound on all that is in it, also on what is
+// exportQueue is the SDK's queue of spans with a bound on all that is in it, also on what is
 // being sent, and with counts of what it loses, which the SDK keeps for itself. It stands on
 // both sides of the queue: as its processor, and as the exporter behind it.
-type outbox struct {
+type exportQueue struct {
 	queue    sdk.SpanProcessor
 	exporter sdk.SpanExporter
 	log      *slog.Logger
@@ -35,20 +35,20 @@ type outbox struct {
 	done    chan struct{} // closed when nothing is sent any more
 }
 
-func newOutbox(exporter sdk.SpanExporter, cfg *Config) *outbox {
-	o := &outbox{exporter: exporter, log: cfg.Log, most: int64(cfg.Queue), done: make(chan struct{})}
+func newOutbox(exporter sdk.SpanExporter, cfg *Config) *exportQueue {
+	o := &exportQueue{exporter: exporter, log: cfg.Log, most: int64(cfg.Queue), done: make(chan struct{})}
 	o.sending, o.giveUp = context.WithCancel(context.Background())
-	o.queue = sdk.NewBatchSpanProcessor(behind{o},
+	o.queue = sdk.NewBatchSpanProcessor(batchExporter{o},
 		sdk.WithMaxQueueSize(cfg.Queue), sdk.WithMaxExportBatchSize(min(maxBatch, cfg.Queue)),
 		sdk.WithBatchTimeout(cfg.Delay), sdk.WithExportTimeout(retryUntil+cfg.Timeout))
 	return o
 }
 
 // OnStart implements sdk.SpanProcessor.
-func (o *outbox) OnStart(context.Context, sdk.ReadWriteSpan) {}
+func (o *exportQueue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
 // OnEnd implements sdk.SpanProcessor. It does not block.
-func (o *outbox) OnEnd(s sdk.ReadOnlySpan) {
+func (o *exportQueue) OnEnd(s sdk.ReadOnlySpan) {
 	if o.waiting.Add(1) > o.most || o.closed.Load() {
 		o.waiting.Add(-1)
 		o.full.Add(1)
@@ -58,16 +58,16 @@ func (o *outbox) OnEnd(s sdk.ReadOnlySpan) {
 }
 
 // ForceFlush implements sdk.SpanProcessor.
-func (o *outbox) ForceFlush(ctx context.Context) error { return o.queue.ForceFlush(ctx) }
+func (o *exportQueue) ForceFlush(ctx context.Context) error { return o.queue.ForceFlush(ctx) }
 
 // Shutdown implements sdk.SpanProcessor.
-func (o *outbox) Shutdown(ctx context.Context) error {
+func (o *exportQueue) Shutdown(ctx context.Context) error {
 	o.close(ctx)
 	return nil
 }
 
 // close sends what waits until ctx ends. What is left then is counted as failed.
-func (o *outbox) close(ctx context.Context) {
+func (o *exportQueue) close(ctx context.Context) {
 	o.closed.Store(true)
 	defer context.AfterFunc(ctx, o.giveUp)()
 	_ = o.queue.Shutdown(ctx) // says no more than that ctx ended
@@ -78,17 +78,17 @@ func (o *outbox) close(ctx context.Context) {
 	o.giveUp()
 }
 
-func (o *outbox) stats() telemetry.Traces {
+func (o *exportQueue) stats() telemetry.Traces {
 	return telemetry.Traces{Exported: o.exported.Load(), Full: o.full.Load(), Failed: o.failed.Load(),
 		Waiting: int(o.waiting.Load())}
 }
 
-// behind is the outbox as the queue's exporter.
-type behind struct{ *outbox }
+// batchExporter is the outbox as the queue's exporter.
+type batchExporter struct{ *exportQueue }
 
 // ExportSpans implements sdk.SpanExporter. The queue need not know of errors: it would tell
 // the SDK's handler, which is of the whole process.
-func (o behind) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (o batchExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(o.sending, cancel)()
@@ -112,7 +112,7 @@ func (o behind) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 }
 
 // Shutdown implements sdk.SpanExporter.
-func (o behind) Shutdown(ctx context.Context) error {
+func (o batchExporter) Shutdown(ctx context.Context) error {
 	defer close(o.done)
 	return o.exporter.Shutdown(ctx)
 }

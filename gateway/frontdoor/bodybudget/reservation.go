@@ -1,0 +1,174 @@
+package bodybudget
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/fairshare"
+)
+
+const (
+	anonymousLimit = 64 << 10        // bytes of a body that are read before authentication
+	step           = 64 << 10        // bytes by which a reservation grows if the length is unknown
+	drainTimeout   = 5 * time.Second // read deadline after a refusal over HTTP/1.1
+)
+
+// Owner is the client that sends a body.
+type Owner interface {
+	// Account returns the tenant that the body counts for, Unknown before authentication, and the client address.
+	// Requests without a tenant, or of Unknown, count for their address.
+	Account() (tenant, from string)
+	// Authenticate authenticates the client if that has not been done. After an error nothing more is read.
+	Authenticate(context.Context) error
+	// Exceeded returns the error for a body that has no room after so many bytes.
+	Exceeded(read int64) error
+}
+
+// Reservation is the memory of one request body. It is for one goroutine. A nil Reservation bounds nothing.
+type Reservation struct {
+	budget        *Budget
+	owner         Owner
+	w             http.ResponseWriter
+	r             *http.Request
+	authenticated bool
+	tenant        string
+	account       *fairshare.Account // has reserved held bytes
+	read          int64              // bytes that were read and are still buffered
+	min           int64              // bytes that stay reserved to the end
+	held          int64
+}
+
+type reservationKey struct{}
+
+// Handler gives the requests of next a Reservation, and releases it after the response.
+func (p *Budget) Handler(ownerOf func(*http.Request) Owner, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h := &Reservation{budget: p, owner: ownerOf(r), w: w, r: r}
+		h.selectAccount()
+		defer func() { h.account.Release(h.held) }()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reservationKey{}, h)))
+	})
+}
+
+// FromContext returns the Reservation of the request of ctx.
+func FromContext(ctx context.Context) *Reservation {
+	h, _ := ctx.Value(reservationKey{}).(*Reservation)
+	return h
+}
+
+// Reader returns a body that reserves what it reads. The argument expected is the expected length, or less than one
+// if the length is unknown. Errors are those of body and of the Owner.
+func (h *Reservation) Reader(body io.ReadCloser, expected int64) io.ReadCloser {
+	if h == nil {
+		return body
+	}
+	h.min = max(expected, 0)
+	return &reader{ReadCloser: body, reservation: h}
+}
+
+// SetBuffered records that only the last n bytes of the body are still buffered.
+func (h *Reservation) SetBuffered(n int) {
+	if h == nil {
+		return
+	}
+	h.read = int64(n)
+	h.release()
+}
+
+// release releases the bytes that are reserved but not buffered.
+func (h *Reservation) release() {
+	if held := max(h.read, h.min); held < h.held {
+		h.account.Release(h.held - held)
+		h.held = held
+	}
+}
+
+type reader struct {
+	io.ReadCloser
+	reservation *Reservation
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	h := r.reservation
+	if h.held == 0 { // reserve before the first read, so that nothing is sent in vain
+		if err := h.reserve(cmp.Or(h.min, step)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.ReadCloser.Read(p)
+	if h.read += int64(n); h.read > h.held {
+		if err := h.reserve(max(h.read, h.held+step)); err != nil {
+			return 0, err
+		}
+	}
+	if err != nil {
+		h.release()
+	}
+	return n, err
+}
+
+// reserve extends the reservation to so many bytes.
+func (h *Reservation) reserve(to int64) error {
+	if to > anonymousLimit && !h.authenticated {
+		if err := h.authenticate(); err != nil {
+			return err
+		}
+	}
+	if h.tryReserve(to) {
+		return nil
+	}
+	if !h.authenticated { // unauthenticated clients hold too much; the tenant may have room
+		if err := h.authenticate(); err != nil {
+			return err
+		}
+		if h.tryReserve(to) {
+			return nil
+		}
+	}
+	return h.fail(h.owner.Exceeded(h.read))
+}
+
+func (h *Reservation) tryReserve(to int64) bool {
+	if !h.account.Reserve(to - h.held) {
+		return false
+	}
+	h.held = to
+	return true
+}
+
+// authenticate authenticates the owner, and moves the reservation to its account.
+func (h *Reservation) authenticate() error {
+	h.authenticated = true
+	if err := h.owner.Authenticate(h.r.Context()); err != nil {
+		return h.fail(err)
+	}
+	if tenant, _ := h.owner.Account(); tenant != h.tenant {
+		h.account.Release(h.held)
+		h.held = 0
+		h.selectAccount()
+	}
+	return nil
+}
+
+// selectAccount selects the account of the owner as far as it is known.
+func (h *Reservation) selectAccount() {
+	var from string
+	h.tenant, from = h.owner.Account()
+	h.account = h.budget.account(h.tenant, from)
+}
+
+// fail ends the body with an error. An HTTP/1.1 server would read on before it responds, unless the connection closes.
+func (h *Reservation) fail(err error) error {
+	if h.r.ProtoMajor == 1 {
+		h.w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(h.w).SetReadDeadline(time.Now().Add(drainTimeout))
+	}
+	return err
+}
