@@ -43,13 +43,13 @@ func shareEngines(t *testing.T) (guard.Shared, *approvals.Keeper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := turns.New(store.Turns(), turns.Options{Lease: time.Hour})
+	all := turns.New(store.EngineTurns(), turns.Options{Lease: time.Hour})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { keeper.Run(ctx) })
 	running.Go(func() { all.Run(ctx) })
 	t.Cleanup(func() { all.Close(); stop(); running.Wait() })
-	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: keeper, Questions: store.Questions()}, keeper
+	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: keeper, Questions: store.EngineQuestions()}, keeper
 }
 
 func serveEngine(t *testing.T, cfg engine.Config) string {

@@ -38,7 +38,7 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytes
 		Authenticator: ring.authenticator(),
 		Leaving:       answers.Leave,
 		Services: func(g *grpc.Server) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, func() []string { return nil }, decider, gateway.GRPCStatus))
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
 			answers.Register(g)
 		},
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
+	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/manifest"
@@ -52,7 +53,8 @@ func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Author
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
 		Policy: options,
 		Services: func(g *grpc.Server) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, func() []string { return engines }, decider, gateway.GRPCStatus))
+			all := listing.New(known, decider, gateway.GRPCStatus)
+			capgatepb.RegisterCatalogServer(g, enginelisting.New(all, func() []string { return engines }))
 		},
 	})
 }

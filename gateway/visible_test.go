@@ -80,7 +80,7 @@ func startVisibility(t *testing.T) *visibility {
 		Policy:        options,
 		Authenticator: v.keys,
 		Services: func(g *grpc.Server) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, func() []string { return nil }, decider, gateway.GRPCStatus))
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
 		},
 	})
 	return v

@@ -11,7 +11,7 @@ import (
 
 // forCallers registers what callers may ask of the gateway itself.
 func (p *process) forCallers(g *grpc.Server) {
-	capgatepb.RegisterCatalogServer(g, listing.New(p.tools, p.engineIDs, p.decider, gateway.GRPCStatus))
+	capgatepb.RegisterCatalogServer(g, p.withEngines(listing.New(p.tools, p.decider, gateway.GRPCStatus)))
 	p.approving.Register(g)
 	p.tenancy.Register(g)
 	capgatepb.RegisterArtifactsServer(g, p.signing)

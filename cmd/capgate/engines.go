@@ -1,8 +1,10 @@
 package main
 
 import (
+	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/engine"
 	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/gateway/engine/metrics"
 	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/gateway/engine/turns"
@@ -24,16 +26,21 @@ func asksOf(f *config.Fleet) health.Question {
 
 // newEngines makes what replicas share of OpenParallax engines, and what counts for them.
 func (p *process) newEngines(m *telemetry.Metrics) error {
-	p.turns = turns.New(p.store.Turns(), turns.Options{})
+	p.turns = turns.New(p.store.EngineTurns(), turns.Options{})
 	p.engineMetrics = metrics.New(p.engineIDs, m)
 	return m.Register(p.engineMetrics)
 }
 
 func (p *process) engines() engine.Shared {
 	return engine.Shared{
-		Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.Questions(),
+		Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.EngineQuestions(),
 		Meters: p.engineMetrics.Of,
 	}
+}
+
+// withEngines adds engines to a catalog of capabilities.
+func (p *process) withEngines(c *listing.Server) *enginelisting.Catalog {
+	return enginelisting.New(c, p.engineIDs)
 }
 
 // engineIDs are those of all fleets of engines, sorted.

@@ -24,7 +24,7 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 	defer cancel()
 	r := &approvals.Request{
 		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session, RequestID: p.RequestID,
-		Args: q.args, Level: approvals.ByEngine, Until: q.until,
+		Args: q.args, Level: level, Until: q.until,
 	}
 	a, _, refusal := g.cfg.Approvals.Ask(ctx, r)
 	if refusal == nil {
@@ -45,6 +45,9 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 		g.await(asked)
 	}()
 }
+
+// level is the Level of approvals that engines ask for.
+const level = "engine"
 
 // asked is a question that people were asked.
 type asked struct {

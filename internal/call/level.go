@@ -1,5 +1,7 @@
 package call
 
+import "slices"
+
 // Level is how near to the caller that is which decided on a call. The nearest that says
 // something decides.
 type Level uint8
@@ -25,3 +27,6 @@ var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant
 	"default", "shield"}
 
 func (l Level) String() string { return levelNames[l] }
+
+// IsLevel says whether a word is the name of a level.
+func IsLevel(word string) bool { return slices.Contains(levelNames[:], word) }

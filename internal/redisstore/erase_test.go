@@ -31,7 +31,7 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	r := request(`{}`)
 	r.Tenant = id
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
-	must(t, s.Questions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
+	must(t, s.EngineQuestions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
 	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
 	_, err := s.Sessions().StoreLocations(t.Context(), []affinity.Location{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}})
 	must(t, err)

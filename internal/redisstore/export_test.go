@@ -171,12 +171,12 @@ func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis
 }
 
 // Keys are where the turns of an engine are: state, held, line, alive, tenants, served, agent.
-func (s *TurnStore) Keys(engine string) []string {
+func (s *EngineTurns) Keys(engine string) []string {
 	return append(s.keys(engine), s.agentKeys(&turns.Claim{Engine: engine})...)
 }
 
 // Do sends commands.
-func (s *TurnStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+func (s *EngineTurns) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	return s.do(ctx, f)
 }
 

@@ -122,8 +122,8 @@ func (k *Keeper) canBeRule(ctx context.Context, tenant, id string, s State) erro
 	switch n := ruleName(&a); {
 	case err != nil:
 		return err
-	case a.Level == ByEngine:
-		return refusedRemember("no answer can hold always: an engine asks, which heeds no rules of this gateway")
+	case byBackend(a.Level):
+		return refusedRemember("no answer can hold always: the backend itself asks, which heeds no rules of this gateway")
 	case n.User == "":
 		return refusedRemember("no answer can hold always: the call names no user whom a rule could be of")
 	case n.Capability == policy.Any || n.Tool == policy.Any || n.Capability == "" || n.Tool == "":

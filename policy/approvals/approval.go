@@ -22,7 +22,7 @@ type Request struct {
 	Settings    []Sum       // of Config and Context, under each key, once they were read; then those are not needed
 	RequestID   string
 	Trace       string // traceparent of the span that asks; "" where it is not traced
-	Level       string // which level of policy asked
+	Level       string // which level of policy asked, or which kind of backend
 	Why         string // for who answers; may be ""
 
 	// Turn waits until the arguments may be read, which takes a processor's time; nil: at once.
@@ -31,9 +31,9 @@ type Request struct {
 	Until time.Time // there is no more time to answer than this; zero: as long as Options say
 }
 
-// ByEngine is the Level of what an engine asks by itself: policy has no part in it, and no answer holds for more
-// than the one question.
-const ByEngine = "engine"
+// byBackend says whether a level is the name of a kind of backends, and not of policy's: then a backend asks by itself.
+// Policy has no part in it, and no answer holds for more than the one question.
+func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
 
 // Words are what an approval holds for: a call that differs in one of them is another.
 type Words struct {

@@ -120,7 +120,7 @@ func (w *Words) sum() Sum {
 
 // sessionSum is nil for a call without a session.
 func sessionSum(r *Request) *Sum {
-	if r.Session == "" || r.Level == ByEngine {
+	if r.Session == "" || byBackend(r.Level) {
 		return nil
 	}
 	s := sumOf(r.User, r.Agent, r.Capability, r.Tool, string(r.Schema[:]), r.Session)

@@ -26,8 +26,8 @@ func toolOf(t *usableTool) (*capgatepb.Tool, error) {
 	}, nil
 }
 
-// tag fills in the etag of an answer that is else complete (RFC 9110 §8.8.3).
-func tag(answer proto.Message, etag *string) error {
+// Tag fills in the etag of an answer that is else complete (RFC 9110 §8.8.3).
+func Tag(answer proto.Message, etag *string) error {
 	text, err := (proto.MarshalOptions{Deterministic: true}).Marshal(answer)
 	if err != nil {
 		return fmt.Errorf("etag: %w", err)

@@ -40,19 +40,17 @@ type Decider interface {
 	Ask(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
 }
 
-// Server is capgate.v1.Catalog.
+// Server is capgate.v1.Catalog, but for what a wing of the gateway lists.
 type Server struct {
 	capgatepb.UnimplementedCatalogServer
 	tools   Tools
-	engines func() []string
 	decider Decider
 	status  func(*call.Refusal) *status.Status
 }
 
-// New makes it. engines are the ids of all, sorted; they are not changed. toStatus is the gateway's table of
-// gRPC codes for refusals.
-func New(tools Tools, engines func() []string, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
-	return &Server{tools: tools, engines: engines, decider: decider, status: toStatus}
+// New makes it. toStatus is the gateway's table of gRPC codes for refusals.
+func New(tools Tools, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
+	return &Server{tools: tools, decider: decider, status: toStatus}
 }
 
 // ListCapabilities implements capgatepb.CatalogServer.
@@ -70,7 +68,7 @@ func (s *Server) ListCapabilities(ctx context.Context,
 	for next := visible(s.tools.Capabilities(), caller, after); ; {
 		ids := next()
 		if len(ids) == 0 {
-			return resp, tag(resp, &resp.Etag)
+			return resp, Tag(resp, &resp.Etag)
 		}
 		usable, err := s.usable(ctx, caller, ids)
 		if err != nil {
@@ -82,7 +80,7 @@ func (s *Server) ListCapabilities(ctx context.Context,
 			}
 			if len(resp.GetCapabilities()) == size {
 				resp.NextPageToken = paging.Token(resp.GetCapabilities()[size-1].GetId())
-				return resp, tag(resp, &resp.Etag)
+				return resp, Tag(resp, &resp.Etag)
 			}
 			c.Id = ids[i]
 			resp.Capabilities = append(resp.Capabilities, c)
@@ -131,7 +129,7 @@ func (s *Server) GetCapability(ctx context.Context,
 		return nil, err
 	}
 	resp := &capgatepb.GetCapabilityResponse{Capability: c}
-	return resp, tag(resp, &resp.Etag)
+	return resp, Tag(resp, &resp.Etag)
 }
 
 // ListTools implements capgatepb.CatalogServer.
@@ -161,7 +159,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 		}
 		resp.Tools = append(resp.Tools, said)
 	}
-	return resp, tag(resp, &resp.Etag)
+	return resp, Tag(resp, &resp.Etag)
 }
 
 // find looks at one capability for whoever asks.

@@ -8,25 +8,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Questions knows which approval an engine's own is. It is an engine.Questions.
-type Questions struct{ client }
+// EngineQuestions knows which approval an engine's own is. It is an engine.Questions.
+type EngineQuestions struct{ client }
 
-// Questions returns them.
-func (s *Store) Questions() *Questions { return &Questions{s.client(Engines)} }
+// EngineQuestions returns them.
+func (s *Store) EngineQuestions() *EngineQuestions { return &EngineQuestions{s.client(Engines)} }
 
-func (q *Questions) question(tenant, engine, question string) string {
+func (q *EngineQuestions) question(tenant, engine, question string) string {
 	return q.key(tag{tenant, "question", engine, digest(question)})
 }
 
 // Bind implements engine.Questions.
-func (q *Questions) Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error {
+func (q *EngineQuestions) Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error {
 	return q.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		return r.Set(ctx, q.question(tenant, engine, question), approval, lasts).Err()
 	})
 }
 
 // Bound implements engine.Questions.
-func (q *Questions) Bound(ctx context.Context, tenant, engine, question string) (approval string, err error) {
+func (q *EngineQuestions) Bound(ctx context.Context, tenant, engine, question string) (approval string, err error) {
 	err = q.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		approval, err = r.Get(ctx, q.question(tenant, engine, question)).Result()
 		if errors.Is(err, redis.Nil) {

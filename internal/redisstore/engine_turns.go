@@ -8,23 +8,23 @@ import (
 	"github.com/capgate/capgate/gateway/engine/turns"
 )
 
-// TurnStore has the turns and leases of engines. It is a turns.Store.
-type TurnStore struct{ client }
+// EngineTurns has the turns and leases of engines. It is a turns.Store.
+type EngineTurns struct{ client }
 
-// Turns returns them.
-func (s *Store) Turns() *TurnStore { return &TurnStore{s.client(Engines)} }
+// EngineTurns returns them.
+func (s *Store) EngineTurns() *EngineTurns { return &EngineTurns{s.client(Engines)} }
 
 var errTurns = errors.New("the script of turns answers what cannot be")
 
 func turnTag(engine string) tag { return tag{"engines", "turns", engine} }
 
-func (s *TurnStore) keys(engine string) []string {
+func (s *EngineTurns) keys(engine string) []string {
 	t := turnTag(engine)
 	return []string{s.key(t, "state"), s.key(t, "held"), s.key(t, "line"), s.key(t, "alive"), s.key(t, "tenants"), s.key(t, "served")}
 }
 
 // args are what all its scripts get.
-func (s *TurnStore) args(t *turns.Ticket, wary bool, more ...any) []any {
+func (s *EngineTurns) args(t *turns.Ticket, wary bool, more ...any) []any {
 	return append([]any{s.channel("turns"), t.ID, ms(t.Lease), flag(wary)}, more...)
 }
 
@@ -39,7 +39,7 @@ func flag(is bool) int {
 }
 
 // Wait implements turns.Store.
-func (s *TurnStore) Wait(ctx context.Context, t *turns.Ticket) (turns.Standing, error) {
+func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Standing, error) {
 	args := s.args(t, t.Wary, words([]string{t.Tenant}), t.Most, t.Seq)
 	said, err := s.run(ctx, waitTurnScript, s.keys(t.Engine), args...).Slice()
 	if err != nil {
@@ -65,32 +65,32 @@ func (s *TurnStore) Wait(ctx context.Context, t *turns.Ticket) (turns.Standing, 
 }
 
 // Hold implements turns.Store.
-func (s *TurnStore) Hold(ctx context.Context, t *turns.Ticket) error {
+func (s *EngineTurns) Hold(ctx context.Context, t *turns.Ticket) error {
 	return s.run(ctx, holdTurnScript, s.keys(t.Engine), s.args(t, true)...).Err()
 }
 
 // Leave implements turns.Store.
-func (s *TurnStore) Leave(ctx context.Context, t *turns.Ticket, held bool) error {
+func (s *EngineTurns) Leave(ctx context.Context, t *turns.Ticket, held bool) error {
 	return s.run(ctx, leaveTurnScript, s.keys(t.Engine), s.args(t, true, flag(held))...).Err()
 }
 
-func (s *TurnStore) agentKeys(c *turns.Claim) []string {
+func (s *EngineTurns) agentKeys(c *turns.Claim) []string {
 	return []string{s.key(turnTag(c.Engine), "agent")}
 }
 
 // Seize implements turns.Store.
-func (s *TurnStore) Seize(ctx context.Context, c *turns.Claim) (bool, error) {
+func (s *EngineTurns) Seize(ctx context.Context, c *turns.Claim) (bool, error) {
 	return s.run(ctx, seizeScript, s.agentKeys(c), s.channel("turns"), c.ID, c.Who, ms(c.Lease), flag(c.Takeover)).Bool()
 }
 
 // Yield implements turns.Store.
-func (s *TurnStore) Yield(ctx context.Context, c *turns.Claim) error {
+func (s *EngineTurns) Yield(ctx context.Context, c *turns.Claim) error {
 	return s.run(ctx, yieldScript, s.agentKeys(c), c.ID).Err()
 }
 
 // Follow implements turns.Store.
-func (s *TurnStore) Follow(ctx context.Context, told func(id string), connected func()) {
+func (s *EngineTurns) Follow(ctx context.Context, told func(id string), connected func()) {
 	s.subscribe(ctx, s.channel("turns"), told, connected)
 }
 
-var _ turns.Store = (*TurnStore)(nil)
+var _ turns.Store = (*EngineTurns)(nil)

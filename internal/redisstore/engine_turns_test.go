@@ -18,14 +18,14 @@ import (
 // queue is the line at one engine. Tickets are named by their tenant's letter: a1 is of tenant a.
 type queue struct {
 	t       *testing.T
-	store   *redisstore.TurnStore
+	store   *redisstore.EngineTurns
 	most    int
 	lease   time.Duration
 	tickets map[string]*turns.Ticket
 }
 
 func newQueue(t *testing.T, s *redisstore.Store) *queue {
-	return &queue{t: t, store: s.Turns(), most: 100, lease: time.Hour, tickets: map[string]*turns.Ticket{}}
+	return &queue{t: t, store: s.EngineTurns(), most: 100, lease: time.Hour, tickets: map[string]*turns.Ticket{}}
 }
 
 func (q *queue) ticket(id string) *turns.Ticket {
@@ -274,11 +274,11 @@ func TestTurnsLeaveLittle(t *testing.T) {
 
 func TestLeases(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		s, other := open().Turns(), open().Turns()
+		s, other := open().EngineTurns(), open().EngineTurns()
 		a := &turns.Claim{Engine: "engine-1", ID: "a", Who: "ann of acme", Lease: time.Hour}
 		b := &turns.Claim{Engine: "engine-1", ID: "b", Lease: time.Hour}
 		elsewhere := &turns.Claim{Engine: "engine-2", ID: "b", Lease: time.Hour}
-		expect := func(what string, of *redisstore.TurnStore, c *turns.Claim, want bool) {
+		expect := func(what string, of *redisstore.EngineTurns, c *turns.Claim, want bool) {
 			t.Helper()
 			if got, err := of.Seize(t.Context(), c); err != nil || got != want {
 				t.Errorf("%s: %v, %v", what, got, err)
@@ -316,7 +316,7 @@ func TestTurnsAreTold(t *testing.T) {
 		defer following.Wait()
 		defer cancel()
 		following.Go(func() {
-			open().Turns().Follow(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
+			open().EngineTurns().Follow(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
 		})
 		receive(t, connected, "who follows to be connected")
 		q.wait("a1", "a2", "b1")

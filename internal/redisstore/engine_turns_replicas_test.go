@@ -19,7 +19,7 @@ import (
 // turnTaker makes one replica's Keeper, which runs until the test ends.
 func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Keeper {
 	t.Helper()
-	k := turns.New(s.Turns(), o)
+	k := turns.New(s.EngineTurns(), o)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })
@@ -34,7 +34,7 @@ func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Keeper
 // crowd is who wants turns at one engine.
 type crowd struct {
 	t       *testing.T
-	look    *redisstore.TurnStore // past all keepers
+	look    *redisstore.EngineTurns // past all keepers
 	all     sync.WaitGroup
 	running atomic.Int64
 
@@ -118,7 +118,7 @@ func (c *crowd) done(turn *turns.Turn) {
 // TestFiftyTakeTurns at three replicas: one at a time, in the order in which they came.
 func TestFiftyTakeTurns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		c := &crowd{t: t, look: open().Turns(), had: map[string][]int{}}
+		c := &crowd{t: t, look: open().EngineTurns(), had: map[string][]int{}}
 		var all []*turns.Keeper
 		for range 3 {
 			all = append(all, turnTaker(t, open(), turns.Options{Lease: time.Hour}))
@@ -142,7 +142,7 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	way := redistest.NewProxy(t, "tcp", server.Addr)
-	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).Turns(), had: map[string][]int{}}
+	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).EngineTurns(), had: map[string][]int{}}
 	var all []*turns.Keeper
 	for range 2 {
 		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Hour}))
@@ -181,7 +181,7 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 func TestTurnsAndRedisRestarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).Turns(), had: map[string][]int{}}
+	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).EngineTurns(), had: map[string][]int{}}
 	var all []*turns.Keeper
 	for range 3 {
 		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Minute}))

@@ -1,0 +1,32 @@
+package listing
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Page is the page of ids that a request asks for, of those that its caller may see, and the token of the next page.
+// all are the ids that there are for a caller, sorted; they are not changed.
+func (s *Server) Page(ctx context.Context, req paging.Request,
+	all func(tenant.Identity) []string) (page []string, token string, err error) {
+	caller, err := tenant.FromContext(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, "LIST_INVALID")
+	if refusal != nil {
+		return nil, "", s.refused(refusal)
+	}
+	next := visible(all(caller), caller, after)
+	for ids := next(); len(ids) > 0; ids = next() {
+		for _, id := range ids {
+			if len(page) == size {
+				return page, paging.Token(page[size-1]), nil
+			}
+			page = append(page, id)
+		}
+	}
+	return page, "", nil
+}
