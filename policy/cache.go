@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// parts keeps processors that change the cache from waiting for each other's lock.
+// parts is the number of shards, which reduce the contention on the cache's locks.
 const parts = 16
 
-// cache holds the rulings that were asked for last, each with the stamp that its key had
-// before it was asked for. With another stamp it is not known any more, and neither is
-// what was on its way into the cache.
+// cache holds the most recently used rule matches, each with the generation that its key had before
+// the query. An entry of another generation is invalid, also one that a query is about to put.
 type cache struct {
 	seed  maphash.Seed
 	parts [parts]*part
@@ -27,7 +26,7 @@ func newCache(size int) *cache {
 	return c
 }
 
-// get finds what is known of a key. It takes no lock, as a rule, and writes nothing that
+// get returns the entry of a key. In the steady state it takes no lock, and writes no memory that
 // processors share.
 func (c *cache) get(k *Key) *entry {
 	var room [keyRoom]byte
@@ -40,8 +39,8 @@ func (c *cache) get(k *Key) *entry {
 	return e
 }
 
-// holds says whether no rule that may be about an entry has changed. As a rule none has at
-// all since that was last looked at.
+// holds reports whether no rule that may apply to an entry has changed. Mostly no rule at all has
+// changed since the last check.
 func (c *cache) holds(e *entry, k *Key) bool {
 	changes := c.marks.changes.Load()
 	if e.checked.Load() == changes {
@@ -54,10 +53,10 @@ func (c *cache) holds(e *entry, k *Key) bool {
 	return true
 }
 
-// stamp is what put has to be told, taken before the store was asked.
+// stamp returns the generation that put needs. It is taken before the query.
 func (c *cache) stamp(k *Key) uint64 { return c.marks.stamp(k) }
 
-// put keeps what was asked for, unless the key is longer than any that rules could name.
+// put stores a query's result, unless the key is longer than any that rules can name.
 func (c *cache) put(key string, r rulings, until int64, stamp uint64) {
 	if len(key) > longestKey {
 		return
@@ -68,7 +67,7 @@ func (c *cache) put(key string, r rulings, until int64, stamp uint64) {
 	c.parts[e.hash%parts].put(e)
 }
 
-// forget sees to it that no ruling that a change may be about is found again.
+// forget invalidates all entries that a change may affect.
 func (c *cache) forget(change Change) {
 	c.marks.change(change)
 	if change.Everything {
@@ -78,8 +77,7 @@ func (c *cache) forget(change Change) {
 	}
 }
 
-// recent are the keys of at most so many rulings whose time is not over, those that were
-// asked for last before others.
+// recent returns the keys of at most so many unexpired entries, the most recently loaded ones first.
 func (c *cache) recent(most int, now int64) []Key {
 	var entries []*entry
 	for _, p := range c.parts {
@@ -93,6 +91,7 @@ func (c *cache) recent(most int, now int64) []Key {
 	return keys
 }
 
+// len returns the number of entries.
 func (c *cache) len() (n int) {
 	for _, p := range c.parts {
 		n += p.len()
@@ -100,5 +99,5 @@ func (c *cache) len() (n int) {
 	return n
 }
 
-// bucketsFor is the power of two with two entries a bucket, or fewer.
+// bucketsFor returns the power of two with at most two entries a bucket.
 func bucketsFor(entries int) int { return 1 << bits.Len(uint(max(entries/2, 1)-1)) }

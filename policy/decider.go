@@ -19,19 +19,19 @@ import (
 
 // Options of a Decider. The zero value is usable.
 type Options struct {
-	Store    Store         // where rules are; nil: there are none, and nothing is ever asked
-	Shadow   Store         // candidate rules, of which it is found out what they would change; nil: it is not
-	Source   Source        // what is said of tools beside rules; nil: nothing, which blocks
-	Entries  int           // rulings kept in memory, default 100,000
-	TTL      time.Duration // a ruling is asked for again after it, give or take a fifth; default 1 min
-	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
-	Patience time.Duration // most time that one question to the store takes; default 1 s
+	Store    Store         // of rules; nil: none, and no call waits
+	Shadow   Store         // of candidate rules, whose effect is compared; nil: none
+	Source   Source        // the declarations about tools; nil: none, which blocks
+	Entries  int           // cache size, default 100,000
+	TTL      time.Duration // of a cache entry, plus or minus a fifth; default 1 min
+	MaxStale time.Duration // time for which entries stay valid after the last sync with the store; default 10 min
+	Patience time.Duration // of one query to the store; default 1 s
 
 	Now func() time.Time // default time.Now; only differences matter
 }
 
-// lag is how long the store may be silent before its rulings count as stale: several
-// of the rounds in which its follower asks whether anything has changed.
+// lag is the time since the last sync after which the store counts as silent: several rounds of
+// its change feed.
 const lag = 5 * time.Second
 
 func (o *Options) setDefaults() {
@@ -48,7 +48,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// silence is a Source that says nothing.
+// silence is a Source without declarations.
 type silence struct{}
 
 func (silence) Tool(string, string) (call.Verdict, Level, ToolState) {
@@ -64,11 +64,11 @@ type Decider struct {
 	began   time.Time
 	cache   *cache
 	asking  singleflight.Group
-	heard   atomic.Int64 // when the store last confirmed that every change was told, as now()
-	lost    atomic.Bool  // the store has fewer rules than it had, so that nobody knows what they were
+	heard   atomic.Int64 // time of the last sync with the store, as now()
+	lost    atomic.Bool  // the store has lost rules, so that its answers are not valid
 	counted stats
 
-	following chan struct{} // closed when the store was first heard
+	following chan struct{} // closed at the first sync
 	follows   sync.Once     // closes it
 }
 
@@ -82,16 +82,16 @@ func New(o Options) (*Decider, error) {
 	return d, nil
 }
 
-// now is in nanoseconds; only differences matter.
+// now returns nanoseconds; only differences matter.
 func (d *Decider) now() int64 {
 	if d.opts.Now == nil {
-		return int64(time.Since(d.began)) // which asks for less than time.Now
+		return int64(time.Since(d.began)) // cheaper than time.Now
 	}
 	return int64(d.opts.Now().Sub(d.began))
 }
 
-// Decide says what becomes of c. It runs on a connection's reader: it answers from memory
-// and does not block. Where it is not ok, Ask has to be asked.
+// Decide returns the decision on c from memory. It runs on a connection's reader and does not block. If
+// ok is false, the caller must Fetch it.
 func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if d.opts.Store == nil {
 		return decide(rulings{}, d.opts.Source, c.Capability, c.Tool), true
@@ -106,25 +106,23 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	return decision, true
 }
 
-// Heeds says whether the tool matters to what becomes of a call.
+// DependsOnTool reports whether the tool of a call matters to its decision.
 func (d *Decider) Heeds(capability string) bool {
 	return d.opts.Store != nil || d.opts.Source.Heeds(capability)
 }
 
-// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil: then
-// nobody knows.
+// Schema returns the schema of a tool's arguments if they are to be checked; nil: then it is unknown.
 func (d *Decider) Schema(capability, tool string) (s *toolschema.Schema, checked bool) {
 	return d.opts.Source.Schema(capability, tool)
 }
 
-// Credentials are those that calls of a capability may bring; nil: they may bring anything.
+// Credentials returns those that calls of a capability may bring; nil: anything.
 func (d *Decider) Credentials(capability string) *credentials.Names {
 	return d.opts.Source.Credentials(capability)
 }
 
-// stands says whether a ruling with such an end may be taken as it is. While the store is
-// heard it is asked again when its time is over; while it is not, what is known goes on for
-// MaxStale.
+// stands reports whether an entry with this expiry is valid. While the store is in sync entries expire;
+// while it is silent, they stay valid for MaxStale.
 func (d *Decider) stands(until int64) bool {
 	now := d.now()
 	silent := time.Duration(now - d.heard.Load())
@@ -134,8 +132,9 @@ func (d *Decider) stands(until int64) bool {
 	return now <= until || silent > lag
 }
 
-// Ask decides as Decide does where memory knows. Else it waits for the store until ctx ends, and refuses the call
-// where the store does not answer. The store has Patience; a store that goes on regardless is not waited for.
+// Fetch returns the decision on c like Decide, and queries the store on a cache miss. It waits until
+// ctx ends. Without an answer the call is refused. A query takes at most Patience; a store that
+// ignores its context is not waited for.
 func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusal) {
 	if decision, known := d.Decide(c); known {
 		return decision, nil
@@ -143,9 +142,9 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 	ctx, cancel := context.WithTimeout(ctx, 2*d.opts.Patience)
 	defer cancel()
 	asked := keyOf(c)
-	text := string(asked.append(nil)) // the call's words lie in a connection's buffer
+	text := string(asked.append(nil)) // the call's strings are views of a connection's buffer
 	stamp := d.cache.stamp(&asked)
-	// Who asks after a change does not get what was asked for before it.
+	// The generation in the key keeps a call after a change from joining a query from before it.
 	answer := d.asking.DoChan(text+strconv.FormatUint(stamp, 10), func() (any, error) { return d.find(text, stamp) })
 	r, came := receive(ctx, answer)
 	if !came {
@@ -165,7 +164,7 @@ func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusa
 	return decide(found, d.opts.Source, k.Capability, k.Tool), nil
 }
 
-// receive waits for an answer until ctx ends. An answer that came at the same moment counts.
+// receive waits for an answer until ctx ends. It prefers an answer that arrives at the same moment.
 func receive[T any](ctx context.Context, answer <-chan T) (a T, came bool) {
 	select {
 	case a = <-answer:
@@ -180,14 +179,14 @@ func receive[T any](ctx context.Context, answer <-chan T) (a T, came bool) {
 	}
 }
 
-// refusedUnknown is what a call gets while nobody can say whether it may run.
+// refusedUnknown is the refusal while neither memory nor the store can decide.
 var refusedUnknown = &call.Refusal{
 	Kind: call.Unavailable, Reason: "POLICY_UNKNOWN",
-	Message:    "whether this call may run cannot be found out at the moment",
+	Message:    "the rules for this call are unavailable at the moment; retry later",
 	RetryAfter: time.Second,
 }
 
-// find asks the store, and keeps what it says.
+// find queries the store, and caches the result.
 func (d *Decider) find(key string, stamp uint64) (rulings, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
 	defer cancel()
@@ -202,7 +201,7 @@ func (d *Decider) find(key string, stamp uint64) (rulings, error) {
 	}
 	r := rulings{ruling: rule(list, found)}
 	if d.opts.Shadow != nil {
-		if _, would, err := look(ctx, d.opts.Shadow, k); err == nil { // else nothing is compared: it must harm nobody
+		if _, would, err := look(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
 			r.candidate, r.shadow = rule(list, would), true
 		}
 	}
@@ -210,15 +209,15 @@ func (d *Decider) find(key string, stamp uint64) (rulings, error) {
 	return r, nil
 }
 
-// end is until when a ruling of now is taken without asking again.
+// end returns the expiry of an entry that is loaded now.
 func (d *Decider) end() int64 {
 	jitter := 0.8 + 0.4*rand.Float64()
 	return d.now() + int64(float64(d.opts.TTL)*jitter)
 }
 
-var errLost = errors.New("rules were lost")
+var errLost = errors.New("the store has lost rules")
 
-// look finds every rule of a store that may be about a call.
+// look finds every rule of a store that may apply to a call.
 func look(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {
 	list, global := names(k.Subject, k.Capability, k.Tool)
 	plain := make([]Name, len(list))
@@ -234,10 +233,11 @@ func look(ctx context.Context, store Store, k Key) (list []leveled, found []Foun
 	return list, append(found, all...), err
 }
 
+// ask queries the rules of a tenant.
 func ask(ctx context.Context, store Store, tenant string, names []Name) ([]Found, error) {
 	found, err := store.Find(ctx, tenant, names)
 	if err == nil && len(found) != len(names) {
-		err = errors.New("not as many answers as questions")
+		err = errors.New("the store returned another number of rules than requested")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find rules: %w", err)
@@ -245,12 +245,13 @@ func ask(ctx context.Context, store Store, tenant string, names []Name) ([]Found
 	return found, nil
 }
 
-// Changed is told of each change of the rules, in any order, once or more.
+// Changed invalidates the entries of a changed rule. Its calls may be repeated and in any order.
 func (d *Decider) Changed(c Change) { d.cache.forget(c) }
 
-// Confirmed is told whenever the store has said that no change is missing. Follow does both.
+// Confirmed records that no change is missing. Watch calls both.
 func (d *Decider) Confirmed() { d.hear(d.now()) }
 
+// hear records the time of a sync.
 func (d *Decider) hear(at int64) {
 	d.heard.Store(at)
 	d.follows.Do(func() { close(d.following) })

@@ -6,43 +6,45 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Decision is what becomes of a call, and why.
+// Decision is the verdict on a call, with its reason.
 type Decision struct {
 	Verdict call.Verdict
-	Level   Level // which level said so
-	Cached  bool  // nothing was asked of the store for it
-	Drifted bool  // the tool is not the one that its rules were made for, so allow became ask
+	Level   Level // of the deciding rule or declaration
+	Cached  bool  // the store was not queried for it
+	Drifted bool  // the tool has changed since its acceptance, so that allow became ask
 
-	Differs   bool         // candidate rules would have said something else
-	Candidate call.Verdict // what, if Differs
+	Differs   bool         // the candidate rules would decide otherwise
+	Candidate call.Verdict // their verdict, if Differs
 }
 
-// Source knows of tools what their authors and operators say. It must answer from memory.
+// Source holds the declarations of authors and operators about tools. It must answer from memory.
 type Source interface {
-	// Tool says what becomes of a tool of which no rule speaks, and which level says it:
-	// Recommended, Fleet or Nobody; and what is known of the tool itself.
+	// Tool returns the verdict on a tool without a rule, its level (Recommended, Fleet or Default), and
+	// the state of the tool itself.
 	Tool(capability, tool string) (verdict call.Verdict, level Level, state ToolState)
-	// Heeds says whether tool and arguments of a capability's calls have to be read: its tools
-	// differ in what is said of them, or a person may have to be asked.
+	// Heeds reports whether tool and arguments of a capability's calls must be read: its tools are
+	// declared differently, or approvals may be needed.
 	Heeds(capability string) bool
-	// Schema is what the arguments of a tool have to keep to, if those of the capability's calls
-	// are to be checked; nil: then nobody knows.
+	// Schema returns the schema of a tool's arguments, if the capability's arguments are to be checked;
+	// nil: then it is unknown.
 	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
-	// Credentials are those that calls of a capability may bring; nil: they may bring anything.
+	// Credentials returns those that calls of a capability may bring; nil: anything.
 	Credentials(capability string) *credentials.Names
 }
 
-// ToolState is what is known of a tool itself.
+// ToolState is the state of a tool itself.
 type ToolState uint8
 
-// States of tools.
+// The states of tools.
 const (
-	Accepted ToolState = iota // it is what was accepted, or nobody knows
-	Drifted                   // it has changed since somebody last accepted it: nobody allowed what it is now
-	Unlisted                  // the tools of its capability are discovered, and it is none of them: only a rule that names it counts
+	Accepted ToolState = iota // it is the accepted one, or its state is unknown
+	Drifted                   // it has changed since its acceptance
+	// Unlisted: the tools of its capability are discovered, and it is not among them. Only a rule that
+	// names it applies.
+	Unlisted
 )
 
-// decide puts together what the rules say and what the source does.
+// decide combines the rules' match with the source's declaration.
 func decide(ruled rulings, source Source, capability, tool string) Decision {
 	verdict, level, state := source.Tool(capability, tool)
 	d := ruled.decide(verdict, level, state)
@@ -54,23 +56,23 @@ func decide(ruled rulings, source Source, capability, tool string) Decision {
 	return d
 }
 
-// reach is which tools the rule that decides is about.
+// reach is the scope of the deciding rule.
 type reach uint8
 
 const (
 	noRule   reach = iota
-	anyTool        // of the capability, or of all
-	thisTool       // it is named
+	anyTool        // of the capability, or of all capabilities
+	thisTool       // the rule names the tool
 )
 
-// ruling is what the rules alone say of a call.
+// ruling is the match of the rules with a call.
 type ruling struct {
 	reach   reach
 	verdict call.Verdict
 	level   Level
 }
 
-// decide goes on with what is said without rules.
+// decide combines a match with the declaration, which applies without a rule.
 func (r ruling) decide(verdict call.Verdict, level Level, state ToolState) Decision {
 	d := Decision{Verdict: verdict, Level: level}
 	if r.reach == thisTool || r.reach == anyTool && state != Unlisted {
@@ -82,7 +84,7 @@ func (r ruling) decide(verdict call.Verdict, level Level, state ToolState) Decis
 	return d
 }
 
-// rules is what a rule of that name says.
+// rules returns the match of a rule with this name.
 func (l *leveled) rules(verdict call.Verdict) ruling {
 	if l.Tool == Any {
 		return ruling{anyTool, verdict, l.level}
@@ -90,14 +92,14 @@ func (l *leveled) rules(verdict call.Verdict) ruling {
 	return ruling{thisTool, verdict, l.level}
 }
 
-// rulings are what is known of a call.
+// rulings are the matches of a call.
 type rulings struct {
 	ruling
-	candidate ruling // of candidate rules, if shadow
+	candidate ruling // of the candidate rules, if shadow
 	shadow    bool
 }
 
-// rule takes the first of the rules that were found.
+// rule returns the first match.
 func rule(list []leveled, found []Found) ruling {
 	for i, f := range found {
 		if f.Present {

@@ -1,19 +1,19 @@
 // Package policy decides whether a tool call may run: allow it, ask a person, or block it.
 //
 //	         ┌── rules of the caller: user+agent → user → tenant+agent → tenant → global
-//	call ──► │      a cache of what the store said; a miss is asked once, off the reader
-//	         ├── what the tool's manifest recommends, else the fleet's own word
-//	         └── nobody says anything: block
+//	call ──► │      a cache of the store; a miss is queried once, off the reader
+//	         ├── the recommendation of the tool's manifest, else the fleet's declaration
+//	         └── without any of them: block
 //
-// The first level that says something decides; in a level the rule that names more does:
-// capability and tool, capability, tool, neither. A decision is made from memory, before a
-// backend is chosen, by the same function for calls and for lists of tools.
+// The first level with a rule decides. Within a level the most specific rule decides: capability and
+// tool, capability, tool, neither. A decision is made from memory, before a backend is chosen, by the
+// same function for calls and for lists of tools.
 //
-// What the store is not heard of any more is served for a stated time and then refused;
-// what was never known is refused at once. A rule that cannot be understood blocks.
+// While the store is silent, cached entries are served for a bounded time. Unknown ones are refused at
+// once. A malformed rule blocks.
 //
-// The cache is read by every call (cache.go, part.go, entry.go): without a lock, and from two
-// places in memory. Who changes it takes one.
+// Every call reads the cache (cache.go, shard.go, entry.go): without a lock, and from two places in
+// memory. Writers take a lock.
 //
-// It knows neither backends nor bytes: it sees who calls and which tool, never arguments.
+// The package knows neither backends nor bytes: it sees the caller and the tool, never arguments.
 package policy

@@ -6,27 +6,27 @@ import (
 	"unsafe"
 )
 
-// entry is a ruling and until when it is taken without asking again. Its key lies right
-// behind it, at a place that is known before the entry is read: who looks for it waits for
-// both at once. So entries are made by newEntry alone, and never copied.
+// entry is a match with its expiry. Its key directly follows it in memory, at an address that is known
+// before the entry is read: a reader waits for both at once. So only newEntry makes entries, and they
+// are never copied.
 type entry struct {
 	hash  uint64
 	until int64  // nanoseconds of the decider's clock
-	stamp uint64 // of its key, before it was asked for
-	// checked is how many changes there were when the stamp was last looked at.
+	stamp uint64 // of its key, before the query
+	// checked is the number of changes at the last check of the generation.
 	checked atomic.Uint64
 
 	length uint32 // of the key
 	rulings
 
-	hidden bool        // its bucket had no room; the part's lock guards it
-	used   atomic.Bool // since it was last looked at for eviction
+	hidden bool        // its bucket was full; guarded by the shard's lock
+	used   atomic.Bool // since the last check for eviction
 }
 
-// never is what is in checked before.
+// never is the value of checked before the first check.
 const never = math.MaxUint64
 
-// These fill sizes of the allocator.
+// The sizes are those of the allocator.
 type (
 	entry128  = withRoom[[128 - unsafe.Sizeof(entry{})]byte]
 	entry192  = withRoom[[192 - unsafe.Sizeof(entry{})]byte]
@@ -39,10 +39,10 @@ type withRoom[Room any] struct {
 	room Room
 }
 
-// longestKey is what is cached: nobody shall fill the memory with names without end.
+// longestKey bounds the cached keys, and so the memory that long names can take.
 const longestKey = len(entry1152{}.room)
 
-// newEntry makes one for a key, as Key.append has it.
+// newEntry returns an entry with a key made by Key.append.
 func newEntry(key string) (e *entry) {
 	switch n := len(key); {
 	case n <= len(entry128{}.room):
@@ -58,18 +58,19 @@ func newEntry(key string) (e *entry) {
 	return e
 }
 
-// room is where the key begins.
+// room returns the address of the key.
 func (e *entry) room() *byte { return (*byte)(unsafe.Add(unsafe.Pointer(e), unsafe.Sizeof(*e))) }
 
-// key is whose it is: two keys may have one hash.
+// key returns the entry's key: different keys may have the same hash.
 func (e *entry) key() string { return unsafe.String(e.room(), e.length) }
 
-// tenant is whose it is. The string is the entry's: it may be kept as long as that.
+// tenant returns the key's tenant. The string shares the entry's memory.
 func (e *entry) tenant() string {
 	tenant, _ := cutWord(e.key())
 	return tenant
 }
 
+// is reports whether the entry has this key.
 func (e *entry) is(key []byte) bool {
 	return int(e.length) == len(key) && unsafe.String(e.room(), len(key)) == string(key)
 }

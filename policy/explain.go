@@ -6,17 +6,17 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Look is one place that was looked at for a decision.
+// Look is one level or rule that Explain evaluated.
 type Look struct {
 	Level   Level
-	Name    Name // of the rule; empty below the rules
-	Said    bool
-	Verdict call.Verdict // where it said something
+	Name    Name         // of the rule; empty for levels without rules
+	Said    bool         // there is a verdict
+	Verdict call.Verdict // if Said
 	Decided bool
 }
 
-// Explain decides as Ask does, but by the rules of a store, past the cache, and tells every
-// place that was looked at, in their order. nil has no rules.
+// Explain decides as Fetch does, but by the rules of a store without the cache, and returns every
+// evaluated level and rule in order. A nil store has no rules.
 func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decision, []Look, error) {
 	var looks []Look
 	ruled := ruling{}
@@ -34,7 +34,7 @@ func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decis
 	for _, l := range []Level{Recommended, Fleet, Nobody} {
 		looks = append(looks, Look{Level: l, Said: l == level, Verdict: verdict})
 	}
-	deaf := state == Unlisted && ruled.reach == anyTool // the rule does not count, though it is the nearest
+	deaf := state == Unlisted && ruled.reach == anyTool // the rule does not apply to an unlisted tool
 	for i := range looks {
 		if looks[i].Said && (!deaf || looks[i].Level >= Recommended) {
 			looks[i].Decided = true

@@ -6,17 +6,16 @@ import (
 	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
-// Feed tells of changes of the rules.
+// Feed delivers changes of the rules.
 type Feed = changefeed.Feed[Change]
 
-// Follow keeps the cache true to a feed until ctx ends. What the feed loses is noticed
-// within a second; then everything is asked for anew. Where the store has lost its rules,
-// what is known goes on for MaxStale.
+// Follow keeps the cache in sync with a feed until ctx ends. A gap in the feed is noticed within a second
+// and invalidates everything. If the store has lost its rules, cached entries stay valid for MaxStale.
 func (d *Decider) Follow(ctx context.Context, feed Feed) {
 	changefeed.Run(ctx, feed, copied{d}, changefeed.Options{Patience: d.opts.Patience, MaxStale: d.opts.MaxStale})
 }
 
-// copied is a Decider as package changefeed sees it.
+// copied adapts a Decider to package changefeed.
 type copied struct{ *Decider }
 
 // Now implements changefeed.Cache, as the other methods do.

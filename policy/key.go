@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Key is what a ruling is kept under: whose call, and of what.
+// Key is the cache key: the caller and the tool.
 type Key struct {
 	Subject
 	Capability, Tool string
@@ -14,11 +14,11 @@ type Key struct {
 
 func keyOf(c *call.Call) Key { return Key{Subject{c.Tenant, c.User, c.Agent}, c.Capability, c.Tool} }
 
-// keyRoom is how many bytes a key has as a rule; a longer one costs an allocation.
+// keyRoom is the usual bound of a key's bytes; a longer one costs an allocation.
 const keyRoom = 256
 
-// append appends the key in one piece, in which no two keys look the same: its words, the
-// tenant first, each behind its length.
+// append appends an unambiguous encoding of the key: its strings, the tenant first, each after its
+// length.
 func (k *Key) append(b []byte) []byte {
 	b = appendWord(b, k.Tenant)
 	b = appendWord(b, k.User)
@@ -34,7 +34,7 @@ func appendWord(b []byte, word string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(word))), word...)
 }
 
-// parseKey is the reverse of append. The words are parts of text.
+// parseKey is the reverse of append. The strings share the memory of text.
 func parseKey(text string) (k Key) {
 	for _, word := range []*string{&k.Tenant, &k.User, &k.Agent, &k.Capability, &k.Tool} {
 		*word, text = cutWord(text)

@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// marks tell whether rules have changed that may be about a key, without looking for the
-// keys that a change is about: a change of a rule costs the same whatever is in the cache.
+// marks tell whether rules that may apply to a key have changed, without a search for the keys that a
+// change affects: a change costs the same at any size of the cache.
 //
-// Each possible rule has a counter, which some share. The sum of those of all rules that may be
-// about a key is its stamp. It only grows, and does with each change of one of these rules;
-// a counter that is shared makes it grow now and then for nothing, which costs a question.
+// Each possible rule has a counter, which several rules share. The sum of the counters of all rules that
+// may apply to a key is its generation. It grows with each change of one of these rules. A shared counter
+// sometimes invalidates an unrelated key, which costs a query.
 type marks struct {
 	seed       maphash.Seed
 	changes    atomic.Uint64 // of any rule; counted last
-	everything atomic.Uint64 // changes of which nobody knows what they were about
+	everything atomic.Uint64 // changes of unknown rules
 	counters   []atomic.Uint32
 }
 
 const (
-	// sharing bounds how often a change touches what it is not about: there are so many
-	// counters for each entry of the cache.
+	// sharing is the number of counters for each cache entry; it bounds how often a change invalidates
+	// unrelated keys.
 	sharing = 8
-	// leastCounters and mostCounters bound the memory that they take: 256 KiB and 64 MiB.
+	// leastCounters and mostCounters bound their memory: 256 KiB and 64 MiB.
 	leastCounters = 1 << 16
 	mostCounters  = 1 << 24
 )
@@ -33,10 +33,10 @@ func newMarks(entries int) *marks {
 	return &marks{seed: maphash.MakeSeed(), counters: make([]atomic.Uint32, 1<<bits.Len(uint(n-1)))}
 }
 
-// change says that a rule has changed.
+// change counts the change of a rule.
 func (m *marks) change(c Change) {
 	switch {
-	case c.Everything, c.Tenant == "" && (c.User != "" || c.Agent != ""): // there is no such rule
+	casec.Everything,c.Tenant==""&&(c.User!=""||c.Agent!="")://thereisnosuchrule
 		m.everything.Add(1)
 	default:
 		who := m.who(m.hash(c.Tenant), m.hash(c.User), m.hash(c.Agent))
@@ -45,7 +45,7 @@ func (m *marks) change(c Change) {
 	m.changes.Add(1)
 }
 
-// stamp is what all changes so far that may be about a key come to.
+// stamp returns the current generation of a key.
 func (m *marks) stamp(k *Key) uint64 {
 	sum := m.everything.Load()
 	none, anything := m.hash(""), m.hash(Any)
@@ -82,7 +82,7 @@ func (m *marks) counter(who, capability, tool uint64) *atomic.Uint32 {
 	return &m.counters[mix(mix(who, capability), tool)&uint64(len(m.counters)-1)]
 }
 
-// mix adds one hash to another. The order matters.
+// mix combines two hashes. The order matters.
 func mix(h, next uint64) uint64 {
 	high, low := bits.Mul64(h^next^0x9e3779b97f4a7c15, h+next|1)
 	return (high ^ low) * 0xbf58476d1ce4e5b9

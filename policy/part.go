@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// part is a share of the cache: a list of entries by tenant and age, and in front of it what finds
-// them, which readers look at without a lock.
+// part is a shard of the cache: an LRU list of entries by tenant, and an index before it that readers use
+// without a lock.
 //
 //	get ──► bucket ──► entry and its key        two places in memory
 //	          │ full
@@ -18,14 +18,14 @@ type part struct {
 
 	mu   sync.RWMutex // held to change anything
 	size int
-	list *fairshare.LRU[string, uint64, *entry] // by tenant and hash: of two keys with one hash the later is known
+	list *fairshare.LRU[string, uint64, *entry] // by tenant and hash: of two keys with one hash the later is stored
 }
 
-// bucket has pointers to some entries of those whose hash leads here. It fills a cache line.
+// bucket points to some of the entries whose hash selects it. It fills a cache line.
 type bucket struct {
 	entries [5]atomic.Pointer[entry]
-	tags    [5]atomic.Uint32 // the other half of an entry's hash
-	hidden  atomic.Int32     // further entries, which only the list has
+	tags    [5]atomic.Uint32 // the upper half of an entry's hash
+	hidden  atomic.Int32     // number of further entries, which only the list has
 }
 
 func newPart(size int) *part {
@@ -36,7 +36,7 @@ func newPart(size int) *part {
 
 func (p *part) bucket(hash uint64) *bucket { return &p.buckets[hash/parts%uint64(len(p.buckets))] }
 
-// get finds an entry, which must not be changed.
+// get returns an entry, which is immutable.
 func (p *part) get(hash uint64, key []byte) *entry {
 	b := p.bucket(hash)
 	e := b.get(hash, key)
@@ -62,7 +62,7 @@ func (b *bucket) get(hash uint64, key []byte) *entry {
 
 func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
-// find looks where everything is.
+// find searches the list.
 func (p *part) find(hash uint64, key []byte) *entry {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -72,11 +72,11 @@ func (p *part) find(hash uint64, key []byte) *entry {
 	return nil
 }
 
-// chances is how many entries that were used are passed over for one that was not.
+// chances bounds how many used entries are spared for one eviction.
 const chances = 8
 
-// put adds an entry, for which the oldest of the tenant that has most goes where there is no room. One that was used
-// since it was last the oldest is young again.
+// put adds an entry. In a full shard it evicts the oldest entry of the tenant that has most. An entry that
+// was used since it last was the oldest becomes young again (second chance).
 func (p *part) put(e *entry) {
 	tenant := e.tenant()
 	p.mu.Lock()
@@ -93,12 +93,12 @@ func (p *part) put(e *entry) {
 	p.link(e)
 }
 
-// link lets readers find an entry.
+// link adds an entry to the index.
 func (p *part) link(e *entry) {
 	b := p.bucket(e.hash)
 	for i := range b.entries {
 		if b.entries[i].Load() == nil {
-			b.entries[i].Store(e) // who still sees the tag before compares the key
+			b.entries[i].Store(e) // a reader that still sees the old tag compares the key
 			b.tags[i].Store(tagOf(e.hash))
 			return
 		}
@@ -107,6 +107,7 @@ func (p *part) link(e *entry) {
 	b.hidden.Add(1)
 }
 
+// unlink removes an entry from the index.
 func (p *part) unlink(e *entry) {
 	b := p.bucket(e.hash)
 	if e.hidden {
@@ -121,14 +122,14 @@ func (p *part) unlink(e *entry) {
 	}
 }
 
-// clear takes away all entries. Those that are put meanwhile may go, or stay.
+// clear removes all entries. Entries that are put meanwhile may stay.
 func (p *part) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list.Purge()
 }
 
-// recent are the entries that are not over.
+// recent returns the entries that have not expired.
 func (p *part) recent(now int64) (entries []*entry) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -9,33 +9,33 @@ import (
 // Any stands for every capability, or every tool, in a rule.
 const Any = "*"
 
-// Subject is who calls. The zero value is everybody: its rules are the global ones.
+// Subject is the caller. The zero value is any caller: its rules are the global ones.
 type Subject struct {
 	Tenant string
-	User   string // "" where the caller did not say
-	Agent  string // the same
+	User   string // "": unknown
+	Agent  string // "": unknown
 }
 
-// Name is what one rule is about. Two rules of a tenant differ in their names.
+// Name identifies a rule of a tenant by the calls to which it applies.
 type Name struct {
-	User, Agent      string // "" is everyone
+	User, Agent      string // "": any
 	Capability, Tool string // or Any
 }
 
 // Rule is one rule of a tenant, or a global one.
 type Rule struct {
-	Tenant string // "" is global; such a rule has neither user nor agent
+	Tenant string // "": global; such a rule has neither user nor agent
 	Name
 	Verdict call.Verdict
-	By      string    // who set it, as they are known to the gateway; "" where nobody said
-	At      time.Time // when, by Redis' clock
-	Since   time.Time // when there first was one of this name
+	By      string    // who set it, as known to the gateway; "": unknown
+	At      time.Time // time of the last change, by Redis' clock
+	Since   time.Time // time of the first rule with this name
 }
 
-// Level is how near to the caller a rule is. The nearest that says something decides.
+// Level is how specific to the caller a rule is. The most specific level with a rule decides.
 type Level = call.Level
 
-// The levels, in the order in which they are looked at.
+// The levels, in the order of evaluation.
 const (
 	UserAgent   = call.ByUserAgent
 	User        = call.ByUser
@@ -47,11 +47,11 @@ const (
 	Nobody      = call.ByDefault
 )
 
-// maxNames is how many rules can be about one call: four at each of five levels.
+// maxNames is the number of rules that can apply to one call: four at each of five levels.
 const maxNames = 5 * 4
 
-// names are the rules that may be about a call, the deciding ones first: by level, and in
-// a level the more specific. The global ones are the last, from index global on.
+// names lists the rules that may apply to a call, in the order of precedence: by level, and within a
+// level the more specific first. The global ones are the last, from index global on.
 func names(s Subject, capability, tool string) (list []leveled, global int) {
 	list = make([]leveled, 0, maxNames)
 	add := func(level Level, user, agent string) {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Stats count what the cache did not know. The counters only grow.
+// Stats count the cache misses. The counters only grow.
 type Stats struct {
-	Misses, Failures int64         // questions to the store, and those of who asked that it did not answer
+	Misses, Failures int64         // queries to the store, and the calls that got no answer
 	Entries          int           // in the cache now
-	Age              time.Duration // since the store last confirmed that nothing is missing
-	Lost             bool          // the store has lost rules; see Follow
+	Age              time.Duration // since the last sync with the store
+	Lost             bool          // the store has lost rules; see Watch
 }
 
 type stats struct{ misses, failures atomic.Int64 }
 
-// Stats may be asked at any time.
+// Stats returns the current counters.
 func (d *Decider) Stats() Stats {
 	return Stats{
 		d.counted.misses.Load(), d.counted.failures.Load(), d.cache.len(),

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Recent remembers for replicas that start whose calls are decided on.
+// Recent persists recently used keys, for replicas that start.
 type Recent interface {
-	// Remember adds keys, which are newer than all that are there, and forgets the oldest
-	// of more than MostRecent. It must end with ctx.
+	// Remember adds keys, which are newer than all stored ones, and drops the oldest of more than
+	// MostRecent. It must end with ctx.
 	Remember(ctx context.Context, keys []Key) error
-	// Recall answers with at most so many, the newest first. It must end with ctx.
+	// Recall returns at most so many keys, the newest first. It must end with ctx.
 	Recall(ctx context.Context, most int) ([]Key, error)
 }
 
 const (
-	// MostRecent is how many keys are remembered, of all replicas.
+	// MostRecent bounds the stored keys of all replicas.
 	MostRecent = 10_000
-	// mostOwn is how many of them a replica adds at a time.
+	// mostOwn bounds the keys that a replica adds at a time.
 	mostOwn = 1000
-	// remembering is how often it does.
+	// remembering is the interval of these additions.
 	remembering = 30 * time.Second
-	// warming is how many keys are asked for at a time.
+	// warming is the number of keys in one batch of Warm.
 	warming = 1000
-	// mostNames is how many rules one question is about.
+	// mostNames bounds the rules of one query.
 	mostNames = 1000
 )
 
-// Keep lets recent know, until ctx ends and once more then, what was decided on last.
+// Keep periodically stores the most recently used keys until ctx ends, and once more then.
 func (d *Decider) Keep(ctx context.Context, recent Recent) {
 	tick := time.NewTicker(remembering)
 	defer tick.Stop()
@@ -44,16 +44,17 @@ func (d *Decider) Keep(ctx context.Context, recent Recent) {
 	}
 }
 
+// remember stores the most recently used keys.
 func (d *Decider) remember(ctx context.Context, recent Recent) {
 	ctx, cancel := context.WithTimeout(ctx, d.opts.Patience)
 	defer cancel()
 	if keys := d.cache.recent(mostOwn, d.now()); len(keys) > 0 {
-		_ = recent.Remember(ctx, keys) // without it a replica begins with less, or what was
+		_ = recent.Remember(ctx, keys) // after an error a new replica starts with fewer or older keys
 	}
 }
 
-// Warm fills the cache with what recent remembers, until ctx ends, and says how many keys
-// that was. It waits until Follow has heard of the store: before, nothing would be kept.
+// Warm fills the cache with the stored keys until ctx ends, and returns their number. It waits for the
+// first sync of Watch, as entries from before would not be valid.
 func (d *Decider) Warm(ctx context.Context, recent Recent) (int, error) {
 	select {
 	case <-d.following:
@@ -71,7 +72,7 @@ func (d *Decider) Warm(ctx context.Context, recent Recent) (int, error) {
 	return n, err
 }
 
-// warm asks for many keys at once, and keeps what is said.
+// warm loads many keys with few queries.
 func (d *Decider) warm(ctx context.Context, keys []Key) error {
 	stamps := make([]uint64, len(keys))
 	for i := range keys {
@@ -84,7 +85,7 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 	if err != nil {
 		return err
 	}
-	var would []ruling // without an answer nothing is compared
+	var would []ruling // nil: no comparison
 	if d.opts.Shadow != nil {
 		if said, err := lookMany(ctx, d.opts.Shadow, keys); err == nil {
 			would = said
@@ -100,9 +101,9 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 	return nil
 }
 
-// lookMany finds what a store says of keys: a few questions for each tenant.
+// lookMany finds the matches of keys: a few queries for each tenant.
 func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
-	wanted := map[string]map[Name]Found{} // by tenant; of many keys the same rules are asked for
+	wanted := map[string]map[Name]Found{} // by tenant; many keys need the same rules
 	for i := range keys {
 		each(&keys[i], func(tenant string, l leveled) {
 			if wanted[tenant] == nil {
@@ -133,7 +134,7 @@ func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
 	return ruled, nil
 }
 
-// each goes through the rules that may be about a key's calls, the deciding ones first.
+// each visits the rules that may apply to a key, in the order of precedence.
 func each(k *Key, f func(tenant string, l leveled)) {
 	list, global := names(k.Subject, k.Capability, k.Tool)
 	for i, l := range list {

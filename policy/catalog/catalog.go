@@ -13,19 +13,19 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Author is what a fleet and its manifest say of a capability's tools. It is immutable, and
-// two may be compared.
+// Author is what a fleet and its manifest declare about a capability's tools. It is immutable and
+// comparable.
 type Author struct {
 	Class     call.Class
-	Manifest  *manifest.Manifest // nil: which tools there are is not known
-	Fleet     call.Verdict       // of tools of which nothing is recommended; Block says nothing, which blocks
-	Validate  bool               // arguments are to be checked against the tools' schemas
-	Unguarded bool               // a tool that has changed is taken as it was
+	Manifest  *manifest.Manifest // nil: the tools are unknown
+	Fleet     call.Verdict       // for tools without a recommendation; Block: no declaration, which blocks
+	Validate  bool               // arguments are checked against the tools' schemas
+	Unguarded bool               // changed tools need no acceptance
 	Interval  time.Duration      // from one discovery to the next; default 5 min
-	Timeout   time.Duration      // of one question to the discovery tool; default 10 s
-	Elsewhere string             // tools that other manifests of live backends have, one a line: they are not gone
+	Timeout   time.Duration      // of one call of the discovery tool; default 10 s
+	Elsewhere string             // tools of other manifests of live backends, one per line: they are not removed
 
-	Credentials *credentials.Names // that calls may bring; nil: they may bring anything
+	Credentials *credentials.Names // that calls may bring; nil: anything
 }
 
 func (a *Author) dynamic() bool { return a.Manifest != nil && a.Manifest.Dynamic }
@@ -35,25 +35,25 @@ func (a *Author) static() bool  { return a.Manifest != nil && !a.Manifest.Dynami
 type Tool struct {
 	manifest.Tool
 	Hash    toolschema.Hash // of its description and schema
-	Drifted bool            // it is not what was accepted
+	Drifted bool            // it differs from the accepted one
 }
 
 // Options of a Catalog. The zero value is usable.
 type Options struct {
-	Store Store         // what replicas share; nil: nothing, and tools that are gone keep their rules
-	Rules Rules         // of tools; nil: there are none
+	Store Store         // shared by replicas; nil: none, and removed tools keep their rules
+	Rules Rules         // of tools; nil: none
 	Log   *slog.Logger  // default: discard
-	Round time.Duration // how often the store is asked what has changed; default 1 s
+	Round time.Duration // interval of the polls of the store; default 1 s
 }
 
 // Catalog is a policy.Source. It is safe for concurrent use.
 type Catalog struct {
 	opts  Options
 	now   atomic.Pointer[map[string]*capability]
-	ids   atomic.Pointer[[]string] // of the same, sorted
-	wake  chan struct{}            // Run has something to do
-	since Mark                     // how much of the store is known; Run's, and Read's before it
-	away  bool                     // the last round failed; the same
+	ids   atomic.Pointer[[]string] // its ids, sorted
+	wake  chan struct{}            // Run has work
+	since Mark                     // the known revision of the store; used by Run, and by Read before it
+	away  bool                     // the last poll failed; used likewise
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -73,20 +73,20 @@ func New(o Options) *Catalog {
 	return c
 }
 
-// capability is what is known of one, in a snapshot.
+// capability is the snapshot of one capability.
 type capability struct {
 	author Author
 	known  bool
-	tools  []Tool           // in the author's order
+	tools  []Tool           // in the declared order
 	index  map[string]*Tool // the same, by name
 }
 
 func (c *Catalog) capability(id string) *capability { return (*c.now.Load())[id] }
 
-// Capabilities are the ids of all, sorted. The slice must not be changed.
+// Capabilities returns all ids, sorted. The slice is immutable.
 func (c *Catalog) Capabilities() []string { return *c.ids.Load() }
 
-// Class is a capability's.
+// Class returns a capability's class.
 func (c *Catalog) Class(capability string) call.Class {
 	if of := c.capability(capability); of != nil {
 		return of.author.Class
@@ -94,7 +94,7 @@ func (c *Catalog) Class(capability string) call.Class {
 	return call.Tool
 }
 
-// Describe is what is known of a tool.
+// Describe returns a known tool.
 func (c *Catalog) Describe(capability, tool string) (Tool, bool) {
 	if of := c.capability(capability); of != nil {
 		if t := of.index[tool]; t != nil {
@@ -104,8 +104,7 @@ func (c *Catalog) Describe(capability, tool string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// Tools are those of a capability, in the author's order, if they are known. The slice must
-// not be changed.
+// Tools returns the known tools of a capability in the declared order. The slice is immutable.
 func (c *Catalog) Tools(capability string) (tools []Tool, known bool) {
 	if of := c.capability(capability); of != nil {
 		return of.tools, of.known
@@ -135,11 +134,12 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	return of.author.Fleet, policy.Fleet, state
 }
 
-// Heeds implements policy.Source.
+// DependsOnTool implements policy.Source.
 func (c *Catalog) Heeds(capability string) bool {
 	of := c.capability(capability)
-	// A person is asked about arguments, too.
-	return of != nil && (len(of.tools) > 0 || of.known && of.author.dynamic() || of.author.Fleet == call.Ask || of.author.Credentials != nil || of.author.Validate)
+	// Approvals depend on the arguments, too.
+	return of != nil && (len(of.tools) > 0 || of.known && of.author.dynamic() || of.author.Fleet == call.Ask ||
+		of.author.Credentials != nil || of.author.Validate)
 }
 
 // Schema implements policy.Source.

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// attempts is how often a discovery tool is called for one discovery.
+// attempts is the number of calls of a discovery tool for one discovery.
 const attempts = 2
 
 // thread is the thread_id of every call of a discovery tool.
@@ -21,20 +21,20 @@ const thread = "tool-discovery"
 // Question is one call of a discovery tool, with the arguments {}.
 type Question struct{ Capability, Tool, Session, Thread string }
 
-// Ask calls a discovery tool, and answers with its result_json. It must end with ctx. The
-// error is shown to operators: it must hold nothing that the tool has said.
+// Ask calls a discovery tool, and returns its result_json. It must end with ctx. The error is shown to
+// operators and must not contain anything from the tool's answer.
 type Ask func(ctx context.Context, q Question) (answer []byte, err error)
 
-// ending is what became of a discovery.
+// ending is the result of a discovery.
 type ending struct {
-	busy bool          // another replica is at it
-	late bool          // another replica was, not long ago
-	wait time.Duration // then, until it is our turn perhaps
+	busy bool          // another replica has the lease
+	late bool          // another replica had it recently
+	wait time.Duration // then, until the lease may be free
 	err  error
 }
 
-// discover asks for the tools of a capability, if it is this replica's turn. While the store
-// is away it is everybody's.
+// discover lists the tools of a capability, if this replica gets the lease. While the store is
+// unavailable every replica does.
 func (d *Discoverer) discover(ctx context.Context, id string, a *Author, within time.Duration) ending {
 	store := d.catalog.opts.Store
 	var turn Turn
@@ -48,12 +48,13 @@ func (d *Discoverer) discover(ctx context.Context, id string, a *Author, within 
 		return ending{busy: turn.Busy, late: !turn.Busy, wait: turn.Wait}
 	}
 	stopping := ctx
-	ctx, cancel := context.WithTimeout(ctx, attempts*a.Timeout+margin) // then the turn may be another's
+	ctx, cancel := context.WithTimeout(ctx, attempts*a.Timeout+margin) // the lease then ends
 	defer cancel()
 	found, err := d.question(ctx, id, a)
 	if stopping.Err() != nil && !alone {
-		// Others need not wait for the turn to end. If that fails, they do.
-		_ = store.Write(context.WithoutCancel(ctx), Change{Capability: id, Turn: turn.ID, Error: "the gateway that asked was stopped"})
+		// This ends the lease early. If it fails, the others wait until the lease expires.
+		stopped := Change{Capability: id, Turn: turn.ID, Error: "the gateway was stopped during the discovery"}
+		_ = store.Write(context.WithoutCancel(ctx), stopped)
 	}
 	if ctx.Err() != nil {
 		return ending{err: ctx.Err()}
@@ -67,15 +68,15 @@ func (d *Discoverer) discover(ctx context.Context, id string, a *Author, within 
 	}
 }
 
-// finding is what a discovery tool has answered.
+// finding is the answer of a discovery tool.
 type finding struct {
-	turn  string // that it was asked in
-	alone bool   // the store could not be asked for a turn
+	turn  string // of the discovery
+	alone bool   // there was no lease, as the store was unavailable
 	text  []byte
 	tools []Tool
 }
 
-// question calls the discovery tool.
+// callTool calls the discovery tool, and retries once.
 func (d *Discoverer) question(ctx context.Context, id string, a *Author) (finding, error) {
 	q := Question{Capability: id, Tool: a.Manifest.DiscoveryTool, Session: "discovery-" + id + "-" + uuid(), Thread: thread}
 	var found finding
@@ -88,6 +89,7 @@ func (d *Discoverer) question(ctx context.Context, id string, a *Author) (findin
 	return found, err
 }
 
+// callOnce calls the discovery tool once.
 func (d *Discoverer) once(ctx context.Context, q Question, timeout time.Duration) (finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -97,12 +99,12 @@ func (d *Discoverer) once(ctx context.Context, q Question, timeout time.Duration
 	}
 	tools, err := manifest.ParseTools(text)
 	if err != nil {
-		return finding{}, fmt.Errorf("what %s answers cannot be taken: %w", q.Tool, err)
+		return finding{}, fmt.Errorf("the answer of the discovery tool %s is invalid: %w", q.Tool, err)
 	}
 	return finding{text: text, tools: toolsOf(tools)}, nil
 }
 
-// uuid is a random one (RFC 9562 §5.4).
+// uuid returns a random UUID (RFC 9562 §5.4).
 func uuid() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -110,8 +112,8 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// learn puts what was discovered in force, for all replicas, or says why that was not
-// possible. err is why nothing was discovered. What was known before stays then.
+// learn publishes the discovered tools to all replicas, or records why that failed. err is the error of
+// the discovery itself. After an error the known tools stay.
 func (c *Catalog) learn(ctx context.Context, id string, a *Author, found *finding, err error) error {
 	if err == nil {
 		err = c.adopt(ctx, id, a, found)
@@ -136,9 +138,9 @@ func (c *Catalog) learn(ctx context.Context, id string, a *Author, found *findin
 	}
 	if e.last.Error != text {
 		if text != "" {
-			c.opts.Log.Warn("tools cannot be discovered; what is known stays", "capability", id, "error", text)
+			c.opts.Log.Warn("tool discovery failed; the known tools stay", "capability", id, "error", text)
 		} else {
-			c.opts.Log.Info("tools are discovered again", "capability", id)
+			c.opts.Log.Info("tool discovery works again", "capability", id)
 		}
 	}
 	e.last.Error = text
@@ -150,27 +152,27 @@ func (c *Catalog) learn(ctx context.Context, id string, a *Author, found *findin
 	return err
 }
 
-// errGone is why a set is not put in force while the store is away.
-var errGone = errors.New("tools are gone, and the rules about them cannot be deleted while Redis is away")
+// errGone rejects a discovered set while the store is unavailable.
+var errGone = errors.New("the answer lacks known tools, whose rules cannot be deleted while Redis is unavailable")
 
-// adopt makes what was discovered the set that is in force.
+// adopt replaces the known tools by the discovered ones.
 func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *finding) error {
 	var shared []Shared
 	if !found.alone {
 		var err error
 		if shared, err = c.opts.Store.Read(ctx, []Want{{Capability: id}}); err != nil {
-			return fmt.Errorf("ask the store what was known: %w", err)
+			return fmt.Errorf("read the known tools from the store: %w", err)
 		}
 	}
 	c.mu.Lock()
 	e := c.entries[id]
 	if e == nil || e.said.Manifest != a.Manifest {
 		c.mu.Unlock()
-		return errors.New("the manifest has changed meanwhile")
+		return errors.New("the manifest changed during the discovery")
 	}
 	if shared != nil {
 		known := shared[0].Accepted
-		if e.unsettled { // the store has lost it
+		if e.unsettled { // the store lost its content
 			known = union(known, e.accepted)
 		}
 		e.accepted, e.absent = known, shared[0].Absent
@@ -199,7 +201,7 @@ func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *findin
 		c.publish(id)
 		c.tell(id, gone)
 		if added := missing(found.tools, before); len(added) > 0 {
-			c.opts.Log.Info("tools were discovered", "capability", id, "tools", added)
+			c.opts.Log.Info("new tools were discovered", "capability", id, "tools", added)
 		}
 	}
 	return nil

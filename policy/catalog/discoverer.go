@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// atOnce is how many capabilities one replica asks for their tools at one time.
+	// atOnce bounds the concurrent discoveries of one replica.
 	atOnce = 8
-	// slack is by how much replicas may differ on when a fleet became healthy.
+	// slack is the difference between replicas in the time at which they see a fleet as healthy.
 	slack = 3 * time.Second
-	// margin is what a discovery may take besides its questions.
+	// margin is the time that a discovery may take besides its calls.
 	margin = 3 * time.Second
-	// firstRetry is when a failed discovery is tried again; each time it takes twice as long,
-	// up to the interval.
+	// firstRetry is the delay before the first retry of a failed discovery. It doubles with each
+	// failure, up to the interval.
 	firstRetry = 5 * time.Second
-	// youngEnough is how old a discovery may be to do for a replica that has just started: when
-	// many start one after the other, a few of them ask.
+	// youngEnough is the age up to which a replica that has just started accepts a discovery: when many
+	// replicas start one after the other, only a few of them discover.
 	youngEnough = 30 * time.Second
-	// busyWait is when to look again at what another replica is about to find out.
+	// busyWait is the time after which the result of another replica's discovery is checked.
 	busyWait = 5 * time.Second
 )
 
@@ -32,8 +32,8 @@ const (
 	DefaultTimeout  = 10 * time.Second
 )
 
-// Discoverer asks capabilities with dynamic tools which these are: when their fleet becomes
-// healthy, and from time to time. Of all replicas one does, and another one when that dies.
+// Discoverer calls the discovery tools of capabilities with dynamic tools: when their fleet becomes
+// healthy, and periodically. One replica at a time does so, and another one when that replica dies.
 type Discoverer struct {
 	catalog *Catalog
 	ask     Ask
@@ -45,30 +45,32 @@ type Discoverer struct {
 	fleets map[string]*fleet
 }
 
-// fleet is when to ask a capability.
+// fleet is the discovery schedule of a capability.
 type fleet struct {
-	seen    bool // it is known whether it is healthy
+	seen    bool // its health is known
 	healthy bool
-	since   time.Time // a discovery that began before it does not count; zero: any does
-	first   bool      // nothing was discovered, nor found to be, since this replica first saw it healthy
+	since   time.Time // earlier discoveries do not count; zero: any does
+	first   bool      // no discovery was made or found since this replica first saw it healthy
 	due     time.Time
 	busy    bool
-	failed  int // discoveries in a row
+	failed  int // consecutive discoveries
 }
 
-// NewDiscoverer makes the Discoverer of a Catalog. Run runs it.
+// NewDiscoverer returns the Discoverer of a Catalog. Run must be called.
 func NewDiscoverer(c *Catalog, ask Ask) *Discoverer {
-	return &Discoverer{catalog: c, ask: ask, slots: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fleets: map[string]*fleet{}}
+	return &Discoverer{
+		catalog: c, ask: ask, slots: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fleets: map[string]*fleet{},
+	}
 }
 
-// Healthy tells whether a fleet can be asked. It does not block.
+// Healthy records whether a fleet is healthy. It does not block.
 func (d *Discoverer) Healthy(capability string, healthy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.fleet(capability)
 	if healthy && !f.healthy {
 		f.due, f.failed = time.Time{}, 0
-		if f.seen { // it comes back, perhaps as another one
+		if f.seen { // it recovered, perhaps with another version
 			f.since = time.Now()
 		}
 		f.first = !f.seen
@@ -80,7 +82,7 @@ func (d *Discoverer) Healthy(capability string, healthy bool) {
 	}
 }
 
-// fleet finds one. The caller holds mu.
+// fleet returns the schedule of a capability. The caller holds mu.
 func (d *Discoverer) fleet(capability string) *fleet {
 	f := d.fleets[capability]
 	if f == nil {
@@ -90,7 +92,7 @@ func (d *Discoverer) fleet(capability string) *fleet {
 	return f
 }
 
-// Run asks until ctx ends.
+// Run runs discoveries until ctx ends.
 func (d *Discoverer) Run(ctx context.Context) {
 	defer d.running.Wait()
 	tick := time.NewTicker(d.catalog.opts.Round)
@@ -106,14 +108,14 @@ func (d *Discoverer) Run(ctx context.Context) {
 	}
 }
 
-// start begins what is due.
+// start begins the due discoveries.
 func (d *Discoverer) start(ctx context.Context) {
 	all := d.catalog.dynamic()
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id := range d.fleets {
-		if d.catalog.capability(id) == nil { // its tools may come to be asked for
+		if d.catalog.capability(id) == nil { // its tools are no longer discovered
 			delete(d.fleets, id)
 		}
 	}
@@ -139,10 +141,10 @@ func (d *Discoverer) start(ctx context.Context) {
 	}
 }
 
-// afterPanic is how long a capability is left alone whose answer this replica could not deal with.
+// afterPanic is the pause after a discovery whose answer caused a panic.
 const afterPanic = 5 * time.Minute
 
-// turn asks a capability, if it is this replica's turn, and says when to look at it again.
+// turn runs a due discovery, and schedules the next one.
 func (d *Discoverer) turn(ctx context.Context, id string) {
 	d.mu.Lock()
 	f := d.fleet(id)
@@ -165,7 +167,7 @@ func (d *Discoverer) turn(ctx context.Context, id string) {
 		case result.busy:
 			wait = min(result.wait, busyWait)
 		case result.late && since.IsZero() && first:
-			wait, first = 0, false // it was not long ago, so that now the interval counts
+			wait, first = 0, false // a recent discovery exists: the interval applies from now on
 		case result.late && since.IsZero():
 			wait, failed = result.wait, 0
 		case result.late:
@@ -182,8 +184,8 @@ func (d *Discoverer) turn(ctx context.Context, id string) {
 	defer d.mu.Unlock()
 	f.busy = false
 	if !f.since.Equal(before) {
-		return // it came back meanwhile
+		return // the fleet recovered meanwhile
 	}
-	// Replicas that wait for the same do not come at the same moment.
+	// The jitter keeps replicas from competing for the lease at the same moment.
 	f.since, f.failed, f.first, f.due = since, failed, first, time.Now().Add(wait+rand.N(wait/20+1))
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// entry is a capability as it is kept, under the Catalog's lock.
+// entry is the mutable state of a capability, guarded by the Catalog's lock.
 type entry struct {
 	said     Author
 	known    bool
-	tools    []Tool                     // in force; Drifted is not set here
-	sum      string                     // of the discovered set in force; "": it is not one that the store has
+	tools    []Tool                     // published; Drifted is not set here
+	sum      string                     // of the published discovered set; "": it is not in the store
 	seen     bool                       // the store was read
-	accepted map[string]toolschema.Hash // also of tools that are absent
+	accepted map[string]toolschema.Hash // also of removed tools
 	absent   map[string]bool            // of these, those whose rules are deleted already
 	last     Last
-	// unsettled: the store has to be told of the manifest's tools, or again of what was accepted.
-	// Until then a manifest without some of the tools in force is not in force itself.
+	// unsettled says that the store lacks the manifest's tools, or accepted hashes. Until it has them, a
+	// manifest that removes tools is not published.
 	unsettled bool
-	trouble   string // why it still is
+	trouble   string // why reconciliation fails
 	counted   Counts
 }
 
-// Replace puts what is said of all capabilities in force. It does not wait for the store: Run
-// makes good what has to be done there.
+// Replace publishes the declarations of all capabilities. It does not wait for the store, which Run
+// reconciles.
 func (c *Catalog) Replace(all map[string]Author) {
 	c.mu.Lock()
 	for id := range c.entries {
@@ -49,7 +49,7 @@ func (c *Catalog) Replace(all map[string]Author) {
 			if e.said = said; former.Manifest != said.Manifest {
 				e.take(c.opts.Store != nil)
 			} else if former.Elsewhere != said.Elsewhere && said.static() {
-				e.unsettled = c.opts.Store != nil // what was kept may be gone
+				e.unsettled = c.opts.Store != nil // removed tools may have been kept
 			}
 		default:
 			next[id] = before[id]
@@ -64,14 +64,14 @@ func (c *Catalog) Replace(all map[string]Author) {
 	c.nudge()
 }
 
-// take goes on with another manifest. shared says that there is a store to be told of it.
+// take sets another manifest. shared says that there is a store to reconcile.
 func (e *entry) take(shared bool) {
 	e.unsettled, e.trouble = false, ""
 	switch {
 	case e.said.Manifest == nil:
 		e.known, e.tools, e.sum = false, nil, ""
 	case e.said.dynamic():
-		e.seen = false // what was discovered is in the store, perhaps
+		e.seen = false // the store may have the discovered tools
 	default:
 		e.unsettled, e.sum = shared, ""
 		if next := toolsOf(e.said.Manifest.Tools); !shared || !e.known || len(e.missing(next)) == 0 {
@@ -80,7 +80,7 @@ func (e *entry) take(shared bool) {
 	}
 }
 
-// toolsOf are tools with their hashes.
+// toolsOf adds hashes to tools.
 func toolsOf(all []manifest.Tool) []Tool {
 	tools := make([]Tool, len(all))
 	for i := range all {
@@ -89,7 +89,7 @@ func toolsOf(all []manifest.Tool) []Tool {
 	return tools
 }
 
-// missing are the names of the tools of before that next has not.
+// missing returns the names of the tools of before that next lacks.
 func missing(before, next []Tool) (names []string) {
 	there := make(map[string]bool, len(next))
 	for i := range next {
@@ -103,9 +103,12 @@ func missing(before, next []Tool) (names []string) {
 	return names
 }
 
-// build makes what readers see of an entry.
+// build makes the snapshot of an entry.
 func (e *entry) build() *capability {
-	next := &capability{author: e.said, known: e.known, tools: make([]Tool, len(e.tools)), index: make(map[string]*Tool, len(e.tools))}
+	next := &capability{
+		author: e.said, known: e.known,
+		tools: make([]Tool, len(e.tools)), index: make(map[string]*Tool, len(e.tools)),
+	}
 	copy(next.tools, e.tools)
 	for i := range next.tools {
 		t := &next.tools[i]
@@ -117,7 +120,7 @@ func (e *entry) build() *capability {
 	return next
 }
 
-// publish puts entries that have changed in force. The caller holds mu.
+// publish publishes changed entries. The caller holds mu.
 func (c *Catalog) publish(ids ...string) {
 	next := maps.Clone(*c.now.Load())
 	for _, id := range ids {
@@ -128,12 +131,12 @@ func (c *Catalog) publish(ids ...string) {
 	c.now.Store(&next)
 }
 
-// MostAccepted is of how many tools a capability's accepted hashes are kept, absent ones among them. Nothing is
-// forgotten to make room: a tool that is new then counts as changed, until an operator accepts it.
+// MostAccepted bounds the accepted hashes of a capability, including those of removed tools. No hash is
+// evicted: a new tool beyond the limit counts as changed, until an operator accepts it.
 const MostAccepted = 4 * manifest.MaxTools
 
-// accepts is what a set of tools makes of the accepted hashes. Those of tools that are absent stay, so that a
-// tool that comes back is compared with what it was.
+// accepts adds the hashes of new tools to the accepted ones. Those of removed tools stay, so that a tool
+// that comes back is compared with its former version.
 func (e *entry) accepts(tools []Tool) map[string]toolschema.Hash {
 	next := make(map[string]toolschema.Hash, len(e.accepted)+len(tools))
 	maps.Copy(next, e.accepted)
@@ -146,7 +149,7 @@ func (e *entry) accepts(tools []Tool) map[string]toolschema.Hash {
 	return next
 }
 
-// without are the tools of accepted hashes that are neither in next nor elsewhere.
+// without returns the tools with accepted hashes that are neither in next nor declared elsewhere.
 func (e *entry) without(next []Tool) []string {
 	there := e.elsewhere()
 	for i := range next {
@@ -161,7 +164,7 @@ func (e *entry) without(next []Tool) []string {
 	return names
 }
 
-// leave takes note of the tools that are absent, and have no rules any more.
+// leave records the removed tools, whose rules are deleted.
 func (e *entry) leave(absent []string) {
 	e.absent = make(map[string]bool, len(absent))
 	for _, name := range absent {
@@ -169,7 +172,7 @@ func (e *entry) leave(absent []string) {
 	}
 }
 
-// elsewhere has the names of Author.Elsewhere.
+// elsewhere returns the names of Author.Elsewhere.
 func (e *entry) elsewhere() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.SplitSeq(e.said.Elsewhere, "\n") {
@@ -178,12 +181,13 @@ func (e *entry) elsewhere() map[string]bool {
 	return names
 }
 
-// missing are the tools in force that are gone with next.
+// missing returns the published tools that next removes.
 func (e *entry) missing(next []Tool) []string {
 	elsewhere := e.elsewhere()
 	return slices.DeleteFunc(missing(e.tools, next), func(name string) bool { return elsewhere[name] })
 }
 
+// nudge wakes up Run.
 func (c *Catalog) nudge() {
 	select {
 	case c.wake <- struct{}{}:

@@ -11,14 +11,14 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// readAtOnce is how many capabilities one question to the store is about.
+// readAtOnce bounds the capabilities of one read of the store.
 const readAtOnce = 256
 
-// Read takes from the store what it has, once, before Run. Without the store what manifests
-// say is taken as it is, and is looked at when the store is back.
+// Read loads the store's content, once, before Run. Without the store manifests are published
+// unchecked, and reconciled when the store is back.
 func (c *Catalog) Read(ctx context.Context) { c.round(ctx) }
 
-// Run follows the store until ctx ends, and tells it of manifests.
+// Run keeps the catalog and the store in sync until ctx ends.
 func (c *Catalog) Run(ctx context.Context) {
 	if c.opts.Store == nil {
 		<-ctx.Done()
@@ -40,7 +40,7 @@ func (c *Catalog) Run(ctx context.Context) {
 	}
 }
 
-// round reads what has changed, and tells the store what it has to know.
+// round reads the changes of the store, and writes what it lacks.
 func (c *Catalog) round(ctx context.Context) {
 	if c.opts.Store == nil {
 		return
@@ -53,14 +53,15 @@ func (c *Catalog) round(ctx context.Context) {
 	}
 	if away := err != nil && ctx.Err() == nil; away != c.away && c.hasTools() {
 		if c.away = away; away {
-			c.opts.Log.Warn("the catalog of tools cannot be read: what is known of tools stays, and manifests are taken as they are", "error", err)
+			c.opts.Log.Warn("the catalog of tools is unavailable: known tools stay, and manifests are used unchecked",
+				"error", err)
 		} else {
-			c.opts.Log.Info("the catalog of tools is read again")
+			c.opts.Log.Info("the catalog of tools is available again")
 		}
 	}
 }
 
-// hasTools says whether the tools of any capability are known, or could be.
+// hasTools reports whether the tools of any capability are declared.
 func (c *Catalog) hasTools() bool {
 	for _, of := range *c.now.Load() {
 		if of.author.Manifest != nil {
@@ -70,6 +71,7 @@ func (c *Catalog) hasTools() bool {
 	return false
 }
 
+// read reads the changes of the store.
 func (c *Catalog) read(ctx context.Context) error {
 	news, err := c.opts.Store.Changed(ctx, c.since)
 	if err != nil {
@@ -90,7 +92,7 @@ func (c *Catalog) read(ctx context.Context) error {
 	return nil
 }
 
-// wants are the capabilities that have to be read.
+// wants returns the capabilities to read.
 func (c *Catalog) wants(news *Changes) (wants []Want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,8 +108,8 @@ func (c *Catalog) wants(news *Changes) (wants []Want) {
 	return wants
 }
 
-// apply takes what was read. Where the store has lost everything, what was accepted is
-// remembered, and it is told.
+// apply takes the records that were read. If the store lost its content, the accepted hashes in memory
+// stay and are written again.
 func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 	parsed := make([][]Tool, len(all))
 	for i := range all {
@@ -115,7 +117,8 @@ func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 			continue
 		}
 		if tools, err := manifest.ParseTools(all[i].Set); err != nil {
-			c.opts.Log.Warn("tools that another replica has discovered cannot be read; what is known stays", "capability", wants[i].Capability, "error", err)
+			c.opts.Log.Warn("the tools that another replica discovered are invalid; the known tools stay",
+				"capability", wants[i].Capability, "error", err)
 		} else {
 			parsed[i] = toolsOf(tools)
 		}
@@ -144,7 +147,7 @@ func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 	c.publish(changed...)
 }
 
-// union is what the store says, and what it does not say any more.
+// union merges the accepted hashes of the store with those that it lost.
 func union(says, said map[string]toolschema.Hash) map[string]toolschema.Hash {
 	all := maps.Clone(said)
 	maps.Copy(all, says)

@@ -12,28 +12,28 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Source is how the tools of a capability are known.
+// Source is the origin of a capability's tools.
 type Source string
 
 // The sources.
 const (
 	Unknown    Source = "unknown"    // the fleet has no manifest
-	Manifest   Source = "manifest"   // they are written in it
-	Discovered Source = "discovered" // they are asked for
+	Manifest   Source = "manifest"   // the manifest lists them
+	Discovered Source = "discovered" // the discovery tool lists them
 )
 
-// Listing is what operators see of a capability.
+// Listing is the operators' view of a capability.
 type Listing struct {
 	Capability string
 	Source     Source
 	Known      bool // there is a set of tools
 	Tools      []Tool
 	Guarded    bool
-	Last       Last   // discoveries
-	Pending    string // why the manifest's tools are not in force yet; "": they are
+	Last       Last   // of discoveries
+	Pending    string // why the manifest's tools are not published yet; "": they are
 }
 
-// Look is what is known of a capability, if there is a fleet of that name.
+// Inspect returns what is known of a capability, if it has a fleet.
 func (c *Catalog) Look(id string) (Listing, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,8 @@ func (c *Catalog) Look(id string) (Listing, bool) {
 	}
 	tools, known := c.Tools(id)
 	return Listing{
-		Capability: id, Source: e.source(), Known: known, Tools: tools, Guarded: !e.said.Unguarded, Last: e.last, Pending: e.trouble,
+		Capability: id, Source: e.source(), Known: known, Tools: tools, Guarded: !e.said.Unguarded, Last: e.last,
+		Pending: e.trouble,
 	}, true
 }
 
@@ -58,7 +59,7 @@ func (e *entry) source() Source {
 	}
 }
 
-// author is what is said of a capability, with defaults.
+// author returns the declaration of a dynamic capability, with defaults filled in.
 func (c *Catalog) author(id string) (a Author, there bool) {
 	of := c.capability(id)
 	if of == nil || !of.author.dynamic() {
@@ -74,7 +75,7 @@ func (c *Catalog) author(id string) (a Author, there bool) {
 	return a, true
 }
 
-// dynamic are the capabilities whose tools are asked for.
+// dynamic returns the capabilities whose tools are discovered.
 func (c *Catalog) dynamic() (ids []string) {
 	for id, of := range *c.now.Load() {
 		if of.author.dynamic() {
@@ -84,21 +85,22 @@ func (c *Catalog) dynamic() (ids []string) {
 	return ids
 }
 
-// Accept makes what a tool is now the accepted one, at all replicas. It refuses where that is
-// not hash any more: nobody accepts what they have not seen. The error is a *call.Refusal,
-// or says that the store cannot be written.
+// Accept makes hash the accepted one of a tool, at all replicas. It refuses if the tool has changed
+// again: operators accept only what they have seen. The error is a *call.Refusal, or that of the store.
 func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
 	t, there := c.Describe(capability, tool)
 	switch {
 	case !there:
-		return &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Message: fmt.Sprintf("%s is not known to have a tool %q", capability, tool)}
+		return &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
+			Message: fmt.Sprintf("capability %s has no known tool %q", capability, tool)}
 	case t.Hash != hash:
-		return &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED", Message: "the tool is not what this hash stands for; look at it again"}
+		return &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED",
+			Message: "the tool has changed and no longer has this hash; review it again"}
 	case c.opts.Store == nil:
-		return errors.New("there is no store")
+		return errors.New("there is no store of accepted tools")
 	}
 	if err := c.opts.Store.Accept(ctx, capability, tool, hash); err != nil {
-		return fmt.Errorf("tell the store: %w", err)
+		return fmt.Errorf("write to the store: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,12 +115,13 @@ func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash tool
 	return nil
 }
 
-// Discover asks a capability for its tools now, as soon as no other replica does.
+// Discover discovers a capability's tools now, as soon as the lease is free.
 func (d *Discoverer) Discover(ctx context.Context, capability string) error {
 	for {
 		a, there := d.catalog.author(capability)
 		if !there {
-			return &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLS_NOT_DISCOVERED", Message: "the tools of this capability are not asked for: its manifest does not say tool_source: dynamic"}
+			return &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLS_NOT_DISCOVERED",
+				Message: "the tools of this capability are not discovered: its manifest lacks tool_source: dynamic"}
 		}
 		end := d.discover(ctx, capability, &a, 0)
 		if !end.busy && !end.late {
@@ -126,25 +129,25 @@ func (d *Discoverer) Discover(ctx context.Context, capability string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another replica is at it: %w", ctx.Err())
+			return fmt.Errorf("another replica is discovering the tools: %w", ctx.Err())
 		case <-time.After(min(end.wait, time.Second)):
 		}
 	}
 }
 
-// Counts are discoveries by this replica. They only grow.
+// Counts are the discoveries of this replica. They only grow.
 type Counts struct{ Succeeded, Failed int64 }
 
-// Stats is what metrics tell of a capability.
+// Stats are the metrics of a capability.
 type Stats struct {
 	Capability     string
 	Tools, Drifted int
-	Dynamic        bool // the rest is told of those alone
+	Dynamic        bool // the fields below apply only then
 	Discoveries    Counts
-	Succeeded      time.Time // when any replica last did; zero: never
+	Succeeded      time.Time // time of the last success of any replica; zero: never
 }
 
-// Stats yields each capability whose tools are known, or asked for.
+// Stats yields each capability whose tools are declared or discovered.
 func (c *Catalog) Stats() iter.Seq[Stats] {
 	return func(yield func(Stats) bool) {
 		for _, s := range c.stats() {
@@ -163,7 +166,10 @@ func (c *Catalog) stats() (all []Stats) {
 		if e == nil || of.author.Manifest == nil {
 			continue
 		}
-		s := Stats{Capability: id, Tools: len(of.tools), Dynamic: of.author.dynamic(), Discoveries: e.counted, Succeeded: e.last.Succeeded}
+		s := Stats{
+			Capability: id, Tools: len(of.tools), Dynamic: of.author.dynamic(),
+			Discoveries: e.counted, Succeeded: e.last.Succeeded,
+		}
 		for i := range of.tools {
 			if of.tools[i].Drifted {
 				s.Drifted++

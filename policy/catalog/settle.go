@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// unsettled returns the capabilities to reconcile.
 func (c *Catalog) unsettled() (ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -18,9 +19,8 @@ func (c *Catalog) unsettled() (ids []string) {
 	return ids
 }
 
-// settle tells the store of a manifest's tools, and makes tools that are gone lose their
-// rules. Until both is done it is tried again in each round. A capability whose tools are
-// discovered has it know again what was accepted.
+// settle writes a manifest's tools to the store, and deletes the rules of removed tools. Until both
+// succeed it is tried again in each round. For a discovered capability it restores lost hashes.
 func (c *Catalog) settle(ctx context.Context, id string) {
 	c.mu.Lock()
 	e := c.entries[id]
@@ -41,12 +41,12 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[id] != e || e.said.Manifest != said.Manifest || e.said.Elsewhere != said.Elsewhere {
-		return // there is another one to settle
+		return // another declaration has replaced this one
 	}
 	if err != nil {
 		if text := bounded(err); text != e.trouble && ctx.Err() == nil {
 			e.trouble = text
-			c.opts.Log.Warn("the tools of a manifest are not in force yet", "capability", id, "error", text)
+			c.opts.Log.Warn("could not publish the tools of a manifest", "capability", id, "error", text)
 		}
 		return
 	}
@@ -60,8 +60,8 @@ func (c *Catalog) settle(ctx context.Context, id string) {
 	c.tell(id, gone)
 }
 
-// gone are the tools that are not in next and may have rules yet, of those in force and of those that the
-// store knows. The caller holds mu.
+// gone returns the published or stored tools that are not in next and may still have rules. The caller
+// holds mu.
 func (e *entry) gone(next []Tool) []string {
 	names := e.missing(next)
 	told := maps.Clone(e.absent)
@@ -79,29 +79,29 @@ func (e *entry) gone(next []Tool) []string {
 	return names
 }
 
-// write makes a change, once the tools that are gone with it have lost their rules.
+// write deletes the rules of removed tools, then makes a change.
 func (c *Catalog) write(ctx context.Context, gone []string, change Change) error {
 	if c.opts.Rules != nil {
 		for _, tool := range gone {
 			if err := c.opts.Rules.Forget(ctx, change.Capability, tool); err != nil {
-				return fmt.Errorf("delete the rules about %s, which is gone: %w", tool, err)
+				return fmt.Errorf("delete the rules of the removed tool %s: %w", tool, err)
 			}
 		}
 	}
 	if err := c.opts.Store.Write(ctx, change); err != nil {
-		return fmt.Errorf("tell the store: %w", err)
+		return fmt.Errorf("write to the store: %w", err)
 	}
 	return nil
 }
 
-// tell logs what has become of tools.
+// tell logs removed tools.
 func (c *Catalog) tell(id string, gone []string) {
 	if len(gone) > 0 {
-		c.opts.Log.Info("tools are gone, and the rules about them", "capability", id, "tools", gone)
+		c.opts.Log.Info("tools were removed, and their rules deleted", "capability", id, "tools", gone)
 	}
 }
 
-// bounded is an error for people, of bounded length.
+// bounded returns an error's text, for people and of bounded length.
 func bounded(err error) string {
 	const most = 300
 	text := err.Error()

@@ -8,85 +8,84 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Store is what replicas share. Each method but Follow must end with its ctx.
+// Store is shared by replicas. Each method but Watch must end with its ctx.
 type Store interface {
-	// Follow calls changed whenever something may have changed, until ctx ends. It may lose
-	// changes.
+	// Watch calls changed whenever something may have changed, until ctx ends. It may lose changes.
 	Follow(ctx context.Context, changed func())
-	// Changed says what has changed since a mark, the zero one being before everything.
+	// Changed returns the changes since a revision; the zero one is before everything.
 	Changed(ctx context.Context, since Mark) (Changes, error)
-	// Read answers each want, in their order.
+	// Read returns the record of each request, in order.
 	Read(ctx context.Context, wants []Want) ([]Shared, error)
-	// Write changes what is shared of a capability. It does nothing, and says ErrTurnOver, when
-	// the turn that the change was made in is not in force any more.
+	// Write changes the record of a capability. It returns ErrLeaseLost, and changes nothing, if the
+	// change's lease is no longer held.
 	Write(ctx context.Context, c Change) error
 	// Accept makes hash the accepted one of a tool.
 	Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error
-	// Begin asks for the turn to discover the tools of a capability: nobody else gets it for
-	// lease, or until a Change of it was written. It is not to be had while somebody has it, and
-	// if the last one began less than within ago.
+	// AcquireLease requests the right to discover the tools of a capability. The lease ends after its
+	// duration, or with a Change that names it. It is refused while another replica holds it, and if the
+	// last one began less than within ago.
 	Begin(ctx context.Context, capability string, lease, within time.Duration) (Turn, error)
 }
 
-// Rules are forgotten with the tools that they are about.
+// Rules are deleted with the tools that they name.
 type Rules interface {
-	// Forget deletes all rules about exactly this tool, whoever they are of. After an error it
-	// is called again.
+	// DeleteTool deletes all rules of any subject that name exactly this tool. After an error it is
+	// called again.
 	Forget(ctx context.Context, capability, tool string) error
 }
 
-// Mark is a state of the store.
+// Mark is a revision of the store.
 type Mark struct {
-	Epoch   string // another one when everything was lost; "" while there is nothing
-	Version int64  // one more with each change
+	Epoch   string // changes when all content was lost; "": no content
+	Version int64  // incremented by each change
 }
 
-// Changes is what a mark leads to.
+// Changes are the changes since a revision.
 type Changes struct {
 	Now          Mark
-	Everything   bool     // what has changed is not known
+	Everything   bool     // any capability may have changed
 	Capabilities []string // that have changed
 }
 
-// Want asks for a capability.
+// Want requests the record of a capability.
 type Want struct {
 	Capability string
-	Sum        string // of the discovered set that the reader has; it is not sent again
+	Sum        string // of the reader's discovered set, which is not sent again
 }
 
-// Shared is what the store has of a capability.
+// Shared is the record of a capability in the store.
 type Shared struct {
-	Accepted map[string]toolschema.Hash // by tool; also of those that are absent from the set in force
-	Absent   map[string]bool            // tools of Accepted that were told as gone, and did not come back
-	Sum      string                     // of the discovered set; "" there is none
-	Set      []byte                     // the discovery tool's answer; nil where the reader has it
+	Accepted map[string]toolschema.Hash // by tool; also of removed tools
+	Absent   map[string]bool            // tools of Accepted that were removed
+	Sum      string                     // of the discovered set; "": there is none
+	Set      []byte                     // the discovery tool's answer; nil if the reader has it
 	Last     Last
 }
 
-// Last is what became of discoveries.
+// Last is the status of discoveries.
 type Last struct {
-	Succeeded time.Time // when one last did; zero: never
-	Failed    time.Time // the same
-	Error     string    // why the last one failed, in bounded words that hold nothing of an answer; "": it did not
+	Succeeded time.Time // time of the last success; zero: never
+	Failed    time.Time // time of the last failure; zero: never
+	Error     string    // of the last discovery, bounded and without any part of an answer; "": it succeeded
 }
 
-// Change is one write.
+// Change is one write to the store.
 type Change struct {
 	Capability string
-	Turn       string                     // that it is made in, and which it ends; "": in none
+	Turn       string                     // the lease of the change, which ends with it; "": none
 	Sum        string                     // of Set
-	Set        []byte                     // what was discovered; nil: that stays as it is
-	Tools      map[string]toolschema.Hash // accepted, where their tools have no accepted hash yet
-	Gone       []string                   // tools that are absent from the set in force; what was accepted of them is kept
-	Error      string                     // why the discovery of this turn failed; "": it did not
+	Set        []byte                     // the discovered answer; nil: unchanged
+	Tools      map[string]toolschema.Hash // accepted for tools without an accepted hash
+	Gone       []string                   // removed tools; their accepted hashes are kept
+	Error      string                     // of the discovery with this lease; "": it succeeded
 }
 
-// Turn is who discovers.
+// Turn is a lease on the discovery of a capability's tools.
 type Turn struct {
-	ID   string        // "": it is not to be had
-	Busy bool          // then, because somebody has it; else somebody had it not long ago
-	Wait time.Duration // then, until it may be to be had
+	ID   string        // "": refused
+	Busy bool          // then: another replica holds it; else one held it recently
+	Wait time.Duration // then: until it may be free
 }
 
-// ErrTurnOver is the end of a change that came too late.
-var ErrTurnOver = errors.New("another replica has taken over")
+// ErrTurnOver rejects a change whose lease has ended.
+var ErrTurnOver = errors.New("another replica has taken over the discovery")

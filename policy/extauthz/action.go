@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// maxArgs keeps a question, which has them twice, below the 4 MiB that a gRPC server
-	// takes: arguments that are too long must not look like a Shield that fails.
+	// maxArgs keeps a request, which contains them twice, below the 4 MiB limit of a gRPC server: too
+	// long arguments must not look like a failing Shield.
 	maxArgs = 1 << 20
-	// maxTool bounds a tool's name, which is the caller's word.
+	// maxTool bounds a tool's name, which the caller chooses.
 	maxTool = 512
 	// untold is the type of a call whose tool has no name.
 	untold = "tool_call"
 )
 
-// action is a call as Shield gets to see it.
+// action is a call as Shield sees it.
 type action struct {
 	kind string // its type
 	tool string // capability__tool
 	args []byte // a JSON object
-	hash hash   // what its verdict is kept under
+	hash hash   // the key of its verdict
 }
 
 type hash [sha256.Size]byte
 
-// newAction does not look into the arguments yet.
+// newAction makes an action. It does not parse the arguments yet.
 func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal) {
 	switch {
 	case len(c.Tool) > maxTool || !utf8.ValidString(c.Tool):
-		return nil, invalid(c, "the tool's name is not UTF-8, or too long to be judged")
+		return nil, invalid(c, "the tool's name is not UTF-8, or longer than 512 bytes")
 	case len(args) > maxArgs:
-		return nil, invalid(c, "the arguments are too long to be judged: at most 1 MiB is possible")
+		return nil, invalid(c, "the arguments are longer than 1 MiB, the limit for a check by the shield")
 	case len(args) == 0:
 		args = []byte("{}")
 	}
@@ -55,13 +55,13 @@ func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal
 	return a, nil
 }
 
-// check refuses arguments that Shield and a backend could understand differently.
+// check rejects arguments that Shield and a backend could parse differently.
 func (a *action) check(c *call.Call) *call.Refusal {
 	if err := strictjson.Check(a.args); err != nil {
-		return invalid(c, "the arguments cannot be judged: the JSON "+err.Error())
+		return invalid(c, "the shield cannot check the arguments: the JSON "+err.Error())
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(a.args, " \t\r\n"), []byte("{")) {
-		return invalid(c, "the arguments cannot be judged: they are no JSON object")
+		return invalid(c, "the shield cannot check the arguments: they are not a JSON object")
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func blocked(c *call.Call) *call.Refusal {
 func unavailable(c *call.Call) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.Unavailable, Reason: "SHIELD_UNAVAILABLE", RetryAfter: time.Second,
-		Message:  "the shield of this capability cannot judge the call at the moment",
+		Message:  "the shield of this capability cannot check the call at the moment; retry later",
 		Metadata: map[string]string{"capability": c.Capability},
 	}
 }

@@ -1,33 +1,31 @@
-// Package extauthz asks an external decision on calls that policy would allow or ask about:
-// OpenParallax Shield, over gRPC (openparallax.v1.ShieldService/Evaluate) or over HTTP
+// Package extauthz gets an external authorization decision for calls that policy would allow or ask
+// about: from OpenParallax Shield, over gRPC (openparallax.v1.ShieldService/Evaluate) or over HTTP
 // (POST /evaluate of its standalone server).
 //
-//	call ──► cache ──► one question for all who ask the same ──► a free place ──► Shield
+//	call ──► cache ──► one request for all equal calls ──► a free permit ──► Shield
 //	           │                                                                    │
 //	           └──────────── verdict: ALLOW, BLOCK, ESCALATE ◄──────────────────────┘
 //
-// Shield can only make things stricter: of the gateway's own answer and Shield's the stricter
-// counts, so that ALLOW takes no question to a person away. ESCALATE is a question.
+// Shield can only make decisions stricter: the stricter of the gateway's and Shield's decision applies.
+// ALLOW thus replaces no approval. ESCALATE requires one.
 //
-// A verdict is kept until its expires_at, an hour at most, for the very same action of the
-// same tenant: its type, capability, tool and the bytes of its arguments.
+// A verdict is cached until its expires_at, for at most an hour, for the same action of the same tenant:
+// its type, capability, tool and the bytes of its arguments.
 //
 // # What is sent
 //
-// The tool and its arguments, and nothing else: neither who calls nor any configuration,
-// which holds credentials. The tool is "capability__tool"; the action's type is the tool's own
-// name in lower case, which is what Shield takes for the type of a tool that it does not know
-// (openparallax/openparallax, shield/mcpgateway.go). Shield's two forms of a question, type and
-// payload or tool and arguments, are both filled in, so that none of its servers judges a
-// call without its arguments. Arguments that two readers could understand differently are
-// refused and never sent.
+// The request holds the tool and its arguments, and nothing else: neither the caller nor any
+// configuration, which holds credentials. The tool is "capability__tool". The action's type is the
+// tool's name in lower case, as Shield does for tools that it does not know (openparallax/openparallax,
+// shield/mcpgateway.go). Shield has two forms of a request: type and payload, or tool and arguments. Both
+// are filled in, so that every server sees the arguments. Arguments that two parsers could read
+// differently are rejected, and never sent.
 //
 // # When Shield does not answer
 //
-// Then OnFailure says what becomes of the call: block (the default), ask or allow. Allow is
-// for a Shield that cannot be reached or does not answer in time, and whoever can overload it
-// gets around it. What it answered but nobody understands is never taken for allow: at most
-// a person is asked.
+// OnFailure decides the call: block (the default), ask or allow. Allow applies only to a Shield that is
+// unreachable or does not answer in time; a caller that can overload it thus bypasses it. A malformed
+// answer never means allow: at most it requires an approval.
 //
-// Arguments, and what Shield says of them, are in no error and no log line.
+// Errors and log lines contain neither arguments nor Shield's reasoning.
 package extauthz

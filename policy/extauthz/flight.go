@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// flights are the questions that are being asked. All who ask the same get the same
-// answer, and when the last of them leaves the question ends: nothing of it outlives them.
+// flights are the requests in flight. Equal calls share one request. When the last of them leaves, the
+// request is canceled.
 type flights struct {
 	ctx     context.Context
 	timeout time.Duration
@@ -19,16 +19,16 @@ type flights struct {
 }
 
 type flight struct {
-	waiting int // under the mutex of flights
+	waiting int // guarded by flights.mu
 	cancel  context.CancelFunc
 
-	done    chan struct{} // closed when the two below are there
+	done    chan struct{} // closed when the fields below are set
 	verdict verdict
 	err     error
 }
 
-// join waits for a question of this hash until ctx ends. Where nobody asks it, ask does,
-// which holds the lease to its end; the caller holds it too.
+// join waits for the request with this hash until ctx ends. If there is none, it starts ask, which
+// holds the lease until it ends; the caller holds the lease too.
 func (f *flights) join(ctx context.Context, h hash, l *lease, ask func(context.Context) (verdict, error)) (verdict, error) {
 	fl := f.board(h, l, ask)
 	select {
@@ -41,6 +41,7 @@ func (f *flights) join(ctx context.Context, h hash, l *lease, ask func(context.C
 	}
 }
 
+// board returns the flight with this hash, or starts one.
 func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, error)) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +52,7 @@ func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, er
 	ctx, cancel := context.WithTimeout(f.ctx, f.timeout)
 	fl := &flight{waiting: 1, cancel: cancel, done: make(chan struct{})}
 	f.byHash[h] = fl
-	l.hold() // is true, as the caller holds it
+	l.hold() // always true, as the caller holds it
 	go func() {
 		defer l.release()
 		defer cancel()
@@ -67,6 +68,7 @@ func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, er
 	return fl
 }
 
+// leave ends the wait of one call.
 func (f *flights) leave(h hash, fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +78,7 @@ func (f *flights) leave(h hash, fl *flight) {
 	}
 }
 
-// forget lets whoever asks next ask anew. The mutex is held.
+// forget removes a flight, so that the next call starts another one. The caller holds mu.
 func (f *flights) forget(h hash, fl *flight) {
 	if f.byHash[h] == fl {
 		delete(f.byHash, h)

@@ -17,10 +17,10 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// maxReply is how long a reply of Shield may be, in bytes.
+// maxReply bounds a reply of Shield, in bytes.
 const maxReply = 64 << 10
 
-// viaGRPC is Shield's gRPC form.
+// viaGRPC is the client of Shield's gRPC API.
 type viaGRPC struct {
 	conn   *grpc.ClientConn
 	client openparallaxv1.ShieldServiceClient
@@ -31,8 +31,8 @@ func newGRPC(addr string, secure *tls.Config) (*viaGRPC, error) {
 	if secure != nil {
 		creds = credentials.NewTLS(secure)
 	}
-	// passthrough: the name is resolved at each dial. Pings find a connection that died in
-	// silence, only while a question is out, so that no server takes them for abuse.
+	// With passthrough the name is resolved at each dial. Keepalive pings detect a dead connection, only
+	// during requests, so that no server takes them for abuse.
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(),
@@ -41,7 +41,9 @@ func newGRPC(addr string, secure *tls.Config) (*viaGRPC, error) {
 		grpc.WithDisableRetry(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)))
@@ -53,7 +55,7 @@ func newGRPC(addr string, secure *tls.Config) (*viaGRPC, error) {
 
 func (g *viaGRPC) close() { g.conn.Close() }
 
-// decisions of the wire. What is not among them is no verdict.
+// decisions maps the decisions of the protocol. Others are malformed.
 var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
 	openparallaxv1.VerdictDecision_ALLOW:    call.Allow,
 	openparallaxv1.VerdictDecision_BLOCK:    call.Block,
@@ -71,7 +73,7 @@ func (g *viaGRPC) ask(ctx context.Context, a *action) (*reply, error) {
 	v := answer.GetVerdict()
 	decision, ok := decisions[v.GetDecision()]
 	if !ok {
-		return nil, malformed("a decision that is none")
+		return nil, malformed("an unknown decision")
 	}
 	return &reply{
 		verdict: decision, reasoning: v.GetReasoning(), actionHash: v.GetActionHash(),
@@ -79,8 +81,8 @@ func (g *viaGRPC) ask(ctx context.Context, a *action) (*reply, error) {
 	}, nil
 }
 
-// grpcFailure tells a Shield that is not there from one that answers nonsense. The status's
-// message is left out: it may quote arguments.
+// grpcFailure distinguishes an unreachable Shield from a malformed answer. It omits the status message,
+// which may quote arguments.
 func grpcFailure(err error) *failure {
 	code := status.Code(err)
 	switch code {

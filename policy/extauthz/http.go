@@ -17,10 +17,10 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// viaHTTP is Shield's HTTP form: POST /evaluate of the standalone server, which takes {type,
+// viaHTTP is the client of Shield's HTTP API: POST /evaluate of the standalone server. It takes {type,
 // payload} and answers with a Verdict whose times are RFC 3339 (openparallax/openparallax,
-// cmd/shield/serve.go and shield/types.go). Its documentation calls the type action_type
-// (docs/shield/standalone.md), so it is sent under both names.
+// cmd/shield/serve.go and shield/types.go). Its documentation names the type action_type
+// (docs/shield/standalone.md), so the request contains both names.
 type viaHTTP struct {
 	url    string
 	client http.Client
@@ -29,7 +29,8 @@ type viaHTTP struct {
 func newHTTP(address string, secure *tls.Config) (*viaHTTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the URL must be as in http://shield:9090/evaluate") // without it: it may hold a password
+		// The URL may hold a password, and is not quoted.
+		return nil, errors.New("the URL must have the form http://shield:9090/evaluate")
 	}
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -38,8 +39,9 @@ func newHTTP(address string, secure *tls.Config) (*viaHTTP, error) {
 		// A redirect is no verdict.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost: maxAtOnce, MaxIdleConnsPerHost: maxAtOnce, IdleConnTimeout: 90 * time.Second,
+			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
+			MaxResponseHeaderBytes: 16 << 10,
+			MaxConnsPerHost:        maxAtOnce, MaxIdleConnsPerHost: maxAtOnce, IdleConnTimeout: 90 * time.Second,
 		},
 	}}, nil
 }
@@ -51,11 +53,11 @@ func (h *viaHTTP) ask(ctx context.Context, a *action) (*reply, error) {
 		"type": a.kind, "action_type": a.kind, "payload": json.RawMessage(a.args), "tool_name": a.tool,
 	})
 	if err != nil {
-		return nil, malformed("a question that cannot be written") // the arguments are JSON: it does not happen
+		return nil, malformed("a request that cannot be encoded") // the arguments are JSON: it does not happen
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, malformed("a URL that cannot be asked")
+		return nil, malformed("an invalid URL")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "capgate-shield")
@@ -70,7 +72,7 @@ func (h *viaHTTP) ask(ctx context.Context, a *action) (*reply, error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
 	switch {
 	case err != nil && ctx.Err() == nil:
-		return nil, malformed("a reply that is cut off")
+		return nil, malformed("a truncated reply")
 	case err != nil:
 		return nil, httpFailure(ctx.Err())
 	case len(text) > maxReply:
@@ -79,12 +81,11 @@ func (h *viaHTTP) ask(ctx context.Context, a *action) (*reply, error) {
 	return readVerdict(text)
 }
 
-// readVerdict is strict on the decision. What cannot be read of the rest is as if it were
-// not there.
+// readVerdict is strict about the decision, and ignores other fields that are malformed.
 func readVerdict(text []byte) (*reply, error) {
 	value, err := toolschema.Decode(text)
 	if err != nil {
-		return nil, malformed("a reply that is no JSON")
+		return nil, malformed("a reply that is not JSON")
 	}
 	fields, _ := value.(map[string]any)
 	r := &reply{}
@@ -96,7 +97,7 @@ func readVerdict(text []byte) (*reply, error) {
 	case "ESCALATE":
 		r.verdict = call.Ask
 	default:
-		return nil, malformed("a decision that is none")
+		return nil, malformed("an unknown decision")
 	}
 	r.reasoning, _ = fields["reasoning"].(string)
 	r.actionHash, _ = fields["action_hash"].(string)
@@ -104,30 +105,30 @@ func readVerdict(text []byte) (*reply, error) {
 	return r, nil
 }
 
-// timeIn is zero for what is no time.
+// timeIn parses a time; zero if it is malformed.
 func timeIn(value any) time.Time {
 	text, _ := value.(string)
 	t, _ := time.Parse(time.RFC3339, text)
 	return t
 }
 
-// httpFailure tells a Shield that is not there from one that answers nonsense. The error's
-// own text is left out.
+// httpFailure distinguishes an unreachable Shield from a malformed answer. It omits the error's text.
 func httpFailure(err error) *failure {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return absent("no answer in time")
 	case errors.Is(err, io.EOF), errors.As(err, new(*net.OpError)), errors.As(err, &network) && network.Timeout():
-		return absent("no connection, or it was lost")
+		return absent("no connection, or a lost one")
 	}
-	return malformed("a reply that is no HTTP")
+	return malformed("a reply that is not HTTP")
 }
 
 func statusFailure(code int) *failure {
 	why := "HTTP status " + strconv.Itoa(code)
 	switch code {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return absent(why)
 	}
 	return malformed(why)

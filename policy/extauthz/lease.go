@@ -2,8 +2,7 @@ package extauthz
 
 import "sync"
 
-// lease is held by those who use something that others may do away with: it ends after
-// the last of them.
+// lease counts the users of a resource that can be retired. The resource ends after the last of them.
 type lease struct {
 	mu      sync.Mutex
 	held    int
@@ -11,7 +10,7 @@ type lease struct {
 	end     func() // called once
 }
 
-// hold is false when it has ended.
+// hold returns false if the resource has ended.
 func (l *lease) hold() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +31,7 @@ func (l *lease) release() {
 	}
 }
 
-// retire is called once, by whoever does away with it.
+// retire is called once, when the resource is replaced.
 func (l *lease) retire() {
 	l.mu.Lock()
 	l.retired = true

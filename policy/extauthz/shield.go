@@ -14,31 +14,31 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// maxAtOnce is how many questions one Shield is asked at once. The others wait.
+// maxAtOnce bounds the concurrent requests to one Shield. The others wait.
 const maxAtOnce = 64
 
-// asker is one form of Shield.
+// asker is a client of Shield.
 type asker interface {
 	// ask waits until ctx ends. The error is a *failure.
 	ask(ctx context.Context, a *action) (*reply, error)
 	close()
 }
 
-// shield is one Shield, and what it said. Who uses it holds its lease.
+// shield is one Shield with its cached verdicts. Its users hold its lease.
 type shield struct {
 	lease
 	cfg     Config
 	asker   asker
-	known   *lru.Cache[hash, verdict] // nil: nothing is kept
+	known   *lru.Cache[hash, verdict] // nil: no cache
 	flights flights
 	places  chan struct{}
-	failing atomic.Bool // so that the log has one line for an outage
+	failing atomic.Bool // so that an outage is logged once
 	counted *counters
 	now     func() time.Time
 	log     *slog.Logger
 }
 
-// start makes a shield, which counts on from the one that it replaces, if that is not nil.
+// start makes a shield. It takes over the counters of the one that it replaces, which may be nil.
 func (s *Shields) start(c Config, before *shield) (*shield, error) {
 	sh := &shield{
 		cfg: c, places: make(chan struct{}, maxAtOnce), counted: new(counters),
@@ -47,7 +47,7 @@ func (s *Shields) start(c Config, before *shield) (*shield, error) {
 	if before != nil {
 		sh.counted = before.counted
 	}
-	err := errors.New("it needs an address or a URL, and not both")
+	err := errors.New("exactly one of address and URL is required")
 	switch {
 	case c.Address != "" && c.URL == "":
 		sh.asker, err = newGRPC(c.Address, c.TLS)
@@ -69,7 +69,7 @@ func (s *Shields) start(c Config, before *shield) (*shield, error) {
 	return sh, nil
 }
 
-// judge is called by somebody who holds the lease.
+// judge checks a call. The caller holds the lease.
 func (s *shield) judge(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
 	a, refusal := newAction(s.cfg.Name, c, args)
 	if refusal != nil {
@@ -85,13 +85,13 @@ func (s *shield) judge(ctx context.Context, c *call.Call, args []byte) (Answer, 
 	switch {
 	case err == nil:
 		return s.answer(c, v, false)
-	case ctx.Err() != nil: // the call's own time is over, and no failure of Shield's
+	case ctx.Err() != nil: // the call's own deadline, and no failure of Shield's
 		return Answer{}, unavailable(c)
 	}
 	return s.failed(c, err)
 }
 
-// recall finds a verdict that still stands.
+// recall returns a cached verdict that has not expired.
 func (s *shield) recall(h hash) (verdict, bool) {
 	if s.known == nil {
 		return verdict{}, false
@@ -104,16 +104,16 @@ func (s *shield) recall(h hash) (verdict, bool) {
 	return v, ok
 }
 
-// ask asks Shield, when there is a place, and keeps what it says.
+// ask sends a request when a permit is free, and caches the verdict.
 func (s *shield) ask(ctx context.Context, a *action) (verdict, error) {
-	if v, ok := s.recall(a.hash); ok { // the question before this one ended a moment ago
+	if v, ok := s.recall(a.hash); ok { // an equal request has just ended
 		return v, nil
 	}
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	case <-ctx.Done():
-		return s.note(ctx, nil, absent("too many questions wait"))
+		return s.note(ctx, nil, absent("too many requests wait"))
 	}
 	began := time.Now()
 	r, err := s.asker.ask(ctx, a)
@@ -130,12 +130,12 @@ func (s *shield) ask(ctx context.Context, a *action) (verdict, error) {
 	return v, nil
 }
 
-// note counts what came of a question, and logs the first and the last of an outage. A
-// question that nobody waits for any more has not failed.
+// note counts the result of a request, and logs the begin and the end of an outage. A canceled request
+// has not failed.
 func (s *shield) note(ctx context.Context, r *reply, err error) (verdict, error) {
 	if err == nil {
 		if s.failing.CompareAndSwap(true, false) {
-			s.log.Info("shield answers again")
+			s.log.Info("the shield answers again")
 		}
 		return verdictOf(r, s.now()), nil
 	}
@@ -144,7 +144,7 @@ func (s *shield) note(ctx context.Context, r *reply, err error) (verdict, error)
 	}
 	s.counted.failed(isMalformed(err))
 	if s.failing.CompareAndSwap(false, true) {
-		s.log.Warn("shield does not answer", "reason", err.Error(), "on_failure", s.cfg.OnFailure.String())
+		s.log.Warn("the shield does not answer", "reason", err.Error(), "on_failure", s.cfg.OnFailure.String())
 	}
 	return verdict{}, err
 }
@@ -154,7 +154,7 @@ func isMalformed(err error) bool {
 	return !errors.As(err, &f) || f.malformed
 }
 
-// answer is what a verdict means for a call.
+// answer translates a verdict for a call.
 func (s *shield) answer(c *call.Call, v verdict, cached bool) (Answer, *call.Refusal) {
 	s.counted.answered(v.Verdict, cached)
 	answer := Answer{Verdict: v.Verdict, Reason: v.reason, ActionHash: v.actionHash, Cached: cached}
@@ -164,11 +164,11 @@ func (s *shield) answer(c *call.Call, v verdict, cached bool) (Answer, *call.Ref
 	return answer, nil
 }
 
-// failed is what a failure means for a call.
+// failed translates a failure for a call.
 func (s *shield) failed(c *call.Call, err error) (Answer, *call.Refusal) {
-	answer := Answer{Verdict: s.cfg.OnFailure, Reason: "the shield " + s.cfg.Name + " could not be asked", Failed: true}
+	answer := Answer{Verdict: s.cfg.OnFailure, Reason: "the shield " + s.cfg.Name + " is unavailable", Failed: true}
 	if isMalformed(err) {
-		answer.Reason = "the shield " + s.cfg.Name + " gave no answer that can be understood"
+		answer.Reason = "the shield " + s.cfg.Name + " gave a malformed answer"
 		answer.Verdict = min(answer.Verdict, call.Ask)
 	}
 	if answer.Verdict == call.Block {

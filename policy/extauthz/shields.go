@@ -15,15 +15,15 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Config is one Shield. It has either an address or a URL. Two that are equal are one Shield.
+// Config is one Shield, with either an address or a URL. Equal Configs are the same Shield.
 type Config struct {
-	Name      string        // unique; names metrics too
+	Name      string        // unique; also a metric label
 	Address   string        // host:port of its gRPC server
-	URL       string        // of its HTTP form, the path included: http://shield:9090/evaluate
-	TLS       *tls.Config   // nil: cleartext for an address, the system's authorities for https
-	Timeout   time.Duration // of one question, waiting for a place included; 0: 500 ms
-	OnFailure call.Verdict  // what becomes of a call that it does not judge; see the package
-	Cache     int           // verdicts kept; 0: none
+	URL       string        // of its HTTP form, the path included: http:// of its HTTP API, with the path: http://shield:9090/evaluate
+	TLS       *tls.Config   // nil: cleartext for an address, the system's CAs for https
+	Timeout   time.Duration // of one request, including the wait for a permit; 0: 500 ms
+	OnFailure call.Verdict  // the decision without a verdict; see the package
+	Cache     int           // maximum number of cached verdicts; 0: none
 }
 
 // Options of Shields. The zero value is usable.
@@ -32,17 +32,18 @@ type Options struct {
 	Log *slog.Logger     // default none
 }
 
-// Answer is what Shield says of a call, or what stands for it.
+// Answer is Shield's verdict on a call, or its replacement after a failure.
 type Answer struct {
-	Verdict    call.Verdict
-	Reason     string // for the person who is asked: at most 500 bytes of printable UTF-8. It may quote arguments: not for logs
-	ActionHash string // as Shield gave it: at most 128 bytes of printable UTF-8; "" where it gave none
-	Cached     bool   // Shield was not asked for it
-	Failed     bool   // Shield did not answer, and this is what OnFailure says
+	Verdict call.Verdict
+	// Reason is for the approver: at most 500 bytes of printable UTF-8. It may quote arguments, and must
+	// not be logged.
+	Reason     string
+	ActionHash string // from Shield: at most 128 bytes of printable UTF-8; "": none
+	Cached     bool   // no request was sent for it
+	Failed     bool   // Shield did not answer, and OnFailure applies
 }
 
-// Shields know which Shield judges the calls of which capability. They are safe for
-// concurrent use.
+// Shields map capabilities to Shields. They are safe for concurrent use.
 type Shields struct {
 	opts  Options
 	table atomic.Pointer[table]
@@ -59,7 +60,7 @@ type table struct {
 	of     map[string]*shield // by capability
 }
 
-// New returns Shields that judge nothing until Replace.
+// New returns Shields that check no call until Replace.
 func New(o Options) *Shields {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -73,10 +74,9 @@ func New(o Options) *Shields {
 	return s
 }
 
-// Replace puts other shields in force, and says which of them, by name, judges the calls of
-// which capability. One whose Config did not change goes on with its connection and its
-// verdicts; the connections of the others are closed after their calls. After an error
-// nothing has changed.
+// Replace sets other shields, and maps each capability to the name of its shield. A shield with an
+// unchanged Config keeps its connection and its verdicts; the connections of the others are closed
+// after their calls. After an error nothing has changed.
 func (s *Shields) Replace(configs []Config, of map[string]string) error {
 	s.replacing.Lock()
 	defer s.replacing.Unlock()
@@ -97,10 +97,11 @@ func (s *Shields) Replace(configs []Config, of map[string]string) error {
 	return err
 }
 
+// fill makes the shields of a table.
 func (s *Shields) fill(next *table, configs []Config, of map[string]string, before *table) error {
 	for _, c := range configs {
 		if next.byName[c.Name] != nil {
-			return fmt.Errorf("shield %s is given twice", c.Name)
+			return fmt.Errorf("shield %s is configured twice", c.Name)
 		}
 		sh := before.byName[c.Name]
 		if sh == nil || sh.cfg != c {
@@ -119,13 +120,12 @@ func (s *Shields) fill(next *table, configs []Config, of map[string]string, befo
 	return nil
 }
 
-// For says whether calls of a capability are judged by a Shield. It answers from memory.
+// For reports whether a Shield checks the calls of a capability. It answers from memory.
 func (s *Shields) For(capability string) bool { return s.table.Load().of[capability] != nil }
 
-// Judge finds out what the capability's Shield says of a call of a tool that policy would
-// allow or ask about. It waits until ctx ends, and args, the JSON of its arguments, must not change after
-// it. The caller takes the stricter of its own verdict and the Answer's. The refusal is not
-// nil where the call must not go on, which is where the Answer blocks.
+// Judge returns the verdict of the capability's Shield on a call that policy would allow or ask about.
+// It waits until ctx ends. args, the JSON arguments, must not change afterwards. The caller takes the
+// stricter of its own verdict and the Answer's. The refusal is set if the Answer blocks.
 func (s *Shields) Judge(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
 	for {
 		sh := s.table.Load().of[c.Capability]
@@ -136,11 +136,11 @@ func (s *Shields) Judge(ctx context.Context, c *call.Call, args []byte) (Answer,
 			defer sh.release()
 			return sh.judge(ctx, c, args)
 		}
-		// It went away just now, and the table has another one, or none.
+		// The shield was replaced just now; the table has another one, or none.
 	}
 }
 
-// All are the names of the shields and what they did, in the order of their names.
+// All yields the shields' names and counters, in the order of the names.
 func (s *Shields) All() iter.Seq2[string, Stats] {
 	return func(yield func(string, Stats) bool) {
 		byName := s.table.Load().byName
@@ -152,9 +152,9 @@ func (s *Shields) All() iter.Seq2[string, Stats] {
 	}
 }
 
-// Close ends all questions and waits until every connection is closed.
+// Close cancels all requests and waits until every connection is closed.
 func (s *Shields) Close() {
 	s.end()
-	_ = s.Replace(nil, nil) // nothing can be wrong with nothing
+	_ = s.Replace(nil, nil) // an empty configuration is valid
 	s.open.Wait()
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Stats count what one Shield did. They only grow.
+// Stats count the work of one Shield. They only grow.
 type Stats struct {
-	Answered  [call.Allow + 1][2]int64 // calls that were judged: by verdict; [1]: from the cache
-	Absent    int64                    // questions without an answer
-	Malformed int64                    // questions with an answer that nobody understands
-	Took      [len(Buckets) + 1]int64  // questions, by the first bucket that they fit into; the last fit into none
-	Seconds   float64                  // that all questions took together
+	Answered  [call.Allow + 1][2]int64 // checked calls, by verdict; [1]: from the cache
+	Absent    int64                    // requests without an answer
+	Malformed int64                    // requests with a malformed answer
+	Took      [len(Buckets) + 1]int64  // requests, by the first bucket that they fit into; the last one has those that fit into none
+	Seconds   float64                  // total duration of all requests
 }
 
-// Buckets are the upper bounds of Stats.Took, in seconds: a rule takes under 1 ms, a
-// classifier tens of them, a model seconds.
+// Buckets are the upper bounds of Stats.Took, in seconds: a rule takes less than 1 ms, a classifier tens
+// of milliseconds, a model seconds.
 var Buckets = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
 type counters struct {

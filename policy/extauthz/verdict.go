@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	maxReason     = 500       // bytes of what Shield says to people
+	maxReason     = 500       // bytes of Shield's reasoning
 	maxActionHash = 128       // bytes of its hash of an action
-	maxKept       = time.Hour // most time that a verdict is kept
+	maxKept       = time.Hour // the longest lifetime of a cached verdict
 )
 
-// reply is what Shield answered, as both of its forms say it.
+// reply is Shield's answer in either protocol.
 type reply struct {
 	verdict    call.Verdict
 	reasoning  string
 	actionHash string
-	evaluated  time.Time // zero where it did not say
-	expires    time.Time // zero: not to be kept
+	evaluated  time.Time // zero: missing
+	expires    time.Time // zero: not cacheable
 }
 
-// verdict is a reply that can be kept.
+// verdict is a reply in the form of the cache.
 type verdict struct {
 	call.Verdict
 	reason, actionHash string
-	until              time.Time // not after it; in the past: not at all
+	until              time.Time // expiry; in the past: not cacheable
 }
 
-// verdictOf reads a reply that came at now. How long it stands is by our clock, and no
+// verdictOf converts a reply that arrived at now. Its lifetime is measured by the local clock, and is no
 // longer than by Shield's own, as the two may differ.
 func verdictOf(r *reply, now time.Time) verdict {
 	v := verdict{Verdict: r.verdict, reason: clean(r.reasoning, maxReason), actionHash: clean(r.actionHash, maxActionHash)}
@@ -45,8 +45,7 @@ func verdictOf(r *reply, now time.Time) verdict {
 	return v
 }
 
-// clean makes a text fit for a person's screen and a log: printable, and no longer than most
-// bytes.
+// clean makes a text safe for screens and logs: printable, and no longer than most bytes.
 func clean(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -64,11 +63,10 @@ func clean(text string, most int) string {
 	return text
 }
 
-// milliseconds since 1970 are more than this since 1973, and seconds are not before the
-// year 5138.
+// milliseconds separates units of time: as milliseconds it is in 1973, as seconds in the year 5138.
 const milliseconds = 100_000_000_000
 
-// timeOf reads a time whose unit nobody wrote down.
+// timeOf converts a time in seconds or milliseconds.
 func timeOf(n int64) time.Time {
 	switch {
 	case n <= 0:
@@ -79,10 +77,10 @@ func timeOf(n int64) time.Time {
 	return time.UnixMilli(n)
 }
 
-// failure is a question that was not answered. It holds nothing that was sent or received.
+// failure is a request without a verdict. It contains nothing that was sent or received.
 type failure struct {
-	malformed bool   // there was an answer, but none that can be understood
-	why       string // one of a bounded set of words
+	malformed bool   // there was an answer, but a malformed one
+	why       string // one of a bounded set of texts
 }
 
 func (f *failure) Error() string { return f.why }
