@@ -36,7 +36,7 @@ func newMarks(entries int) *marks {
 // change counts the change of a rule.
 func (m *marks) change(c Change) {
 	switch {
-	casec.Everything,c.Tenant==""&&(c.User!=""||c.Agent!="")://thereisnosuchrule
+	case c.Everything, c.Tenant == "" && (c.User != "" || c.Agent != ""): // no such rule exists
 		m.everything.Add(1)
 	default:
 		who := m.who(m.hash(c.Tenant), m.hash(c.User), m.hash(c.Agent))
