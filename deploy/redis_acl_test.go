@@ -63,7 +63,7 @@ func TestRedisACL(t *testing.T) {
 	must(t, store.Policies().Set(ctx, policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "c", Tool: "t"}}))
 	draft := &approvals.Draft{TTL: time.Minute, Most: 10}
 	draft.ID, draft.Tenant = "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA", "acme"
-	if _, err := store.Approvals().Ask(ctx, draft); err != nil {
+	if _, err := store.Approvals().Fetch(ctx, draft); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := store.Approvals().Answer(ctx, "acme", draft.ID,

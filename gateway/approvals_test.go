@@ -55,10 +55,10 @@ func openDesk(t *testing.T) *desk {
 // outside lets no goroutine that the desk starts pass for the gateway's.
 func outside() { pprof.SetGoroutineLabels(context.Background()) }
 
-// Ask implements gateway.Approver, as the others.
-func (d *desk) Ask(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal) {
+// Fetch implements gateway.Approver, as the others.
+func (d *desk) Fetch(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal) {
 	outside()
-	return d.Keeper.Ask(ctx, r)
+	return d.Keeper.Fetch(ctx, r)
 }
 
 func (d *desk) Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal) {
@@ -93,10 +93,10 @@ func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, call.Doc)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:   []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{f.backend.Addr}}},
-		Policy:   policy.Options{Store: rules, Source: tools, Patience: gatewaytest.Patience, TTL: 1}, // each is asked for anew
+		Policy:   policy.Options{Store: rules, Source: tools, Timeout: gatewaytest.Patience, TTL: 1}, // each is asked for anew
 		Approver: d,
 	})
 	f.conn = f.gateway.Conn(t)

@@ -26,7 +26,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	d, tools := openDesk(t), catalog.New(catalog.Options{})
 	say := func(v call.Verdict) {
-		tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Credentials: credentials.New([]string{"API_KEY"}), Manifest: &manifest.Manifest{
+		tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Credentials: credentials.New([]string{"API_KEY"}), Manifest: &manifest.Manifest{
 			Tools: []manifest.Tool{{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: v}},
 		}}})
 	}

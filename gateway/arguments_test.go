@@ -27,7 +27,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 		{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
 	}}}})
@@ -82,7 +82,7 @@ func TestArgumentsThatNobodyCanCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tools := catalog.New(catalog.Options{})
-			tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Fleet: call.Allow, Manifest: m}})
+			tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: m}})
 			f := behindRules(t, nil, tools)
 			for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
 				_, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`), opts...)

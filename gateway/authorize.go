@@ -15,10 +15,10 @@ import (
 type Decider interface {
 	// Decide answers from memory, and must not block. Where it does not know, Ask does.
 	Decide(*call.Call) (policy.Decision, bool)
-	// Ask may wait until ctx ends, and no longer than a store may take for its answer.
-	Ask(context.Context, *call.Call) (policy.Decision, *call.Refusal)
-	// Heeds says whether the tool of a call matters to what becomes of it.
-	Heeds(capability string) bool
+	// Fetch may wait until ctx ends, and no longer than a store may take for its answer.
+	Fetch(context.Context, *call.Call) (policy.Decision, *call.Refusal)
+	// DependsOnTool says whether the tool of a call matters to what becomes of it.
+	DependsOnTool(capability string) bool
 	// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil:
 	// then nobody knows.
 	Schema(capability, tool string) (s *toolschema.Schema, checked bool)

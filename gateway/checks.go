@@ -60,7 +60,7 @@ func (d *deliberations) toolsFor(ctx context.Context, c *call.Call) (names []str
 		decision, known := d.decider.Decide(&other)
 		if !known {
 			var refusal *call.Refusal
-			if decision, refusal = d.decider.Ask(ctx, &other); refusal != nil {
+			if decision, refusal = d.decider.Fetch(ctx, &other); refusal != nil {
 				continue
 			}
 		}

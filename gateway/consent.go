@@ -16,9 +16,9 @@ import (
 // Approver lets people decide on calls that may only run with their consent. Its methods may
 // wait, until ctx ends.
 type Approver interface {
-	// Ask finds the approval of a call that is open, or makes one. granted: somebody has
+	// Fetch finds the approval of a call that is open, or makes one. granted: somebody has
 	// approved all such calls of the session.
-	Ask(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
+	Fetch(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
 	// Use consumes an approval for one call, which must be the one that it was given for.
 	Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal)
 	// Release gives it back for a call that provably did not start.
@@ -92,7 +92,7 @@ func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := d.request(m)
-	a, granted, refusal := d.approver.Ask(ctx, r)
+	a, granted, refusal := d.approver.Fetch(ctx, r)
 	m.settings = r.Settings
 	if o.refusal = refusal; refusal == nil && !granted {
 		o.asked = &a

@@ -31,7 +31,7 @@ func TestCredentialsAreEnforced(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Credentials: credentials.New([]string{"API_KEY", "REGION"}), Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+	tools.Replace(map[string]catalog.Declaration{"caps": {Credentials: credentials.New([]string{"API_KEY", "REGION"}), Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 		{Name: "asked", Schema: schema, Recommends: true, Recommended: call.Ask},
 		{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},

@@ -63,13 +63,13 @@ type stuckShield struct{ stuck }
 
 func (stuckShield) For(string) bool { return true }
 
-func (s stuckShield) Judge(ctx context.Context, _ *call.Call, _ []byte) (extauthz.Answer, *call.Refusal) {
+func (s stuckShield) Check(ctx context.Context, _ *call.Call, _ []byte) (extauthz.Answer, *call.Refusal) {
 	return extauthz.Answer{Verdict: call.Allow}, s.refusal(ctx)
 }
 
 type stuckApprover struct{ stuck }
 
-func (s stuckApprover) Ask(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal) {
+func (s stuckApprover) Fetch(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal) {
 	return approvals.Approval{}, true, s.refusal(ctx)
 }
 
@@ -118,7 +118,7 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 	"who calls": func(s stuck, o *gatewaytest.Options) { o.Authenticator = stuckAuthenticator{s} },
 	"rules": func(s stuck, o *gatewaytest.Options) {
 		rules := &ruled{gate: s.gate, asked: make(chan struct{}), rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}
-		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: gatewaytest.Patience}
+		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: gatewaytest.Patience}
 	},
 	"shield": func(s stuck, o *gatewaytest.Options) { o.Shield = stuckShield{s} },
 	"approval": func(s stuck, o *gatewaytest.Options) {
@@ -137,7 +137,7 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 // asksAlways has a person asked about each call.
 func asksAlways() policy.Source {
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	return tools
 }
 

@@ -151,7 +151,7 @@ func (d *deliberations) start(ctx context.Context, t *filter.Call, s *authorizeS
 func (d *deliberations) deliberate(ctx context.Context, m *matter) (o outcome) {
 	if !m.known {
 		m.span.Wait(tracing.ForPolicy)
-		if m.decision, o.refusal = d.decider.Ask(ctx, &m.call); o.refusal != nil {
+		if m.decision, o.refusal = d.decider.Fetch(ctx, &m.call); o.refusal != nil {
 			return o
 		}
 	}

@@ -61,12 +61,12 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	store := redis.Open(t)
 	d := &discovering{rules: store.Policies()}
 	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(), Round: 20 * time.Millisecond})
-	d.catalog.Replace(map[string]catalog.Author{"caps": {
+	d.catalog.Replace(map[string]catalog.Declaration{"caps": {
 		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval, Timeout: gatewaytest.Patience,
 	}})
 	d.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend}}},
-		Policy: policy.Options{Source: d.catalog, Store: store.Policies(), Patience: gatewaytest.Patience},
+		Policy: policy.Options{Source: d.catalog, Store: store.Policies(), Timeout: gatewaytest.Patience},
 	})
 	d.discoverer = catalog.NewDiscoverer(d.catalog, d.gateway.AskForTools)
 	d.catalog.Read(t.Context())
@@ -293,7 +293,7 @@ func TestABadDiscoveryChangesNothing(t *testing.T) {
 		if n := len(c.Seen()) - before; n != 2 {
 			t.Errorf("%s: asked %d times", name, n)
 		}
-		l, _ := d.catalog.Look("caps")
+		l, _ := d.catalog.Inspect("caps")
 		if d.tools() != "echo" || l.Last.Error == "" || l.Last.Succeeded.IsZero() || l.Last.Failed.IsZero() || strings.Contains(l.Last.Error, "password") {
 			t.Errorf("%s: %q, %+v", name, d.tools(), l.Last)
 		}
@@ -302,7 +302,7 @@ func TestABadDiscoveryChangesNothing(t *testing.T) {
 	if err := d.now(t); err != nil {
 		t.Error(err)
 	}
-	if l, _ := d.catalog.Look("caps"); l.Last.Error != "" {
+	if l, _ := d.catalog.Inspect("caps"); l.Last.Error != "" {
 		t.Errorf("%+v", l.Last)
 	}
 }

@@ -14,13 +14,13 @@ import (
 // BenchmarkDocuments asks again and again for the same caller's OpenAPI document: whole, and with If-None-Match.
 func BenchmarkDocuments(b *testing.B) {
 	for _, capabilities := range []int{10, 100} {
-		authors := map[string]catalog.Author{}
+		authors := map[string]catalog.Declaration{}
 		for c := range capabilities {
 			var tools []manifest.Tool
 			for n := range 10 {
 				tools = append(tools, tool(b, fmt.Sprintf("tool%d", n)))
 			}
-			authors[fmt.Sprintf("caps%03d", c)] = catalog.Author{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: tools}}
+			authors[fmt.Sprintf("caps%03d", c)] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: tools}}
 		}
 		g := cataloged(b, &ruled{}, authors)
 		client := g.HTTP2(b)

@@ -59,7 +59,7 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	ann, bob := on("a", "first"), on("b", "x")
 	ann.User, bob.User = "ann", "bob"
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Ask, on("a", "last"): call.Ask}},
-		map[string]catalog.Author{
+		map[string]catalog.Declaration{
 			"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 			"c": {Fleet: call.Allow}, // whose tools nobody knows
@@ -97,7 +97,7 @@ func TestDocumentsHaveETags(t *testing.T) {
 	ann := on("a", "last")
 	ann.User = "ann"
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", "first"): call.Allow, ann: call.Allow}},
-		map[string]catalog.Author{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
+		map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
 	seen := map[string]string{}
 	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
 		for _, user := range []string{"", "ann"} {
@@ -123,11 +123,11 @@ func TestDocumentsHaveETags(t *testing.T) {
 // TestLargeCatalogsAreCut, and say so.
 func TestLargeCatalogsAreCut(t *testing.T) {
 	t.Parallel()
-	tools := map[string]catalog.Author{}
+	tools := map[string]catalog.Declaration{}
 	for i := range 60 {
 		one := tool(t, "x")
 		one.Description = strings.Repeat("x", 100<<10)
-		tools[fmt.Sprintf("c%02d", i)] = catalog.Author{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{one}}}
+		tools[fmt.Sprintf("c%02d", i)] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{one}}}
 	}
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, tools)
 	_, doc := documentOf(t, g, "/openapi.json")
@@ -169,7 +169,7 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 		one.Description = strings.Repeat("x", 100<<10)
 		many = append(many, one)
 	}
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Author{
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Declaration{
 		"big":   {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: many}},
 		"small": {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 	})

@@ -23,7 +23,7 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 
 // AskForTools is a catalog.Ask. Its error has the code and the reason of a failure: what the
 // capability says of it may be anything.
-func (g *Gateway) AskForTools(ctx context.Context, q catalog.Question) ([]byte, error) {
+func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 	resp, err := g.Invoke(ctx, q.Capability, &docpb.InvokeRequest{
 		CapabilityId: q.Capability, ToolName: q.Tool, ArgsJson: []byte("{}"), SessionId: q.Session, ThreadId: q.Thread,
 	})

@@ -27,7 +27,7 @@ import (
 func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
-	known.Replace(map[string]catalog.Author{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
+	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
 	decider, err := policy.New(policy.Options{Source: known})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestScopesOfServices(t *testing.T) {
 	keeper := openDesk(t).Keeper
 	asked := func(of string) string {
 		outside()
-		a, _, refusal := keeper.Ask(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
+		a, _, refusal := keeper.Fetch(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

@@ -186,7 +186,7 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 	}}}})
 	for _, backend := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
@@ -219,13 +219,13 @@ func TestApprovalsInEveryDialect(t *testing.T) {
 		d := openDesk(t)
 		c := gatewaytest.NewCapability("b1")
 		tools := catalog.New(catalog.Options{})
-		tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}, "gone": {Fleet: call.Ask}})
+		tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}, "gone": {Fleet: call.Ask}})
 		g := gatewaytest.Start(t, gatewaytest.Options{
 			Fleets: []gatewaytest.Fleet{
 				{Capability: "caps", Backends: []string{c.Serve(t, backend).Addr}},
 				{Capability: "gone", Backends: []string{gatewaytest.Unreachable(t)}, Dialect: backend, Unprobed: true},
 			},
-			Policy: policy.Options{Source: tools, Patience: gatewaytest.Patience}, Approver: d,
+			Policy: policy.Options{Source: tools, Timeout: gatewaytest.Patience}, Approver: d,
 		})
 		cl := gatewaytest.NewClient(g.Conn(t), client)
 		for _, capability := range []string{"caps", "gone"} {
@@ -280,7 +280,7 @@ func TestOtherDoorsToLegacy(t *testing.T) {
 		}
 	}
 	f.capability.Lists = func() ([]byte, string, error) { return []byte(`[]`), "", nil }
-	if got, err := f.gateway.AskForTools(t.Context(), catalog.Question{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got) != "[]" {
+	if got, err := f.gateway.AskForTools(t.Context(), catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got) != "[]" {
 		t.Errorf("%s, %v", got, err)
 	}
 	f.gateway.Log.Calls(t, 11)

@@ -39,11 +39,11 @@ func tool(t testing.TB, name string) manifest.Tool {
 }
 
 // cataloged is a gateway that lists some capabilities, and engines, which are sorted.
-func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Author, engines ...string) *gatewaytest.Gateway {
+func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declaration, engines ...string) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(tools)
-	options := policy.Options{Store: rules, Source: known, Patience: gatewaytest.Patience}
+	options := policy.Options{Store: rules, Source: known, Timeout: gatewaytest.Patience}
 	decider, err := policy.New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	bob := on("a", policy.Any)
 	bob.User = "bob"
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Block, on("a", "last"): call.Ask, on("b", policy.Any): call.Block}},
-		map[string]catalog.Author{
+		map[string]catalog.Declaration{
 			"a": {Class: call.Environment, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 			"c": {Fleet: call.Allow}, // whose tools nobody knows
@@ -154,7 +154,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 func TestToolsHavePages(t *testing.T) {
 	t.Parallel()
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", policy.Any): call.Allow, on("a", "blocked"): call.Block}},
-		map[string]catalog.Author{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "z"), tool(t, "blocked"), tool(t, "a"), tool(t, "m")}}}})
+		map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "z"), tool(t, "blocked"), tool(t, "a"), tool(t, "m")}}}})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
 	for size, want := range map[int32]string{0: "[z a m]", 1: "[z] [a] [m]", 2: "[z a] [m]", 3: "[z a m]", 1000: "[z a m]"} {
 		var pages []string
@@ -193,7 +193,7 @@ func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
 	t.Parallel()
 	ann := on("a", policy.Any)
 	ann.User = "ann"
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow}}, map[string]catalog.Author{"a": {}})
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow}}, map[string]catalog.Declaration{"a": {}})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-caller", "tenant=default&user=ann", "x-capgate-caller", "tenant=default&user=ann")
 	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil || len(resp.GetCapabilities()) != 0 {
@@ -209,7 +209,7 @@ func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
 func TestListsHaveETags(t *testing.T) {
 	t.Parallel()
 	rules := &ruled{rules: map[policy.Name]call.Verdict{on("a", "first"): call.Allow}}
-	g := cataloged(t, rules, map[string]catalog.Author{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
+	g := cataloged(t, rules, map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
 	for _, path := range []string{"/v1/capabilities", "/v1/capabilities/a", "/v1/capabilities/a/tools"} {
 		resp, body := getJSON(t, g, path)
 		etag := resp.Header.Get("ETag")
@@ -233,11 +233,11 @@ func TestListsHaveETags(t *testing.T) {
 // TestListsHavePages of what the caller may use.
 func TestListsHavePages(t *testing.T) {
 	t.Parallel()
-	tools, rules := map[string]catalog.Author{}, map[policy.Name]call.Verdict{}
+	tools, rules := map[string]catalog.Declaration{}, map[policy.Name]call.Verdict{}
 	var want []string
 	for i := range 100 {
 		id := fmt.Sprintf("c%03d", i)
-		tools[id] = catalog.Author{}
+		tools[id] = catalog.Declaration{}
 		if i%3 == 0 {
 			rules[on(id, policy.Any)] = call.Allow
 			want = append(want, id)
@@ -272,7 +272,7 @@ func TestListsHavePages(t *testing.T) {
 // TestAListNeedsToBeKnown: without an answer nothing is listed, rather than a part.
 func TestAListNeedsToBeKnown(t *testing.T) {
 	t.Parallel()
-	g := cataloged(t, &ruled{err: context.DeadlineExceeded}, map[string]catalog.Author{"a": {Fleet: call.Allow}})
+	g := cataloged(t, &ruled{err: context.DeadlineExceeded}, map[string]catalog.Declaration{"a": {Fleet: call.Allow}})
 	_, err := capgatepb.NewCatalogClient(g.Conn(t)).ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{})
 	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
 		t.Errorf("%v", err)
@@ -282,7 +282,7 @@ func TestAListNeedsToBeKnown(t *testing.T) {
 // TestEnginesAreListed apart from capabilities, by pages, and with an ETag.
 func TestEnginesAreListed(t *testing.T) {
 	t.Parallel()
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Author{"a": {}}, "e1", "e2", "e3")
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Declaration{"a": {}}, "e1", "e2", "e3")
 	resp, body := getJSON(t, g, "/v1/engines?page_size=2")
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, `{"engines":[{"id":"e1"},{"id":"e2"}],"next_page_token":"ZTI","etag":"`) {
 		t.Errorf("%s %s", resp.Status, body)

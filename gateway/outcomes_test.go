@@ -72,11 +72,11 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 		w.lost[rpc], w.stop[rpc] = c, served.Stop
 		fleets = append(fleets, gatewaytest.Fleet{Capability: "lost-" + strings.ToLower(rpc), Backends: []string{served.Addr}})
 	}
-	authors := map[string]catalog.Author{}
+	authors := map[string]catalog.Declaration{}
 	for _, fleet := range fleets {
-		authors[fleet.Capability] = catalog.Author{Fleet: call.Allow}
+		authors[fleet.Capability] = catalog.Declaration{Fleet: call.Allow}
 	}
-	authors["shut"] = catalog.Author{Fleet: call.Block}
+	authors["shut"] = catalog.Declaration{Fleet: call.Block}
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(authors)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{Policy: policy.Options{Source: tools}, Fleets: fleets})

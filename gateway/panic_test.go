@@ -36,7 +36,7 @@ func (f faulty) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Id
 
 func (faulty) For(string) bool { return true }
 
-func (faulty) Judge(_ context.Context, _ *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
+func (faulty) Check(_ context.Context, _ *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
 	if strings.Contains(string(args), "panic") {
 		panic(string(args))
 	}

@@ -83,7 +83,7 @@ func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front 
 	}
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Policy: policy.Options{Store: rules, Source: source, Patience: gatewaytest.Patience},
+		Policy: policy.Options{Store: rules, Source: source, Timeout: gatewaytest.Patience},
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
@@ -181,7 +181,7 @@ func TestManifestsDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+	tools.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 		{Name: "ask", Schema: schema, Recommends: true, Recommended: call.Ask},
 	}}}})
@@ -193,7 +193,7 @@ func TestManifestsDecide(t *testing.T) {
 			}
 		}
 	}
-	tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Allow}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow}})
 	if _, err := f.client.Invoke(t.Context(), request("else", `{}`)); errorInfo(err) != nil {
 		t.Errorf("after the change: %v", err)
 	}

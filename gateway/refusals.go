@@ -58,7 +58,7 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 		r.Kind = call.FailedPrecondition
 		r.Reason = "APPROVAL_REQUIRED"
 		r.Message = "this tool may only run after a person has approved the call"
-	case d.Level == policy.Nobody:
+	case d.Level == policy.Default:
 		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet"
 	}
 	return r

@@ -47,7 +47,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Authenticator: byName{},
 		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
-		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
+		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: patient},
 	})
 	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
 	const calls = 75 // in all more than may be held
@@ -111,7 +111,7 @@ func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
 		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
-		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Patience: patient},
+		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: patient},
 	})
 	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
 	const calls = 75 // in all more than may be held

@@ -11,8 +11,8 @@ import (
 type Shield interface {
 	// For says, from memory, whether it judges the calls of a capability.
 	For(capability string) bool
-	// Judge may wait, until ctx ends. The refusal is not nil where the call must not go on.
-	Judge(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal)
+	// Check may wait, until ctx ends. The refusal is not nil where the call must not go on.
+	Check(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal)
 }
 
 // shielded says whether a Shield judges the calls of a capability.
@@ -26,7 +26,7 @@ func (d *deliberations) judge(ctx context.Context, m *matter, o *outcome) {
 		o.refusal = refusedUnjudgeable
 		return
 	}
-	said, refusal := d.shield.Judge(ctx, &m.call, m.brought.Args)
+	said, refusal := d.shield.Check(ctx, &m.call, m.brought.Args)
 	if o.refusal = refusal; refusal != nil && refusal.Kind == call.InvalidArgument {
 		return // it judged nothing
 	}

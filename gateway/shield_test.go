@@ -46,10 +46,10 @@ func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateReques
 	return &openparallaxv1.EvaluateResponse{Verdict: v}, nil
 }
 
-// Judge lets no goroutine of a connection that it makes pass for the gateway's.
-func (s *shielding) Judge(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
+// Check lets no goroutine of a connection that it makes pass for the gateway's.
+func (s *shielding) Check(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
 	outside()
-	return s.Shields.Judge(ctx, c, args)
+	return s.Shields.Check(ctx, c, args)
 }
 
 func (s *shielding) questions() []string {
@@ -79,10 +79,10 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, call.Doc)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Author{"caps": {Fleet: fleet}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: fleet}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:   []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{f.backend.Addr}}},
-		Policy:   policy.Options{Source: tools, Patience: gatewaytest.Patience},
+		Policy:   policy.Options{Source: tools, Timeout: gatewaytest.Patience},
 		Approver: d, Shield: s,
 	})
 	f.conn = f.gateway.Conn(t)

@@ -266,7 +266,7 @@ func TestApprovalsAreLinked(t *testing.T) {
 	d := openDesk(t)
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
 		tools := catalog.New(catalog.Options{})
-		tools.Replace(map[string]catalog.Author{"caps": {Fleet: call.Ask}})
+		tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 		o.Policy, o.Approver = policy.Options{Source: tools}, d
 	})
 	req := request(gatewaytest.Echo, `{"a":1}`)

@@ -62,7 +62,7 @@ func startVisibility(t *testing.T) *visibility {
 	v := &visibility{capability: gatewaytest.NewCapability("b1"), ring: newKeyring(), keys: tenant.NewKeys(nil)}
 	v.keys.Replace(v.ring.keys, settings(t, map[string][]string{"acme": {"caps"}, "globex": {"*"}}), nil)
 	known := catalog.New(catalog.Options{})
-	known.Replace(map[string]catalog.Author{
+	known.Replace(map[string]catalog.Declaration{
 		"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}},
 		hidden: {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: hidden, Tools: []manifest.Tool{tool(t, "echo"), tool(t, "secretly")}}},
 	})
@@ -269,7 +269,7 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 	keeper := openDesk(t).Keeper
 	ask := func(capability string, n int) string {
 		outside()
-		a, _, refusal := keeper.Ask(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
+		a, _, refusal := keeper.Fetch(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

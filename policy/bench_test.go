@@ -15,17 +15,22 @@ import (
 // gateway would just have read them, so that what is waited for is the cache's own memory.
 func BenchmarkDecide(b *testing.B) {
 	const entries = 100_000
-	d, err := policy.New(policy.Options{Store: &memory{}, Source: said{call.Allow, policy.Fleet, policy.Accepted}, TTL: time.Hour, Entries: entries})
+	d, err := policy.New(policy.Options{
+		Store: &memory{}, Source: said{call.Allow, policy.Fleet, policy.Accepted}, TTL: time.Hour, Entries: entries,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	callOf := func(i int) call.Call {
-		return call.Call{Tenant: fmt.Sprint("tenant-", i%100), User: fmt.Sprintf("user-%06d", i), Capability: "weather", Tool: "get_current_weather"}
+		return call.Call{
+			Tenant: fmt.Sprint("tenant-", i%100), User: fmt.Sprintf("user-%06d", i), Capability: "weather",
+			Tool: "get_current_weather",
+		}
 	}
 	for i := range entries {
-		d.Confirmed()
+		d.Synced()
 		c := callOf(i)
-		if _, refusal := d.Ask(b.Context(), &c); refusal != nil {
+		if _, refusal := d.Fetch(b.Context(), &c); refusal != nil {
 			b.Fatal(refusal)
 		}
 	}
@@ -47,7 +52,7 @@ func BenchmarkDecide(b *testing.B) {
 				for i := range batch {
 					batch[i] = callOf(order.next())
 				}
-				d.Confirmed()
+				d.Synced()
 				began := time.Now()
 				for i := range batch {
 					if _, ok := d.Decide(&batch[i]); !ok {
@@ -64,7 +69,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.Run("change", func(b *testing.B) { // of another caller's rule: what it costs, and the next decision with it
 		other := policy.Name{User: "nobody", Capability: "weather", Tool: "get_current_weather"}
 		for b.Loop() {
-			d.Changed(policy.Change{Tenant: c.Tenant, Name: other})
+			d.Invalidate(policy.Change{Tenant: c.Tenant, Name: other})
 			if _, ok := d.Decide(&c); !ok {
 				b.Fatal("a change of another's rule is taken for ours")
 			}

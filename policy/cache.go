@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// parts is the number of shards, which reduce the contention on the cache's locks.
-const parts = 16
+// shardCount is the number of shards, which reduce the contention on the cache's locks.
+const shardCount = 16
 
 // cache holds the most recently used rule matches, each with the generation that its key had before
 // the query. An entry of another generation is invalid, also one that a query is about to put.
 type cache struct {
-	seed  maphash.Seed
-	parts [parts]*part
-	marks *marks
+	seed        maphash.Seed
+	shards      [shardCount]*shard
+	generations *generations
 }
 
 func newCache(size int) *cache {
-	c := &cache{seed: maphash.MakeSeed(), marks: newMarks(size)}
-	for i := range c.parts {
-		c.parts[i] = newPart(max(size/parts, 1))
+	c := &cache{seed: maphash.MakeSeed(), generations: newGenerations(size)}
+	for i := range c.shards {
+		c.shards[i] = newShard(max(size/shardCount, 1))
 	}
 	return c
 }
@@ -32,7 +32,7 @@ func (c *cache) get(k *Key) *entry {
 	var room [keyRoom]byte
 	text := k.append(room[:0])
 	hash := maphash.Bytes(c.seed, text)
-	e := c.parts[hash%parts].get(hash, text)
+	e := c.shards[hash%shardCount].get(hash, text)
 	if e == nil || !c.holds(e, k) {
 		return nil
 	}
@@ -42,36 +42,36 @@ func (c *cache) get(k *Key) *entry {
 // holds reports whether no rule that may apply to an entry has changed. Mostly no rule at all has
 // changed since the last check.
 func (c *cache) holds(e *entry, k *Key) bool {
-	changes := c.marks.changes.Load()
+	changes := c.generations.changes.Load()
 	if e.checked.Load() == changes {
 		return true
 	}
-	if c.marks.stamp(k) != e.stamp {
+	if c.generations.of(k) != e.generation {
 		return false
 	}
 	e.checked.Store(changes)
 	return true
 }
 
-// stamp returns the generation that put needs. It is taken before the query.
-func (c *cache) stamp(k *Key) uint64 { return c.marks.stamp(k) }
+// generation returns the generation that put needs. It is taken before the query.
+func (c *cache) generation(k *Key) uint64 { return c.generations.of(k) }
 
 // put stores a query's result, unless the key is longer than any that rules can name.
-func (c *cache) put(key string, r rulings, until int64, stamp uint64) {
-	if len(key) > longestKey {
+func (c *cache) put(key string, r matches, until int64, generation uint64) {
+	if len(key) > maxKey {
 		return
 	}
 	e := newEntry(key)
-	e.hash, e.rulings, e.until, e.stamp = maphash.String(c.seed, key), r, until, stamp
+	e.hash, e.matches, e.until, e.generation = maphash.String(c.seed, key), r, until, generation
 	e.checked.Store(never)
-	c.parts[e.hash%parts].put(e)
+	c.shards[e.hash%shardCount].put(e)
 }
 
-// forget invalidates all entries that a change may affect.
-func (c *cache) forget(change Change) {
-	c.marks.change(change)
+// invalidate invalidates all entries that a change may affect.
+func (c *cache) invalidate(change Change) {
+	c.generations.change(change)
 	if change.Everything {
-		for _, p := range c.parts {
+		for _, p := range c.shards {
 			p.clear()
 		}
 	}
@@ -80,7 +80,7 @@ func (c *cache) forget(change Change) {
 // recent returns the keys of at most so many unexpired entries, the most recently loaded ones first.
 func (c *cache) recent(most int, now int64) []Key {
 	var entries []*entry
-	for _, p := range c.parts {
+	for _, p := range c.shards {
 		entries = append(entries, p.recent(now)...)
 	}
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(b.until, a.until) })
@@ -93,7 +93,7 @@ func (c *cache) recent(most int, now int64) []Key {
 
 // len returns the number of entries.
 func (c *cache) len() (n int) {
-	for _, p := range c.parts {
+	for _, p := range c.shards {
 		n += p.len()
 	}
 	return n

@@ -21,7 +21,7 @@ func both(t *testing.T, d *policy.Decider, c *call.Call) (policy.Decision, *call
 	if decision, ok := d.Decide(c); ok {
 		return decision, nil
 	}
-	return d.Ask(t.Context(), c)
+	return d.Fetch(t.Context(), c)
 }
 
 func TestADecisionIsCached(t *testing.T) {
@@ -40,7 +40,7 @@ func TestADecisionIsCached(t *testing.T) {
 				t.Errorf("got %+v, %v", got, refusal)
 			}
 		}
-		if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || !got.Cached { // as for the check of arguments
+		if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || !got.Cached { // as for the check of arguments
 			t.Errorf("asked again: %+v, %v", got, refusal)
 		}
 		if n := store.questions(); n != 2 { // the tenant's rules, the global ones
@@ -64,14 +64,14 @@ func TestEntriesEnd(t *testing.T) {
 	_, _ = both(t, d, &aCall)
 	for range 47 {
 		now.pass(time.Second)
-		d.Confirmed()
+		d.Synced()
 		if _, ok := d.Decide(&aCall); !ok {
 			t.Fatal("ended before four fifths of its time")
 		}
 	}
 	for range 26 {
 		now.pass(time.Second)
-		d.Confirmed()
+		d.Synced()
 	}
 	if _, ok := d.Decide(&aCall); ok {
 		t.Error("still there after six fifths of its time")
@@ -103,7 +103,7 @@ func TestTheStoreIsAway(t *testing.T) {
 		t.Errorf("too old: got %+v", got)
 	}
 	store.leave(false)
-	d.Confirmed()
+	d.Synced()
 	if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow {
 		t.Errorf("the store is back: got %+v, %v", got, refusal)
 	}
@@ -122,7 +122,7 @@ func TestAChangeIsSeen(t *testing.T) {
 	} {
 		d := newDecider(t, policy.Options{Store: &memory{}})
 		_, _ = both(t, d, &aCall)
-		d.Changed(change)
+		d.Invalidate(change)
 		_, kept := d.Decide(&aCall)
 		if kept != (name == "another's" || name == "another tool's" || name == "another agent's") {
 			t.Errorf("%s: still in the cache: %v", name, kept)
@@ -140,7 +140,7 @@ func TestAMissIsAskedOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() {
-				if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got.Verdict != call.Allow {
+				if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || got.Verdict != call.Allow {
 					t.Errorf("got %+v, %v", got, refusal)
 				}
 			})
@@ -163,12 +163,12 @@ func TestAChangeMeanwhile(t *testing.T) {
 		store.set("acme", tenantAllows, call.Allow)
 		d := newDecider(t, policy.Options{Store: store})
 		var early sync.WaitGroup
-		early.Go(func() { _, _ = d.Ask(t.Context(), &aCall) })
+		early.Go(func() { _, _ = d.Fetch(t.Context(), &aCall) })
 		synctest.Wait()
-		d.Changed(policy.Change{Tenant: "acme", Name: tenantAllows})
+		d.Invalidate(policy.Change{Tenant: "acme", Name: tenantAllows})
 		var late sync.WaitGroup
 		late.Go(func() {
-			if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got.Verdict != call.Block {
+			if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || got.Verdict != call.Block {
 				t.Errorf("asked after the change: %+v, %v", got, refusal)
 			}
 		})
@@ -187,15 +187,15 @@ func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory{gate: make(chan struct{})}
-		d := newDecider(t, policy.Options{Store: store, Patience: 2 * time.Second})
+		d := newDecider(t, policy.Options{Store: store, Timeout: 2 * time.Second})
 		began := time.Now()
-		if _, refusal := d.Ask(t.Context(), &aCall); refusal == nil || time.Since(began) != 2*time.Second {
+		if _, refusal := d.Fetch(t.Context(), &aCall); refusal == nil || time.Since(began) != 2*time.Second {
 			t.Errorf("%v after %v", refusal, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()
-		if _, refusal := d.Ask(ctx, &aCall); refusal == nil || time.Since(began) != time.Second {
+		if _, refusal := d.Fetch(ctx, &aCall); refusal == nil || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", refusal, time.Since(began))
 		}
 		elapse(2 * time.Second) // for the question that nobody waits for
@@ -214,9 +214,9 @@ func TestAStoreThatGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := deaf{&memory{gate: make(chan struct{})}}
-		d := newDecider(t, policy.Options{Store: store, Patience: time.Second})
+		d := newDecider(t, policy.Options{Store: store, Timeout: time.Second})
 		began := time.Now()
-		if _, refusal := d.Ask(t.Context(), &aCall); refusal == nil || time.Since(began) != 2*time.Second {
+		if _, refusal := d.Fetch(t.Context(), &aCall); refusal == nil || time.Since(began) != 2*time.Second {
 			t.Errorf("%v after %v", refusal, time.Since(began))
 		}
 		close(store.gate)
@@ -258,8 +258,13 @@ func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 1)), store: &memory{}, shadow: &memory{}, clock: &clock{now: time.Unix(1e9, 0)}}
-			w.decider = newDecider(t, policy.Options{Store: w.store, Shadow: w.shadow, Entries: 32, TTL: 20 * time.Second, MaxStale: 30 * time.Second, Now: w.clock.Now})
+			w := &world{
+				t: t, random: rand.New(rand.NewPCG(seed, 1)), store: &memory{}, shadow: &memory{},
+				clock: &clock{now: time.Unix(1e9, 0)},
+			}
+			w.decider = newDecider(t, policy.Options{
+				Store: w.store, Shadow: w.shadow, Entries: 32, TTL: 20 * time.Second, MaxStale: 30 * time.Second, Now: w.clock.Now,
+			})
 			for range 400 {
 				w.step()
 			}
@@ -316,17 +321,20 @@ func (w *world) tell() {
 		return
 	}
 	if w.lost {
-		w.decider.Changed(policy.Change{Everything: true})
+		w.decider.Invalidate(policy.Change{Everything: true})
 	}
 	for _, c := range w.pending {
-		w.decider.Changed(c)
+		w.decider.Invalidate(c)
 	}
 	w.pending, w.lost = nil, false
-	w.decider.Confirmed()
+	w.decider.Synced()
 }
 
 func (w *world) ask() {
-	c := call.Call{Tenant: w.pick("t1", "t2"), User: w.pick("", "u"), Agent: w.pick("", "a"), Capability: w.pick("c", "d"), Tool: w.pick("x", "y")}
+	c := call.Call{
+		Tenant: w.pick("t1", "t2"), User: w.pick("", "u"), Agent: w.pick("", "a"), Capability: w.pick("c", "d"),
+		Tool: w.pick("x", "y"),
+	}
 	got, refusal := both(w.t, w.decider, &c)
 	if refusal != nil {
 		if !w.store.away {
@@ -338,7 +346,7 @@ func (w *world) ask() {
 		return // a change is on its way
 	}
 	fresh := newDecider(w.t, policy.Options{Store: &memory{rules: w.store.rules}, Shadow: &memory{rules: w.shadow.rules}})
-	want, refusal := fresh.Ask(w.t.Context(), &c)
+	want, refusal := fresh.Fetch(w.t.Context(), &c)
 	if refusal != nil {
 		w.t.Fatal(refusal)
 	}

@@ -25,57 +25,59 @@ type Options struct {
 	Entries  int           // cache size, default 100,000
 	TTL      time.Duration // of a cache entry, plus or minus a fifth; default 1 min
 	MaxStale time.Duration // time for which entries stay valid after the last sync with the store; default 10 min
-	Patience time.Duration // of one query to the store; default 1 s
+	Timeout  time.Duration // of one query to the store; default 1 s
 
 	Now func() time.Time // default time.Now; only differences matter
 }
 
-// lag is the time since the last sync after which the store counts as silent: several rounds of
+// silentAfter is the time since the last sync after which the store counts as silent: several rounds of
 // its change feed.
-const lag = 5 * time.Second
+const silentAfter = 5 * time.Second
 
 func (o *Options) setDefaults() {
 	if o.Source == nil {
-		o.Source = silence{}
+		o.Source = emptySource{}
 	}
 	if o.Entries == 0 {
 		o.Entries = 100_000
 	}
-	for d, standard := range map[*time.Duration]time.Duration{&o.TTL: time.Minute, &o.MaxStale: 10 * time.Minute, &o.Patience: time.Second} {
+	for d, standard := range map[*time.Duration]time.Duration{
+		&o.TTL: time.Minute, &o.MaxStale: 10 * time.Minute, &o.Timeout: time.Second,
+	} {
 		if *d == 0 {
 			*d = standard
 		}
 	}
 }
 
-// silence is a Source without declarations.
-type silence struct{}
+// emptySource is a Source without declarations.
+type emptySource struct{}
 
-func (silence) Tool(string, string) (call.Verdict, Level, ToolState) {
-	return call.Block, Nobody, Accepted
+func (emptySource) Tool(string, string) (call.Verdict, Level, ToolState) {
+	return call.Block, Default, Accepted
 }
-func (silence) Heeds(string) bool                                { return false }
-func (silence) Schema(string, string) (*toolschema.Schema, bool) { return nil, false }
-func (silence) Credentials(string) *credentials.Names            { return nil }
+func (emptySource) DependsOnTool(string) bool                        { return false }
+func (emptySource) Schema(string, string) (*toolschema.Schema, bool) { return nil, false }
+func (emptySource) Credentials(string) *credentials.Names            { return nil }
 
 // Decider answers whether calls may run. It is safe for concurrent use.
 type Decider struct {
-	opts    Options
-	began   time.Time
-	cache   *cache
-	asking  singleflight.Group
-	heard   atomic.Int64 // time of the last sync with the store, as now()
-	lost    atomic.Bool  // the store has lost rules, so that its answers are not valid
-	counted stats
+	opts      Options
+	began     time.Time
+	cache     *cache
+	flights   singleflight.Group
+	lastSync  atomic.Int64 // time of the last sync with the store, as now()
+	storeLost atomic.Bool  // the store has lost rules, so that its answers are not valid
+	counters  stats
 
-	following chan struct{} // closed at the first sync
-	follows   sync.Once     // closes it
+	firstSync     chan struct{} // closed at the first sync
+	firstSyncOnce sync.Once     // closes it
 }
 
 // New returns a Decider.
 func New(o Options) (*Decider, error) {
 	o.setDefaults()
-	d := &Decider{opts: o, began: time.Now(), cache: newCache(o.Entries), following: make(chan struct{})}
+	d := &Decider{opts: o, began: time.Now(), cache: newCache(o.Entries), firstSync: make(chan struct{})}
 	if o.Now != nil {
 		d.began = o.Now()
 	}
@@ -94,21 +96,21 @@ func (d *Decider) now() int64 {
 // ok is false, the caller must Fetch it.
 func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if d.opts.Store == nil {
-		return decide(rulings{}, d.opts.Source, c.Capability, c.Tool), true
+		return decide(matches{}, d.opts.Source, c.Capability, c.Tool), true
 	}
 	k := keyOf(c)
 	e := d.cache.get(&k)
-	if e == nil || !d.stands(e.until) {
+	if e == nil || !d.valid(e.until) {
 		return Decision{}, false
 	}
-	decision = decide(e.rulings, d.opts.Source, c.Capability, c.Tool)
+	decision = decide(e.matches, d.opts.Source, c.Capability, c.Tool)
 	decision.Cached = true
 	return decision, true
 }
 
 // DependsOnTool reports whether the tool of a call matters to its decision.
-func (d *Decider) Heeds(capability string) bool {
-	return d.opts.Store != nil || d.opts.Source.Heeds(capability)
+func (d *Decider) DependsOnTool(capability string) bool {
+	return d.opts.Store != nil || d.opts.Source.DependsOnTool(capability)
 }
 
 // Schema returns the schema of a tool's arguments if they are to be checked; nil: then it is unknown.
@@ -121,51 +123,53 @@ func (d *Decider) Credentials(capability string) *credentials.Names {
 	return d.opts.Source.Credentials(capability)
 }
 
-// stands reports whether an entry with this expiry is valid. While the store is in sync entries expire;
+// valid reports whether an entry with this expiry is valid. While the store is in sync entries expire;
 // while it is silent, they stay valid for MaxStale.
-func (d *Decider) stands(until int64) bool {
+func (d *Decider) valid(until int64) bool {
 	now := d.now()
-	silent := time.Duration(now - d.heard.Load())
+	silent := time.Duration(now - d.lastSync.Load())
 	if silent > d.opts.MaxStale {
 		return false
 	}
-	return now <= until || silent > lag
+	return now <= until || silent > silentAfter
 }
 
 // Fetch returns the decision on c like Decide, and queries the store on a cache miss. It waits until
 // ctx ends. Without an answer the call is refused. A query takes at most Patience; a store that
 // ignores its context is not waited for.
-func (d *Decider) Ask(ctx context.Context, c *call.Call) (Decision, *call.Refusal) {
+func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refusal) {
 	if decision, known := d.Decide(c); known {
 		return decision, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*d.opts.Patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*d.opts.Timeout)
 	defer cancel()
-	asked := keyOf(c)
-	text := string(asked.append(nil)) // the call's strings are views of a connection's buffer
-	stamp := d.cache.stamp(&asked)
+	key := keyOf(c)
+	text := string(key.append(nil)) // the call's strings are views of a connection's buffer
+	generation := d.cache.generation(&key)
 	// The generation in the key keeps a call after a change from joining a query from before it.
-	answer := d.asking.DoChan(text+strconv.FormatUint(stamp, 10), func() (any, error) { return d.find(text, stamp) })
-	r, came := receive(ctx, answer)
-	if !came {
-		return Decision{}, refusedUnknown
+	answer := d.flights.DoChan(text+strconv.FormatUint(generation, 10), func() (any, error) {
+		return d.load(text, generation)
+	})
+	r, received := receive(ctx, answer)
+	if !received {
+		return Decision{}, errRulesUnavailable
 	}
 	k := parseKey(text)
 	if r.Err != nil {
-		d.counted.failures.Add(1)
-		if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.heard.Load()) <= d.opts.MaxStale {
-			decision := decide(e.rulings, d.opts.Source, k.Capability, k.Tool)
+		d.counters.failures.Add(1)
+		if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.lastSync.Load()) <= d.opts.MaxStale {
+			decision := decide(e.matches, d.opts.Source, k.Capability, k.Tool)
 			decision.Cached = true
 			return decision, nil
 		}
-		return Decision{}, refusedUnknown
+		return Decision{}, errRulesUnavailable
 	}
-	found, _ := r.Val.(rulings)
+	found, _ := r.Val.(matches)
 	return decide(found, d.opts.Source, k.Capability, k.Tool), nil
 }
 
 // receive waits for an answer until ctx ends. It prefers an answer that arrives at the same moment.
-func receive[T any](ctx context.Context, answer <-chan T) (a T, came bool) {
+func receive[T any](ctx context.Context, answer <-chan T) (a T, received bool) {
 	select {
 	case a = <-answer:
 		return a, true
@@ -179,62 +183,62 @@ func receive[T any](ctx context.Context, answer <-chan T) (a T, came bool) {
 	}
 }
 
-// refusedUnknown is the refusal while neither memory nor the store can decide.
-var refusedUnknown = &call.Refusal{
+// errRulesUnavailable is the refusal while neither memory nor the store can decide.
+var errRulesUnavailable = &call.Refusal{
 	Kind: call.Unavailable, Reason: "POLICY_UNKNOWN",
 	Message:    "the rules for this call are unavailable at the moment; retry later",
 	RetryAfter: time.Second,
 }
 
-// find queries the store, and caches the result.
-func (d *Decider) find(key string, stamp uint64) (rulings, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
+// load queries the store, and caches the result.
+func (d *Decider) load(key string, generation uint64) (matches, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Timeout)
 	defer cancel()
-	d.counted.misses.Add(1)
-	if d.lost.Load() {
-		return rulings{}, errLost
+	d.counters.misses.Add(1)
+	if d.storeLost.Load() {
+		return matches{}, errLost
 	}
 	k := parseKey(key)
-	list, found, err := look(ctx, d.opts.Store, k)
+	list, found, err := findRules(ctx, d.opts.Store, k)
 	if err != nil {
-		return rulings{}, err
+		return matches{}, err
 	}
-	r := rulings{ruling: rule(list, found)}
+	r := matches{match: firstMatch(list, found)}
 	if d.opts.Shadow != nil {
-		if _, would, err := look(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
-			r.candidate, r.shadow = rule(list, would), true
+		if _, candidates, err := findRules(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
+			r.candidate, r.shadow = firstMatch(list, candidates), true
 		}
 	}
-	d.cache.put(key, r, d.end(), stamp)
+	d.cache.put(key, r, d.expiry(), generation)
 	return r, nil
 }
 
-// end returns the expiry of an entry that is loaded now.
-func (d *Decider) end() int64 {
+// expiry returns the expiry of an entry that is loaded now.
+func (d *Decider) expiry() int64 {
 	jitter := 0.8 + 0.4*rand.Float64()
 	return d.now() + int64(float64(d.opts.TTL)*jitter)
 }
 
 var errLost = errors.New("the store has lost rules")
 
-// look finds every rule of a store that may apply to a call.
-func look(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {
-	list, global := names(k.Subject, k.Capability, k.Tool)
+// findRules finds every rule of a store that may apply to a call.
+func findRules(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {
+	list, global := rulesFor(k.Subject, k.Capability, k.Tool)
 	plain := make([]Name, len(list))
 	for i := range list {
 		plain[i] = list[i].Name
 	}
 	if global > 0 {
-		if found, err = ask(ctx, store, k.Tenant, plain[:global]); err != nil {
+		if found, err = query(ctx, store, k.Tenant, plain[:global]); err != nil {
 			return nil, nil, err
 		}
 	}
-	all, err := ask(ctx, store, "", plain[global:])
+	all, err := query(ctx, store, "", plain[global:])
 	return list, append(found, all...), err
 }
 
-// ask queries the rules of a tenant.
-func ask(ctx context.Context, store Store, tenant string, names []Name) ([]Found, error) {
+// query queries the rules of a tenant.
+func query(ctx context.Context, store Store, tenant string, names []Name) ([]Found, error) {
 	found, err := store.Find(ctx, tenant, names)
 	if err == nil && len(found) != len(names) {
 		err = errors.New("the store returned another number of rules than requested")
@@ -245,14 +249,14 @@ func ask(ctx context.Context, store Store, tenant string, names []Name) ([]Found
 	return found, nil
 }
 
-// Changed invalidates the entries of a changed rule. Its calls may be repeated and in any order.
-func (d *Decider) Changed(c Change) { d.cache.forget(c) }
+// Invalidate invalidates the entries of a changed rule. Its calls may be repeated and in any order.
+func (d *Decider) Invalidate(c Change) { d.cache.invalidate(c) }
 
-// Confirmed records that no change is missing. Watch calls both.
-func (d *Decider) Confirmed() { d.hear(d.now()) }
+// Synced records that no change is missing. Watch calls both.
+func (d *Decider) Synced() { d.synced(d.now()) }
 
-// hear records the time of a sync.
-func (d *Decider) hear(at int64) {
-	d.heard.Store(at)
-	d.follows.Do(func() { close(d.following) })
+// synced records the time of a sync.
+func (d *Decider) synced(at int64) {
+	d.lastSync.Store(at)
+	d.firstSyncOnce.Do(func() { close(d.firstSync) })
 }

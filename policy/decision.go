@@ -22,9 +22,9 @@ type Source interface {
 	// Tool returns the verdict on a tool without a rule, its level (Recommended, Fleet or Default), and
 	// the state of the tool itself.
 	Tool(capability, tool string) (verdict call.Verdict, level Level, state ToolState)
-	// Heeds reports whether tool and arguments of a capability's calls must be read: its tools are
+	// DependsOnTool reports whether tool and arguments of a capability's calls must be read: its tools are
 	// declared differently, or approvals may be needed.
-	Heeds(capability string) bool
+	DependsOnTool(capability string) bool
 	// Schema returns the schema of a tool's arguments, if the capability's arguments are to be checked;
 	// nil: then it is unknown.
 	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
@@ -45,7 +45,7 @@ const (
 )
 
 // decide combines the rules' match with the source's declaration.
-func decide(ruled rulings, source Source, capability, tool string) Decision {
+func decide(ruled matches, source Source, capability, tool string) Decision {
 	verdict, level, state := source.Tool(capability, tool)
 	d := ruled.decide(verdict, level, state)
 	if ruled.shadow {
@@ -56,26 +56,26 @@ func decide(ruled rulings, source Source, capability, tool string) Decision {
 	return d
 }
 
-// reach is the scope of the deciding rule.
-type reach uint8
+// scope is the scope of the deciding rule.
+type scope uint8
 
 const (
-	noRule   reach = iota
+	noRule   scope = iota
 	anyTool        // of the capability, or of all capabilities
 	thisTool       // the rule names the tool
 )
 
-// ruling is the match of the rules with a call.
-type ruling struct {
-	reach   reach
+// match is the match of the rules with a call.
+type match struct {
+	scope   scope
 	verdict call.Verdict
 	level   Level
 }
 
 // decide combines a match with the declaration, which applies without a rule.
-func (r ruling) decide(verdict call.Verdict, level Level, state ToolState) Decision {
+func (r match) decide(verdict call.Verdict, level Level, state ToolState) Decision {
 	d := Decision{Verdict: verdict, Level: level}
-	if r.reach == thisTool || r.reach == anyTool && state != Unlisted {
+	if r.scope == thisTool || r.scope == anyTool && state != Unlisted {
 		d.Verdict, d.Level = r.verdict, r.level
 	}
 	if state == Drifted && d.Verdict == call.Allow {
@@ -84,27 +84,27 @@ func (r ruling) decide(verdict call.Verdict, level Level, state ToolState) Decis
 	return d
 }
 
-// rules returns the match of a rule with this name.
-func (l *leveled) rules(verdict call.Verdict) ruling {
+// match returns the match of a rule with this name.
+func (l *leveled) match(verdict call.Verdict) match {
 	if l.Tool == Any {
-		return ruling{anyTool, verdict, l.level}
+		return match{anyTool, verdict, l.level}
 	}
-	return ruling{thisTool, verdict, l.level}
+	return match{thisTool, verdict, l.level}
 }
 
-// rulings are the matches of a call.
-type rulings struct {
-	ruling
-	candidate ruling // of the candidate rules, if shadow
+// matches are the matches of a call.
+type matches struct {
+	match
+	candidate match // of the candidate rules, if shadow
 	shadow    bool
 }
 
-// rule returns the first match.
-func rule(list []leveled, found []Found) ruling {
+// firstMatch returns the first match.
+func firstMatch(list []leveled, found []Found) match {
 	for i, f := range found {
 		if f.Present {
-			return list[i].rules(f.Verdict)
+			return list[i].match(f.Verdict)
 		}
 	}
-	return ruling{}
+	return match{}
 }

@@ -10,17 +10,17 @@ import (
 // before the entry is read: a reader waits for both at once. So only newEntry makes entries, and they
 // are never copied.
 type entry struct {
-	hash  uint64
-	until int64  // nanoseconds of the decider's clock
-	stamp uint64 // of its key, before the query
+	hash       uint64
+	until      int64  // nanoseconds of the decider's clock
+	generation uint64 // of its key, before the query
 	// checked is the number of changes at the last check of the generation.
 	checked atomic.Uint64
 
 	length uint32 // of the key
-	rulings
+	matches
 
-	hidden bool        // its bucket was full; guarded by the shard's lock
-	used   atomic.Bool // since the last check for eviction
+	overflow bool        // its bucket was full; guarded by the shard's lock
+	used     atomic.Bool // since the last check for eviction
 }
 
 // never is the value of checked before the first check.
@@ -39,8 +39,8 @@ type withRoom[Room any] struct {
 	room Room
 }
 
-// longestKey bounds the cached keys, and so the memory that long names can take.
-const longestKey = len(entry1152{}.room)
+// maxKey bounds the cached keys, and so the memory that long names can take.
+const maxKey = len(entry1152{}.room)
 
 // newEntry returns an entry with a key made by Key.append.
 func newEntry(key string) (e *entry) {
@@ -70,7 +70,7 @@ func (e *entry) tenant() string {
 	return tenant
 }
 
-// is reports whether the entry has this key.
-func (e *entry) is(key []byte) bool {
+// hasKey reports whether the entry has this key.
+func (e *entry) hasKey(key []byte) bool {
 	return int(e.length) == len(key) && unsafe.String(e.room(), len(key)) == string(key)
 }

@@ -6,40 +6,42 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Look is one level or rule that Explain evaluated.
-type Look struct {
+// Evaluation is one level or rule that Explain evaluated.
+type Evaluation struct {
 	Level   Level
 	Name    Name         // of the rule; empty for levels without rules
-	Said    bool         // there is a verdict
+	Matched bool         // there is a verdict
 	Verdict call.Verdict // if Said
 	Decided bool
 }
 
 // Explain decides as Fetch does, but by the rules of a store without the cache, and returns every
 // evaluated level and rule in order. A nil store has no rules.
-func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decision, []Look, error) {
-	var looks []Look
-	ruled := ruling{}
+func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decision, []Evaluation, error) {
+	var evaluations []Evaluation
+	ruled := match{}
 	if store != nil {
-		list, found, err := look(ctx, store, keyOf(c))
+		list, found, err := findRules(ctx, store, keyOf(c))
 		if err != nil {
 			return Decision{}, nil, err
 		}
-		ruled = rule(list, found)
+		ruled = firstMatch(list, found)
 		for i, l := range list {
-			looks = append(looks, Look{Level: l.level, Name: l.Name, Said: found[i].Present, Verdict: found[i].Verdict})
+			evaluations = append(evaluations, Evaluation{
+				Level: l.level, Name: l.Name, Matched: found[i].Present, Verdict: found[i].Verdict,
+			})
 		}
 	}
 	verdict, level, state := d.opts.Source.Tool(c.Capability, c.Tool)
-	for _, l := range []Level{Recommended, Fleet, Nobody} {
-		looks = append(looks, Look{Level: l, Said: l == level, Verdict: verdict})
+	for _, l := range []Level{Recommended, Fleet, Default} {
+		evaluations = append(evaluations, Evaluation{Level: l, Matched: l == level, Verdict: verdict})
 	}
-	deaf := state == Unlisted && ruled.reach == anyTool // the rule does not apply to an unlisted tool
-	for i := range looks {
-		if looks[i].Said && (!deaf || looks[i].Level >= Recommended) {
-			looks[i].Decided = true
+	ignored := state == Unlisted && ruled.scope == anyTool // the rule does not apply to an unlisted tool
+	for i := range evaluations {
+		if evaluations[i].Matched && (!ignored || evaluations[i].Level >= Recommended) {
+			evaluations[i].Decided = true
 			break
 		}
 	}
-	return ruled.decide(verdict, level, state), looks, nil
+	return ruled.decide(verdict, level, state), evaluations, nil
 }

@@ -22,7 +22,9 @@ func ladder() (rules []policy.Rule, levels []policy.Level) {
 		{"acme", "", "", policy.Tenant}, {"", "", "", policy.Global},
 	} {
 		for _, what := range [][2]string{{"weather", "forecast"}, {"weather", "*"}, {"*", "forecast"}, {"*", "*"}} {
-			rules = append(rules, policy.Rule{Tenant: scope.tenant, Name: policy.Name{User: scope.user, Agent: scope.agent, Capability: what[0], Tool: what[1]}})
+			rules = append(rules, policy.Rule{
+				Tenant: scope.tenant, Name: policy.Name{User: scope.user, Agent: scope.agent, Capability: what[0], Tool: what[1]},
+			})
 			levels = append(levels, scope.level)
 		}
 	}
@@ -41,11 +43,14 @@ func TestTheNearestRuleDecides(t *testing.T) {
 				store := &memory{}
 				store.set(rules[far].Tenant, rules[far].Name, verdicts[(i+1)%3])
 				store.set(rules[near].Tenant, rules[near].Name, verdict)
-				for _, what := range []said{{call.Allow, policy.Recommended, policy.Accepted}, {call.Block, policy.Nobody, policy.Accepted}} {
+				for _, what := range []said{
+					{call.Allow, policy.Recommended, policy.Accepted}, {call.Block, policy.Default, policy.Accepted},
+				} {
 					d := newDecider(t, policy.Options{Store: store, Source: what})
-					got, refusal := d.Ask(t.Context(), &aCall)
+					got, refusal := d.Fetch(t.Context(), &aCall)
 					if refusal != nil || got.Verdict != verdict || got.Level != levels[near] {
-						t.Fatalf("%+v before %+v: got %+v, %v; want %v by %v", rules[near], rules[far], got, refusal, verdict, levels[near])
+						t.Fatalf("%+v before %+v: got %+v, %v; want %v by %v", rules[near], rules[far], got, refusal, verdict,
+							levels[near])
 					}
 				}
 			}
@@ -71,7 +76,8 @@ func TestRulesOfOthersSayNothing(t *testing.T) {
 			store := &memory{}
 			store.set(r.Tenant, r.Name, call.Allow)
 			d := newDecider(t, policy.Options{Store: store})
-			if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got != (policy.Decision{Verdict: call.Block, Level: policy.Nobody}) {
+			if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil ||
+				got != (policy.Decision{Verdict: call.Block, Level: policy.Default}) {
 				t.Errorf("got %+v, %v", got, refusal)
 			}
 		})
@@ -82,19 +88,20 @@ func TestRulesOfOthersSayNothing(t *testing.T) {
 func TestWithoutRules(t *testing.T) {
 	t.Parallel()
 	for _, source := range []said{
-		{call.Allow, policy.Recommended, policy.Accepted}, {call.Ask, policy.Recommended, policy.Accepted}, {call.Block, policy.Recommended, policy.Accepted},
-		{call.Allow, policy.Fleet, policy.Accepted}, {call.Block, policy.Nobody, policy.Accepted},
+		{call.Allow, policy.Recommended, policy.Accepted}, {call.Ask, policy.Recommended, policy.Accepted},
+		{call.Block, policy.Recommended, policy.Accepted},
+		{call.Allow, policy.Fleet, policy.Accepted}, {call.Block, policy.Default, policy.Accepted},
 	} {
 		for _, store := range []policy.Store{nil, &memory{}} {
 			d := newDecider(t, policy.Options{Store: store, Source: source})
-			got, refusal := d.Ask(t.Context(), &aCall)
+			got, refusal := d.Fetch(t.Context(), &aCall)
 			if refusal != nil || got.Verdict != source.verdict || got.Level != source.level {
 				t.Errorf("%+v: got %+v, %v", source, got, refusal)
 			}
 		}
 	}
 	d := newDecider(t, policy.Options{})
-	if got, ok := d.Decide(&aCall); !ok || got != (policy.Decision{Verdict: call.Block, Level: policy.Nobody}) {
+	if got, ok := d.Decide(&aCall); !ok || got != (policy.Decision{Verdict: call.Block, Level: policy.Default}) {
 		t.Errorf("nobody says anything: got %+v, %v", got, ok)
 	}
 }
@@ -102,11 +109,13 @@ func TestWithoutRules(t *testing.T) {
 // TestADriftedToolIsAskedAbout: whoever allowed it allowed another tool.
 func TestADriftedToolIsAskedAbout(t *testing.T) {
 	t.Parallel()
-	for verdict, want := range map[call.Verdict]call.Verdict{call.Allow: call.Ask, call.Ask: call.Ask, call.Block: call.Block} {
+	for verdict, want := range map[call.Verdict]call.Verdict{
+		call.Allow: call.Ask, call.Ask: call.Ask, call.Block: call.Block,
+	} {
 		store := &memory{}
 		store.set("acme", policy.Name{User: "ann", Capability: "weather", Tool: "forecast"}, verdict)
 		d := newDecider(t, policy.Options{Store: store, Source: said{call.Allow, policy.Recommended, policy.Drifted}})
-		got, refusal := d.Ask(t.Context(), &aCall)
+		got, refusal := d.Fetch(t.Context(), &aCall)
 		if refusal != nil || got.Verdict != want || got.Drifted != (verdict == call.Allow) || got.Level != policy.User {
 			t.Errorf("%v: got %+v, %v", verdict, got, refusal)
 		}
@@ -122,12 +131,12 @@ func TestAnUnlistedToolNeedsARuleThatNamesIt(t *testing.T) {
 		for _, verdict := range []call.Verdict{call.Allow, call.Ask, call.Block} {
 			store := &memory{}
 			store.set(r.Tenant, r.Name, verdict)
-			d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Nobody, policy.Unlisted}})
+			d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Default, policy.Unlisted}})
 			want := policy.Decision{Verdict: verdict, Level: levels[i]}
 			if r.Tool == policy.Any {
-				want = policy.Decision{Verdict: call.Block, Level: policy.Nobody}
+				want = policy.Decision{Verdict: call.Block, Level: policy.Default}
 			}
-			if got, refusal := d.Ask(t.Context(), &aCall); refusal != nil || got != want {
+			if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || got != want {
 				t.Errorf("%+v, %v: got %+v, %v; want %+v", r, verdict, got, refusal, want)
 			}
 			got, looks, err := d.Explain(t.Context(), store, &aCall)
@@ -149,7 +158,7 @@ func TestExplain(t *testing.T) {
 	store := &memory{}
 	store.set("acme", policy.Name{Agent: "bot", Capability: "weather", Tool: "*"}, call.Ask)
 	store.set("", policy.Name{Capability: "*", Tool: "*"}, call.Allow)
-	d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Nobody, policy.Accepted}})
+	d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Default, policy.Accepted}})
 	decision, looks, err := d.Explain(t.Context(), store, &aCall)
 	if err != nil || decision.Verdict != call.Ask || decision.Level != policy.TenantAgent {
 		t.Fatalf("got %+v, %v", decision, err)
@@ -163,7 +172,7 @@ func TestExplain(t *testing.T) {
 		if i < len(rules) && (l.Level != levels[i] || l.Name != rules[i].Name) {
 			t.Errorf("place %d is %+v", i, l)
 		}
-		if l.Said {
+		if l.Matched {
 			said++
 		}
 		if l.Decided {
@@ -187,11 +196,11 @@ func newDecider(t testing.TB, o policy.Options) *policy.Decider {
 	if o.Entries == 0 {
 		o.Entries = 16 * 16 // as there are many
 	}
-	o.Patience = cmp.Or(o.Patience, time.Minute) // a busy machine does not make the store one that is away
+	o.Timeout = cmp.Or(o.Timeout, time.Minute) // a busy machine does not make the store one that is away
 	d, err := policy.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Confirmed()
+	d.Synced()
 	return d
 }

@@ -44,15 +44,15 @@ const (
 	Global      = call.ByGlobal
 	Recommended = call.ByManifest
 	Fleet       = call.ByFleet
-	Nobody      = call.ByDefault
+	Default     = call.ByDefault
 )
 
 // maxNames is the number of rules that can apply to one call: four at each of five levels.
 const maxNames = 5 * 4
 
-// names lists the rules that may apply to a call, in the order of precedence: by level, and within a
+// rulesFor lists the rules that may apply to a call, in the order of precedence: by level, and within a
 // level the more specific first. The global ones are the last, from index global on.
-func names(s Subject, capability, tool string) (list []leveled, global int) {
+func rulesFor(s Subject, capability, tool string) (list []leveled, global int) {
 	list = make([]leveled, 0, maxNames)
 	add := func(level Level, user, agent string) {
 		for _, what := range [...][2]string{{capability, tool}, {capability, Any}, {Any, tool}, {Any, Any}} {

@@ -29,7 +29,7 @@ func TestCandidatesAreCompared(t *testing.T) {
 		"stricter": {said{call.Allow, policy.Fleet, policy.Accepted}, func(_, c *memory) {
 			c.set("acme", policy.Name{User: "ann", Capability: policy.Any, Tool: policy.Any}, call.Block)
 		}, call.Allow, true, call.Block},
-		"laxer": {said{call.Block, policy.Nobody, policy.Accepted}, func(r, c *memory) {
+		"laxer": {said{call.Block, policy.Default, policy.Accepted}, func(r, c *memory) {
 			r.set("", everything, call.Block)
 			c.set("", everything, call.Allow)
 		}, call.Block, true, call.Allow},
@@ -49,11 +49,13 @@ func TestCandidatesAreCompared(t *testing.T) {
 			d := newDecider(t, policy.Options{Store: inForce, Shadow: candidates, Source: test.source})
 			for range 2 { // asked, and from memory
 				got, refusal := both(t, d, &aCall)
-				if refusal != nil || got.Verdict != test.verdict || got.Differs != test.differs || got.Candidate != test.candidate {
+				if refusal != nil || got.Verdict != test.verdict || got.Differs != test.differs ||
+					got.Candidate != test.candidate {
 					t.Errorf("got %+v, %v", got, refusal)
 				}
 			}
-			if got, _, err := d.Explain(t.Context(), candidates, &aCall); err != nil || (got.Verdict != test.verdict) != test.differs {
+			if got, _, err := d.Explain(t.Context(), candidates, &aCall); err != nil ||
+				(got.Verdict != test.verdict) != test.differs {
 				t.Errorf("explained as %+v, %v", got, err)
 			}
 		})
@@ -69,7 +71,7 @@ func TestCandidatesAreFollowed(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	candidates.set("acme", tenantAllows, call.Allow)
-	d.Changed(policy.Change{Tenant: "acme", Name: tenantAllows})
+	d.Invalidate(policy.Change{Tenant: "acme", Name: tenantAllows})
 	if got, _ := both(t, d, &aCall); got.Verdict != call.Block || !got.Differs || got.Candidate != call.Allow {
 		t.Errorf("got %+v", got)
 	}

@@ -18,7 +18,7 @@ type stats struct{ misses, failures atomic.Int64 }
 // Stats returns the current counters.
 func (d *Decider) Stats() Stats {
 	return Stats{
-		d.counted.misses.Load(), d.counted.failures.Load(), d.cache.len(),
-		time.Duration(d.now() - d.heard.Load()), d.lost.Load(),
+		d.counters.misses.Load(), d.counters.failures.Load(), d.cache.len(),
+		time.Duration(d.now() - d.lastSync.Load()), d.storeLost.Load(),
 	}
 }

@@ -27,8 +27,8 @@ type Change struct {
 	Name
 }
 
-// MostRules bounds the rules of a tenant, and the global ones.
-const MostRules = 2_000_000
+// MaxRules bounds the rules of a tenant, and the global ones.
+const MaxRules = 2_000_000
 
 // ErrFull is the error of Set when there are MostRules.
 var ErrFull = errors.New("the maximum number of rules is reached; delete unused rules")

@@ -104,7 +104,7 @@ type said struct {
 	state   policy.ToolState
 }
 
-func (said) Heeds(string) bool { return true }
+func (said) DependsOnTool(string) bool { return true }
 
 func (said) Schema(string, string) (*toolschema.Schema, bool) { return nil, false }
 

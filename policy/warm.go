@@ -9,47 +9,47 @@ import (
 
 // Recent persists recently used keys, for replicas that start.
 type Recent interface {
-	// Remember adds keys, which are newer than all stored ones, and drops the oldest of more than
+	// Save adds keys, which are newer than all stored ones, and drops the oldest of more than
 	// MostRecent. It must end with ctx.
-	Remember(ctx context.Context, keys []Key) error
-	// Recall returns at most so many keys, the newest first. It must end with ctx.
-	Recall(ctx context.Context, most int) ([]Key, error)
+	Save(ctx context.Context, keys []Key) error
+	// Load returns at most so many keys, the newest first. It must end with ctx.
+	Load(ctx context.Context, most int) ([]Key, error)
 }
 
 const (
-	// MostRecent bounds the stored keys of all replicas.
-	MostRecent = 10_000
-	// mostOwn bounds the keys that a replica adds at a time.
-	mostOwn = 1000
-	// remembering is the interval of these additions.
-	remembering = 30 * time.Second
-	// warming is the number of keys in one batch of Warm.
-	warming = 1000
-	// mostNames bounds the rules of one query.
-	mostNames = 1000
+	// MaxRecent bounds the stored keys of all replicas.
+	MaxRecent = 10_000
+	// recentBatch bounds the keys that a replica adds at a time.
+	recentBatch = 1000
+	// recentInterval is the interval of these additions.
+	recentInterval = 30 * time.Second
+	// warmBatch is the number of keys in one batch of Warm.
+	warmBatch = 1000
+	// maxNamesPerQuery bounds the rules of one query.
+	maxNamesPerQuery = 1000
 )
 
-// Keep periodically stores the most recently used keys until ctx ends, and once more then.
-func (d *Decider) Keep(ctx context.Context, recent Recent) {
-	tick := time.NewTicker(remembering)
+// PersistRecent periodically stores the most recently used keys until ctx ends, and once more then.
+func (d *Decider) PersistRecent(ctx context.Context, recent Recent) {
+	tick := time.NewTicker(recentInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			d.remember(ctx, recent)
+			d.saveRecent(ctx, recent)
 		case <-ctx.Done():
-			d.remember(context.WithoutCancel(ctx), recent)
+			d.saveRecent(context.WithoutCancel(ctx), recent)
 			return
 		}
 	}
 }
 
-// remember stores the most recently used keys.
-func (d *Decider) remember(ctx context.Context, recent Recent) {
-	ctx, cancel := context.WithTimeout(ctx, d.opts.Patience)
+// saveRecent stores the most recently used keys.
+func (d *Decider) saveRecent(ctx context.Context, recent Recent) {
+	ctx, cancel := context.WithTimeout(ctx, d.opts.Timeout)
 	defer cancel()
-	if keys := d.cache.recent(mostOwn, d.now()); len(keys) > 0 {
-		_ = recent.Remember(ctx, keys) // after an error a new replica starts with fewer or older keys
+	if keys := d.cache.recent(recentBatch, d.now()); len(keys) > 0 {
+		_ = recent.Save(ctx, keys) // after an error a new replica starts with fewer or older keys
 	}
 }
 
@@ -57,13 +57,13 @@ func (d *Decider) remember(ctx context.Context, recent Recent) {
 // first sync of Watch, as entries from before would not be valid.
 func (d *Decider) Warm(ctx context.Context, recent Recent) (int, error) {
 	select {
-	case <-d.following:
+	case <-d.firstSync:
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	keys, err := recent.Recall(ctx, min(MostRecent, d.opts.Entries))
+	keys, err := recent.Load(ctx, min(MaxRecent, d.opts.Entries))
 	n := 0
-	for batch := range slices.Chunk(keys, warming) {
+	for batch := range slices.Chunk(keys, warmBatch) {
 		if err = d.warm(ctx, batch); err != nil {
 			break
 		}
@@ -74,35 +74,35 @@ func (d *Decider) Warm(ctx context.Context, recent Recent) (int, error) {
 
 // warm loads many keys with few queries.
 func (d *Decider) warm(ctx context.Context, keys []Key) error {
-	stamps := make([]uint64, len(keys))
+	generations := make([]uint64, len(keys))
 	for i := range keys {
-		stamps[i] = d.cache.stamp(&keys[i])
+		generations[i] = d.cache.generation(&keys[i])
 	}
-	if d.lost.Load() {
+	if d.storeLost.Load() {
 		return errLost
 	}
-	ruled, err := lookMany(ctx, d.opts.Store, keys)
+	ruled, err := findRulesOfKeys(ctx, d.opts.Store, keys)
 	if err != nil {
 		return err
 	}
-	var would []ruling // nil: no comparison
+	var candidates []match // nil: no comparison
 	if d.opts.Shadow != nil {
-		if said, err := lookMany(ctx, d.opts.Shadow, keys); err == nil {
-			would = said
+		if said, err := findRulesOfKeys(ctx, d.opts.Shadow, keys); err == nil {
+			candidates = said
 		}
 	}
 	for i := range keys {
-		r := rulings{ruling: ruled[i]}
-		if would != nil {
-			r.candidate, r.shadow = would[i], true
+		r := matches{match: ruled[i]}
+		if candidates != nil {
+			r.candidate, r.shadow = candidates[i], true
 		}
-		d.cache.put(string(keys[i].append(nil)), r, d.end(), stamps[i])
+		d.cache.put(string(keys[i].append(nil)), r, d.expiry(), generations[i])
 	}
 	return nil
 }
 
-// lookMany finds the matches of keys: a few queries for each tenant.
-func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
+// findRulesOfKeys finds the matches of keys: a few queries for each tenant.
+func findRulesOfKeys(ctx context.Context, store Store, keys []Key) ([]match, error) {
 	wanted := map[string]map[Name]Found{} // by tenant; many keys need the same rules
 	for i := range keys {
 		each(&keys[i], func(tenant string, l leveled) {
@@ -113,8 +113,8 @@ func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
 		})
 	}
 	for tenant, found := range wanted {
-		for names := range slices.Chunk(slices.Collect(maps.Keys(found)), mostNames) {
-			answers, err := ask(ctx, store, tenant, names)
+		for names := range slices.Chunk(slices.Collect(maps.Keys(found)), maxNamesPerQuery) {
+			answers, err := query(ctx, store, tenant, names)
 			if err != nil {
 				return nil, err
 			}
@@ -123,11 +123,11 @@ func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
 			}
 		}
 	}
-	ruled := make([]ruling, len(keys))
+	ruled := make([]match, len(keys))
 	for i := range keys {
 		each(&keys[i], func(tenant string, l leveled) {
-			if f := wanted[tenant][l.Name]; f.Present && ruled[i].reach == noRule {
-				ruled[i] = l.rules(f.Verdict)
+			if f := wanted[tenant][l.Name]; f.Present && ruled[i].scope == noRule {
+				ruled[i] = l.match(f.Verdict)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func lookMany(ctx context.Context, store Store, keys []Key) ([]ruling, error) {
 
 // each visits the rules that may apply to a key, in the order of precedence.
 func each(k *Key, f func(tenant string, l leveled)) {
-	list, global := names(k.Subject, k.Capability, k.Tool)
+	list, global := rulesFor(k.Subject, k.Capability, k.Tool)
 	for i, l := range list {
 		tenant := k.Tenant
 		if i >= global {

@@ -19,21 +19,23 @@ type remembered struct {
 	keys []policy.Key
 }
 
-func (r *remembered) Remember(_ context.Context, keys []policy.Key) error {
+func (r *remembered) Save(_ context.Context, keys []policy.Key) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keys = append(slices.Clone(keys), r.keys...)
 	return nil
 }
 
-func (r *remembered) Recall(_ context.Context, most int) ([]policy.Key, error) {
+func (r *remembered) Load(_ context.Context, most int) ([]policy.Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.keys[:min(most, len(r.keys))]), nil
 }
 
 func keyOf(c *call.Call) policy.Key {
-	return policy.Key{Subject: policy.Subject{Tenant: c.Tenant, User: c.User, Agent: c.Agent}, Capability: c.Capability, Tool: c.Tool}
+	return policy.Key{
+		Subject: policy.Subject{Tenant: c.Tenant, User: c.User, Agent: c.Agent}, Capability: c.Capability, Tool: c.Tool,
+	}
 }
 
 // everybody are all who call in a world.
@@ -46,7 +48,9 @@ var everybody = func() *remembered { //nolint:gochecknoglobals // which nobody c
 			}
 			return other
 		}
-		r.keys = append(r.keys, policy.Key{Subject: policy.Subject{Tenant: bit(0, "t1", "t2"), User: bit(1, "", "u"), Agent: bit(2, "", "a")},
+		r.keys = append(r.keys, policy.Key{Subject: policy.Subject{
+			Tenant: bit(0, "t1", "t2"), User: bit(1, "", "u"), Agent: bit(2, "", "a"),
+		},
 			Capability: bit(3, "c", "d"), Tool: bit(4, "x", "y")})
 	}
 	return r
@@ -64,13 +68,16 @@ func TestAReplicaThatStarts(t *testing.T) {
 	old := newDecider(t, options)
 	var calls []call.Call
 	for i := range 900 {
-		c := call.Call{Tenant: [...]string{"acme", "other"}[i%2], User: fmt.Sprint("user-", i), Capability: "weather", Tool: [...]string{"forecast", "zap", "x"}[i%3]}
+		c := call.Call{
+			Tenant: [...]string{"acme", "other"}[i%2], User: fmt.Sprint("user-", i), Capability: "weather",
+			Tool: [...]string{"forecast", "zap", "x"}[i%3],
+		}
 		_, _ = both(t, old, &c)
 		calls = append(calls, c)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	old.Keep(ctx, recent) // which stops
+	old.PersistRecent(ctx, recent) // which stops
 	before := store.questions()
 	fresh := newDecider(t, options)
 	if n, err := fresh.Warm(t.Context(), recent); n != len(calls) || err != nil {
@@ -95,7 +102,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for i := range 2000 {
 		if i == 1000 {
 			now.pass(time.Minute)
-			d.Confirmed()
+			d.Synced()
 		}
 		c := aCall
 		c.User = fmt.Sprint(i)
@@ -103,7 +110,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	d.Keep(ctx, recent)
+	d.PersistRecent(ctx, recent)
 	if len(recent.keys) != 1000 {
 		t.Fatalf("%d keys", len(recent.keys))
 	}
@@ -124,7 +131,7 @@ func TestAChangeWhileWarming(t *testing.T) {
 		var warming sync.WaitGroup
 		warming.Go(func() { _, _ = d.Warm(t.Context(), &remembered{keys: []policy.Key{keyOf(&aCall)}}) })
 		synctest.Wait()
-		d.Changed(policy.Change{Tenant: "acme", Name: tenantAllows})
+		d.Invalidate(policy.Change{Tenant: "acme", Name: tenantAllows})
 		close(store.gate)
 		warming.Wait()
 		if got, known := d.Decide(&aCall); known {

@@ -56,9 +56,9 @@ func Fill(s *redistest.Server) {
 // callers are those whose decisions are to be in memory.
 type callers struct{}
 
-func (callers) Remember(context.Context, []policy.Key) error { return nil }
+func (callers) Save(context.Context, []policy.Key) error { return nil }
 
-func (callers) Recall(context.Context, int) ([]policy.Key, error) {
+func (callers) Load(context.Context, int) ([]policy.Key, error) {
 	keys := make([]policy.Key, Entries)
 	for i := range keys {
 		keys[i] = keyOf(i)
@@ -77,7 +77,7 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	d.Confirmed()
+	d.Synced()
 	began := time.Now()
 	if _, err = d.Warm(ctx, callers{}); err != nil {
 		return r, err
@@ -123,7 +123,7 @@ func decide(d *policy.Decider, next func() int) (nanos float64, unknown int, err
 		for i := range batch {
 			batch[i] = callOf(next())
 		}
-		d.Confirmed()
+		d.Synced()
 		began := time.Now()
 		for i := range batch {
 			switch decision, known := d.Decide(&batch[i]); {

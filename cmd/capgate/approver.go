@@ -52,7 +52,7 @@ type toldRules struct {
 func (r toldRules) Set(ctx context.Context, rule policy.Rule) error {
 	err := r.Rules.Set(ctx, rule)
 	// also where it is not known whether it was set
-	r.decider.Changed(policy.Change{Tenant: rule.Tenant, Name: rule.Name})
+	r.decider.Invalidate(policy.Change{Tenant: rule.Tenant, Name: rule.Name})
 	return err
 }
 

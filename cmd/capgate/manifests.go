@@ -209,8 +209,8 @@ func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 }
 
 // authorOf is what a fleet and its manifest say of its tools.
-func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Author {
-	return catalog.Author{
+func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
+	return catalog.Declaration{
 		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,
 		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout, Credentials: credentialsOf(f, m),
 	}

@@ -22,8 +22,8 @@ import (
 type plan struct {
 	routes router.Config
 	probes []health.Fleet
-	secure map[string]*tls.Config    // by capability; none is cleartext
-	tools  map[string]catalog.Author // by capability
+	secure map[string]*tls.Config         // by capability; none is cleartext
+	tools  map[string]catalog.Declaration // by capability
 
 	shields map[string]string // by capability, the name of the one that judges its calls
 }
@@ -45,7 +45,7 @@ type plannedFleet struct {
 	secure   *tls.Config
 	route    router.FleetConfig
 	probe    health.Fleet
-	author   catalog.Author
+	author   catalog.Declaration
 }
 
 // plan takes members in the order of Registry.Members.
@@ -54,7 +54,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell, Limits: p.limits},
 		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
 		secure: map[string]*tls.Config{},
-		tools:  make(map[string]catalog.Author, len(s.cfg.Fleets)),
+		tools:  make(map[string]catalog.Declaration, len(s.cfg.Fleets)),
 
 		shields: map[string]string{},
 	}
@@ -71,7 +71,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) ||
 			f.from != from && !reflect.DeepEqual(f.from, from) {
 			f = newPlannedFleet(from, m, dynamic, secure)
-			f.author.Elsewhere = elsewhere
+			f.author.ToolsElsewhere = elsewhere
 		}
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)

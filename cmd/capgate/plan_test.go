@@ -131,7 +131,7 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		{nil, ""},
 	} {
 		s := settingsOf(0, 0)
-		if got := p.plan(s, test.members).tools["caps"].Elsewhere; got != test.elsewhere {
+		if got := p.plan(s, test.members).tools["caps"].ToolsElsewhere; got != test.elsewhere {
 			t.Errorf("%+v: %q", test.members, got)
 		}
 	}

@@ -35,7 +35,7 @@ func (p *process) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (e
 // followRules keeps decisions true to the rules until ctx ends.
 func (p *process) followRules(ctx context.Context) {
 	if p.rules != nil {
-		p.decider.Follow(ctx, p.rules)
+		p.decider.Watch(ctx, p.rules)
 	}
 }
 
@@ -61,6 +61,6 @@ func (p *process) warm(ctx context.Context) {
 // keepRecent tells replicas that start, until ctx ends, what this one knows.
 func (p *process) keepRecent(ctx context.Context) {
 	if p.rules != nil {
-		p.decider.Keep(ctx, p.rules)
+		p.decider.PersistRecent(ctx, p.rules)
 	}
 }

@@ -32,11 +32,11 @@ func shieldConfig(c *config.Shield, s *settings) extauthz.Config {
 // shieldStats is what the shields tell when somebody scrapes.
 func shieldStats(shields *extauthz.Shields) func() []telemetry.Shield {
 	return func() (all []telemetry.Shield) {
-		for name, s := range shields.All() {
-			o := telemetry.Shield{Name: name, Answered: s.Answered, Absent: s.Absent, Malformed: s.Malformed,
+		for name, s := range shields.Each() {
+			o := telemetry.Shield{Name: name, Answered: s.Answered, Absent: s.Unreachable, Malformed: s.Malformed,
 				Seconds: s.Seconds}
 			o.Took = make(map[float64]uint64, len(extauthz.Buckets))
-			for i, n := range s.Took {
+			for i, n := range s.Durations {
 				o.Asked += uint64(n)
 				if i < len(extauthz.Buckets) {
 					o.Took[extauthz.Buckets[i]] = o.Asked

@@ -8,10 +8,10 @@ import (
 )
 
 // newCatalog makes what knows the tools of capabilities, and what asks for them.
-func (p *process) newCatalog(first map[string]catalog.Author, metrics *telemetry.Metrics) {
+func (p *process) newCatalog(first map[string]catalog.Declaration, metrics *telemetry.Metrics) {
 	p.tools = catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log})
 	p.tools.Replace(first)
-	p.discovery = catalog.NewDiscoverer(p.tools, func(ctx context.Context, q catalog.Question) ([]byte, error) {
+	p.discovery = catalog.NewDiscoverer(p.tools, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 		return p.gateway.AskForTools(ctx, q)
 	})
 	metrics.WatchCatalog(func(yield func(telemetry.Tools) bool) {

@@ -26,7 +26,7 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session, RequestID: p.RequestID,
 		Args: q.args, Level: level, Until: q.until,
 	}
-	a, _, refusal := g.cfg.Approvals.Ask(ctx, r)
+	a, _, refusal := g.cfg.Approvals.Fetch(ctx, r)
 	if refusal == nil {
 		lasts := time.Until(a.Expires) + time.Minute
 		if err := g.cfg.Questions.Bind(ctx, p.Tenant, p.engine(), q.id, a.ID, lasts); err != nil {

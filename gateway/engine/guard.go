@@ -26,7 +26,7 @@ type Sessions interface {
 
 // Approvals are where people are asked, for all replicas.
 type Approvals interface {
-	Ask(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
+	Fetch(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
 	Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)

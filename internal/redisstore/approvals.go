@@ -63,8 +63,8 @@ func (a *ApprovalStore) askBy(ctx context.Context, run asking, s script, tenant 
 // Expired implements approvals.Store.
 func (a *ApprovalStore) Expired() int64 { return a.expired.Load() }
 
-// Ask implements approvals.Calls.
-func (a *ApprovalStore) Ask(ctx context.Context, d *approvals.Draft) (approvals.Asked, error) {
+// Fetch implements approvals.Calls.
+func (a *ApprovalStore) Fetch(ctx context.Context, d *approvals.Draft) (approvals.Asked, error) {
 	session := ""
 	if d.SessionSum != nil {
 		session = hex.EncodeToString(d.SessionSum[:])

@@ -41,13 +41,13 @@ func TestAnAnswerForASession(t *testing.T) {
 		a := ask(t, one, request("1"))
 		approve(t, two, a, approvals.Answer{Remember: approvals.ThisSession})
 		for _, k := range []*approvals.Keeper{one, two} {
-			if got, granted, refusal := k.Ask(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID || got.State != approvals.Approved {
+			if got, granted, refusal := k.Fetch(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID || got.State != approvals.Approved {
 				t.Errorf("granted %v, %v, %+v", granted, refusal, got)
 			}
 		}
 		before := stores[0].Stats().Commands[redisstore.Approvals]
 		for range 100 {
-			if _, granted, refusal := one.Ask(t.Context(), request("3")); !granted {
+			if _, granted, refusal := one.Fetch(t.Context(), request("3")); !granted {
 				t.Fatal(refusal)
 			}
 		}
@@ -87,18 +87,18 @@ func TestADenialForASession(t *testing.T) {
 		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{SessionTTL: 50 * time.Millisecond})
 		a, b := ask(t, one, request("1")), ask(t, one, request("2"))
 		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
-		if _, granted, refusal := one.Ask(t.Context(), request("3")); !granted {
+		if _, granted, refusal := one.Fetch(t.Context(), request("3")); !granted {
 			t.Fatal(refusal)
 		}
 		if _, err := two.Deny(t.Context(), b.Tenant, b.ID, approvals.Answer{Remember: approvals.ThisSession}); err != nil {
 			t.Fatal(err)
 		}
 		await(t, "the other replica to hear that it is denied, or that the denial is over", func() bool {
-			_, granted, _ := one.Ask(t.Context(), request("3"))
+			_, granted, _ := one.Fetch(t.Context(), request("3"))
 			return !granted
 		})
 		await(t, "the denial to end", func() bool {
-			got, granted, _ := one.Ask(t.Context(), request("3"))
+			got, granted, _ := one.Fetch(t.Context(), request("3"))
 			return !granted && got.State == approvals.Pending
 		})
 		r := request("{}")
@@ -279,7 +279,7 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 			a := approve(t, k, ask(t, k, r), approvals.Answer{})
 			b := ask(t, k, request("1"))
 			fault.begin(server)
-			_, _, refusal := k.Ask(t.Context(), request("2"))
+			_, _, refusal := k.Fetch(t.Context(), request("2"))
 			wantRefusal(t, "ask", refusal, "APPROVALS_UNAVAILABLE")
 			if name == "full" { // Redis takes no writes, but answers
 				if got, err := k.Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Approved {

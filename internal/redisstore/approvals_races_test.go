@@ -86,7 +86,7 @@ func TestOneOfManyAsks(t *testing.T) {
 		all := replicas(t, open, approvals.Options{})
 		ids := make([]string, 60)
 		atOnce(len(ids), func(i int) {
-			if a, _, refusal := all[i%3].Ask(t.Context(), request("{}")); refusal == nil {
+			if a, _, refusal := all[i%3].Fetch(t.Context(), request("{}")); refusal == nil {
 				ids[i] = a.ID
 			}
 		})

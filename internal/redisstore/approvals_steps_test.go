@@ -25,7 +25,7 @@ func TestStepsTakenTwice(t *testing.T) {
 		d.ID, d.Tenant, d.Tool = "apr_1", "acme", "send"
 		d.Trace = "00-trace"
 		for range 2 {
-			if got, err := st.Ask(t.Context(), d); err != nil || got.ID != "apr_1" || got.State != approvals.Pending {
+			if got, err := st.Fetch(t.Context(), d); err != nil || got.ID != "apr_1" || got.State != approvals.Pending {
 				t.Fatalf("ask: %+v, %v", got, err)
 			}
 		}

@@ -38,7 +38,7 @@ func request(args string) *approvals.Request {
 
 func ask(t *testing.T, k *approvals.Keeper, r *approvals.Request) approvals.Approval {
 	t.Helper()
-	a, granted, refusal := k.Ask(t.Context(), r)
+	a, granted, refusal := k.Fetch(t.Context(), r)
 	if refusal != nil || granted {
 		t.Fatalf("asked: %v, granted %v", refusal, granted)
 	}
@@ -165,7 +165,7 @@ func TestADenialHolds(t *testing.T) {
 		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve"}); err != nil || d.State != approvals.Denied {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		_, _, refusal := k.Ask(t.Context(), r)
+		_, _, refusal := k.Fetch(t.Context(), r)
 		wantRefusal(t, "asked again", refusal, "APPROVAL_DENIED")
 		_, refusal = k.Use(t.Context(), a.ID, r)
 		wantRefusal(t, "used", refusal, "APPROVAL_DENIED")
@@ -220,7 +220,7 @@ func TestMostApprovals(t *testing.T) {
 		for i := range 3 {
 			last = ask(t, k, request(fmt.Sprint(`{"n":`, i, `}`)))
 		}
-		_, _, refusal := k.Ask(t.Context(), request(`{"n":3}`))
+		_, _, refusal := k.Fetch(t.Context(), request(`{"n":3}`))
 		wantRefusal(t, "one too many", refusal, "APPROVALS_FULL")
 		if refusal != nil && (refusal.RetryAfter == 0 || refusal.Kind != call.ResourceExhausted) {
 			t.Errorf("%+v", refusal)

@@ -25,13 +25,13 @@ func (s *Store) Catalog() *Catalog { return &Catalog{s.client(Policy)} }
 
 func (c *Catalog) in(rest ...string) string { return c.key(tag{"catalog"}, rest...) }
 
-// Follow implements catalog.Store.
-func (c *Catalog) Follow(ctx context.Context, changed func()) {
+// Watch implements catalog.Store.
+func (c *Catalog) Watch(ctx context.Context, changed func()) {
 	c.subscribe(ctx, c.channel("catalog"), func(string) { changed() }, changed)
 }
 
 // Changed implements catalog.Store.
-func (c *Catalog) Changed(ctx context.Context, since catalog.Mark) (news catalog.Changes, err error) {
+func (c *Catalog) Changed(ctx context.Context, since catalog.Revision) (news catalog.Changes, err error) {
 	var state []any
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		state, err = r.HMGet(ctx, c.in("state"), "epoch", "version").Result()
@@ -64,7 +64,7 @@ func (c *Catalog) Changed(ctx context.Context, since catalog.Mark) (news catalog
 }
 
 // Read implements catalog.Store.
-func (c *Catalog) Read(ctx context.Context, wants []catalog.Want) ([]catalog.Shared, error) {
+func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]catalog.Record, error) {
 	about, accepted := make([]*redis.MapStringStringCmd, len(wants)), make([]*redis.MapStringStringCmd, len(wants))
 	err := c.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -79,7 +79,7 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.Want) ([]catalog.Sha
 	if err != nil {
 		return nil, err
 	}
-	all := make([]catalog.Shared, len(wants))
+	all := make([]catalog.Record, len(wants))
 	for i, w := range wants {
 		all[i] = c.shared(w.Capability, about[i].Val(), accepted[i].Val())
 		if sum := all[i].Sum; sum != "" && sum != w.Sum {
@@ -93,13 +93,13 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.Want) ([]catalog.Sha
 
 // shared reads the hashes of a capability. An accepted hash that cannot be understood is
 // none that any tool has.
-func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Shared {
-	s := catalog.Shared{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)), Absent: map[string]bool{}}
-	s.Last = catalog.Last{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]), Error: about["error"]}
+func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Record {
+	s := catalog.Record{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)), Removed: map[string]bool{}}
+	s.Last = catalog.DiscoveryStatus{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]), Error: about["error"]}
 	for tool, text := range accepted {
 		text, absent := strings.CutSuffix(text, absentTool)
 		if absent {
-			s.Absent[tool] = true
+			s.Removed[tool] = true
 		}
 		text, seal, _ := strings.Cut(text, " ")
 		hash, ok := toolschema.ParseHash(text)
@@ -202,8 +202,8 @@ var changeScript = newScript(noteChange + `
 func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	id := change.Capability
 	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", id), c.in("about", id), c.in("set", id), c.in("turns")}
-	args := []any{rand.Text(), c.channel("catalog"), id, change.Turn, change.Sum, change.Set, change.Error, len(change.Gone)}
-	for _, tool := range change.Gone {
+	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error, len(change.Removed)}
+	for _, tool := range change.Removed {
 		args = append(args, tool)
 	}
 	for tool, hash := range change.Tools {
@@ -211,7 +211,7 @@ func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	}
 	done, err := c.run(ctx, changeScript, keys, args...).Int()
 	if err == nil && done < 0 {
-		return catalog.ErrTurnOver
+		return catalog.ErrLeaseLost
 	}
 	return err
 }
@@ -258,19 +258,19 @@ var beginScript = newScript(`
 	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now + ARGV[3]) .. ' ' .. string.format('%.0f', now))
 	return {0, 0}`)
 
-// Begin implements catalog.Store.
-func (c *Catalog) Begin(ctx context.Context, capability string, lease, within time.Duration) (catalog.Turn, error) {
+// AcquireLease implements catalog.Store.
+func (c *Catalog) AcquireLease(ctx context.Context, capability string, lease, within time.Duration) (catalog.Lease, error) {
 	id := rand.Text()
 	answer, err := c.run(ctx, beginScript, []string{c.in("turns")}, capability, id, lease.Milliseconds(), within.Milliseconds()).Int64Slice()
 	switch {
 	case err != nil:
-		return catalog.Turn{}, err
+		return catalog.Lease{}, err
 	case len(answer) != 2:
-		return catalog.Turn{}, fmt.Errorf("the script of turns answers %v", answer)
+		return catalog.Lease{}, fmt.Errorf("the script of turns answers %v", answer)
 	case answer[1] == 0:
-		return catalog.Turn{ID: id}, nil
+		return catalog.Lease{ID: id}, nil
 	}
-	return catalog.Turn{Busy: answer[1] == 1, Wait: time.Duration(answer[0]) * time.Millisecond}, nil
+	return catalog.Lease{Busy: answer[1] == 1, Wait: time.Duration(answer[0]) * time.Millisecond}, nil
 }
 
 var _ catalog.Store = (*Catalog)(nil)

@@ -32,16 +32,16 @@ func write(t *testing.T, c *redisstore.Catalog, change catalog.Change) {
 	}
 }
 
-func readOne(t *testing.T, c *redisstore.Catalog, capability, sum string) catalog.Shared {
+func readOne(t *testing.T, c *redisstore.Catalog, capability, sum string) catalog.Record {
 	t.Helper()
-	all, err := c.Read(t.Context(), []catalog.Want{{Capability: "other"}, {Capability: capability, Sum: sum}})
+	all, err := c.Read(t.Context(), []catalog.ReadRequest{{Capability: "other"}, {Capability: capability, Sum: sum}})
 	if err != nil || len(all) != 2 || len(all[0].Accepted) != 0 || all[0].Sum != "" {
 		t.Fatal(all, err)
 	}
 	return all[1]
 }
 
-func changed(t *testing.T, c *redisstore.Catalog, since catalog.Mark) catalog.Changes {
+func changed(t *testing.T, c *redisstore.Catalog, since catalog.Revision) catalog.Changes {
 	t.Helper()
 	news, err := c.Changed(t.Context(), since)
 	if err != nil {
@@ -53,11 +53,11 @@ func changed(t *testing.T, c *redisstore.Catalog, since catalog.Mark) catalog.Ch
 func TestToolsAreShared(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Catalog(), open().Catalog()
-		if news := changed(t, b, catalog.Mark{}); news.Now != (catalog.Mark{}) || news.Everything {
+		if news := changed(t, b, catalog.Revision{}); news.Now != (catalog.Revision{}) || news.Everything {
 			t.Errorf("there is nothing: %+v", news)
 		}
 		write(t, a, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
-		news := changed(t, b, catalog.Mark{})
+		news := changed(t, b, catalog.Revision{})
 		if news.Now.Epoch == "" || !news.Everything {
 			t.Errorf("a first change: %+v", news)
 		}
@@ -73,27 +73,27 @@ func TestToolsAreShared(t *testing.T) {
 		if err := b.Accept(t.Context(), "weather", "x", hashB); err != nil {
 			t.Fatal(err)
 		}
-		write(t, b, catalog.Change{Capability: "mail", Gone: []string{"none"}, Tools: map[string]toolschema.Hash{"send": hashA}})
+		write(t, b, catalog.Change{Capability: "mail", Removed: []string{"none"}, Tools: map[string]toolschema.Hash{"send": hashA}})
 		news = changed(t, a, mark)
 		slices.Sort(news.Capabilities)
 		if news.Everything || news.Now.Version <= mark.Version || !slices.Equal(news.Capabilities, []string{"mail", "weather"}) {
 			t.Errorf("two have changed: %+v", news)
 		}
-		write(t, a, catalog.Change{Capability: "weather", Gone: []string{"y"}})
+		write(t, a, catalog.Change{Capability: "weather", Removed: []string{"y"}})
 		both := map[string]toolschema.Hash{"x": hashB, "y": hashA}
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || !reflect.DeepEqual(got.Absent, map[string]bool{"y": true}) {
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || !reflect.DeepEqual(got.Removed, map[string]bool{"y": true}) {
 			t.Errorf("what was accepted of a tool that is gone: %+v", got)
 		}
 		before := changed(t, b, mark)
-		write(t, a, catalog.Change{Capability: "weather", Gone: []string{"y"}, Tools: map[string]toolschema.Hash{"x": hashB, "y": hashB}})
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Absent) != 1 || changed(t, b, mark).Now != before.Now {
+		write(t, a, catalog.Change{Capability: "weather", Removed: []string{"y"}, Tools: map[string]toolschema.Hash{"x": hashB, "y": hashB}})
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 1 || changed(t, b, mark).Now != before.Now {
 			t.Errorf("gone as before: %+v", got)
 		}
 		write(t, a, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"y": hashB}})
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Absent) != 0 {
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 0 {
 			t.Errorf("back again: %+v", got)
 		}
-		for _, mark := range []catalog.Mark{{Epoch: "another", Version: 1}, {Epoch: news.Now.Epoch, Version: 1 << 40}} {
+		for _, mark := range []catalog.Revision{{Epoch: "another", Version: 1}, {Epoch: news.Now.Epoch, Version: 1 << 40}} {
 			if news := changed(t, b, mark); !news.Everything {
 				t.Errorf("%+v leads to %+v", mark, news)
 			}
@@ -105,11 +105,11 @@ func TestDiscoveredSetsAreShared(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Catalog(), open().Catalog()
 		const set = `[{"name": "x\u0000"}]` + "\x00\xff"
-		turn, err := a.Begin(t.Context(), "weather", time.Minute, 0)
+		turn, err := a.AcquireLease(t.Context(), "weather", time.Minute, 0)
 		if err != nil || turn.ID == "" {
 			t.Fatal(turn, err)
 		}
-		write(t, a, catalog.Change{Capability: "weather", Turn: turn.ID, Sum: sumOf(set), Set: []byte(set), Tools: map[string]toolschema.Hash{"x": hashA}})
+		write(t, a, catalog.Change{Capability: "weather", Lease: turn.ID, Sum: sumOf(set), Set: []byte(set), Tools: map[string]toolschema.Hash{"x": hashA}})
 		got := readOne(t, b, "weather", "")
 		if string(got.Set) != set || got.Sum != sumOf(set) || time.Since(got.Last.Succeeded).Abs() > time.Hour || !got.Last.Failed.IsZero() || got.Last.Error != "" {
 			t.Errorf("%+v", got)
@@ -117,11 +117,11 @@ func TestDiscoveredSetsAreShared(t *testing.T) {
 		if got := readOne(t, b, "weather", sumOf(set)); got.Set != nil || got.Sum != sumOf(set) {
 			t.Errorf("who has it gets it again: %+v", got)
 		}
-		turn, err = b.Begin(t.Context(), "weather", time.Minute, 0)
+		turn, err = b.AcquireLease(t.Context(), "weather", time.Minute, 0)
 		if err != nil || turn.ID == "" {
 			t.Fatal(turn, err)
 		}
-		write(t, b, catalog.Change{Capability: "weather", Turn: turn.ID, Error: "no answer"})
+		write(t, b, catalog.Change{Capability: "weather", Lease: turn.ID, Error: "no answer"})
 		if got := readOne(t, a, "weather", ""); string(got.Set) != set || got.Last.Error != "no answer" || got.Last.Succeeded.IsZero() || got.Last.Failed.IsZero() {
 			t.Errorf("after a failure: %+v", got)
 		}
@@ -133,17 +133,17 @@ func TestOneDiscoversAtATime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Catalog{open().Catalog(), open().Catalog(), open().Catalog()}
 		var all sync.WaitGroup
-		turns := make([]catalog.Turn, 30)
+		turns := make([]catalog.Lease, 30)
 		for i := range turns {
 			all.Go(func() {
 				var err error
-				if turns[i], err = stores[i%3].Begin(t.Context(), "weather", time.Minute, 0); err != nil {
+				if turns[i], err = stores[i%3].AcquireLease(t.Context(), "weather", time.Minute, 0); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		var mine catalog.Turn
+		var mine catalog.Lease
 		for _, turn := range turns {
 			if turn.ID != "" && mine.ID != "" {
 				t.Errorf("two have it")
@@ -154,21 +154,21 @@ func TestOneDiscoversAtATime(t *testing.T) {
 				t.Errorf("%+v", turn)
 			}
 		}
-		if other, err := stores[1].Begin(t.Context(), "mail", time.Minute, time.Hour); err != nil || other.ID == "" {
+		if other, err := stores[1].AcquireLease(t.Context(), "mail", time.Minute, time.Hour); err != nil || other.ID == "" {
 			t.Errorf("another capability: %+v, %v", other, err)
 		}
-		if err := stores[1].Write(t.Context(), catalog.Change{Capability: "weather", Turn: "forged", Sum: "s", Set: []byte("x")}); !errors.Is(err, catalog.ErrTurnOver) {
+		if err := stores[1].Write(t.Context(), catalog.Change{Capability: "weather", Lease: "forged", Sum: "s", Set: []byte("x")}); !errors.Is(err, catalog.ErrLeaseLost) {
 			t.Errorf("written in no turn: %v", err)
 		}
-		write(t, stores[0], catalog.Change{Capability: "weather", Turn: mine.ID, Error: "failed"})
-		if turn, err := stores[1].Begin(t.Context(), "weather", time.Minute, time.Hour); err != nil || turn.ID != "" || turn.Busy || turn.Wait <= 0 || turn.Wait > time.Hour {
+		write(t, stores[0], catalog.Change{Capability: "weather", Lease: mine.ID, Error: "failed"})
+		if turn, err := stores[1].AcquireLease(t.Context(), "weather", time.Minute, time.Hour); err != nil || turn.ID != "" || turn.Busy || turn.Wait <= 0 || turn.Wait > time.Hour {
 			t.Errorf("too early: %+v, %v", turn, err)
 		}
-		next, err := stores[1].Begin(t.Context(), "weather", time.Minute, 0)
+		next, err := stores[1].AcquireLease(t.Context(), "weather", time.Minute, 0)
 		if err != nil || next.ID == "" {
 			t.Errorf("the next turn: %+v, %v", next, err)
 		}
-		if err := stores[0].Write(t.Context(), catalog.Change{Capability: "weather", Turn: mine.ID}); !errors.Is(err, catalog.ErrTurnOver) {
+		if err := stores[0].Write(t.Context(), catalog.Change{Capability: "weather", Lease: mine.ID}); !errors.Is(err, catalog.ErrLeaseLost) {
 			t.Errorf("written in an old turn: %v", err)
 		}
 	})
@@ -178,11 +178,11 @@ func TestOneDiscoversAtATime(t *testing.T) {
 func TestADiscovererDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		c := open().Catalog()
-		if turn, err := c.Begin(t.Context(), "weather", 200*time.Millisecond, 0); err != nil || turn.ID == "" {
+		if turn, err := c.AcquireLease(t.Context(), "weather", 200*time.Millisecond, 0); err != nil || turn.ID == "" {
 			t.Fatal(turn, err)
 		}
 		for {
-			turn, err := c.Begin(t.Context(), "weather", time.Minute, 0)
+			turn, err := c.AcquireLease(t.Context(), "weather", time.Minute, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestMalformedTools(t *testing.T) {
 		if n := s.Stats().Malformed; n != 2 {
 			t.Errorf("%d malformed values counted", n)
 		}
-		if turn, err := c.Begin(t.Context(), "weather", time.Minute, time.Hour); err != nil || turn.ID == "" {
+		if turn, err := c.AcquireLease(t.Context(), "weather", time.Minute, time.Hour); err != nil || turn.ID == "" {
 			t.Errorf("%+v, %v", turn, err)
 		}
 	})
@@ -234,7 +234,7 @@ func TestToolsAreFollowed(t *testing.T) {
 		told := make(chan struct{}, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		var following sync.WaitGroup
-		following.Go(func() { b.Follow(ctx, func() { told <- struct{}{} }) })
+		following.Go(func() { b.Watch(ctx, func() { told <- struct{}{} }) })
 		receive(t, told, "the subscription")
 		if err := a.Accept(t.Context(), "weather", "x", hashA); err != nil {
 			t.Fatal(err)

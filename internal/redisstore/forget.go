@@ -38,9 +38,9 @@ var forgetScript = newScript(`
 	end
 	return redis.call('SCARD', KEYS[3])`)
 
-// Forget deletes every rule, of whichever tenant, user and agent, that is about exactly this
+// DeleteTool deletes every rule, of whichever tenant, user and agent, that is about exactly this
 // tool of this capability, and every candidate. After an error some may be left, and it has to be called again.
-func (p *Policies) Forget(ctx context.Context, capability, tool string) error {
+func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) error {
 	n := policy.Name{Capability: capability, Tool: tool}
 	var tenants []string
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {

@@ -34,7 +34,7 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // again, it does nothing
-			if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
+			if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		set(t, p, gone[1])
-		if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
+		if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
 			t.Fatal(err)
 		}
 		if found := find(t, p, gone[1].Tenant, gone[1].Name); found[0].Present {
@@ -81,7 +81,7 @@ func TestManyRulesAreForgotten(t *testing.T) {
 		last = rule("acme", policy.Name{User: fmt.Sprint("user-", i), Capability: "weather", Tool: "forecast"}, call.Allow)
 		set(t, p, last)
 	}
-	if err := p.Forget(t.Context(), "weather", "forecast"); err != nil {
+	if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
 		t.Fatal(err)
 	}
 	if rules, _, err := p.List(t.Context(), "acme", "", 10); err != nil || len(rules) != 0 {

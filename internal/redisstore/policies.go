@@ -163,7 +163,7 @@ func (p *Policies) Delete(ctx context.Context, tenant string, n policy.Name) (wa
 
 func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string) (int, error) {
 	keys, field := p.ruleKeys(tenant, n), ruleField(n)
-	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MostRules, p.sign(RuleRecord, keys[0], field, verdict, by)).Int()
+	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MaxRules, p.sign(RuleRecord, keys[0], field, verdict, by)).Int()
 	if err != nil || was < 0 {
 		return was, err
 	}

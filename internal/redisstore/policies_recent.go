@@ -25,17 +25,17 @@ var rememberScript = newScript(`
 	redis.call('PEXPIRE', KEYS[1], ARGV[2])
 	return redis.call('ZCARD', KEYS[1])`)
 
-// Remember implements policy.Recent.
-func (p *Policies) Remember(ctx context.Context, keys []policy.Key) error {
-	args := []any{policy.MostRecent, recentTTL.Milliseconds()}
+// Save implements policy.Recent.
+func (p *Policies) Save(ctx context.Context, keys []policy.Key) error {
+	args := []any{policy.MaxRecent, recentTTL.Milliseconds()}
 	for _, k := range keys {
 		args = append(args, words([]string{k.Tenant, k.User, k.Agent, k.Capability, k.Tool}))
 	}
 	return p.run(ctx, rememberScript, []string{p.recentKey()}, args...).Err()
 }
 
-// Recall implements policy.Recent.
-func (p *Policies) Recall(ctx context.Context, most int) (keys []policy.Key, err error) {
+// Load implements policy.Recent.
+func (p *Policies) Load(ctx context.Context, most int) (keys []policy.Key, err error) {
 	var members []string
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		members, err = r.ZRevRange(ctx, p.recentKey(), 0, int64(most)-1).Result()

@@ -223,7 +223,7 @@ func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
 func TestCallersAreRemembered(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Policies(), open().Policies()
-		if keys, err := a.Recall(t.Context(), 10); len(keys) != 0 || err != nil {
+		if keys, err := a.Load(t.Context(), 10); len(keys) != 0 || err != nil {
 			t.Errorf("nobody has called: %v, %v", keys, err)
 		}
 		key := func(i int) policy.Key {
@@ -234,12 +234,12 @@ func TestCallersAreRemembered(t *testing.T) {
 			for i := range 1000 {
 				keys = append(keys, key(batch*1000+i))
 			}
-			if err := a.Remember(t.Context(), keys); err != nil {
+			if err := a.Save(t.Context(), keys); err != nil {
 				t.Fatal(err)
 			}
 		}
-		keys, err := b.Recall(t.Context(), 20_000)
-		if err != nil || len(keys) != policy.MostRecent {
+		keys, err := b.Load(t.Context(), 20_000)
+		if err != nil || len(keys) != policy.MaxRecent {
 			t.Fatalf("%d keys, %v", len(keys), err)
 		}
 		all := map[policy.Key]bool{}
@@ -249,7 +249,7 @@ func TestCallersAreRemembered(t *testing.T) {
 		if len(all) != len(keys) || all[key(7)] || !all[key(10_007)] {
 			t.Errorf("%d of %d differ; the oldest is there: %v; the newest is: %v", len(all), len(keys), all[key(7)], all[key(10_007)])
 		}
-		if keys, err := b.Recall(t.Context(), 10); err != nil || len(keys) != 10 {
+		if keys, err := b.Load(t.Context(), 10); err != nil || len(keys) != 10 {
 			t.Errorf("%d keys, %v", len(keys), err)
 		}
 	})

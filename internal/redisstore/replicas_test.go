@@ -16,7 +16,7 @@ func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.
 	t.Helper()
 	d := &approvals.Draft{CallSum: approvals.Sum{id[len(id)-1]}, TTL: time.Hour, Most: 9}
 	d.ID, d.Tenant, d.Tool = id, "acme", "send"
-	if got, err := st.Ask(t.Context(), d); err != nil || got.ID != id {
+	if got, err := st.Fetch(t.Context(), d); err != nil || got.ID != id {
 		t.Fatalf("ask: %+v, %v", got, err)
 	}
 	reply := &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Hour}

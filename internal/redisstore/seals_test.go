@@ -168,7 +168,7 @@ func TestForgedApprovals(t *testing.T) {
 
 	pending := &approvals.Draft{CallSum: approvals.Sum{2}, TTL: time.Hour, Most: 9}
 	pending.ID, pending.Tenant, pending.Tool = "apr_2", "acme", "send"
-	if _, err := st.Ask(t.Context(), pending); err != nil {
+	if _, err := st.Fetch(t.Context(), pending); err != nil {
 		t.Fatal(err)
 	}
 	f.redis("HSET", key("apr_2"), "state", "approved")
@@ -201,7 +201,7 @@ func TestForgedApprovals(t *testing.T) {
 	// What a person is shown is what gets the answer.
 	shown := &approvals.Draft{CallSum: approvals.Sum{8}, TTL: time.Hour, Most: 99}
 	shown.ID, shown.Tenant, shown.Tool = "apr_8", "acme", "send"
-	if _, err := f.plain.Approvals().Ask(t.Context(), shown); err != nil {
+	if _, err := f.plain.Approvals().Fetch(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Hour}); err != approvals.ErrUnknown {
@@ -209,7 +209,7 @@ func TestForgedApprovals(t *testing.T) {
 	}
 	// And a call that would find it is asked about anew.
 	shown.ID = "apr_9"
-	if got, err := st.Ask(t.Context(), shown); err != nil || !got.New || got.ID != "apr_9" {
+	if got, err := st.Fetch(t.Context(), shown); err != nil || !got.New || got.ID != "apr_9" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -223,7 +223,7 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 		t.Helper()
 		d := &approvals.Draft{CallSum: approvals.Sum{id[4]}, SessionSum: &approvals.Sum{session}, TTL: time.Hour, Most: 9}
 		d.ID, d.Tenant, d.Tool = id, "acme", "send"
-		got, err := st.Ask(t.Context(), d)
+		got, err := st.Fetch(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -101,7 +101,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	})
 }
 
-// Ask finds the open approval of the same call, or makes one. granted says that the call
+// Fetch finds the open approval of the same call, or makes one. granted says that the call
 // may run now, because of what somebody answered for its session; of the approval only
 // its id and words are known then.
 //
@@ -109,7 +109,7 @@ func (k *Keeper) Run(ctx context.Context) {
 // are no JSON (ARGUMENTS_INVALID) or that readers understand differently (AMBIGUOUS_ARGUMENTS),
 // a configuration that is so (CONFIG_INVALID, AMBIGUOUS_ARGUMENTS), one open approval too many (APPROVALS_FULL), and
 // everything while the store is away (APPROVALS_UNAVAILABLE).
-func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool, refusal *call.Refusal) {
+func (k *Keeper) Fetch(ctx context.Context, r *Request) (a Approval, granted bool, refusal *call.Refusal) {
 	session := sessionSum(r)
 	var epoch uint64
 	if session != nil {
@@ -122,7 +122,7 @@ func (k *Keeper) Ask(ctx context.Context, r *Request) (a Approval, granted bool,
 	if refusal != nil {
 		return a, false, refusal
 	}
-	asked, err := k.store.Ask(ctx, draft)
+	asked, err := k.store.Fetch(ctx, draft)
 	switch {
 	case err != nil:
 		return a, false, k.refused(refusedAway)

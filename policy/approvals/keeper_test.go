@@ -53,7 +53,7 @@ func TestBadArguments(t *testing.T) {
 		strings.Repeat("[", 101) + strings.Repeat("]", 101), `{} {"` + planted + `":1}`, `{"a":` + planted + `}`,
 	} {
 		r := request(args)
-		_, _, refusal := k.Ask(t.Context(), r)
+		_, _, refusal := k.Fetch(t.Context(), r)
 		_, again := k.Use(t.Context(), "apr_"+strings.Repeat("A", 26), r)
 		for _, got := range []*call.Refusal{refusal, again} {
 			if got == nil || got.Kind != call.InvalidArgument || !slices.Contains(unread, got.Reason) || strings.Contains(fmt.Sprint(got.Message, got.Metadata), "canary") {
@@ -63,7 +63,7 @@ func TestBadArguments(t *testing.T) {
 	}
 	r := request("{}")
 	r.Tool = strings.Repeat("x", 1025)
-	if _, _, refusal := k.Ask(t.Context(), r); reason(refusal) != "ARGUMENTS_INVALID" || len(refusal.Message) > 200 {
+	if _, _, refusal := k.Fetch(t.Context(), r); reason(refusal) != "ARGUMENTS_INVALID" || len(refusal.Message) > 200 {
 		t.Errorf("a long name: %v", refusal)
 	}
 	if n := k.Stats().Refused; n["ARGUMENTS_INVALID"] != 11 || n["AMBIGUOUS_ARGUMENTS"] != 10 {
@@ -83,7 +83,7 @@ func TestTheStoreIsAway(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	store.leave(true)
-	_, _, asked := k.Ask(t.Context(), r)
+	_, _, asked := k.Fetch(t.Context(), r)
 	_, used := k.Use(t.Context(), a.ID, r)
 	_, got := k.Get(t.Context(), a.Tenant, a.ID)
 	_, _, listed := k.List(t.Context(), a.Tenant, approvals.Filter{}, "", 0)

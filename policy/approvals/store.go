@@ -37,8 +37,8 @@ type Asked struct {
 // Calls is what a store does for calls. Each method is one step, and ends with ctx. A step
 // that fails may have been taken; a token makes sure that to take it twice is to take it once.
 type Calls interface {
-	// Ask finds the approval of the same call that is open, or a denial that holds, or makes one.
-	Ask(ctx context.Context, d *Draft) (Asked, error)
+	// Fetch finds the approval of the same call that is open, or a denial that holds, or makes one.
+	Fetch(ctx context.Context, d *Draft) (Asked, error)
 	// Use makes an approved one used if all words are the same. It answers with what it
 	// was, Approved, when this token has it now, and its Trace, and with a *MismatchError or ErrUnknown.
 	Use(ctx context.Context, w *Words, id, token string) (was State, trace string, err error)

@@ -48,7 +48,7 @@ func (m *memory) put(id string, change func(*approvals.Record)) {
 	m.records[id] = r
 }
 
-func (m *memory) Ask(_ context.Context, d *approvals.Draft) (approvals.Asked, error) {
+func (m *memory) Fetch(_ context.Context, d *approvals.Draft) (approvals.Asked, error) {
 	leave, err := m.enter()
 	defer leave()
 	if err != nil {
@@ -172,7 +172,7 @@ func request(args string) *approvals.Request {
 
 func ask(t testing.TB, k *approvals.Keeper, r *approvals.Request) approvals.Approval {
 	t.Helper()
-	a, granted, refusal := k.Ask(t.Context(), r)
+	a, granted, refusal := k.Fetch(t.Context(), r)
 	if refusal != nil || granted {
 		t.Fatalf("asked: %v, granted %v", refusal, granted)
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Author is what a fleet and its manifest declare about a capability's tools. It is immutable and
+// Declaration is what a fleet and its manifest declare about a capability's tools. It is immutable and
 // comparable.
-type Author struct {
-	Class     call.Class
-	Manifest  *manifest.Manifest // nil: the tools are unknown
-	Fleet     call.Verdict       // for tools without a recommendation; Block: no declaration, which blocks
-	Validate  bool               // arguments are checked against the tools' schemas
-	Unguarded bool               // changed tools need no acceptance
-	Interval  time.Duration      // from one discovery to the next; default 5 min
-	Timeout   time.Duration      // of one call of the discovery tool; default 10 s
-	Elsewhere string             // tools of other manifests of live backends, one per line: they are not removed
+type Declaration struct {
+	Class          call.Class
+	Manifest       *manifest.Manifest // nil: the tools are unknown
+	Fleet          call.Verdict       // for tools without a recommendation; Block: no declaration, which blocks
+	Validate       bool               // arguments are checked against the tools' schemas
+	Unguarded      bool               // changed tools need no acceptance
+	Interval       time.Duration      // from one discovery to the next; default 5 min
+	Timeout        time.Duration      // of one call of the discovery tool; default 10 s
+	ToolsElsewhere string             // tools of other manifests of live backends, one per line: they are not removed
 
 	Credentials *credentials.Names // that calls may bring; nil: anything
 }
 
-func (a *Author) dynamic() bool { return a.Manifest != nil && a.Manifest.Dynamic }
-func (a *Author) static() bool  { return a.Manifest != nil && !a.Manifest.Dynamic }
+func (a *Declaration) dynamic() bool { return a.Manifest != nil && a.Manifest.Dynamic }
+func (a *Declaration) static() bool  { return a.Manifest != nil && !a.Manifest.Dynamic }
 
 // Tool is one tool of a capability. It is immutable.
 type Tool struct {
@@ -48,12 +48,12 @@ type Options struct {
 
 // Catalog is a policy.Source. It is safe for concurrent use.
 type Catalog struct {
-	opts  Options
-	now   atomic.Pointer[map[string]*capability]
-	ids   atomic.Pointer[[]string] // its ids, sorted
-	wake  chan struct{}            // Run has work
-	since Mark                     // the known revision of the store; used by Run, and by Read before it
-	away  bool                     // the last poll failed; used likewise
+	opts      Options
+	snapshot  atomic.Pointer[map[string]*capability]
+	ids       atomic.Pointer[[]string] // its ids, sorted
+	wake      chan struct{}            // Run has work
+	revision  Revision                 // the known revision of the store; used by Run, and by Read before it
+	storeAway bool                     // the last poll failed; used likewise
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -68,20 +68,20 @@ func New(o Options) *Catalog {
 		o.Round = time.Second
 	}
 	c := &Catalog{opts: o, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
-	c.now.Store(&map[string]*capability{})
+	c.snapshot.Store(&map[string]*capability{})
 	c.ids.Store(new([]string))
 	return c
 }
 
 // capability is the snapshot of one capability.
 type capability struct {
-	author Author
-	known  bool
-	tools  []Tool           // in the declared order
-	index  map[string]*Tool // the same, by name
+	declared Declaration
+	known    bool
+	tools    []Tool           // in the declared order
+	index    map[string]*Tool // the same, by name
 }
 
-func (c *Catalog) capability(id string) *capability { return (*c.now.Load())[id] }
+func (c *Catalog) capability(id string) *capability { return (*c.snapshot.Load())[id] }
 
 // Capabilities returns all ids, sorted. The slice is immutable.
 func (c *Catalog) Capabilities() []string { return *c.ids.Load() }
@@ -89,7 +89,7 @@ func (c *Catalog) Capabilities() []string { return *c.ids.Load() }
 // Class returns a capability's class.
 func (c *Catalog) Class(capability string) call.Class {
 	if of := c.capability(capability); of != nil {
-		return of.author.Class
+		return of.declared.Class
 	}
 	return call.Tool
 }
@@ -116,36 +116,36 @@ func (c *Catalog) Tools(capability string) (tools []Tool, known bool) {
 func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level policy.Level, state policy.ToolState) {
 	of := c.capability(capability)
 	if of == nil {
-		return call.Block, policy.Nobody, policy.Accepted
+		return call.Block, policy.Default, policy.Accepted
 	}
 	t := of.index[tool]
 	switch {
-	case t == nil && of.known && of.author.dynamic():
-		return call.Block, policy.Nobody, policy.Unlisted
+	case t == nil && of.known && of.declared.dynamic():
+		return call.Block, policy.Default, policy.Unlisted
 	case t != nil && t.Drifted:
 		state = policy.Drifted
 	}
 	if t != nil && t.Recommends {
 		return t.Recommended, policy.Recommended, state
 	}
-	if of.author.Fleet == call.Block {
-		return call.Block, policy.Nobody, state
+	if of.declared.Fleet == call.Block {
+		return call.Block, policy.Default, state
 	}
-	return of.author.Fleet, policy.Fleet, state
+	return of.declared.Fleet, policy.Fleet, state
 }
 
 // DependsOnTool implements policy.Source.
-func (c *Catalog) Heeds(capability string) bool {
+func (c *Catalog) DependsOnTool(capability string) bool {
 	of := c.capability(capability)
 	// Approvals depend on the arguments, too.
-	return of != nil && (len(of.tools) > 0 || of.known && of.author.dynamic() || of.author.Fleet == call.Ask ||
-		of.author.Credentials != nil || of.author.Validate)
+	return of != nil && (len(of.tools) > 0 || of.known && of.declared.dynamic() || of.declared.Fleet == call.Ask ||
+		of.declared.Credentials != nil || of.declared.Validate)
 }
 
 // Schema implements policy.Source.
 func (c *Catalog) Schema(capability, tool string) (s *toolschema.Schema, checked bool) {
 	of := c.capability(capability)
-	if of == nil || !of.author.Validate {
+	if of == nil || !of.declared.Validate {
 		return nil, false
 	}
 	if t := of.index[tool]; t != nil {
@@ -157,7 +157,7 @@ func (c *Catalog) Schema(capability, tool string) (s *toolschema.Schema, checked
 // Credentials implements policy.Source.
 func (c *Catalog) Credentials(capability string) *credentials.Names {
 	if of := c.capability(capability); of != nil {
-		return of.author.Credentials
+		return of.declared.Credentials
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	asks.Recommended = call.Ask
 	m := &manifest.Manifest{ID: "weather", Tools: []manifest.Tool{said, silent, asks}}
 	c := catalog.New(catalog.Options{})
-	c.Replace(map[string]catalog.Author{
+	c.Replace(map[string]catalog.Declaration{
 		"weather": {Manifest: m},
 		"open":    {Manifest: m, Fleet: call.Allow, Validate: true},
 		"bare":    {Fleet: call.Ask},
@@ -36,14 +36,14 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	}{
 		{"weather", "said", call.Allow, policy.Recommended, false, true},
 		{"weather", "asks", call.Ask, policy.Recommended, false, true},
-		{"weather", "silent", call.Block, policy.Nobody, false, true},
-		{"weather", "none", call.Block, policy.Nobody, false, false},
+		{"weather", "silent", call.Block, policy.Default, false, true},
+		{"weather", "none", call.Block, policy.Default, false, false},
 		{"open", "said", call.Allow, policy.Recommended, true, true},
 		{"open", "silent", call.Allow, policy.Fleet, true, true},
 		{"open", "none", call.Allow, policy.Fleet, false, false},
 		{"bare", "said", call.Ask, policy.Fleet, false, false},
 		{"dynamic", "said", call.Allow, policy.Fleet, false, false},
-		{"unheard-of", "said", call.Block, policy.Nobody, false, false},
+		{"unheard-of", "said", call.Block, policy.Default, false, false},
 	} {
 		verdict, level, drifted := c.Tool(test.capability, test.tool)
 		if verdict != test.verdict || level != test.level || drifted != policy.Accepted {
@@ -52,14 +52,19 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		if got, _ := c.Schema(test.capability, test.tool); (got != nil) != test.schema {
 			t.Errorf("%s %s: schema %v", test.capability, test.tool, got)
 		}
-		if got, ok := c.Describe(test.capability, test.tool); ok != test.there || ok && (got.Name != test.tool || got.Hash == toolschema.Hash{}) {
+		if got, ok := c.Describe(test.capability, test.tool); ok != test.there || ok &&
+			(got.Name != test.tool || got.Hash == toolschema.Hash{}) {
 			t.Errorf("%s %s is described as %+v, %v", test.capability, test.tool, got, ok)
 		}
 	}
 	want(t, c, "in the author's order", "said", "silent", "asks")
-	for capability, there := range map[string]bool{"weather": true, "open": true, "bare": false, "dynamic": false, "unheard-of": false} {
-		if _, known := c.Tools(capability); known != there || c.Heeds(capability) != (there || capability == "bare") { // where a person is asked, about arguments, too
-			t.Errorf("%s: known %v, heeded %v", capability, known, c.Heeds(capability))
+	for capability, there := range map[string]bool{
+		"weather": true, "open": true, "bare": false, "dynamic": false, "unheard-of": false,
+	} {
+		// where a person is asked, about arguments, too
+		if _, known := c.Tools(capability); known != there || c.DependsOnTool(capability) != (there ||
+			capability == "bare") {
+			t.Errorf("%s: known %v, heeded %v", capability, known, c.DependsOnTool(capability))
 		}
 	}
 	if got := c.Capabilities(); !slices.Equal(got, []string{"bare", "dynamic", "open", "weather"}) {
@@ -75,10 +80,12 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
 	names := credentials.New([]string{"KEY"})
-	c.Replace(map[string]catalog.Author{"closed": {Fleet: call.Allow, Credentials: names}, "open": {Fleet: call.Allow}})
+	c.Replace(map[string]catalog.Declaration{
+		"closed": {Fleet: call.Allow, Credentials: names}, "open": {Fleet: call.Allow},
+	})
 	for capability, want := range map[string]*credentials.Names{"closed": names, "open": nil, "unheard-of": nil} {
-		if got := c.Credentials(capability); got != want || c.Heeds(capability) != (want != nil) {
-			t.Errorf("%s: %v, heeded %v", capability, got, c.Heeds(capability))
+		if got := c.Credentials(capability); got != want || c.DependsOnTool(capability) != (want != nil) {
+			t.Errorf("%s: %v, heeded %v", capability, got, c.DependsOnTool(capability))
 		}
 	}
 }
@@ -88,7 +95,7 @@ func TestLookingCostsNothing(t *testing.T) {
 	c.Replace(static(tool(t, "x", "one", "n")))
 	if n := testing.AllocsPerRun(100, func() {
 		c.Tool("weather", "x")
-		c.Heeds("weather")
+		c.DependsOnTool("weather")
 		c.Schema("weather", "x")
 		c.Credentials("weather")
 		c.Describe("weather", "x")
@@ -102,7 +109,8 @@ func TestLookingCostsNothing(t *testing.T) {
 func TestAChangedToolDrifts(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
-	a, b := catalog.New(catalog.Options{Store: store, Rules: store}), catalog.New(catalog.Options{Store: store, Rules: store})
+	a, b := catalog.New(catalog.Options{Store: store, Rules: store}),
+		catalog.New(catalog.Options{Store: store, Rules: store})
 	for _, c := range []*catalog.Catalog{a, b} {
 		c.Replace(static(tool(t, "x", "one", "n"), tool(t, "y", "one", "n")))
 		c.Read(t.Context())
@@ -115,7 +123,8 @@ func TestAChangedToolDrifts(t *testing.T) {
 		c.Read(t.Context())
 		want(t, c, "and then", "x!", "y!")
 	}
-	if verdict, level, drifted := a.Tool("weather", "x"); verdict != call.Allow || level != policy.Recommended || drifted != policy.Drifted {
+	if verdict, level, drifted := a.Tool("weather", "x"); verdict != call.Allow || level != policy.Recommended ||
+		drifted != policy.Drifted {
 		t.Errorf("%v by %v, drifted %v", verdict, level, drifted)
 	}
 	second, _ := a.Describe("weather", "x")
@@ -154,7 +163,7 @@ func TestDriftGuardMayBeOff(t *testing.T) {
 		all := static(tool(t, "x", description, "n"))
 		of := all["weather"]
 		of.Unguarded = true
-		c.Replace(map[string]catalog.Author{"weather": of})
+		c.Replace(map[string]catalog.Declaration{"weather": of})
 		c.Read(t.Context())
 		want(t, c, description, "x")
 	}
@@ -173,7 +182,7 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 		want(t, c, "rules cannot be deleted", "x", "y")
 		c.Read(t.Context())
 	}
-	if l, _ := c.Look("weather"); l.Pending == "" {
+	if l, _ := c.Inspect("weather"); l.Pending == "" {
 		t.Errorf("operators see %+v", l)
 	}
 	store.set(func() { store.stuck = false })
@@ -203,7 +212,7 @@ func TestAbsentToolsAreBounded(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
 	c := catalog.New(catalog.Options{Store: store, Rules: store})
-	for round := range catalog.MostAccepted/manifest.MaxTools + 1 {
+	for round := range catalog.MaxAccepted/manifest.MaxTools + 1 {
 		tools := []manifest.Tool{tool(t, fmt.Sprint("first-", round), "one", "n")}
 		for i := range manifest.MaxTools - 1 {
 			next := tools[0]
@@ -213,7 +222,7 @@ func TestAbsentToolsAreBounded(t *testing.T) {
 		c.Replace(static(tools...))
 		c.Read(t.Context())
 	}
-	if n := len(store.of("weather").Accepted); n != catalog.MostAccepted {
+	if n := len(store.of("weather").Accepted); n != catalog.MaxAccepted {
 		t.Errorf("%d are remembered", n)
 	}
 	c.Replace(static(tool(t, "first-0", "another", "n"), tool(t, "first-1", "one", "n"), tool(t, "unseen", "one", "n")))
@@ -235,26 +244,26 @@ func TestAToolThatIsElsewhereIsNotGone(t *testing.T) {
 	replace := func(elsewhere string, tools ...manifest.Tool) {
 		all := static(tools...)
 		of := all["weather"]
-		of.Elsewhere = elsewhere
-		c.Replace(map[string]catalog.Author{"weather": of})
+		of.ToolsElsewhere = elsewhere
+		c.Replace(map[string]catalog.Declaration{"weather": of})
 		c.Read(t.Context())
 	}
 	replace("", tool(t, "x", "one", "n"), tool(t, "y", "one", "n"))
 	after := []manifest.Tool{tool(t, "x", "one", "n"), tool(t, "z", "one", "n")}
 	both := static(after...)["weather"]
-	both.Elsewhere = "y"
-	c.Replace(map[string]catalog.Author{"weather": both})
+	both.ToolsElsewhere = "y"
+	c.Replace(map[string]catalog.Declaration{"weather": both})
 	c.Read(t.Context())
 	want(t, c, "upgraded", "x", "z")
 	replace("z", tool(t, "x", "one", "n"), tool(t, "y", "another", "n"))
 	want(t, c, "and back: it has drifted, not come anew", "x", "y!")
-	c.Replace(map[string]catalog.Author{"weather": both})
+	c.Replace(map[string]catalog.Declaration{"weather": both})
 	c.Read(t.Context())
 	if got := store.lost(); len(got) > 0 {
 		t.Errorf("lost %q", got)
 	}
-	both.Elsewhere = ""
-	c.Replace(map[string]catalog.Author{"weather": both})
+	both.ToolsElsewhere = ""
+	c.Replace(map[string]catalog.Declaration{"weather": both})
 	want(t, c, "at once", "x", "z")
 	c.Read(t.Context())
 	if got := store.lost(); !slices.Equal(got, []string{"weather y"}) {

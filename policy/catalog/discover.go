@@ -18,71 +18,73 @@ const attempts = 2
 // thread is the thread_id of every call of a discovery tool.
 const thread = "tool-discovery"
 
-// Question is one call of a discovery tool, with the arguments {}.
-type Question struct{ Capability, Tool, Session, Thread string }
+// DiscoveryCall is one call of a discovery tool, with the arguments {}.
+type DiscoveryCall struct{ Capability, Tool, Session, Thread string }
 
-// Ask calls a discovery tool, and returns its result_json. It must end with ctx. The error is shown to
+// CallTool calls a discovery tool, and returns its result_json. It must end with ctx. The error is shown to
 // operators and must not contain anything from the tool's answer.
-type Ask func(ctx context.Context, q Question) (answer []byte, err error)
+type CallTool func(ctx context.Context, q DiscoveryCall) (answer []byte, err error)
 
-// ending is the result of a discovery.
-type ending struct {
-	busy bool          // another replica has the lease
-	late bool          // another replica had it recently
-	wait time.Duration // then, until the lease may be free
-	err  error
+// result is the result of a discovery.
+type result struct {
+	busy   bool          // another replica has the lease
+	recent bool          // another replica had it recently
+	wait   time.Duration // then, until the lease may be free
+	err    error
 }
 
 // discover lists the tools of a capability, if this replica gets the lease. While the store is
 // unavailable every replica does.
-func (d *Discoverer) discover(ctx context.Context, id string, a *Author, within time.Duration) ending {
+func (d *Discoverer) discover(ctx context.Context, id string, a *Declaration, within time.Duration) result {
 	store := d.catalog.opts.Store
-	var turn Turn
-	alone := store == nil
-	if !alone {
+	var lease Lease
+	unshared := store == nil
+	if !unshared {
 		var err error
-		turn, err = store.Begin(ctx, id, attempts*a.Timeout+margin, within)
-		alone = err != nil
+		lease, err = store.AcquireLease(ctx, id, attempts*a.Timeout+margin, within)
+		unshared = err != nil
 	}
-	if !alone && turn.ID == "" {
-		return ending{busy: turn.Busy, late: !turn.Busy, wait: turn.Wait}
+	if !unshared && lease.ID == "" {
+		return result{busy: lease.Busy, recent: !lease.Busy, wait: lease.Wait}
 	}
-	stopping := ctx
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, attempts*a.Timeout+margin) // the lease then ends
 	defer cancel()
-	found, err := d.question(ctx, id, a)
-	if stopping.Err() != nil && !alone {
+	found, err := d.call(ctx, id, a)
+	if parent.Err() != nil && !unshared {
 		// This ends the lease early. If it fails, the others wait until the lease expires.
-		stopped := Change{Capability: id, Turn: turn.ID, Error: "the gateway was stopped during the discovery"}
+		stopped := Change{Capability: id, Lease: lease.ID, Error: "the gateway was stopped during the discovery"}
 		_ = store.Write(context.WithoutCancel(ctx), stopped)
 	}
 	if ctx.Err() != nil {
-		return ending{err: ctx.Err()}
+		return result{err: ctx.Err()}
 	}
-	found.turn, found.alone = turn.ID, alone
-	switch err = d.catalog.learn(ctx, id, a, &found, err); {
-	case errors.Is(err, ErrTurnOver):
-		return ending{busy: true, wait: busyWait}
+	found.lease, found.unshared = lease.ID, unshared
+	switch err = d.catalog.applyDiscovery(ctx, id, a, &found, err); {
+	case errors.Is(err, ErrLeaseLost):
+		return result{busy: true, wait: busyRetry}
 	default:
-		return ending{err: err}
+		return result{err: err}
 	}
 }
 
-// finding is the answer of a discovery tool.
-type finding struct {
-	turn  string // of the discovery
-	alone bool   // there was no lease, as the store was unavailable
-	text  []byte
-	tools []Tool
+// discovered is the answer of a discovery tool.
+type discovered struct {
+	lease    string // of the discovery
+	unshared bool   // there was no lease, as the store was unavailable
+	text     []byte
+	tools    []Tool
 }
 
 // callTool calls the discovery tool, and retries once.
-func (d *Discoverer) question(ctx context.Context, id string, a *Author) (finding, error) {
-	q := Question{Capability: id, Tool: a.Manifest.DiscoveryTool, Session: "discovery-" + id + "-" + uuid(), Thread: thread}
-	var found finding
+func (d *Discoverer) call(ctx context.Context, id string, a *Declaration) (discovered, error) {
+	q := DiscoveryCall{
+		Capability: id, Tool: a.Manifest.DiscoveryTool, Session: "discovery-" + id + "-" + uuid(), Thread: thread,
+	}
+	var found discovered
 	var err error
 	for range attempts {
-		if found, err = d.once(ctx, q, a.Timeout); err == nil || ctx.Err() != nil {
+		if found, err = d.callOnce(ctx, q, a.Timeout); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -90,18 +92,18 @@ func (d *Discoverer) question(ctx context.Context, id string, a *Author) (findin
 }
 
 // callOnce calls the discovery tool once.
-func (d *Discoverer) once(ctx context.Context, q Question, timeout time.Duration) (finding, error) {
+func (d *Discoverer) callOnce(ctx context.Context, q DiscoveryCall, timeout time.Duration) (discovered, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	text, err := d.ask(ctx, q)
+	text, err := d.callTool(ctx, q)
 	if err != nil {
-		return finding{}, err
+		return discovered{}, err
 	}
 	tools, err := manifest.ParseTools(text)
 	if err != nil {
-		return finding{}, fmt.Errorf("the answer of the discovery tool %s is invalid: %w", q.Tool, err)
+		return discovered{}, fmt.Errorf("the answer of the discovery tool %s is invalid: %w", q.Tool, err)
 	}
-	return finding{text: text, tools: toolsOf(tools)}, nil
+	return discovered{text: text, tools: toolsOf(tools)}, nil
 }
 
 // uuid returns a random UUID (RFC 9562 §5.4).
@@ -112,21 +114,22 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// learn publishes the discovered tools to all replicas, or records why that failed. err is the error of
+// applyDiscovery publishes the discovered tools to all replicas, or records why that failed. err is the error of
 // the discovery itself. After an error the known tools stay.
-func (c *Catalog) learn(ctx context.Context, id string, a *Author, found *finding, err error) error {
+func (c *Catalog) applyDiscovery(ctx context.Context, id string, a *Declaration, found *discovered, err error) error {
 	if err == nil {
-		err = c.adopt(ctx, id, a, found)
+		err = c.commit(ctx, id, a, found)
 	}
-	if errors.Is(err, ErrTurnOver) || ctx.Err() != nil {
+	if errors.Is(err, ErrLeaseLost) || ctx.Err() != nil {
 		return err
 	}
 	text := ""
 	if err != nil {
 		text = bounded(err)
-		if !found.alone {
-			if told := c.opts.Store.Write(ctx, Change{Capability: id, Turn: found.turn, Error: text}); errors.Is(told, ErrTurnOver) {
-				return told
+		if !found.unshared {
+			if writeErr := c.opts.Store.Write(ctx, Change{Capability: id, Lease: found.lease, Error: text}); errors.Is(
+				writeErr, ErrLeaseLost) {
+				return writeErr
 			}
 		}
 	}
@@ -145,61 +148,64 @@ func (c *Catalog) learn(ctx context.Context, id string, a *Author, found *findin
 	}
 	e.last.Error = text
 	if err == nil {
-		e.last.Succeeded, e.counted.Succeeded = time.Now(), e.counted.Succeeded+1
+		e.last.Succeeded, e.counts.Succeeded = time.Now(), e.counts.Succeeded+1
 	} else {
-		e.last.Failed, e.counted.Failed = time.Now(), e.counted.Failed+1
+		e.last.Failed, e.counts.Failed = time.Now(), e.counts.Failed+1
 	}
 	return err
 }
 
-// errGone rejects a discovered set while the store is unavailable.
-var errGone = errors.New("the answer lacks known tools, whose rules cannot be deleted while Redis is unavailable")
+// errToolsRemoved rejects a discovered set while the store is unavailable.
+var errToolsRemoved = errors.New(
+	"the answer lacks known tools, whose rules cannot be deleted while Redis is unavailable")
 
-// adopt replaces the known tools by the discovered ones.
-func (c *Catalog) adopt(ctx context.Context, id string, a *Author, found *finding) error {
-	var shared []Shared
-	if !found.alone {
+// commit replaces the known tools by the discovered ones.
+func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *discovered) error {
+	var shared []Record
+	if !found.unshared {
 		var err error
-		if shared, err = c.opts.Store.Read(ctx, []Want{{Capability: id}}); err != nil {
+		if shared, err = c.opts.Store.Read(ctx, []ReadRequest{{Capability: id}}); err != nil {
 			return fmt.Errorf("read the known tools from the store: %w", err)
 		}
 	}
 	c.mu.Lock()
 	e := c.entries[id]
-	if e == nil || e.said.Manifest != a.Manifest {
+	if e == nil || e.declared.Manifest != a.Manifest {
 		c.mu.Unlock()
 		return errors.New("the manifest changed during the discovery")
 	}
 	if shared != nil {
 		known := shared[0].Accepted
-		if e.unsettled { // the store lost its content
+		if e.unreconciled { // the store lost its content
 			known = union(known, e.accepted)
 		}
-		e.accepted, e.absent = known, shared[0].Absent
+		e.accepted, e.removed = known, shared[0].Removed
 	}
-	gone, absent, kept := e.gone(found.tools), e.without(found.tools), e.accepts(found.tools)
+	withRules, removed, accepted := e.withRules(found.tools), e.removedAccepted(found.tools), e.mergeAccepted(found.tools)
 	before := e.tools
 	c.mu.Unlock()
 
 	sum := ""
 	switch {
-	case !found.alone:
+	case !found.unshared:
 		hash := sha256.Sum256(found.text)
 		sum = hex.EncodeToString(hash[:])
-		if err := c.write(ctx, gone, Change{Capability: id, Turn: found.turn, Sum: sum, Set: found.text, Tools: kept, Gone: absent}); err != nil {
+		if err := c.write(ctx, withRules, Change{
+			Capability: id, Lease: found.lease, Sum: sum, Set: found.text, Tools: accepted, Removed: removed,
+		}); err != nil {
 			return err
 		}
-	case len(gone) > 0 && c.opts.Store != nil:
-		return errGone
+	case len(withRules) > 0 && c.opts.Store != nil:
+		return errToolsRemoved
 	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[id] == e && e.said.Manifest == a.Manifest {
-		e.known, e.tools, e.accepted, e.sum = true, found.tools, kept, sum
-		e.leave(absent)
+	if c.entries[id] == e && e.declared.Manifest == a.Manifest {
+		e.known, e.tools, e.accepted, e.sum = true, found.tools, accepted, sum
+		e.markRemoved(removed)
 		c.publish(id)
-		c.tell(id, gone)
+		c.logRemoved(id, withRules)
 		if added := missing(found.tools, before); len(added) > 0 {
 			c.opts.Log.Info("new tools were discovered", "capability", id, "tools", added)
 		}

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// atOnce bounds the concurrent discoveries of one replica.
-	atOnce = 8
-	// slack is the difference between replicas in the time at which they see a fleet as healthy.
-	slack = 3 * time.Second
+	// maxDiscoveries bounds the concurrent discoveries of one replica.
+	maxDiscoveries = 8
+	// clockSlack is the difference between replicas in the time at which they see a fleet as healthy.
+	clockSlack = 3 * time.Second
 	// margin is the time that a discovery may take besides its calls.
 	margin = 3 * time.Second
 	// firstRetry is the delay before the first retry of a failed discovery. It doubles with each
 	// failure, up to the interval.
 	firstRetry = 5 * time.Second
-	// youngEnough is the age up to which a replica that has just started accepts a discovery: when many
+	// startupMaxAge is the age up to which a replica that has just started accepts a discovery: when many
 	// replicas start one after the other, only a few of them discover.
-	youngEnough = 30 * time.Second
-	// busyWait is the time after which the result of another replica's discovery is checked.
-	busyWait = 5 * time.Second
+	startupMaxAge = 30 * time.Second
+	// busyRetry is the time after which the result of another replica's discovery is checked.
+	busyRetry = 5 * time.Second
 )
 
 // The defaults of an Author.
@@ -35,11 +35,11 @@ const (
 // Discoverer calls the discovery tools of capabilities with dynamic tools: when their fleet becomes
 // healthy, and periodically. One replica at a time does so, and another one when that replica dies.
 type Discoverer struct {
-	catalog *Catalog
-	ask     Ask
-	slots   chan struct{}
-	wake    chan struct{}
-	running sync.WaitGroup
+	catalog  *Catalog
+	callTool CallTool
+	permits  chan struct{}
+	wake     chan struct{}
+	running  sync.WaitGroup
 
 	mu     sync.Mutex
 	fleets map[string]*fleet
@@ -57,9 +57,10 @@ type fleet struct {
 }
 
 // NewDiscoverer returns the Discoverer of a Catalog. Run must be called.
-func NewDiscoverer(c *Catalog, ask Ask) *Discoverer {
+func NewDiscoverer(c *Catalog, ask CallTool) *Discoverer {
 	return &Discoverer{
-		catalog: c, ask: ask, slots: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), fleets: map[string]*fleet{},
+		catalog: c, callTool: ask, permits: make(chan struct{}, maxDiscoveries), wake: make(chan struct{}, 1),
+		fleets: map[string]*fleet{},
 	}
 }
 
@@ -110,7 +111,7 @@ func (d *Discoverer) Run(ctx context.Context) {
 
 // start begins the due discoveries.
 func (d *Discoverer) start(ctx context.Context) {
-	all := d.catalog.dynamic()
+	dynamic := d.catalog.dynamic()
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,20 +120,20 @@ func (d *Discoverer) start(ctx context.Context) {
 			delete(d.fleets, id)
 		}
 	}
-	for _, id := range all {
+	for _, id := range dynamic {
 		f := d.fleets[id]
 		if f == nil || !f.healthy || f.busy || now.Before(f.due) {
 			continue
 		}
 		select {
-		case d.slots <- struct{}{}:
+		case d.permits <- struct{}{}:
 		default:
 			return // at the next tick
 		}
 		f.busy = true
 		d.running.Go(func() {
-			defer func() { <-d.slots }()
-			if recovery.Do("discovery", func() error { d.turn(ctx, id); return nil }) != nil {
+			defer func() { <-d.permits }()
+			if recovery.Do("discovery", func() error { d.runDue(ctx, id); return nil }) != nil {
 				d.mu.Lock()
 				defer d.mu.Unlock()
 				f.busy, f.due = false, time.Now().Add(afterPanic)
@@ -144,33 +145,33 @@ func (d *Discoverer) start(ctx context.Context) {
 // afterPanic is the pause after a discovery whose answer caused a panic.
 const afterPanic = 5 * time.Minute
 
-// turn runs a due discovery, and schedules the next one.
-func (d *Discoverer) turn(ctx context.Context, id string) {
+// runDue runs a due discovery, and schedules the next one.
+func (d *Discoverer) runDue(ctx context.Context, id string) {
 	d.mu.Lock()
 	f := d.fleet(id)
 	before, failed, first := f.since, f.failed, f.first
 	d.mu.Unlock()
 
-	author, there := d.catalog.author(id)
+	author, there := d.catalog.declaration(id)
 	since, within, wait := before, author.Interval, author.Interval
 	switch {
 	case !since.IsZero():
-		within = time.Since(since) + slack
+		within = time.Since(since) + clockSlack
 	case failed > 0:
 		within = 0
 	case first:
-		within = min(within, youngEnough)
+		within = min(within, startupMaxAge)
 	}
 	if there {
 		result := d.discover(ctx, id, &author, within)
 		switch {
 		case result.busy:
-			wait = min(result.wait, busyWait)
-		case result.late && since.IsZero() && first:
+			wait = min(result.wait, busyRetry)
+		case result.recent && since.IsZero() && first:
 			wait, first = 0, false // a recent discovery exists: the interval applies from now on
-		case result.late && since.IsZero():
+		case result.recent && since.IsZero():
 			wait, failed = result.wait, 0
-		case result.late:
+		case result.recent:
 			since, wait, failed = time.Time{}, 0, 0
 		case result.err != nil:
 			wait = min(wait, firstRetry<<min(failed, 16))

@@ -19,16 +19,18 @@ func TestAReplicaStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory{}
 		var asked atomic.Int64
-		author := catalog.Author{
-			Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"}, Interval: time.Hour, Timeout: time.Second,
+		author := catalog.Declaration{
+			Manifest: &manifest.Manifest{
+				ID: "weather", Dynamic: true, DiscoveryTool: "list_tools",
+			}, Interval: time.Hour, Timeout: time.Second,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		start := func() *catalog.Discoverer {
 			c := catalog.New(catalog.Options{Store: store, Rules: store})
-			c.Replace(map[string]catalog.Author{"weather": author})
+			c.Replace(map[string]catalog.Declaration{"weather": author})
 			c.Read(ctx)
-			d := catalog.NewDiscoverer(c, func(context.Context, catalog.Question) ([]byte, error) {
+			d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
 				asked.Add(1)
 				return []byte(`[]`), nil
 			})
@@ -71,8 +73,8 @@ func TestAManifestBecomesDynamic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		c := catalog.New(catalog.Options{})
-		c.Replace(map[string]catalog.Author{"weather": {}})
-		d := catalog.NewDiscoverer(c, func(context.Context, catalog.Question) ([]byte, error) {
+		c.Replace(map[string]catalog.Declaration{"weather": {}})
+		d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
 			asked.Add(1)
 			return []byte(`[]`), nil
 		})
@@ -81,7 +83,9 @@ func TestAManifestBecomesDynamic(t *testing.T) {
 		running.Go(func() { d.Run(ctx) })
 		d.Healthy("weather", true)
 		<-time.After(5 * time.Second)
-		c.Replace(map[string]catalog.Author{"weather": {Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"}}})
+		c.Replace(map[string]catalog.Declaration{
+			"weather": {Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"}},
+		})
 		<-time.After(5 * time.Second)
 		if asked.Load() != 1 {
 			t.Errorf("asked %d times", asked.Load())

@@ -23,8 +23,8 @@ type memory struct {
 	mu        sync.Mutex
 	away      bool
 	stuck     bool // rules cannot be deleted
-	now       catalog.Mark
-	shared    map[string]*catalog.Shared
+	now       catalog.Revision
+	shared    map[string]*catalog.Record
 	turns     map[string]*turn
 	forgotten []string // "capability tool"
 	followers []func()
@@ -36,13 +36,13 @@ type turn struct {
 	began, until time.Time
 }
 
-func (m *memory) of(capability string) *catalog.Shared {
+func (m *memory) of(capability string) *catalog.Record {
 	if m.shared == nil {
-		m.shared = map[string]*catalog.Shared{}
+		m.shared = map[string]*catalog.Record{}
 	}
 	s := m.shared[capability]
 	if s == nil {
-		s = &catalog.Shared{Accepted: map[string]toolschema.Hash{}}
+		s = &catalog.Record{Accepted: map[string]toolschema.Hash{}}
 		m.shared[capability] = s
 	}
 	return s
@@ -59,14 +59,14 @@ func (m *memory) note() {
 	}
 }
 
-func (m *memory) Follow(ctx context.Context, changed func()) {
+func (m *memory) Watch(ctx context.Context, changed func()) {
 	m.mu.Lock()
 	m.followers = append(m.followers, changed)
 	m.mu.Unlock()
 	<-ctx.Done()
 }
 
-func (m *memory) Changed(_ context.Context, since catalog.Mark) (catalog.Changes, error) {
+func (m *memory) Changed(_ context.Context, since catalog.Revision) (catalog.Changes, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away {
@@ -79,7 +79,7 @@ func (m *memory) Changed(_ context.Context, since catalog.Mark) (catalog.Changes
 	return news, nil
 }
 
-func (m *memory) Read(_ context.Context, wants []catalog.Want) (all []catalog.Shared, err error) {
+func (m *memory) Read(_ context.Context, wants []catalog.ReadRequest) (all []catalog.Record, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away {
@@ -103,10 +103,10 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 		return errAway
 	}
 	s := m.of(c.Capability)
-	if c.Turn != "" {
+	if c.Lease != "" {
 		t := m.turns[c.Capability]
-		if t == nil || t.id != c.Turn {
-			return catalog.ErrTurnOver
+		if t == nil || t.id != c.Lease {
+			return catalog.ErrLeaseLost
 		}
 		t.until = time.Time{}
 		if s.Last.Error = c.Error; c.Error == "" {
@@ -115,18 +115,18 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 			s.Last.Failed = time.Now()
 		}
 	}
-	s.Absent = maps.Clone(s.Absent)
+	s.Removed = maps.Clone(s.Removed)
 	for tool, hash := range c.Tools {
 		if _, known := s.Accepted[tool]; !known {
 			s.Accepted[tool] = hash
 		}
-		delete(s.Absent, tool)
+		delete(s.Removed, tool)
 	}
-	for _, tool := range c.Gone {
-		if s.Absent == nil {
-			s.Absent = map[string]bool{}
+	for _, tool := range c.Removed {
+		if s.Removed == nil {
+			s.Removed = map[string]bool{}
 		}
-		s.Absent[tool] = true
+		s.Removed[tool] = true
 	}
 	if c.Sum != "" {
 		s.Sum, s.Set = c.Sum, c.Set
@@ -146,19 +146,20 @@ func (m *memory) Accept(_ context.Context, capability, tool string, hash toolsch
 	return nil
 }
 
-func (m *memory) Begin(_ context.Context, capability string, lease, within time.Duration) (catalog.Turn, error) {
+func (m *memory) AcquireLease(_ context.Context, capability string, lease,
+	within time.Duration) (catalog.Lease, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away {
-		return catalog.Turn{}, errAway
+		return catalog.Lease{}, errAway
 	}
 	now := time.Now()
 	if t := m.turns[capability]; t != nil {
 		if left := t.until.Sub(now); left > 0 {
-			return catalog.Turn{Busy: true, Wait: left}, nil
+			return catalog.Lease{Busy: true, Wait: left}, nil
 		}
 		if left := within - now.Sub(t.began); left > 0 {
-			return catalog.Turn{Wait: left}, nil
+			return catalog.Lease{Wait: left}, nil
 		}
 	}
 	if m.turns == nil {
@@ -167,10 +168,10 @@ func (m *memory) Begin(_ context.Context, capability string, lease, within time.
 	m.epochs++
 	t := &turn{"turn-" + strconv.Itoa(m.epochs), now, now.Add(lease)}
 	m.turns[capability] = t
-	return catalog.Turn{ID: t.id}, nil
+	return catalog.Lease{ID: t.id}, nil
 }
 
-func (m *memory) Forget(_ context.Context, capability, tool string) error {
+func (m *memory) DeleteTool(_ context.Context, capability, tool string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away || m.stuck {
@@ -188,7 +189,7 @@ func (m *memory) set(change func()) {
 
 // lose is a Redis that comes back empty.
 func (m *memory) lose() {
-	m.set(func() { m.now, m.shared, m.turns = catalog.Mark{}, nil, nil })
+	m.set(func() { m.now, m.shared, m.turns = catalog.Revision{}, nil, nil })
 }
 
 func (m *memory) lost() []string {
@@ -200,15 +201,16 @@ func (m *memory) lost() []string {
 // tool is one that takes the property of that name.
 func tool(t testing.TB, name, description, property string) manifest.Tool {
 	t.Helper()
-	schema, err := toolschema.Compile([]byte(`{"type": "object", "properties": {"` + property + `": {"type": "integer"}}}`))
+	schema, err := toolschema.Compile(
+		[]byte(`{"type": "object", "properties": {"` + property + `": {"type": "integer"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return manifest.Tool{Name: name, Description: description, Schema: schema, Recommends: true, Recommended: call.Allow}
 }
 
-func static(tools ...manifest.Tool) map[string]catalog.Author {
-	return map[string]catalog.Author{"weather": {Manifest: &manifest.Manifest{ID: "weather", Tools: tools}}}
+func static(tools ...manifest.Tool) map[string]catalog.Declaration {
+	return map[string]catalog.Declaration{"weather": {Manifest: &manifest.Manifest{ID: "weather", Tools: tools}}}
 }
 
 // drifted are the names of the tools that are known, those that have drifted with a "!".

@@ -11,11 +11,11 @@ import (
 // Store is shared by replicas. Each method but Watch must end with its ctx.
 type Store interface {
 	// Watch calls changed whenever something may have changed, until ctx ends. It may lose changes.
-	Follow(ctx context.Context, changed func())
+	Watch(ctx context.Context, changed func())
 	// Changed returns the changes since a revision; the zero one is before everything.
-	Changed(ctx context.Context, since Mark) (Changes, error)
+	Changed(ctx context.Context, since Revision) (Changes, error)
 	// Read returns the record of each request, in order.
-	Read(ctx context.Context, wants []Want) ([]Shared, error)
+	Read(ctx context.Context, wants []ReadRequest) ([]Record, error)
 	// Write changes the record of a capability. It returns ErrLeaseLost, and changes nothing, if the
 	// change's lease is no longer held.
 	Write(ctx context.Context, c Change) error
@@ -24,46 +24,46 @@ type Store interface {
 	// AcquireLease requests the right to discover the tools of a capability. The lease ends after its
 	// duration, or with a Change that names it. It is refused while another replica holds it, and if the
 	// last one began less than within ago.
-	Begin(ctx context.Context, capability string, lease, within time.Duration) (Turn, error)
+	AcquireLease(ctx context.Context, capability string, lease, within time.Duration) (Lease, error)
 }
 
 // Rules are deleted with the tools that they name.
 type Rules interface {
 	// DeleteTool deletes all rules of any subject that name exactly this tool. After an error it is
 	// called again.
-	Forget(ctx context.Context, capability, tool string) error
+	DeleteTool(ctx context.Context, capability, tool string) error
 }
 
-// Mark is a revision of the store.
-type Mark struct {
+// Revision is a revision of the store.
+type Revision struct {
 	Epoch   string // changes when all content was lost; "": no content
 	Version int64  // incremented by each change
 }
 
 // Changes are the changes since a revision.
 type Changes struct {
-	Now          Mark
+	Now          Revision
 	Everything   bool     // any capability may have changed
 	Capabilities []string // that have changed
 }
 
-// Want requests the record of a capability.
-type Want struct {
+// ReadRequest requests the record of a capability.
+type ReadRequest struct {
 	Capability string
 	Sum        string // of the reader's discovered set, which is not sent again
 }
 
-// Shared is the record of a capability in the store.
-type Shared struct {
+// Record is the record of a capability in the store.
+type Record struct {
 	Accepted map[string]toolschema.Hash // by tool; also of removed tools
-	Absent   map[string]bool            // tools of Accepted that were removed
+	Removed  map[string]bool            // tools of Accepted that were removed
 	Sum      string                     // of the discovered set; "": there is none
 	Set      []byte                     // the discovery tool's answer; nil if the reader has it
-	Last     Last
+	Last     DiscoveryStatus
 }
 
-// Last is the status of discoveries.
-type Last struct {
+// DiscoveryStatus is the status of discoveries.
+type DiscoveryStatus struct {
 	Succeeded time.Time // time of the last success; zero: never
 	Failed    time.Time // time of the last failure; zero: never
 	Error     string    // of the last discovery, bounded and without any part of an answer; "": it succeeded
@@ -72,20 +72,20 @@ type Last struct {
 // Change is one write to the store.
 type Change struct {
 	Capability string
-	Turn       string                     // the lease of the change, which ends with it; "": none
+	Lease      string                     // the lease of the change, which ends with it; "": none
 	Sum        string                     // of Set
 	Set        []byte                     // the discovered answer; nil: unchanged
 	Tools      map[string]toolschema.Hash // accepted for tools without an accepted hash
-	Gone       []string                   // removed tools; their accepted hashes are kept
+	Removed    []string                   // removed tools; their accepted hashes are kept
 	Error      string                     // of the discovery with this lease; "": it succeeded
 }
 
-// Turn is a lease on the discovery of a capability's tools.
-type Turn struct {
+// Lease is a lease on the discovery of a capability's tools.
+type Lease struct {
 	ID   string        // "": refused
 	Busy bool          // then: another replica holds it; else one held it recently
 	Wait time.Duration // then: until it may be free
 }
 
-// ErrTurnOver rejects a change whose lease has ended.
-var ErrTurnOver = errors.New("another replica has taken over the discovery")
+// ErrLeaseLost rejects a change whose lease has ended.
+var ErrLeaseLost = errors.New("another replica has taken over the discovery")

@@ -19,8 +19,8 @@ const (
 	maxArgs = 1 << 20
 	// maxTool bounds a tool's name, which the caller chooses.
 	maxTool = 512
-	// untold is the type of a call whose tool has no name.
-	untold = "tool_call"
+	// defaultKind is the type of a call whose tool has no name.
+	defaultKind = "tool_call"
 )
 
 // action is a call as Shield sees it.
@@ -43,7 +43,7 @@ func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal
 	case len(args) == 0:
 		args = []byte("{}")
 	}
-	a := &action{kind: cmp.Or(strings.ToLower(c.Tool), untold), tool: c.Capability + "__" + c.Tool, args: args}
+	a := &action{kind: cmp.Or(strings.ToLower(c.Tool), defaultKind), tool: c.Capability + "__" + c.Tool, args: args}
 	h := sha256.New()
 	for _, word := range []string{c.Tenant, shield, a.kind, c.Capability, c.Tool} {
 		var length [8]byte

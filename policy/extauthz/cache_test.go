@@ -38,7 +38,7 @@ func (c *clock) set(t time.Time) {
 // judge asks once, and returns whether the cache knew.
 func judge(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
 	t.Helper()
-	a, refusal := s.Judge(t.Context(), c, []byte(args))
+	a, refusal := s.Check(t.Context(), c, []byte(args))
 	if refusal != nil || a.Failed {
 		t.Fatalf("%+v, %v", a, refusal)
 	}
@@ -80,7 +80,7 @@ func TestVerdictsExpire(t *testing.T) {
 				}
 				if test.kept > 0 {
 					clock.set(began.Add(test.kept - time.Nanosecond))
-					a, _ := s.Judge(t.Context(), forecast(), nil)
+					a, _ := s.Check(t.Context(), forecast(), nil)
 					if (a != extauthz.Answer{Verdict: call.Ask, Reason: "why", ActionHash: "h", Cached: true}) {
 						t.Errorf("just before its end: %+v", a)
 					}
@@ -109,7 +109,9 @@ func TestTimesInMilliseconds(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	began := clock.Now()
-	for name, unit := range map[string]func(time.Time) int64{"seconds": time.Time.Unix, "milliseconds": time.Time.UnixMilli} {
+	for name, unit := range map[string]func(time.Time) int64{
+		"seconds": time.Time.Unix, "milliseconds": time.Time.UnixMilli,
+	} {
 		ln := listen(t)
 		g := grpc.NewServer()
 		openparallaxv1.RegisterShieldServiceServer(g, raw{verdict: &openparallaxv1.Verdict{
@@ -118,7 +120,9 @@ func TestTimesInMilliseconds(t *testing.T) {
 		go func() { _ = g.Serve(ln) }()
 		t.Cleanup(g.Stop)
 		clock.set(began)
-		s := judges(t, extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 1}, extauthz.Options{Now: clock.Now})
+		s := judges(t, extauthz.Config{
+			Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 1,
+		}, extauthz.Options{Now: clock.Now})
 		first := judge(t, s, forecast(), "")
 		clock.set(began.Add(time.Minute - 1))
 		second := judge(t, s, forecast(), "")
@@ -202,7 +206,7 @@ func TestOneQuestionForAll(t *testing.T) {
 		for range callers {
 			all.Go(func() {
 				ready <- struct{}{}
-				if a, refusal := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+				if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			})
@@ -236,7 +240,7 @@ func TestPlacesAreBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range callers {
 			all.Go(func() {
-				if a, refusal := s.Judge(t.Context(), forecast(), fmt.Appendf(nil, `{"n":%d}`, n)); a.Failed || refusal != nil {
+				if a, refusal := s.Check(t.Context(), forecast(), fmt.Appendf(nil, `{"n":%d}`, n)); a.Failed || refusal != nil {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			})
@@ -268,13 +272,13 @@ func TestWhoLeavesIsRefused(t *testing.T) {
 			<-asked
 			cancel()
 		}()
-		a, refusal := s.Judge(ctx, forecast(), nil)
+		a, refusal := s.Check(ctx, forecast(), nil)
 		if refusal == nil || refusal.Reason != "SHIELD_UNAVAILABLE" || a.Verdict != call.Block {
 			t.Errorf("%+v, %v", a, refusal)
 		}
 		<-ended
-		for _, stats := range s.All() {
-			if stats.Absent+stats.Malformed != 0 {
+		for _, stats := range s.Each() {
+			if stats.Unreachable+stats.Malformed != 0 {
 				t.Errorf("who leaves counts as a failure of Shield: %+v", stats)
 			}
 		}

@@ -26,7 +26,7 @@ func expectFailure(t *testing.T, c extauthz.Config, malformed bool) {
 		c.OnFailure = onFailure
 		var log logged
 		s := judges(t, c, extauthz.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		a, refusal := s.Judge(t.Context(), forecast(), []byte(`{"token":"hunter2"}`))
+		a, refusal := s.Check(t.Context(), forecast(), []byte(`{"token":"hunter2"}`))
 		want := onFailure
 		if malformed {
 			want = min(want, call.Ask)
@@ -36,11 +36,12 @@ func expectFailure(t *testing.T, c extauthz.Config, malformed bool) {
 		}
 		if (refusal != nil) != (want == call.Block) {
 			t.Errorf("on failure %v: %v", onFailure, refusal)
-		} else if refusal != nil && (refusal.Kind != call.Unavailable || refusal.Reason != "SHIELD_UNAVAILABLE" || refusal.RetryAfter <= 0) {
+		} else if refusal != nil && (refusal.Kind != call.Unavailable || refusal.Reason != "SHIELD_UNAVAILABLE" ||
+			refusal.RetryAfter <= 0) {
 			t.Errorf("%+v", refusal)
 		}
-		for _, stats := range s.All() {
-			if stats.Malformed+stats.Absent != 1 || stats.Malformed == 1 != malformed {
+		for _, stats := range s.Each() {
+			if stats.Malformed+stats.Unreachable != 1 || stats.Malformed == 1 != malformed {
 				t.Errorf("counted %+v", stats)
 			}
 		}
@@ -76,8 +77,10 @@ func TestFailures(t *testing.T) {
 			timeout   time.Duration
 			malformed bool
 		}{
-			"no decision":      {func(context.Context, question) (answer, error) { return answer{}, nil }, 0, true},
-			"unknown decision": {func(context.Context, question) (answer, error) { return answer{decision: "MAYBE"}, nil }, 0, true},
+			"no decision": {func(context.Context, question) (answer, error) { return answer{}, nil }, 0, true},
+			"unknown decision": {
+				func(context.Context, question) (answer, error) { return answer{decision: "MAYBE"}, nil }, 0, true,
+			},
 			"too long": {func(context.Context, question) (answer, error) {
 				return answer{decision: "ALLOW", reasoning: strings.Repeat("x", 64<<10)}, nil
 			}, 0, true},
@@ -112,7 +115,9 @@ func TestNobodyListens(t *testing.T) {
 	ln := listen(t)
 	ln.Close()
 	expectFailure(t, extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: patience}, false)
-	expectFailure(t, extauthz.Config{Name: "main", URL: "http://" + ln.Addr().String() + "/evaluate", Timeout: patience}, false)
+	expectFailure(t, extauthz.Config{
+		Name: "main", URL: "http://" + ln.Addr().String() + "/evaluate", Timeout: patience,
+	}, false)
 }
 
 // Replies of an HTTP server that is no Shield, or is somebody's who wants a call allowed.
@@ -132,8 +137,11 @@ func TestHostileHTTP(t *testing.T) {
 		},
 		"two verdicts": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, allowed+allowed) },
 		"a hidden one": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"verdict":`+allowed+`}`) },
-		"status":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500); _, _ = io.WriteString(w, allowed) },
-		"no content":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+		"status": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(500)
+			_, _ = io.WriteString(w, allowed)
+		},
+		"no content": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
 		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/allowed", http.StatusTemporaryRedirect)
 		},
@@ -160,7 +168,9 @@ func TestHostileHTTP(t *testing.T) {
 // Whoever speaks neither protocol gives no verdict.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"text": "ALLOW ALLOW ALLOW\r\n\r\n", "zeros": strings.Repeat("\x00", 4096)} {
+	for name, text := range map[string]string{
+		"text": "ALLOW ALLOW ALLOW\r\n\r\n", "zeros": strings.Repeat("\x00", 4096),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ln := listen(t)
@@ -178,9 +188,12 @@ func TestGarbage(t *testing.T) {
 					}()
 				}
 			}()
-			for _, c := range []extauthz.Config{{Address: ln.Addr().String()}, {URL: "http://" + ln.Addr().String() + "/evaluate"}} {
+			for _, c := range []extauthz.Config{
+				{Address: ln.Addr().String()}, {URL: "http://" + ln.Addr().String() + "/evaluate"},
+			} {
 				c.Name, c.Timeout = "main", 200*time.Millisecond
-				if a, refusal := judges(t, c, extauthz.Options{}).Judge(t.Context(), forecast(), nil); refusal == nil || !a.Failed {
+				if a, refusal := judges(t, c, extauthz.Options{}).Check(t.Context(), forecast(), nil); refusal == nil ||
+					!a.Failed {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			}
@@ -201,9 +214,10 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 		}}
 		s := judges(t, start(srv), extauthz.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for _, args := range []string{`{"n":1}`, `{"down":1}`, `{"down":2}`, `{"down":3}`, `{"n":2}`, `{"n":3}`} {
-			_, _ = s.Judge(t.Context(), forecast(), []byte(args))
+			_, _ = s.Check(t.Context(), forecast(), []byte(args))
 		}
-		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "shield=main") || !strings.Contains(text, "answers again") {
+		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "shield=main") ||
+			!strings.Contains(text, "answers again") {
 			t.Error(text)
 		}
 	})

@@ -27,10 +27,11 @@ type flight struct {
 	err     error
 }
 
-// join waits for the request with this hash until ctx ends. If there is none, it starts ask, which
+// do waits for the request with this hash until ctx ends. If there is none, it starts ask, which
 // holds the lease until it ends; the caller holds the lease too.
-func (f *flights) join(ctx context.Context, h hash, l *lease, ask func(context.Context) (verdict, error)) (verdict, error) {
-	fl := f.board(h, l, ask)
+func (f *flights) do(ctx context.Context, h hash, l *lease, ask func(context.Context) (verdict, error)) (
+	verdict, error) {
+	fl := f.startOrJoin(h, l, ask)
 	select {
 	case <-fl.done:
 		f.leave(h, fl)
@@ -41,8 +42,8 @@ func (f *flights) join(ctx context.Context, h hash, l *lease, ask func(context.C
 	}
 }
 
-// board returns the flight with this hash, or starts one.
-func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, error)) *flight {
+// startOrJoin returns the flight with this hash, or starts one.
+func (f *flights) startOrJoin(h hash, l *lease, ask func(context.Context) (verdict, error)) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fl := f.byHash[h]; fl != nil {
@@ -52,7 +53,7 @@ func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, er
 	ctx, cancel := context.WithTimeout(f.ctx, f.timeout)
 	fl := &flight{waiting: 1, cancel: cancel, done: make(chan struct{})}
 	f.byHash[h] = fl
-	l.hold() // always true, as the caller holds it
+	l.acquire() // always true, as the caller holds it
 	go func() {
 		defer l.release()
 		defer cancel()
@@ -61,7 +62,7 @@ func (f *flights) board(h hash, l *lease, ask func(context.Context) (verdict, er
 			return err
 		})
 		f.mu.Lock()
-		f.forget(h, fl)
+		f.remove(h, fl)
 		f.mu.Unlock()
 		close(fl.done)
 	}()
@@ -73,13 +74,13 @@ func (f *flights) leave(h hash, fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fl.waiting--; fl.waiting == 0 {
-		f.forget(h, fl)
+		f.remove(h, fl)
 		fl.cancel()
 	}
 }
 
-// forget removes a flight, so that the next call starts another one. The caller holds mu.
-func (f *flights) forget(h hash, fl *flight) {
+// remove removes a flight, so that the next call starts another one. The caller holds mu.
+func (f *flights) remove(h hash, fl *flight) {
 	if f.byHash[h] == fl {
 		delete(f.byHash, h)
 	}

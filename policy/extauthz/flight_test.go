@@ -25,7 +25,7 @@ func (f *flights) aboard(n int) {
 }
 
 func newFlights() (*flights, *lease) {
-	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}}, &lease{end: func() {}}
+	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}}, &lease{onEnd: func() {}}
 }
 
 // Who leaves takes nothing away from those who stay, and all of them get the one answer,
@@ -33,7 +33,7 @@ func newFlights() (*flights, *lease) {
 func TestFlight(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()
-	l.hold()
+	l.acquire()
 	release, failed := make(chan struct{}), errors.New("failed")
 	ask := func(ctx context.Context) (verdict, error) {
 		<-release
@@ -42,14 +42,16 @@ func TestFlight(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	var gone, all sync.WaitGroup
 	gone.Go(func() {
-		if _, err := f.join(leaving, hash{}, l, ask); !errors.Is(err, context.Canceled) {
+		if _, err := f.do(leaving, hash{}, l, ask); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
 	f.aboard(1)
 	for range 20 {
 		all.Go(func() {
-			v, err := f.join(t.Context(), hash{}, l, func(context.Context) (verdict, error) { return verdict{}, errors.New("asked twice") })
+			v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
+				return verdict{}, errors.New("asked twice")
+			})
 			if v.reason != "one" || !errors.Is(err, failed) || errors.Is(err, context.Canceled) {
 				t.Errorf("%+v, %v", v, err)
 			}
@@ -60,7 +62,9 @@ func TestFlight(t *testing.T) {
 	gone.Wait()
 	close(release)
 	all.Wait()
-	if v, err := f.join(t.Context(), hash{}, l, func(context.Context) (verdict, error) { return verdict{reason: "two"}, nil }); v.reason != "two" || err != nil {
+	if v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
+		return verdict{reason: "two"}, nil
+	}); v.reason != "two" || err != nil {
 		t.Errorf("the next question: %+v, %v", v, err)
 	}
 }
@@ -70,11 +74,11 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()
 	ended := make(chan struct{})
-	l.hold()
+	l.acquire()
 	ctx, leave := context.WithCancel(t.Context())
 	var gone sync.WaitGroup
 	gone.Go(func() {
-		_, _ = f.join(ctx, hash{}, l, func(ctx context.Context) (verdict, error) {
+		_, _ = f.do(ctx, hash{}, l, func(ctx context.Context) (verdict, error) {
 			<-ctx.Done()
 			close(ended)
 			return verdict{}, ctx.Err()
@@ -83,7 +87,9 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	f.aboard(1)
 	leave()
 	gone.Wait()
-	if v, err := f.join(t.Context(), hash{}, l, func(context.Context) (verdict, error) { return verdict{reason: "new"}, nil }); v.reason != "new" || err != nil {
+	if v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
+		return verdict{reason: "new"}, nil
+	}); v.reason != "new" || err != nil {
 		t.Errorf("%+v, %v", v, err)
 	}
 	<-ended
@@ -92,17 +98,17 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 func TestLease(t *testing.T) {
 	t.Parallel()
 	ends := 0
-	l := &lease{end: func() { ends++ }}
-	if !l.hold() {
+	l := &lease{onEnd: func() { ends++ }}
+	if !l.acquire() {
 		t.Fatal("cannot be held")
 	}
 	l.retire()
-	if ends != 0 || !l.hold() {
+	if ends != 0 || !l.acquire() {
 		t.Error("it ended below who holds it")
 	}
 	l.release()
 	l.release()
-	if ends != 1 || l.hold() {
+	if ends != 1 || l.acquire() {
 		t.Errorf("it ended %d times", ends)
 	}
 }
@@ -119,7 +125,8 @@ func FuzzReadVerdict(f *testing.F) {
 			return
 		}
 		now := time.Unix(1_800_000_000, 0)
-		if v := verdictOf(r, now); len(v.reason) > maxReason || len(v.actionHash) > maxActionHash || v.until.After(now.Add(maxKept)) {
+		if v := verdictOf(r, now); len(v.reason) > maxReason || len(v.actionHash) > maxActionHash ||
+			v.expires.After(now.Add(maxTTL)) {
 			t.Errorf("%+v", v)
 		}
 	})

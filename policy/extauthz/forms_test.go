@@ -63,7 +63,8 @@ func (s *server) questions() []question {
 
 // onBothForms runs a test on a Shield's gRPC form and on its HTTP form. start makes one.
 func onBothForms(t *testing.T, test func(t *testing.T, start func(*server) extauthz.Config)) {
-	for name, start := range map[string]func(*testing.T, *server, *tls.Certificate) extauthz.Config{"grpc": serveGRPC, "http": serveHTTP} {
+	for name, start := range map[string]func(*testing.T, *server, *tls.Certificate) extauthz.Config{"grpc": serveGRPC,
+		"http": serveHTTP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, func(s *server) extauthz.Config { return start(t, s, nil) })
@@ -80,7 +81,8 @@ type grpcServer struct {
 // numbers are the decisions of the wire, and one that there is not.
 var numbers = map[string]openparallaxv1.VerdictDecision{"ALLOW": 1, "BLOCK": 2, "ESCALATE": 3, "MAYBE": 7}
 
-func (g grpcServer) Evaluate(ctx context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+func (g grpcServer) Evaluate(ctx context.Context, r *openparallaxv1.EvaluateRequest) (
+	*openparallaxv1.EvaluateResponse, error) {
 	if r.GetPayloadJson() != r.GetToolArgsJson() {
 		return nil, status.Error(codes.Internal, "the two forms differ")
 	}
@@ -90,7 +92,8 @@ func (g grpcServer) Evaluate(ctx context.Context, r *openparallaxv1.EvaluateRequ
 		return nil, err
 	}
 	return &openparallaxv1.EvaluateResponse{Verdict: &openparallaxv1.Verdict{
-		Decision: numbers[a.decision], Reasoning: a.reasoning, ActionHash: a.hash, EvaluatedAt: unix(a.evaluated), ExpiresAt: unix(a.expires),
+		Decision: numbers[a.decision], Reasoning: a.reasoning, ActionHash: a.hash, EvaluatedAt: unix(a.evaluated),
+		ExpiresAt: unix(a.expires),
 	}}, nil
 }
 
@@ -127,13 +130,16 @@ func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 		}
 		d := json.NewDecoder(r.Body)
 		d.DisallowUnknownFields()
-		if err := d.Decode(&body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/evaluate" || body.Type != body.ActionType {
+		if err := d.Decode(&body); err != nil || r.Method != http.MethodPost || r.URL.Path != "/evaluate" ||
+			body.Type != body.ActionType {
 			http.Error(w, fmt.Sprintf("a bad question: %v", err), http.StatusBadRequest)
 			return
 		}
 		a, err := s.take(r.Context(), question{body.Type, body.ToolName, string(body.Payload), r.Header})
 		if err != nil {
-			http.Error(w, err.Error(), map[codes.Code]int{codes.Unavailable: 503, codes.ResourceExhausted: 413}[status.Code(err)]|500)
+			http.Error(w, err.Error(), map[codes.Code]int{
+				codes.Unavailable: 503, codes.ResourceExhausted: 413,
+			}[status.Code(err)]|500)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{

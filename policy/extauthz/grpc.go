@@ -20,13 +20,13 @@ import (
 // maxReply bounds a reply of Shield, in bytes.
 const maxReply = 64 << 10
 
-// viaGRPC is the client of Shield's gRPC API.
-type viaGRPC struct {
+// grpcClient is the client of Shield's gRPC API.
+type grpcClient struct {
 	conn   *grpc.ClientConn
 	client openparallaxv1.ShieldServiceClient
 }
 
-func newGRPC(addr string, secure *tls.Config) (*viaGRPC, error) {
+func newGRPC(addr string, secure *tls.Config) (*grpcClient, error) {
 	creds := insecure.NewCredentials()
 	if secure != nil {
 		creds = credentials.NewTLS(secure)
@@ -50,10 +50,10 @@ func newGRPC(addr string, secure *tls.Config) (*viaGRPC, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &viaGRPC{conn, openparallaxv1.NewShieldServiceClient(conn)}, nil
+	return &grpcClient{conn, openparallaxv1.NewShieldServiceClient(conn)}, nil
 }
 
-func (g *viaGRPC) close() { g.conn.Close() }
+func (g *grpcClient) close() { g.conn.Close() }
 
 // decisions maps the decisions of the protocol. Others are malformed.
 var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
@@ -62,7 +62,7 @@ var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
 	openparallaxv1.VerdictDecision_ESCALATE: call.Ask,
 }
 
-func (g *viaGRPC) ask(ctx context.Context, a *action) (*reply, error) {
+func (g *grpcClient) evaluate(ctx context.Context, a *action) (*reply, error) {
 	args := string(a.args)
 	answer, err := g.client.Evaluate(ctx, &openparallaxv1.EvaluateRequest{
 		ActionType: a.kind, PayloadJson: args, ToolName: a.tool, ToolArgsJson: args,
@@ -87,7 +87,7 @@ func grpcFailure(err error) *failure {
 	code := status.Code(err)
 	switch code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return absent("gRPC status " + code.String())
+		return unreachable("gRPC status " + code.String())
 	}
 	return malformed("gRPC status " + code.String())
 }

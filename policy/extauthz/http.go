@@ -17,16 +17,16 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// viaHTTP is the client of Shield's HTTP API: POST /evaluate of the standalone server. It takes {type,
+// httpClient is the client of Shield's HTTP API: POST /evaluate of the standalone server. It takes {type,
 // payload} and answers with a Verdict whose times are RFC 3339 (openparallax/openparallax,
 // cmd/shield/serve.go and shield/types.go). Its documentation names the type action_type
 // (docs/shield/standalone.md), so the request contains both names.
-type viaHTTP struct {
+type httpClient struct {
 	url    string
 	client http.Client
 }
 
-func newHTTP(address string, secure *tls.Config) (*viaHTTP, error) {
+func newHTTP(address string, secure *tls.Config) (*httpClient, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		// The URL may hold a password, and is not quoted.
@@ -35,20 +35,20 @@ func newHTTP(address string, secure *tls.Config) (*viaHTTP, error) {
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return &viaHTTP{url: address, client: http.Client{
+	return &httpClient{url: address, client: http.Client{
 		// A redirect is no verdict.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
 			MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost:        maxAtOnce, MaxIdleConnsPerHost: maxAtOnce, IdleConnTimeout: 90 * time.Second,
+			MaxConnsPerHost:        maxConcurrent, MaxIdleConnsPerHost: maxConcurrent, IdleConnTimeout: 90 * time.Second,
 		},
 	}}, nil
 }
 
-func (h *viaHTTP) close() { h.client.CloseIdleConnections() }
+func (h *httpClient) close() { h.client.CloseIdleConnections() }
 
-func (h *viaHTTP) ask(ctx context.Context, a *action) (*reply, error) {
+func (h *httpClient) evaluate(ctx context.Context, a *action) (*reply, error) {
 	body, err := json.Marshal(map[string]any{
 		"type": a.kind, "action_type": a.kind, "payload": json.RawMessage(a.args), "tool_name": a.tool,
 	})
@@ -117,9 +117,9 @@ func httpFailure(err error) *failure {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return absent("no answer in time")
+		return unreachable("no answer in time")
 	case errors.Is(err, io.EOF), errors.As(err, new(*net.OpError)), errors.As(err, &network) && network.Timeout():
-		return absent("no connection, or a lost one")
+		return unreachable("no connection, or a lost one")
 	}
 	return malformed("a reply that is not HTTP")
 }
@@ -129,7 +129,7 @@ func statusFailure(code int) *failure {
 	switch code {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return absent(why)
+		return unreachable(why)
 	}
 	return malformed(why)
 }

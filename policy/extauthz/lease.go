@@ -5,29 +5,29 @@ import "sync"
 // lease counts the users of a resource that can be retired. The resource ends after the last of them.
 type lease struct {
 	mu      sync.Mutex
-	held    int
+	users   int
 	retired bool
-	end     func() // called once
+	onEnd   func() // called once
 }
 
-// hold returns false if the resource has ended.
-func (l *lease) hold() bool {
+// acquire returns false if the resource has ended.
+func (l *lease) acquire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.retired && l.held == 0 {
+	if l.retired && l.users == 0 {
 		return false
 	}
-	l.held++
+	l.users++
 	return true
 }
 
 func (l *lease) release() {
 	l.mu.Lock()
-	l.held--
-	over := l.retired && l.held == 0
+	l.users--
+	over := l.retired && l.users == 0
 	l.mu.Unlock()
 	if over {
-		l.end()
+		l.onEnd()
 	}
 }
 
@@ -35,9 +35,9 @@ func (l *lease) release() {
 func (l *lease) retire() {
 	l.mu.Lock()
 	l.retired = true
-	over := l.held == 0
+	over := l.users == 0
 	l.mu.Unlock()
 	if over {
-		l.end()
+		l.onEnd()
 	}
 }

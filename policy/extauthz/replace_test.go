@@ -63,7 +63,8 @@ func TestReplace(t *testing.T) {
 
 	s := judges(t, first, extauthz.Options{})
 	judge(t, s, forecast(), "")
-	if err := s.Replace([]extauthz.Config{second, first}, map[string]string{"weather": "old", "other": "main"}); err != nil {
+	if err := s.Replace([]extauthz.Config{second, first},
+		map[string]string{"weather": "old", "other": "main"}); err != nil {
 		t.Fatal(err)
 	}
 	if !judge(t, s, forecast(), "") || !s.For("other") {
@@ -86,14 +87,14 @@ func TestReplace(t *testing.T) {
 
 	waiting := make(chan extauthz.Answer, 1)
 	go func() {
-		a, _ := s.Judge(t.Context(), forecast(), []byte(`{"wait":1}`))
+		a, _ := s.Check(t.Context(), forecast(), []byte(`{"wait":1}`))
 		waiting <- a
 	}()
 	<-asked
 	if err := s.Replace([]extauthz.Config{second}, map[string]string{"weather": "main"}); err != nil {
 		t.Fatal(err)
 	}
-	if a, _ := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || a.Cached {
+	if a, _ := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || a.Cached {
 		t.Errorf("the new shield: %+v", a)
 	}
 	select {
@@ -110,7 +111,7 @@ func TestReplace(t *testing.T) {
 	if err := s.Replace(nil, nil); err != nil || s.For("weather") {
 		t.Error(err)
 	}
-	if a, refusal := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+	if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
 		t.Errorf("without a shield: %+v, %v", a, refusal)
 	}
 }
@@ -119,14 +120,16 @@ func TestReplace(t *testing.T) {
 func TestReplaceWhileCalled(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
-		c := start(&server{answer: func(context.Context, question) (answer, error) { return answer{decision: "ESCALATE"}, nil }})
+		c := start(&server{
+			answer: func(context.Context, question) (answer, error) { return answer{decision: "ESCALATE"}, nil },
+		})
 		s := judges(t, c, extauthz.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if a, refusal := s.Judge(t.Context(), forecast(), nil); a.Verdict != call.Ask || a.Failed || refusal != nil {
+					if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Ask || a.Failed || refusal != nil {
 						t.Errorf("%+v, %v", a, refusal)
 						return
 					}
@@ -138,12 +141,12 @@ func TestReplaceWhileCalled(t *testing.T) {
 			if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": "main"}); err != nil {
 				t.Error(err)
 			}
-			_, _ = s.Judge(t.Context(), forecast(), nil)
+			_, _ = s.Check(t.Context(), forecast(), nil)
 		}
 		stop()
 		all.Wait()
 		var judged int64
-		for _, stats := range s.All() {
+		for _, stats := range s.Each() {
 			judged = stats.Answered[call.Ask][0]
 		}
 		if judged < 50 {
@@ -155,18 +158,20 @@ func TestReplaceWhileCalled(t *testing.T) {
 func TestStats(t *testing.T) {
 	t.Parallel()
 	c := serveHTTP(t, &server{answer: func(_ context.Context, q question) (answer, error) {
-		return answer{decision: map[string]string{"{}": "BLOCK", `{"a":1}`: "ALLOW"}[q.args], expires: time.Now().Add(time.Hour)}, nil
+		return answer{
+			decision: map[string]string{"{}": "BLOCK", `{"a":1}`: "ALLOW"}[q.args], expires: time.Now().Add(time.Hour),
+		}, nil
 	}}, nil)
 	s := judges(t, c, extauthz.Options{})
 	for _, args := range []string{"{}", "{}", `{"a":1}`, `{"a":2}`} {
-		_, _ = s.Judge(t.Context(), forecast(), []byte(args))
+		_, _ = s.Check(t.Context(), forecast(), []byte(args))
 	}
-	for name, got := range s.All() {
-		want := extauthz.Stats{Malformed: 1, Took: got.Took, Seconds: got.Seconds}
+	for name, got := range s.Each() {
+		want := extauthz.Stats{Malformed: 1, Durations: got.Durations, Seconds: got.Seconds}
 		want.Answered[call.Block] = [2]int64{1, 1}
 		want.Answered[call.Allow] = [2]int64{1, 0}
 		var asked int64
-		for _, n := range got.Took {
+		for _, n := range got.Durations {
 			asked += n
 		}
 		if name != "main" || got != want || asked != 3 || got.Seconds <= 0 {

@@ -14,74 +14,74 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// maxAtOnce bounds the concurrent requests to one Shield. The others wait.
-const maxAtOnce = 64
+// maxConcurrent bounds the concurrent requests to one Shield. The others wait.
+const maxConcurrent = 64
 
-// asker is a client of Shield.
-type asker interface {
-	// ask waits until ctx ends. The error is a *failure.
-	ask(ctx context.Context, a *action) (*reply, error)
+// client is a client of Shield.
+type client interface {
+	// evaluate waits until ctx ends. The error is a *failure.
+	evaluate(ctx context.Context, a *action) (*reply, error)
 	close()
 }
 
 // shield is one Shield with its cached verdicts. Its users hold its lease.
 type shield struct {
 	lease
-	cfg     Config
-	asker   asker
-	known   *lru.Cache[hash, verdict] // nil: no cache
-	flights flights
-	places  chan struct{}
-	failing atomic.Bool // so that an outage is logged once
-	counted *counters
-	now     func() time.Time
-	log     *slog.Logger
+	cfg      Config
+	client   client
+	cache    *lru.Cache[hash, verdict] // nil: no cache
+	flights  flights
+	permits  chan struct{}
+	failing  atomic.Bool // so that an outage is logged once
+	counters *counters
+	now      func() time.Time
+	log      *slog.Logger
 }
 
 // start makes a shield. It takes over the counters of the one that it replaces, which may be nil.
 func (s *Shields) start(c Config, before *shield) (*shield, error) {
 	sh := &shield{
-		cfg: c, places: make(chan struct{}, maxAtOnce), counted: new(counters),
+		cfg: c, permits: make(chan struct{}, maxConcurrent), counters: new(counters),
 		now: s.opts.Now, log: s.opts.Log.With("shield", c.Name),
 	}
 	if before != nil {
-		sh.counted = before.counted
+		sh.counters = before.counters
 	}
 	err := errors.New("exactly one of address and URL is required")
 	switch {
 	case c.Address != "" && c.URL == "":
-		sh.asker, err = newGRPC(c.Address, c.TLS)
+		sh.client, err = newGRPC(c.Address, c.TLS)
 	case c.URL != "" && c.Address == "":
-		sh.asker, err = newHTTP(c.URL, c.TLS)
+		sh.client, err = newHTTP(c.URL, c.TLS)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("shield %s: %w", c.Name, err)
 	}
 	if c.Cache > 0 {
-		sh.known, _ = lru.New[hash, verdict](c.Cache) // fails for a size of 0
+		sh.cache, _ = lru.New[hash, verdict](c.Cache) // fails for a size of 0
 	}
 	sh.flights = flights{ctx: s.ctx, timeout: cmp.Or(c.Timeout, 500*time.Millisecond), byHash: map[hash]*flight{}}
 	s.open.Add(1)
-	sh.end = func() {
-		sh.asker.close()
+	sh.onEnd = func() {
+		sh.client.close()
 		s.open.Done()
 	}
 	return sh, nil
 }
 
-// judge checks a call. The caller holds the lease.
-func (s *shield) judge(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
+// check checks a call. The caller holds the lease.
+func (s *shield) check(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
 	a, refusal := newAction(s.cfg.Name, c, args)
 	if refusal != nil {
 		return Answer{}, refusal
 	}
-	if v, ok := s.recall(a.hash); ok {
+	if v, ok := s.lookup(a.hash); ok {
 		return s.answer(c, v, true)
 	}
 	if refusal := a.check(c); refusal != nil {
 		return Answer{}, refusal
 	}
-	v, err := s.flights.join(ctx, a.hash, &s.lease, func(ctx context.Context) (verdict, error) { return s.ask(ctx, a) })
+	v, err := s.flights.do(ctx, a.hash, &s.lease, func(ctx context.Context) (verdict, error) { return s.request(ctx, a) })
 	switch {
 	case err == nil:
 		return s.answer(c, v, false)
@@ -91,48 +91,48 @@ func (s *shield) judge(ctx context.Context, c *call.Call, args []byte) (Answer, 
 	return s.failed(c, err)
 }
 
-// recall returns a cached verdict that has not expired.
-func (s *shield) recall(h hash) (verdict, bool) {
-	if s.known == nil {
+// lookup returns a cached verdict that has not expired.
+func (s *shield) lookup(h hash) (verdict, bool) {
+	if s.cache == nil {
 		return verdict{}, false
 	}
-	v, ok := s.known.Get(h)
-	if ok && !s.now().Before(v.until) {
-		s.known.Remove(h)
+	v, ok := s.cache.Get(h)
+	if ok && !s.now().Before(v.expires) {
+		s.cache.Remove(h)
 		ok = false
 	}
 	return v, ok
 }
 
-// ask sends a request when a permit is free, and caches the verdict.
-func (s *shield) ask(ctx context.Context, a *action) (verdict, error) {
-	if v, ok := s.recall(a.hash); ok { // an equal request has just ended
+// request sends a request when a permit is free, and caches the verdict.
+func (s *shield) request(ctx context.Context, a *action) (verdict, error) {
+	if v, ok := s.lookup(a.hash); ok { // an equal request has just ended
 		return v, nil
 	}
 	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
+	case s.permits <- struct{}{}:
+		defer func() { <-s.permits }()
 	case <-ctx.Done():
-		return s.note(ctx, nil, absent("too many requests wait"))
+		return s.record(ctx, nil, unreachable("too many requests wait"))
 	}
 	began := time.Now()
-	r, err := s.asker.ask(ctx, a)
+	r, err := s.client.evaluate(ctx, a)
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		s.counted.took(time.Since(began))
+		s.counters.observe(time.Since(began))
 	}
 	if err != nil {
-		return s.note(ctx, nil, err)
+		return s.record(ctx, nil, err)
 	}
-	v, _ := s.note(ctx, r, nil)
-	if s.known != nil && v.until.After(s.now()) {
-		s.known.Add(a.hash, v)
+	v, _ := s.record(ctx, r, nil)
+	if s.cache != nil && v.expires.After(s.now()) {
+		s.cache.Add(a.hash, v)
 	}
 	return v, nil
 }
 
-// note counts the result of a request, and logs the begin and the end of an outage. A canceled request
+// record counts the result of a request, and logs the begin and the end of an outage. A canceled request
 // has not failed.
-func (s *shield) note(ctx context.Context, r *reply, err error) (verdict, error) {
+func (s *shield) record(ctx context.Context, r *reply, err error) (verdict, error) {
 	if err == nil {
 		if s.failing.CompareAndSwap(true, false) {
 			s.log.Info("the shield answers again")
@@ -142,7 +142,7 @@ func (s *shield) note(ctx context.Context, r *reply, err error) (verdict, error)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return verdict{}, err
 	}
-	s.counted.failed(isMalformed(err))
+	s.counters.countFailure(isMalformed(err))
 	if s.failing.CompareAndSwap(false, true) {
 		s.log.Warn("the shield does not answer", "reason", err.Error(), "on_failure", s.cfg.OnFailure.String())
 	}
@@ -156,7 +156,7 @@ func isMalformed(err error) bool {
 
 // answer translates a verdict for a call.
 func (s *shield) answer(c *call.Call, v verdict, cached bool) (Answer, *call.Refusal) {
-	s.counted.answered(v.Verdict, cached)
+	s.counters.countVerdict(v.Verdict, cached)
 	answer := Answer{Verdict: v.Verdict, Reason: v.reason, ActionHash: v.actionHash, Cached: cached}
 	if v.Verdict == call.Block {
 		return answer, blocked(c)

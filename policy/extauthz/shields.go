@@ -17,9 +17,10 @@ import (
 
 // Config is one Shield, with either an address or a URL. Equal Configs are the same Shield.
 type Config struct {
-	Name      string        // unique; also a metric label
-	Address   string        // host:port of its gRPC server
-	URL       string        // of its HTTP form, the path included: http:// of its HTTP API, with the path: http://shield:9090/evaluate
+	Name    string // unique; also a metric label
+	Address string // host:port of its gRPC server
+	// of its HTTP form, the path included: http:// of its HTTP API, with the path: http://shield:9090/evaluate
+	URL       string
 	TLS       *tls.Config   // nil: cleartext for an address, the system's CAs for https
 	Timeout   time.Duration // of one request, including the wait for a permit; 0: 500 ms
 	OnFailure call.Verdict  // the decision without a verdict; see the package
@@ -48,16 +49,16 @@ type Shields struct {
 	opts  Options
 	table atomic.Pointer[table]
 
-	replacing sync.Mutex
-	open      sync.WaitGroup // shields that have not been closed
-	ctx       context.Context
-	end       context.CancelFunc
+	mu     sync.Mutex
+	open   sync.WaitGroup // shields that have not been closed
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
 // table is immutable.
 type table struct {
-	byName map[string]*shield
-	of     map[string]*shield // by capability
+	byName       map[string]*shield
+	byCapability map[string]*shield // by capability
 }
 
 // New returns Shields that check no call until Replace.
@@ -69,7 +70,7 @@ func New(o Options) *Shields {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Shields{opts: o}
-	s.ctx, s.end = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.table.Store(&table{})
 	return s
 }
@@ -78,10 +79,10 @@ func New(o Options) *Shields {
 // unchanged Config keeps its connection and its verdicts; the connections of the others are closed
 // after their calls. After an error nothing has changed.
 func (s *Shields) Replace(configs []Config, of map[string]string) error {
-	s.replacing.Lock()
-	defer s.replacing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	before := s.table.Load()
-	next := &table{byName: make(map[string]*shield, len(configs)), of: make(map[string]*shield, len(of))}
+	next := &table{byName: make(map[string]*shield, len(configs)), byCapability: make(map[string]*shield, len(of))}
 	err := s.fill(next, configs, of, before)
 	gone := before
 	if err == nil {
@@ -113,7 +114,7 @@ func (s *Shields) fill(next *table, configs []Config, of map[string]string, befo
 		next.byName[c.Name] = sh
 	}
 	for capability, name := range of {
-		if next.of[capability] = next.byName[name]; next.of[capability] == nil {
+		if next.byCapability[capability] = next.byName[name]; next.byCapability[capability] == nil {
 			return fmt.Errorf("capability %s: there is no shield %s", capability, name)
 		}
 	}
@@ -121,31 +122,31 @@ func (s *Shields) fill(next *table, configs []Config, of map[string]string, befo
 }
 
 // For reports whether a Shield checks the calls of a capability. It answers from memory.
-func (s *Shields) For(capability string) bool { return s.table.Load().of[capability] != nil }
+func (s *Shields) For(capability string) bool { return s.table.Load().byCapability[capability] != nil }
 
-// Judge returns the verdict of the capability's Shield on a call that policy would allow or ask about.
+// Check returns the verdict of the capability's Shield on a call that policy would allow or ask about.
 // It waits until ctx ends. args, the JSON arguments, must not change afterwards. The caller takes the
 // stricter of its own verdict and the Answer's. The refusal is set if the Answer blocks.
-func (s *Shields) Judge(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
+func (s *Shields) Check(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
 	for {
-		sh := s.table.Load().of[c.Capability]
+		sh := s.table.Load().byCapability[c.Capability]
 		if sh == nil {
 			return Answer{Verdict: call.Allow}, nil
 		}
-		if sh.hold() {
+		if sh.acquire() {
 			defer sh.release()
-			return sh.judge(ctx, c, args)
+			return sh.check(ctx, c, args)
 		}
 		// The shield was replaced just now; the table has another one, or none.
 	}
 }
 
-// All yields the shields' names and counters, in the order of the names.
-func (s *Shields) All() iter.Seq2[string, Stats] {
+// Each yields the shields' names and counters, in the order of the names.
+func (s *Shields) Each() iter.Seq2[string, Stats] {
 	return func(yield func(string, Stats) bool) {
 		byName := s.table.Load().byName
 		for _, name := range slices.Sorted(maps.Keys(byName)) {
-			if !yield(name, byName[name].counted.snapshot()) {
+			if !yield(name, byName[name].counters.snapshot()) {
 				return
 			}
 		}
@@ -154,7 +155,7 @@ func (s *Shields) All() iter.Seq2[string, Stats] {
 
 // Close cancels all requests and waits until every connection is closed.
 func (s *Shields) Close() {
-	s.end()
+	s.cancel()
 	_ = s.Replace(nil, nil) // an empty configuration is valid
 	s.open.Wait()
 }

@@ -9,11 +9,12 @@ import (
 
 // Stats count the work of one Shield. They only grow.
 type Stats struct {
-	Answered  [call.Allow + 1][2]int64 // checked calls, by verdict; [1]: from the cache
-	Absent    int64                    // requests without an answer
-	Malformed int64                    // requests with a malformed answer
-	Took      [len(Buckets) + 1]int64  // requests, by the first bucket that they fit into; the last one has those that fit into none
-	Seconds   float64                  // total duration of all requests
+	Answered    [call.Allow + 1][2]int64 // checked calls, by verdict; [1]: from the cache
+	Unreachable int64                    // requests without an answer
+	Malformed   int64                    // requests with a malformed answer
+	// requests, by the first bucket that they fit into; the last one has those that fit into none
+	Durations [len(Buckets) + 1]int64
+	Seconds   float64 // total duration of all requests
 }
 
 // Buckets are the upper bounds of Stats.Took, in seconds: a rule takes less than 1 ms, a classifier tens
@@ -21,13 +22,13 @@ type Stats struct {
 var Buckets = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
 type counters struct {
-	verdicts          [call.Allow + 1][2]atomic.Int64
-	absent, malformed atomic.Int64
-	buckets           [len(Buckets) + 1]atomic.Int64
-	nanoseconds       atomic.Int64
+	verdicts               [call.Allow + 1][2]atomic.Int64
+	unreachable, malformed atomic.Int64
+	buckets                [len(Buckets) + 1]atomic.Int64
+	nanoseconds            atomic.Int64
 }
 
-func (c *counters) answered(v call.Verdict, cached bool) {
+func (c *counters) countVerdict(v call.Verdict, cached bool) {
 	from := 0
 	if cached {
 		from = 1
@@ -35,15 +36,15 @@ func (c *counters) answered(v call.Verdict, cached bool) {
 	c.verdicts[v][from].Add(1)
 }
 
-func (c *counters) failed(malformed bool) {
+func (c *counters) countFailure(malformed bool) {
 	if malformed {
 		c.malformed.Add(1)
 	} else {
-		c.absent.Add(1)
+		c.unreachable.Add(1)
 	}
 }
 
-func (c *counters) took(d time.Duration) {
+func (c *counters) observe(d time.Duration) {
 	i := 0
 	for i < len(Buckets) && d.Seconds() > Buckets[i] {
 		i++
@@ -53,12 +54,15 @@ func (c *counters) took(d time.Duration) {
 }
 
 func (c *counters) snapshot() Stats {
-	s := Stats{Absent: c.absent.Load(), Malformed: c.malformed.Load(), Seconds: time.Duration(c.nanoseconds.Load()).Seconds()}
+	s := Stats{
+		Unreachable: c.unreachable.Load(), Malformed: c.malformed.Load(),
+		Seconds: time.Duration(c.nanoseconds.Load()).Seconds(),
+	}
 	for v := range c.verdicts {
 		s.Answered[v] = [2]int64{c.verdicts[v][0].Load(), c.verdicts[v][1].Load()}
 	}
 	for i := range c.buckets {
-		s.Took[i] = c.buckets[i].Load()
+		s.Durations[i] = c.buckets[i].Load()
 	}
 	return s
 }

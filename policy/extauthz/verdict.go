@@ -11,7 +11,7 @@ import (
 const (
 	maxReason     = 500       // bytes of Shield's reasoning
 	maxActionHash = 128       // bytes of its hash of an action
-	maxKept       = time.Hour // the longest lifetime of a cached verdict
+	maxTTL        = time.Hour // the longest lifetime of a cached verdict
 )
 
 // reply is Shield's answer in either protocol.
@@ -27,21 +27,23 @@ type reply struct {
 type verdict struct {
 	call.Verdict
 	reason, actionHash string
-	until              time.Time // expiry; in the past: not cacheable
+	expires            time.Time // expiry; in the past: not cacheable
 }
 
 // verdictOf converts a reply that arrived at now. Its lifetime is measured by the local clock, and is no
 // longer than by Shield's own, as the two may differ.
 func verdictOf(r *reply, now time.Time) verdict {
-	v := verdict{Verdict: r.verdict, reason: clean(r.reasoning, maxReason), actionHash: clean(r.actionHash, maxActionHash)}
+	v := verdict{
+		Verdict: r.verdict, reason: clean(r.reasoning, maxReason), actionHash: clean(r.actionHash, maxActionHash),
+	}
 	if r.expires.IsZero() {
 		return v
 	}
-	stands := min(r.expires.Sub(now), maxKept)
+	ttl := min(r.expires.Sub(now), maxTTL)
 	if !r.evaluated.IsZero() {
-		stands = min(stands, r.expires.Sub(r.evaluated))
+		ttl = min(ttl, r.expires.Sub(r.evaluated))
 	}
-	v.until = now.Add(stands)
+	v.expires = now.Add(ttl)
 	return v
 }
 
@@ -63,15 +65,15 @@ func clean(text string, most int) string {
 	return text
 }
 
-// milliseconds separates units of time: as milliseconds it is in 1973, as seconds in the year 5138.
-const milliseconds = 100_000_000_000
+// millisecondsFrom separates units of time: as milliseconds it is in 1973, as seconds in the year 5138.
+const millisecondsFrom = 100_000_000_000
 
 // timeOf converts a time in seconds or milliseconds.
 func timeOf(n int64) time.Time {
 	switch {
 	case n <= 0:
 		return time.Time{}
-	case n < milliseconds:
+	case n < millisecondsFrom:
 		return time.Unix(n, 0)
 	}
 	return time.UnixMilli(n)
@@ -85,5 +87,5 @@ type failure struct {
 
 func (f *failure) Error() string { return f.why }
 
-func absent(why string) *failure    { return &failure{why: why} }
-func malformed(why string) *failure { return &failure{malformed: true, why: why} }
+func unreachable(why string) *failure { return &failure{why: why} }
+func malformed(why string) *failure   { return &failure{malformed: true, why: why} }

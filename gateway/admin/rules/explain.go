@@ -69,12 +69,12 @@ func (s *server) anyCandidates(ctx context.Context, tenant string) (bool, error)
 	return false, nil
 }
 
-func lookOf(l *policy.Look) *capgatepb.ExplainPolicyResponse_Look {
+func lookOf(l *policy.Evaluation) *capgatepb.ExplainPolicyResponse_Look {
 	look := &capgatepb.ExplainPolicyResponse_Look{
 		Level: l.Level.String(), User: l.Name.User, Agent: l.Name.Agent, Capability: l.Name.Capability,
 		Tool: l.Name.Tool, Decided: l.Decided,
 	}
-	if l.Said {
+	if l.Matched {
 		look.Policy = l.Verdict.String()
 	}
 	return look

@@ -13,7 +13,7 @@ import (
 // Catalog knows which capabilities and tools there are.
 type Catalog interface {
 	Capabilities() []string
-	Look(id string) (catalog.Listing, bool)
+	Inspect(id string) (catalog.Listing, bool)
 }
 
 // shownNames is how many names a refusal lists.
@@ -33,7 +33,7 @@ func (s *server) known(ctx context.Context, r *policy.Rule, force string) error 
 	if r.Capability == policy.Any {
 		return s.knownToSome(r.Tool, force)
 	}
-	found, there := s.Catalog.Look(r.Capability)
+	found, there := s.Catalog.Inspect(r.Capability)
 	if !there {
 		all := s.Catalog.Capabilities()
 		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
@@ -54,7 +54,7 @@ func (s *server) knownToSome(tool, force string) error {
 	}
 	var names []string
 	for _, id := range s.Catalog.Capabilities() {
-		found, there := s.Catalog.Look(id)
+		found, there := s.Catalog.Inspect(id)
 		if there && !found.Known {
 			return nil
 		}

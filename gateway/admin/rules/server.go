@@ -20,8 +20,8 @@ import (
 // Decider is what decides on the calls of this replica. It hears of a change before whoever
 // made it does that all is well, and so before the feed tells it.
 type Decider interface {
-	Explain(ctx context.Context, rules policy.Store, c *call.Call) (policy.Decision, []policy.Look, error)
-	Changed(policy.Change)
+	Explain(ctx context.Context, rules policy.Store, c *call.Call) (policy.Decision, []policy.Evaluation, error)
+	Invalidate(policy.Change)
 }
 
 // Rules are one set of rules.
@@ -103,7 +103,7 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 		return nil, s.refused(err)
 	}
 	err = set.Set(ctx, r)
-	s.Decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
+	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -123,7 +123,7 @@ func (s *server) DeletePolicy(ctx context.Context,
 		return nil, s.refused(err)
 	}
 	was, err := set.Delete(ctx, r.Tenant, r.Name)
-	s.Decider.Changed(policy.Change{Tenant: r.Tenant, Name: r.Name})
+	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	switch {
 	case err != nil:
 		return nil, s.refused(err)

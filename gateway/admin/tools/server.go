@@ -67,7 +67,7 @@ func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogReques
 			resp.NextPageToken = paging.Token(all[from+i-1])
 			break
 		}
-		if listing, there := s.catalog.Look(id); there {
+		if listing, there := s.catalog.Inspect(id); there {
 			resp.Capabilities = append(resp.Capabilities, entryOf(&listing, false))
 		}
 	}
@@ -115,7 +115,7 @@ func (s *server) DiscoverTools(ctx context.Context,
 }
 
 func (s *server) show(capability string) (*capgatepb.CatalogEntry, error) {
-	listing, there := s.catalog.Look(capability)
+	listing, there := s.catalog.Inspect(capability)
 	if !there {
 		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
 			Message: "no capability of that name is configured"})

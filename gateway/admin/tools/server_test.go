@@ -15,13 +15,13 @@ import (
 )
 
 // authored are the tools of a manifest, with a description.
-func authored(t *testing.T, description string) map[string]catalog.Author {
+func authored(t *testing.T, description string) map[string]catalog.Declaration {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(`{"type": "object"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]catalog.Author{
+	return map[string]catalog.Declaration{
 		"bare":    {},
 		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}},
 		"weather": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{
@@ -41,7 +41,7 @@ func TestCatalogByJSON(t *testing.T) {
 		c.Replace(authored(t, description))
 		c.Read(t.Context())
 	}
-	d := catalog.NewDiscoverer(c, func(context.Context, catalog.Question) ([]byte, error) {
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
 		return []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`), nil
 	})
 	p := gatewaytest.ServeOperators(t, tools.New(c, d, gateway.GRPCStatus))
@@ -78,12 +78,12 @@ func TestCatalogByJSON(t *testing.T) {
 		{"POST", "/v1/capabilities/dynamic:discover", `{}`, 200, `"name":"found"`},
 		{"GET", "/v1/capabilities/dynamic", "", 200, `"source":"discovered","known":true,"tool_count":1`},
 	} {
-		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status ||
+		if status, body := p.Fetch(t, step.method, step.path, step.body); status != step.status ||
 			!strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
 		}
 	}
-	if status, _ := p.Ask(t, "POST", path, `{}`, "Origin", "https://evil.example", "Sec-Fetch-Site",
+	if status, _ := p.Fetch(t, "POST", path, `{}`, "Origin", "https://evil.example", "Sec-Fetch-Site",
 		"cross-site"); status != 403 {
 		t.Errorf("from another site's page: %d", status)
 	}

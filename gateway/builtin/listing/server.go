@@ -37,7 +37,7 @@ type Tools interface {
 
 // Decider says what becomes of calls. It may wait until ctx ends.
 type Decider interface {
-	Ask(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
+	Fetch(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
 }
 
 // Server is capgate.v1.Catalog, but for what a wing of the gateway lists.
@@ -215,7 +215,7 @@ func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*
 }
 
 func (s *Server) ask(ctx context.Context, caller tenant.Identity, capability, tool string) (call.Verdict, error) {
-	d, refusal := s.decider.Ask(ctx, &call.Call{
+	d, refusal := s.decider.Fetch(ctx, &call.Call{
 		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
 		Tool: tool,
 	})

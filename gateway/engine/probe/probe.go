@@ -27,16 +27,16 @@ func Of(word string) health.Question {
 
 type status struct{}
 
-// Ask implements health.Question.
-func (status) Ask(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
+// Fetch implements health.Question.
+func (status) Fetch(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
 	_, err := parallaxpb.NewClientServiceClient(conn).GetStatus(ctx, &parallaxpb.StatusRequest{})
 	return health.Result{OK: err == nil}, err
 }
 
 type shield struct{}
 
-// Ask implements health.Question.
-func (shield) Ask(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
+// Fetch implements health.Question.
+func (shield) Fetch(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
 	reply, err := parallaxpb.NewShieldServiceClient(conn).Health(ctx, &parallaxpb.HealthRequest{})
 	if err != nil {
 		return health.Result{}, err

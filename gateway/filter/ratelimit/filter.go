@@ -74,7 +74,7 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	p := c.Park("")
 	f.limiter.Wait(&s.Permit, func() {
 		if !p.Resume(func() { s.kept = m }) {
-			m.Forget()
+			m.DeleteTool()
 		}
 	})
 	return filter.Wait

@@ -265,9 +265,9 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 // decider makes a Decider that allows what nothing is said of.
 func (o *Options) decider() (*policy.Decider, error) {
 	if o.Policy.Source == nil {
-		table := map[string]catalog.Author{}
+		table := map[string]catalog.Declaration{}
 		for _, f := range o.Fleets {
-			table[f.Capability] = catalog.Author{Fleet: call.Allow}
+			table[f.Capability] = catalog.Declaration{Fleet: call.Allow}
 		}
 		tools := catalog.New(catalog.Options{})
 		tools.Replace(table)
@@ -342,7 +342,7 @@ func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call
 }
 
 // AskForTools is a catalog.Ask.
-func (g *Gateway) AskForTools(ctx context.Context, q catalog.Question) ([]byte, error) {
+func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 	return g.gateway.AskForTools(ctx, q)
 }
 

@@ -40,7 +40,8 @@ func TestEveryKeyIsFoundAgain(t *testing.T) {
 			long := strings.Repeat("x", i*i/30)
 			calls = append(calls, call.Call{Tenant: "t" + long, User: fmt.Sprint(i), Agent: long, Capability: "c", Tool: "t"})
 		}
-		calls = append(calls, call.Call{Tenant: "ab", User: "c"}, call.Call{Tenant: "a", User: "bc"}, call.Call{Tenant: "a", User: "b", Agent: "c"}, call.Call{})
+		calls = append(calls, call.Call{Tenant: "ab", User: "c"}, call.Call{Tenant: "a", User: "bc"},
+			call.Call{Tenant: "a", User: "b", Agent: "c"}, call.Call{})
 		for i := range calls {
 			if got, _ := both(t, d, &calls[i]); got.Cached {
 				t.Fatalf("%+v is known before it was asked for", calls[i])
@@ -52,7 +53,7 @@ func TestEveryKeyIsFoundAgain(t *testing.T) {
 				t.Fatalf("call %d, with words of %d bytes: known %v", i, bytes, known)
 			}
 		}
-		d.Changed(policy.Change{Everything: true})
+		d.Invalidate(policy.Change{Everything: true})
 		for i := range calls {
 			if _, known := d.Decide(&calls[i]); known {
 				t.Fatalf("%+v is known after everything has changed", calls[i])
@@ -74,7 +75,10 @@ func TestTheCacheIsUsedByMany(t *testing.T) {
 	for g := range 4 {
 		all.Go(func() {
 			for i := range 3000 {
-				c := call.Call{Tenant: [...]string{"even", "odd"}[i%2], User: fmt.Sprint(i * (g + 1) % 300), Capability: "weather", Tool: "forecast"}
+				c := call.Call{
+					Tenant: [...]string{"even", "odd"}[i%2], User: fmt.Sprint(i * (g + 1) % 300), Capability: "weather",
+					Tool: "forecast",
+				}
 				want := call.Verdict(0)
 				if i%2 == 0 {
 					want = call.Allow
@@ -83,7 +87,9 @@ func TestTheCacheIsUsedByMany(t *testing.T) {
 					t.Errorf("%+v: %+v, %v", c, got, refusal)
 				}
 				if i%50 == 0 {
-					d.Changed(policy.Change{Tenant: c.Tenant, Name: policy.Name{User: c.User, Capability: policy.Any, Tool: policy.Any}})
+					d.Invalidate(policy.Change{
+						Tenant: c.Tenant, Name: policy.Name{User: c.User, Capability: policy.Any, Tool: policy.Any},
+					})
 				}
 			}
 		})

@@ -11,12 +11,12 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// readAtOnce bounds the capabilities of one read of the store.
-const readAtOnce = 256
+// readBatch bounds the capabilities of one read of the store.
+const readBatch = 256
 
 // Read loads the store's content, once, before Run. Without the store manifests are published
 // unchecked, and reconciled when the store is back.
-func (c *Catalog) Read(ctx context.Context) { c.round(ctx) }
+func (c *Catalog) Read(ctx context.Context) { c.sync(ctx) }
 
 // Run keeps the catalog and the store in sync until ctx ends.
 func (c *Catalog) Run(ctx context.Context) {
@@ -25,7 +25,7 @@ func (c *Catalog) Run(ctx context.Context) {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Follow(ctx, c.nudge) }))
+	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Watch(ctx, c.wakeUp) }))
 	defer following.Wait()
 	tick := time.NewTicker(c.opts.Round)
 	defer tick.Stop()
@@ -36,23 +36,23 @@ func (c *Catalog) Run(ctx context.Context) {
 		case <-c.wake:
 		case <-tick.C:
 		}
-		recovery.Round("catalog", func() { c.round(ctx) })
+		recovery.Round("catalog", func() { c.sync(ctx) })
 	}
 }
 
-// round reads the changes of the store, and writes what it lacks.
-func (c *Catalog) round(ctx context.Context) {
+// sync reads the changes of the store, and writes what it lacks.
+func (c *Catalog) sync(ctx context.Context) {
 	if c.opts.Store == nil {
 		return
 	}
 	err := c.read(ctx)
-	for _, id := range c.unsettled() {
+	for _, id := range c.unreconciled() {
 		if err == nil {
-			c.settle(ctx, id)
+			c.reconcile(ctx, id)
 		}
 	}
-	if away := err != nil && ctx.Err() == nil; away != c.away && c.hasTools() {
-		if c.away = away; away {
+	if away := err != nil && ctx.Err() == nil; away != c.storeAway && c.hasTools() {
+		if c.storeAway = away; away {
 			c.opts.Log.Warn("the catalog of tools is unavailable: known tools stay, and manifests are used unchecked",
 				"error", err)
 		} else {
@@ -63,8 +63,8 @@ func (c *Catalog) round(ctx context.Context) {
 
 // hasTools reports whether the tools of any capability are declared.
 func (c *Catalog) hasTools() bool {
-	for _, of := range *c.now.Load() {
-		if of.author.Manifest != nil {
+	for _, of := range *c.snapshot.Load() {
+		if of.declared.Manifest != nil {
 			return true
 		}
 	}
@@ -73,44 +73,44 @@ func (c *Catalog) hasTools() bool {
 
 // read reads the changes of the store.
 func (c *Catalog) read(ctx context.Context) error {
-	news, err := c.opts.Store.Changed(ctx, c.since)
+	changes, err := c.opts.Store.Changed(ctx, c.revision)
 	if err != nil {
 		return err
 	}
-	lost := c.since.Epoch != "" && news.Now.Epoch != c.since.Epoch
-	wants := c.wants(&news)
-	for len(wants) > 0 {
-		some := wants[:min(readAtOnce, len(wants))]
-		all, err := c.opts.Store.Read(ctx, some)
+	lost := c.revision.Epoch != "" && changes.Now.Epoch != c.revision.Epoch
+	requests := c.requests(&changes)
+	for len(requests) > 0 {
+		batch := requests[:min(readBatch, len(requests))]
+		all, err := c.opts.Store.Read(ctx, batch)
 		if err != nil {
 			return err
 		}
-		c.apply(some, all, lost)
-		wants = wants[len(some):]
+		c.apply(batch, all, lost)
+		requests = requests[len(batch):]
 	}
-	c.since = news.Now
+	c.revision = changes.Now
 	return nil
 }
 
-// wants returns the capabilities to read.
-func (c *Catalog) wants(news *Changes) (wants []Want) {
+// requests returns the capabilities to read.
+func (c *Catalog) requests(changes *Changes) (requests []ReadRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := make(map[string]bool, len(news.Capabilities))
-	for _, id := range news.Capabilities {
+	changed := make(map[string]bool, len(changes.Capabilities))
+	for _, id := range changes.Capabilities {
 		changed[id] = true
 	}
 	for id, e := range c.entries {
-		if e.said.Manifest != nil && (news.Everything || changed[id] || !e.seen) {
-			wants = append(wants, Want{id, e.sum})
+		if e.declared.Manifest != nil && (changes.Everything || changed[id] || !e.seen) {
+			requests = append(requests, ReadRequest{id, e.sum})
 		}
 	}
-	return wants
+	return requests
 }
 
 // apply takes the records that were read. If the store lost its content, the accepted hashes in memory
 // stay and are written again.
-func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
+func (c *Catalog) apply(requests []ReadRequest, all []Record, lost bool) {
 	parsed := make([][]Tool, len(all))
 	for i := range all {
 		if all[i].Set == nil {
@@ -118,7 +118,7 @@ func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 		}
 		if tools, err := manifest.ParseTools(all[i].Set); err != nil {
 			c.opts.Log.Warn("the tools that another replica discovered are invalid; the known tools stay",
-				"capability", wants[i].Capability, "error", err)
+				"capability", requests[i].Capability, "error", err)
 		} else {
 			parsed[i] = toolsOf(tools)
 		}
@@ -126,20 +126,20 @@ func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed := make([]string, 0, len(all))
-	for i, w := range wants {
+	for i, w := range requests {
 		e := c.entries[w.Capability]
-		if e == nil || e.said.Manifest == nil {
+		if e == nil || e.declared.Manifest == nil {
 			continue
 		}
 		accepted := all[i].Accepted
 		if lost && e.seen && len(e.accepted) > 0 {
-			e.unsettled = true
+			e.unreconciled = true
 		}
-		if e.unsettled && e.seen {
+		if e.unreconciled && e.seen {
 			accepted = union(accepted, e.accepted)
 		}
-		e.seen, e.accepted, e.absent, e.last = true, accepted, all[i].Absent, all[i].Last
-		if e.said.dynamic() && parsed[i] != nil {
+		e.seen, e.accepted, e.removed, e.last = true, accepted, all[i].Removed, all[i].Last
+		if e.declared.dynamic() && parsed[i] != nil {
 			e.known, e.tools, e.sum = true, parsed[i], all[i].Sum
 		}
 		changed = append(changed, w.Capability)
@@ -148,8 +148,8 @@ func (c *Catalog) apply(wants []Want, all []Shared, lost bool) {
 }
 
 // union merges the accepted hashes of the store with those that it lost.
-func union(says, said map[string]toolschema.Hash) map[string]toolschema.Hash {
-	all := maps.Clone(said)
-	maps.Copy(all, says)
+func union(stored, lost map[string]toolschema.Hash) map[string]toolschema.Hash {
+	all := maps.Clone(lost)
+	maps.Copy(all, stored)
 	return all
 }

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// marks tell whether rules that may apply to a key have changed, without a search for the keys that a
+// generations tell whether rules that may apply to a key have changed, without a search for the keys that a
 // change affects: a change costs the same at any size of the cache.
 //
 // Each possible rule has a counter, which several rules share. The sum of the counters of all rules that
 // may apply to a key is its generation. It grows with each change of one of these rules. A shared counter
 // sometimes invalidates an unrelated key, which costs a query.
-type marks struct {
+type generations struct {
 	seed       maphash.Seed
 	changes    atomic.Uint64 // of any rule; counted last
 	everything atomic.Uint64 // changes of unknown rules
@@ -20,21 +20,21 @@ type marks struct {
 }
 
 const (
-	// sharing is the number of counters for each cache entry; it bounds how often a change invalidates
+	// countersPerEntry is the number of counters for each cache entry; it bounds how often a change invalidates
 	// unrelated keys.
-	sharing = 8
-	// leastCounters and mostCounters bound their memory: 256 KiB and 64 MiB.
-	leastCounters = 1 << 16
-	mostCounters  = 1 << 24
+	countersPerEntry = 8
+	// minCounters and mostCounters bound their memory: 256 KiB and 64 MiB.
+	minCounters = 1 << 16
+	maxCounters = 1 << 24
 )
 
-func newMarks(entries int) *marks {
-	n := min(max(entries, leastCounters/sharing), mostCounters/sharing) * sharing
-	return &marks{seed: maphash.MakeSeed(), counters: make([]atomic.Uint32, 1<<bits.Len(uint(n-1)))}
+func newGenerations(entries int) *generations {
+	n := min(max(entries, minCounters/countersPerEntry), maxCounters/countersPerEntry) * countersPerEntry
+	return &generations{seed: maphash.MakeSeed(), counters: make([]atomic.Uint32, 1<<bits.Len(uint(n-1)))}
 }
 
 // change counts the change of a rule.
-func (m *marks) change(c Change) {
+func (m *generations) change(c Change) {
 	switch {
 	case c.Everything, c.Tenant == "" && (c.User != "" || c.Agent != ""): // no such rule exists
 		m.everything.Add(1)
@@ -45,8 +45,8 @@ func (m *marks) change(c Change) {
 	m.changes.Add(1)
 }
 
-// stamp returns the current generation of a key.
-func (m *marks) stamp(k *Key) uint64 {
+// of returns the current generation of a key.
+func (m *generations) of(k *Key) uint64 {
 	sum := m.everything.Load()
 	none, anything := m.hash(""), m.hash(Any)
 	what := [...]uint64{m.hash(k.Capability), m.hash(k.Tool)}
@@ -74,11 +74,13 @@ func (m *marks) stamp(k *Key) uint64 {
 	return sum
 }
 
-func (m *marks) hash(word string) uint64 { return maphash.String(m.seed, word) }
+func (m *generations) hash(word string) uint64 { return maphash.String(m.seed, word) }
 
-func (*marks) who(tenant, user, agent uint64) uint64 { return mix(mix(mix(1, tenant), user), agent) }
+func (*generations) who(tenant, user, agent uint64) uint64 {
+	return mix(mix(mix(1, tenant), user), agent)
+}
 
-func (m *marks) counter(who, capability, tool uint64) *atomic.Uint32 {
+func (m *generations) counter(who, capability, tool uint64) *atomic.Uint32 {
 	return &m.counters[mix(mix(who, capability), tool)&uint64(len(m.counters)-1)]
 }
 

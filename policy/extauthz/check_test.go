@@ -23,24 +23,28 @@ func TestDecisions(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
 		srv := &server{answer: func(_ context.Context, q question) (answer, error) {
-			return answer{decision: strings.Trim(q.args[len(`{"say":`):], `"}`), reasoning: "as\nyou said", hash: "sha256:1"}, nil
+			return answer{
+				decision: strings.Trim(q.args[len(`{"say":`):], `"}`), reasoning: "as\nyou said", hash: "sha256:1",
+			}, nil
 		}}
 		s := judges(t, start(srv), extauthz.Options{})
 		if !s.For("weather") || s.For("other") {
 			t.Error("For does not say whose calls are judged")
 		}
 		for decision, want := range map[string]call.Verdict{"ALLOW": call.Allow, "ESCALATE": call.Ask, "BLOCK": call.Block} {
-			a, refusal := s.Judge(t.Context(), forecast(), fmt.Appendf(nil, `{"say":%q}`, decision))
+			a, refusal := s.Check(t.Context(), forecast(), fmt.Appendf(nil, `{"say":%q}`, decision))
 			if (a != extauthz.Answer{Verdict: want, Reason: "as you said", ActionHash: "sha256:1"}) {
 				t.Errorf("%s: %+v", decision, a)
 			}
 			if blocked := refusal != nil; blocked != (want == call.Block) {
 				t.Errorf("%s: %v", decision, refusal)
-			} else if blocked && (refusal.Kind != call.PermissionDenied || refusal.Reason != "SHIELD_BLOCKED" || strings.Contains(refusal.Message, "said")) {
+			} else if blocked && (refusal.Kind != call.PermissionDenied || refusal.Reason != "SHIELD_BLOCKED" ||
+				strings.Contains(refusal.Message, "said")) {
 				t.Errorf("%s: %+v", decision, refusal)
 			}
 		}
-		if a, refusal := s.Judge(t.Context(), &call.Call{Capability: "other"}, nil); a.Verdict != call.Allow || refusal != nil || len(srv.questions()) != 3 {
+		if a, refusal := s.Check(t.Context(), &call.Call{Capability: "other"}, nil); a.Verdict != call.Allow ||
+			refusal != nil || len(srv.questions()) != 3 {
 			t.Errorf("a call that nobody judges: %+v, %v", a, refusal)
 		}
 	})
@@ -59,11 +63,14 @@ func TestWhatIsSent(t *testing.T) {
 			args             string
 			kind, tool, sent string
 		}{
-			{forecast(), `{"city":"Köln <&>","n":1e300}`, "get_forecast", "weather__Get_Forecast", `{"city":"Köln <&>","n":1e300}`},
+			{
+				forecast(), `{"city":"Köln <&>","n":1e300}`, "get_forecast", "weather__Get_Forecast",
+				`{"city":"Köln <&>","n":1e300}`,
+			},
 			{forecast(), "", "get_forecast", "weather__Get_Forecast", "{}"},
 			{other, "{}", "tool_call", "weather__", "{}"},
 		} {
-			if a, refusal := s.Judge(t.Context(), c.call, []byte(c.args)); a.Verdict != call.Allow || refusal != nil {
+			if a, refusal := s.Check(t.Context(), c.call, []byte(c.args)); a.Verdict != call.Allow || refusal != nil {
 				t.Fatalf("%+v, %v", a, refusal)
 			}
 			asked := srv.questions()
@@ -90,19 +97,23 @@ func TestArgumentsThatCannotBeJudged(t *testing.T) {
 		c.OnFailure = call.Allow
 		s := judges(t, c, extauthz.Options{})
 		for name, args := range map[string]string{
-			"cut off": `{"secret":`, "twice": `{"secret":1,"secret":2}`, "not UTF-8": "{\"secret\":\"\xff\"}", "two values": `{"secret":1} {}`,
-			"array": `["secret"]`, "null": "null", "string": `"secret"`, "deep": strings.Repeat(`{"secret":`, 101) + "1" + strings.Repeat("}", 101),
+			"cut off": `{"secret":`, "twice": `{"secret":1,"secret":2}`, "not UTF-8": "{\"secret\":\"\xff\"}",
+			"two values": `{"secret":1} {}`,
+			"array":      `["secret"]`, "null": "null", "string": `"secret"`,
+			"deep": strings.Repeat(`{"secret":`, 101) + "1" + strings.Repeat("}", 101),
 			"long": `{"secret":"` + strings.Repeat("x", 1<<20) + `"}`,
 		} {
-			_, refusal := s.Judge(t.Context(), forecast(), []byte(args))
-			if refusal == nil || refusal.Kind != call.InvalidArgument || refusal.Reason != "ARGUMENTS_INVALID" || strings.Contains(refusal.Message, "secret") {
+			_, refusal := s.Check(t.Context(), forecast(), []byte(args))
+			if refusal == nil || refusal.Kind != call.InvalidArgument || refusal.Reason != "ARGUMENTS_INVALID" ||
+				strings.Contains(refusal.Message, "secret") {
 				t.Errorf("%s: %v", name, refusal)
 			}
 		}
 		for _, tool := range []string{"\xff", strings.Repeat("x", 513)} {
 			c := forecast()
 			c.Tool = tool
-			if _, refusal := s.Judge(t.Context(), c, nil); refusal == nil || refusal.Reason != "ARGUMENTS_INVALID" || !utf8.ValidString(fmt.Sprint(refusal.Message, refusal.Metadata)) {
+			if _, refusal := s.Check(t.Context(), c, nil); refusal == nil || refusal.Reason != "ARGUMENTS_INVALID" ||
+				!utf8.ValidString(fmt.Sprint(refusal.Message, refusal.Metadata)) {
 				t.Errorf("the tool %.5q: %v", tool, refusal)
 			}
 		}
@@ -117,11 +128,15 @@ func TestReasonIsCleaned(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
 		srv := &server{answer: func(context.Context, question) (answer, error) {
-			return answer{decision: "ESCALATE", reasoning: " \x1b[2Jno\u202e\u200b\x00\u2028way\r\n" + strings.Repeat("ü", 1000), hash: strings.Repeat("\x07a", 500)}, nil
+			return answer{
+				decision: "ESCALATE", reasoning: " \x1b[2Jno\u202e\u200b\x00\u2028way\r\n" + strings.Repeat("ü", 1000),
+				hash: strings.Repeat("\x07a", 500),
+			}, nil
 		}}
 		s := judges(t, start(srv), extauthz.Options{})
-		a, _ := s.Judge(t.Context(), forecast(), nil)
-		if !strings.HasPrefix(a.Reason, "[2Jno way  üü") || len(a.Reason) > 500 || len(a.Reason) < 499 || !utf8.ValidString(a.Reason) || a.ActionHash != strings.Repeat("a", 128) {
+		a, _ := s.Check(t.Context(), forecast(), nil)
+		if !strings.HasPrefix(a.Reason, "[2Jno way  üü") || len(a.Reason) > 500 || len(a.Reason) < 499 ||
+			!utf8.ValidString(a.Reason) || a.ActionHash != strings.Repeat("a", 128) {
 			t.Errorf("%q, %q", a.Reason, a.ActionHash)
 		}
 	})
@@ -135,11 +150,12 @@ func TestOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.TLS = &tls.Config{RootCAs: pool(cert)}
-			if a, refusal := judges(t, c, extauthz.Options{}).Judge(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+			if a, refusal := judges(t, c, extauthz.Options{}).Check(t.Context(), forecast(), nil); a.Verdict != call.Allow ||
+				refusal != nil {
 				t.Errorf("%+v, %v", a, refusal)
 			}
 			c.TLS = &tls.Config{RootCAs: pool(stranger)}
-			if a, refusal := judges(t, c, extauthz.Options{}).Judge(t.Context(), forecast(), nil); refusal == nil {
+			if a, refusal := judges(t, c, extauthz.Options{}).Check(t.Context(), forecast(), nil); refusal == nil {
 				t.Errorf("a stranger answered: %+v", a)
 			}
 		})
@@ -152,7 +168,10 @@ func certificate(t *testing.T) *tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

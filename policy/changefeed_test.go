@@ -65,7 +65,7 @@ func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *fe
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { d.Follow(ctx, news) })
+		running.Go(func() { d.Watch(ctx, news) })
 		synctest.Wait()
 		_, _ = both(t, d, &aCall)
 		test(t, d, store, news)
@@ -178,11 +178,11 @@ func TestLostRules(t *testing.T) {
 		store.remove("acme", tenantAllows)
 		news.set(0, false)
 		elapse(2 * time.Second)
-		if _, refusal := d.Ask(t.Context(), &other); !known(d) || refusal == nil || !d.Stats().Lost {
+		if _, refusal := d.Fetch(t.Context(), &other); !known(d) || refusal == nil || !d.Stats().Lost {
 			t.Errorf("just lost: known %v, unknown %v, %+v", known(d), refusal, d.Stats())
 		}
 		elapse(5 * time.Minute)
-		if _, refusal := d.Ask(t.Context(), &other); !known(d) || refusal == nil {
+		if _, refusal := d.Fetch(t.Context(), &other); !known(d) || refusal == nil {
 			t.Errorf("lost: known %v, unknown %v", known(d), refusal)
 		}
 		elapse(6 * time.Minute)
@@ -217,7 +217,8 @@ func TestRestoredRules(t *testing.T) {
 		elapse(2 * time.Second)
 		other := aCall
 		other.User = "bob"
-		if got, refusal := d.Ask(t.Context(), &other); refusal != nil || got.Verdict != call.Allow || !known(d) || d.Stats().Lost {
+		if got, refusal := d.Fetch(t.Context(), &other); refusal != nil || got.Verdict != call.Allow || !known(d) ||
+			d.Stats().Lost {
 			t.Errorf("%+v, %v, %+v", got, refusal, d.Stats())
 		}
 		_ = store

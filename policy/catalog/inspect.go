@@ -29,12 +29,12 @@ type Listing struct {
 	Known      bool // there is a set of tools
 	Tools      []Tool
 	Guarded    bool
-	Last       Last   // of discoveries
-	Pending    string // why the manifest's tools are not published yet; "": they are
+	Last       DiscoveryStatus // of discoveries
+	Pending    string          // why the manifest's tools are not published yet; "": they are
 }
 
 // Inspect returns what is known of a capability, if it has a fleet.
-func (c *Catalog) Look(id string) (Listing, bool) {
+func (c *Catalog) Inspect(id string) (Listing, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[id]
@@ -43,29 +43,29 @@ func (c *Catalog) Look(id string) (Listing, bool) {
 	}
 	tools, known := c.Tools(id)
 	return Listing{
-		Capability: id, Source: e.source(), Known: known, Tools: tools, Guarded: !e.said.Unguarded, Last: e.last,
-		Pending: e.trouble,
+		Capability: id, Source: e.source(), Known: known, Tools: tools, Guarded: !e.declared.Unguarded, Last: e.last,
+		Pending: e.pending,
 	}, true
 }
 
 func (e *entry) source() Source {
 	switch {
-	case e.said.Manifest == nil:
+	case e.declared.Manifest == nil:
 		return Unknown
-	case e.said.dynamic():
+	case e.declared.dynamic():
 		return Discovered
 	default:
 		return Manifest
 	}
 }
 
-// author returns the declaration of a dynamic capability, with defaults filled in.
-func (c *Catalog) author(id string) (a Author, there bool) {
+// declaration returns the declaration of a dynamic capability, with defaults filled in.
+func (c *Catalog) declaration(id string) (a Declaration, there bool) {
 	of := c.capability(id)
-	if of == nil || !of.author.dynamic() {
-		return Author{}, false
+	if of == nil || !of.declared.dynamic() {
+		return Declaration{}, false
 	}
-	a = of.author
+	a = of.declared
 	if a.Interval == 0 {
 		a.Interval = DefaultInterval
 	}
@@ -77,8 +77,8 @@ func (c *Catalog) author(id string) (a Author, there bool) {
 
 // dynamic returns the capabilities whose tools are discovered.
 func (c *Catalog) dynamic() (ids []string) {
-	for id, of := range *c.now.Load() {
-		if of.author.dynamic() {
+	for id, of := range *c.snapshot.Load() {
+		if of.declared.dynamic() {
 			ids = append(ids, id)
 		}
 	}
@@ -118,13 +118,13 @@ func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash tool
 // Discover discovers a capability's tools now, as soon as the lease is free.
 func (d *Discoverer) Discover(ctx context.Context, capability string) error {
 	for {
-		a, there := d.catalog.author(capability)
+		a, there := d.catalog.declaration(capability)
 		if !there {
 			return &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLS_NOT_DISCOVERED",
 				Message: "the tools of this capability are not discovered: its manifest lacks tool_source: dynamic"}
 		}
 		end := d.discover(ctx, capability, &a, 0)
-		if !end.busy && !end.late {
+		if !end.busy && !end.recent {
 			return end.err
 		}
 		select {
@@ -161,14 +161,14 @@ func (c *Catalog) Stats() iter.Seq[Stats] {
 func (c *Catalog) stats() (all []Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, of := range *c.now.Load() {
+	for id, of := range *c.snapshot.Load() {
 		e := c.entries[id]
-		if e == nil || of.author.Manifest == nil {
+		if e == nil || of.declared.Manifest == nil {
 			continue
 		}
 		s := Stats{
-			Capability: id, Tools: len(of.tools), Dynamic: of.author.dynamic(),
-			Discoveries: e.counted, Succeeded: e.last.Succeeded,
+			Capability: id, Tools: len(of.tools), Dynamic: of.declared.dynamic(),
+			Discoveries: e.counts, Succeeded: e.last.Succeeded,
 		}
 		for i := range of.tools {
 			if of.tools[i].Drifted {

@@ -1,0 +1,31 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/lib/changefeed"
+)
+
+// Feed delivers changes of the rules.
+type Feed = changefeed.Feed[Change]
+
+// Watch keeps the cache in sync with a feed until ctx ends. A gap in the feed is noticed within a second
+// and invalidates everything. If the store has lost its rules, cached entries stay valid for MaxStale.
+func (d *Decider) Watch(ctx context.Context, feed Feed) {
+	changefeed.Run(ctx, feed, feedAdapter{d}, changefeed.Options{Patience: d.opts.Timeout, MaxStale: d.opts.MaxStale})
+}
+
+// feedAdapter adapts a Decider to package changefeed.
+type feedAdapter struct{ *Decider }
+
+// Now implements changefeed.Cache, as the other methods do.
+func (c feedAdapter) Now() int64 { return c.now() }
+
+func (c feedAdapter) InvalidateAll() { c.Invalidate(Change{Everything: true}) }
+
+// Invalidate handles a change of the feed.
+func (c feedAdapter) Invalidate(change Change) { c.Invalidate(change) }
+
+func (c feedAdapter) Synced(at int64) { c.synced(at) }
+
+func (c feedAdapter) StoreLost(lost bool) { c.storeLost.Store(lost) }
