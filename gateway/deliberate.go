@@ -139,9 +139,7 @@ func (d *deliberations) start(ctx context.Context, t *filter.Call, s *authorizeS
 			o.refusal = filter.Panicked
 		}
 		held.Release()
-		if !p.Resume(func() { s.outcome = &o }) {
-			d.release(o.use)
-		}
+		p.ResumeOr(func() { s.outcome = &o }, func() { d.release(o.use) })
 	})
 	return nil
 }

@@ -97,8 +97,12 @@ func (s relayed) Wait() filter.Parked { return parked{s.Park()} }
 type parked struct{ relay.Parked }
 
 // Resume implements filter.Parked.
-func (p parked) Resume(take func()) bool {
-	return p.Parked.Resume(func(s *relay.Stream) {
+func (p parked) Resume(take, gone func()) {
+	p.Parked.Resume(func(s *relay.Stream) {
+		if s == nil {
+			gone()
+			return
+		}
 		take()
 		t := callOf(s)
 		t.walk.list.driver.walk(t)

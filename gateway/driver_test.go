@@ -44,16 +44,16 @@ type fakeParked struct {
 	at int
 }
 
-func (p fakeParked) Resume(take func()) bool {
+func (p fakeParked) Resume(take, gone func()) {
 	p.s.shard.Lock()
 	defer p.s.shard.Unlock()
 	if p.s.over || !p.s.waits || p.s.parked != p.at {
-		return false
+		gone()
+		return
 	}
 	p.s.waits = false
 	take()
 	p.s.call.walk.list.driver.walk(p.s.call)
-	return true
 }
 
 // steps are what a filter does, one Admit after the other.
@@ -203,7 +203,11 @@ func TestReadCallsAgain(t *testing.T) {
 func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step {
 	return func(t *callState) filter.Step {
 		p := t.Park("")
-		by(func() bool { return p.Resume(func() { t.peek.asked = true }) })
+		by(func() bool {
+			goesOn := true
+			p.ResumeOr(func() { t.peek.asked = true }, func() { goesOn = false })
+			return goesOn
+		})
 		return filter.Wait
 	}
 }

@@ -60,7 +60,10 @@ func (f pick) enter(t *callState, s *pickState) filter.Step {
 	entrant := router.PermitRequest{Tenant: t.Info.Tenant, Backend: to, Tried: t.Endpoint}
 	waiter, a := t.Fleet.AcquirePermit(entrant, func() func(router.PermitResult) bool {
 		p := t.Park(tracing.ForCapacity)
-		return func(a router.PermitResult) bool { return p.Resume(func() { s.admission = &a }) }
+		return func(a router.PermitResult) bool {
+			p.ResumeOr(func() { s.admission = &a }, func() { a.Claim.Done(router.Outcome{}) })
+			return true // the permit is given back here where the call has ended
+		}
 	})
 	if s.waiter = waiter; waiter != nil {
 		return filter.Wait

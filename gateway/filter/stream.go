@@ -43,8 +43,8 @@ type Stream interface {
 // Parked is a call that waits.
 type Parked interface {
 	// Resume calls take, and the filter that waits then, with the shard of the call's stream locked. Where the call has
-	// ended meanwhile, or was resumed before, it does nothing and returns false.
-	Resume(take func()) bool
+	// ended meanwhile, or was resumed before, it calls gone instead. Either may happen after Resume has returned.
+	Resume(take, gone func())
 }
 
 // Pause is a call that waits, and what it waits for.
@@ -65,12 +65,15 @@ func (c *Call) Park(what string) Pause {
 
 // Resume lets the call go on at the filter where it waits, which finds what take has left in its state. It is for
 // another goroutine than the one that called Park, and may come before Admit has returned there. Where the call has
-// ended meanwhile take is not called, and Resume returns false.
-func (p Pause) Resume(take func()) bool {
-	return p.parked.Resume(func() {
+// ended meanwhile take is not called.
+func (p Pause) Resume(take func()) { p.ResumeOr(take, func() {}) }
+
+// ResumeOr is Resume that calls gone where the call has ended meanwhile. A shard may be locked: gone must not block.
+func (p Pause) ResumeOr(take, gone func()) {
+	p.parked.Resume(func() {
 		if p.what != "" {
 			p.span.Resume(p.what)
 		}
 		take()
-	})
+	}, gone)
 }

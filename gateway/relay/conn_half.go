@@ -2,10 +2,7 @@ package relay
 
 // A connection as the transport of its streams' halves.
 
-var (
-	_ transport  = (*conn)(nil)
-	_ downstream = (*conn)(nil)
-)
+var _ client = (*conn)(nil)
 
 func (c *conn) attach(h *half) {
 	c.streams.put(h)

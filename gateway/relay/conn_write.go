@@ -121,6 +121,8 @@ func endFlag(end bool) byte {
 
 // block is a header block on its way into the output.
 type blockWriter struct {
+	local *localEnd   // the block is not coded
+	list  *hpack.List // of a local end
 	c     *conn
 	b     []byte
 	start int
@@ -130,14 +132,22 @@ func (c *conn) beginBlock() blockWriter {
 	b := c.space(512)
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-	return blockWriter{c, c.enc.Begin(b), start}
+	return blockWriter{c: c, b: c.enc.Begin(b), start: start}
 }
 
 func (w *blockWriter) field(f *hpack.Field) {
+	if w.list != nil {
+		w.list.Fields = append(w.list.Fields, *f)
+		return
+	}
 	w.b = w.c.enc.Encode(w.room(f.Name, f.Value), f)
 }
 
 func (w *blockWriter) text(name, value string) {
+	if w.list != nil {
+		w.textLocal(name, value)
+		return
+	}
 	w.b = w.c.enc.EncodeString(w.room(name, value), name, value)
 }
 
@@ -150,6 +160,10 @@ func (w *blockWriter) room(name, value string) []byte {
 // end closes the block's frame, and cuts it into CONTINUATIONs when it is longer
 // than a frame may be.
 func (w *blockWriter) end(h *half, end bool) {
+	if w.list != nil {
+		w.endLocal(h, end)
+		return
+	}
 	n := len(w.b) - w.start - frameHeaderLen
 	if n <= maxFrame {
 		putFrameHeader(w.b[w.start:], n, frameHeaders, flagEndHeaders|endFlag(end), h.id)

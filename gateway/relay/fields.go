@@ -169,7 +169,7 @@ func isHost(v string) bool {
 // constFields are the fields that the relay itself sends.
 type constFields struct {
 	status200, status405, status503 hpack.Field
-	contentType                     hpack.Field
+	contentType, post, te           hpack.Field
 	schemeHTTP, schemeHTTPS         hpack.Field
 	grpcStatus                      [17]hpack.Field
 }
@@ -177,6 +177,8 @@ type constFields struct {
 func newConstFields(in *hpack.Interner) constFields {
 	c := constFields{
 		status200:   in.Intern(":status", "200"),
+		post:        in.Intern(":method", "POST"),
+		te:          in.Intern("te", "trailers"),
 		status405:   in.Intern(":status", "405"),
 		status503:   in.Intern(":status", "503"),
 		contentType: in.Intern("content-type", "application/grpc"),

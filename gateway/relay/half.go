@@ -64,6 +64,12 @@ type downstream interface {
 	tardy()
 }
 
+// client is the transport of a client's side.
+type client interface {
+	transport
+	downstream
+}
+
 // join attaches a half to its transport. window is what we may send.
 func (h *half) join(t transport, id uint32, window int) {
 	h.transport, h.id = t, id

@@ -45,11 +45,11 @@ type Handler interface {
 	Done(s *Stream, r *Result)
 }
 
-// Message is the first gRPC message of a stream.
+// Message is a gRPC message: the first one of a stream, for a Handler, or any, for the user of a local stream.
 type Message struct {
-	Data       []byte // without the five-byte prefix; valid only during the call
+	Data       []byte // without the five-byte prefix; a Handler has it only during the call
 	Compressed bool   // the prefix's flag: Data is encoded as grpc-encoding says
-	Missing    bool   // the client ended the stream without sending a message
+	Missing    bool   // for a Handler: the client ended the stream without sending a message
 }
 
 // Answer is the trailers of an upstream that said nothing else, or nothing at all.

@@ -153,7 +153,7 @@ func (s *Stream) recount() bool {
 	if s.ledger == nil {
 		return true
 	}
-	n := int64(streamCost + s.headSize + cap(s.up.queue.buf) + cap(s.down.queue.buf))
+	n := int64(streamCost + s.headSize + s.inside + cap(s.up.queue.buf) + cap(s.down.queue.buf))
 	if !s.grpc {
 		n += int64(webCost + (webHeads-1)*s.headSize)
 	}

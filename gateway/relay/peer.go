@@ -34,6 +34,12 @@ func (r *Relay) meet(p *Peer) *Peer {
 	return p
 }
 
+// process is whose the calls are that the process makes for itself.
+func (r *Relay) process() *Peer {
+	r.selfOnce.Do(func() { r.self = r.meet(&Peer{Addr: &net.UnixAddr{Name: "process", Net: "unix"}, Internal: true}) })
+	return r.self
+}
+
 // origin finds out whose a new connection is.
 func (r *Relay) origin(nc net.Conn) (net.Addr, error) {
 	if r.cfg.Origin == nil {

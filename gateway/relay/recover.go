@@ -47,9 +47,14 @@ func (s *Stream) callUnsent(err error) {
 	s.sh.relay.handler.Unsent(s, err)
 }
 
-func (s *Stream) callResume(f func(*Stream)) {
-	defer s.guardCall()
-	f(s)
+// callResume calls f with the stream, or with nil when it has ended.
+func (s *Stream) callResume(f func(*Stream), with *Stream) {
+	if with == nil {
+		defer s.guardAnswer()
+	} else {
+		defer s.guardCall()
+	}
+	f(with)
 }
 
 // callWeb returns false when the stream was ended.
@@ -124,8 +129,13 @@ func (sh *shard) crashed(v any) {
 			streams = append(streams, c.streams.owners()...)
 		}
 	}
+	for _, c := range sh.locals.all() {
+		if c.stream != nil {
+			streams = append(streams, c.stream)
+		}
+	}
 	sh.wheel.forget()
-	waiting := sh.line.empty()
+	waiting, locals := sh.line.empty(), sh.locals.all()
 	sh.fresh()
 	for _, p := range pools {
 		p.abandon()
@@ -135,6 +145,9 @@ func (sh *shard) crashed(v any) {
 	}
 	for _, s := range streams {
 		sh.quietly(s.abandon)
+	}
+	for _, c := range locals {
+		sh.quietly(c.abandon)
 	}
 	for _, w := range waiting {
 		sh.quietly(w.abandon)
@@ -170,6 +183,18 @@ func (c *conn) abandon() {
 	c.charged, c.unsent = 0, 0
 	c.sh.relay.connGone(c)
 	c.link.close()
+}
+
+// abandon tells the user of a local end of which nothing is certain.
+func (c *clientEnd) abandon() {
+	c.half, c.stream, c.pumps, c.prev, c.next = nil, nil, false, nil, nil
+	if c.stop != nil {
+		c.stop()
+	}
+	if !c.over {
+		c.end(Status{Code: codeInternal, Message: "internal error"}, nil)
+	}
+	wake(c.sh.relay.gone)
 }
 
 // abandon reports a stream of which nothing is certain. It is never used again.

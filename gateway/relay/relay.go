@@ -31,7 +31,10 @@ type Relay struct {
 	slots  chan struct{}  // one per client connection
 	crowds crowds
 	gate   gate          // of TLS handshakes
-	gone   chan struct{} // signals that a client connection has ended
+	gone   chan struct{} // signals that a client connection has ended, or a call of the process
+
+	selfOnce sync.Once
+	self     *Peer // see process
 
 	mistakes mistakes
 

@@ -17,6 +17,10 @@ type shard struct {
 	relay *Relay
 	index int
 
+	inbox    inbox
+	locals   localEnds // downstreams in the process
+	closed   bool      // none begins any more
+	parting  bool      // the end of each is waited for
 	mu       sync.Mutex
 	now      int64 // nanoseconds since relay.epoch, of this turn
 	light    int64 // when a client was there last that brings little; 0: none was
@@ -65,6 +69,7 @@ func (sh *shard) fresh() {
 	sh.acting, sh.light, sh.work, sh.timerAt = 0, 0, 0, 0
 	sh.buf = make([]byte, frameHeaderLen+readBuffer)
 	sh.iov, sh.iovecs, sh.dirty, sh.deferred, sh.ended, sh.suspects = nil, nil, nil, nil, nil, nil
+	sh.locals = localEnds{}
 	sh.conns, sh.pools = map[*conn]struct{}{}, map[*Upstream]*pool{}
 	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
 	sh.consts = newConstFields(sh.interner)
@@ -79,8 +84,10 @@ func (sh *shard) fresh() {
 // enter begins a turn. Its leave is to be deferred.
 func (sh *shard) enter() {
 	sh.mu.Lock()
-	sh.now, sh.until, sh.acting = sh.clock(), 0, 0
+	sh.begin()
 }
+
+func (sh *shard) begin() { sh.now, sh.until, sh.acting = sh.clock(), 0, 0 }
 
 func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
 
@@ -109,20 +116,30 @@ const blockWork = 8
 func (sh *shard) leave() {
 	if v := recover(); v != nil {
 		sh.crashed(v)
-	} else {
-		sh.conclude()
 	}
-	sh.mu.Unlock()
+	sh.conclude()
+	sh.unlock()
 }
 
+// conclude deals with the inbox and writes. After a panic it goes on with the events that are left.
 func (sh *shard) conclude() {
+	for !sh.concluded() {
+	}
+}
+
+// concluded returns false after a panic.
+func (sh *shard) concluded() (done bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			sh.crashed(v)
+			done = sh.inbox.taken == nil
 		}
 	}()
+	sh.drain()
 	sh.settle()
+	sh.restore()
 	sh.arm()
+	return true
 }
 
 // settle runs what was put off, writes, and recycles, until nothing is left to do.
@@ -213,6 +230,7 @@ func (sh *shard) newStream() *Stream {
 		return s
 	}
 	s := &Stream{sh: sh}
+	s.parking = newParking(s)
 	s.timer.expired = s.expire
 	s.down.stream, s.up.stream = s, s
 	return s

@@ -17,6 +17,9 @@ func (r *Relay) Shutdown(ctx context.Context) error {
 		err = r.webSrv.Shutdown(ctx)
 	}
 	if err == nil {
+		err = r.awaitLocals(ctx)
+	}
+	if err == nil {
 		err = r.drain(ctx, func(*conn) bool { return true })
 	}
 	if err != nil {
@@ -34,6 +37,7 @@ func (r *Relay) Close() {
 	r.mu.Unlock()
 	_ = r.webSrv.Close()
 	for _, sh := range r.shards {
+		sh.closeLocals()
 		sh.each(func(c *conn) { c.lost(ErrClosed) })
 		sh.closeLine()
 	}
@@ -69,6 +73,9 @@ func (r *Relay) drain(ctx context.Context, which func(*conn) bool) error {
 func (r *Relay) cutOff() {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
 	defer cancel()
+	for _, sh := range r.shards {
+		sh.cutOffLocals()
+	}
 	_ = r.await(ctx, func(c *conn) bool {
 		c.streams.each(func(h *half) { h.stream.fail(Draining) })
 		if !c.ending {

@@ -15,10 +15,11 @@ type Stream struct {
 
 	sh       *shard
 	peer     *Peer
-	client   downstream // as long as down is attached
+	client   downstream // has down
 	down, up half       // the client's side and the upstream's
 	phase    phase
-	gen      uint32 // counts the calls that this Stream has served, for Parked
+	gen      uint32 // counts the calls that this Stream has served
+	parking  *parking
 
 	head      *hpack.List // request headers, until the response starts
 	edits     []edit
@@ -45,9 +46,11 @@ type Stream struct {
 	charged   int64    // to the ledger
 	limit     *limiter // nil: nothing of it is counted
 	headSize  int      // of head, as long as it counts for the connection and the shard
-	held      int      // bytes in the queues, as the connection and the shard count them
+	inside    int      // bytes of buffers that local ends have for it
+	held      int      // bytes in the queues and local ends, as the connection and the shard count them
 	early     int      // bytes in up.queue for which the client already got its window back
 	deadline  int64
+	latest    int64 // that the deadline may be; 0: any time
 	messageBy int64 // when the first message has to be there
 	heard     int64 // of down.got, when a stream that lingers has had enough
 	timer     timer
@@ -189,6 +192,9 @@ func (s *Stream) Timeout() (time.Duration, bool) {
 // start, and tells the upstream what is left when it is forwarded.
 func (s *Stream) SetDeadline(d time.Duration) {
 	s.deadline = max(int64(s.began)+int64(min(d, maxTimeout)), 1)
+	if s.latest != 0 {
+		s.deadline = min(s.deadline, s.latest)
+	}
 	s.setTimer()
 }
 
@@ -210,36 +216,6 @@ func (s *Stream) ReadMessage() {
 func (s *Stream) ReadOnlyMessage() {
 	s.alone = true
 	s.ReadMessage()
-}
-
-// Park puts the stream off: the decision will come by Resume, from any goroutine.
-func (s *Stream) Park() Parked {
-	s.phase = parked
-	return Parked{s.sh, s, s.gen}
-}
-
-// Parked is a stream whose decision is still to come.
-type Parked struct {
-	sh  *shard // not read from s: without the shard's lock, s may be another call's by now
-	s   *Stream
-	gen uint32
-}
-
-// Resume calls f, which must Forward, Reply or Refuse the stream, Park it again, or
-// ReadMessage if that was not done before. When the stream has ended meanwhile f is
-// not called and Resume returns false.
-func (p Parked) Resume(f func(*Stream)) bool {
-	p.sh.enter()
-	defer p.sh.leave()
-	if p.s.gen != p.gen || p.s.phase != parked {
-		return false
-	}
-	p.s.phase = deciding
-	p.s.callResume(f)
-	if p.s.phase == reading {
-		p.s.readHeld() // the message may have come meanwhile
-	}
-	return true
 }
 
 func (s *Stream) setTimer() {
@@ -272,14 +248,14 @@ func (s *Stream) expire() {
 	}
 }
 
-// open attaches a new stream to its client's connection.
-func (s *Stream) open(c *conn, id uint32, head *hpack.List, end bool) {
+// open attaches a new stream to its client's connection, or local end.
+func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List, end bool) {
 	s.phase = deciding
 	s.head, s.replay, s.headSize = head, true, head.Size()
 	c.hold(s.headSize, 0)
 	s.sh.buffered += int64(s.headSize)
-	s.began, s.peer, s.client = time.Duration(s.sh.now), c.peer, c
-	s.down.join(c, id, c.peerWindow)
+	s.began, s.peer, s.client = time.Duration(s.sh.now), p, c
+	s.down.join(c, id, window)
 	s.down.gotEnd, s.up.queueEnd = end, end
 }
 
@@ -315,8 +291,9 @@ func (s *Stream) begin() {
 func (s *Stream) reset() {
 	sh := s.sh
 	sh.wheel.clear(&s.timer)
+	s.unpark()
 	s.noReplay()
-	s.account(-s.down.queue.len() - s.up.queue.len())
+	s.account(-s.down.queue.len() - s.up.queue.len() - s.inside)
 	s.down.queue.drop(&sh.buffers)
 	s.up.queue.drop(&sh.buffers)
 	s.release()
@@ -332,7 +309,7 @@ func (s *Stream) reset() {
 	}
 	clear(s.edits)
 	*s = Stream{
-		sh: sh, gen: s.gen + 1, edits: s.edits[:0],
+		sh: sh, gen: s.gen + 1, parking: s.parking, edits: s.edits[:0],
 		timer: timer{expired: s.timer.expired},
 		down:  half{stream: s}, up: half{stream: s},
 	}

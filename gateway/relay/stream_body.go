@@ -155,15 +155,22 @@ func (s *Stream) account(n int) {
 
 // buffered accounts for n more bytes held, and ends the stream when it is too much.
 func (s *Stream) buffered(n int) {
+	if f := s.holds(n); f != NoFailure {
+		s.fail(f)
+	}
+}
+
+// holds accounts for n more bytes held, and says whether that is too much.
+func (s *Stream) holds(n int) Failure {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
 	if s.sh.buffered > cfg.MaxBuffered || s.down.transport != nil && s.client.crowded() || s.crowds() {
-		s.fail(MemoryExceeded)
-		return
+		return MemoryExceeded
 	}
 	if !s.recount() {
-		s.fail(AccountExceeded)
+		return AccountExceeded
 	}
+	return NoFailure
 }
 
 // hold keeps bytes of the request until it is known where they go.

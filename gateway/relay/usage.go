@@ -4,7 +4,7 @@ package relay
 type Usage struct {
 	Clients   int // client connections that speak HTTP/2
 	Upstreams int // connections to backends
-	Streams   int // open streams of clients
+	Streams   int // open streams of clients, and calls that began in the process
 	Buffers   int // bytes of memory in use for what waits to be read, decided or sent
 }
 
@@ -14,8 +14,21 @@ func (r *Relay) Usage() Usage {
 	var u Usage
 	for _, sh := range r.shards {
 		sh.each(u.add)
+		sh.countLocals(&u)
 	}
 	return u
+}
+
+func (sh *shard) countLocals(u *Usage) {
+	sh.enter()
+	defer sh.leave()
+	sh.locals.each(func(c *clientEnd) { u.stream(c.half.stream) })
+}
+
+// stream counts the open stream of a client.
+func (u *Usage) stream(s *Stream) {
+	u.Streams++
+	u.Buffers += cap(s.down.queue.buf) + cap(s.up.queue.buf) + s.headSize + s.inside
 }
 
 func (u *Usage) add(c *conn) {
@@ -28,9 +41,5 @@ func (u *Usage) add(c *conn) {
 		return
 	}
 	u.Clients++
-	u.Streams += c.streams.count
-	c.streams.each(func(h *half) {
-		s := h.stream
-		u.Buffers += cap(s.down.queue.buf) + cap(s.up.queue.buf) + s.headSize
-	})
+	c.streams.each(func(h *half) { u.stream(h.stream) })
 }

@@ -73,9 +73,7 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	}
 	p := c.Park("")
 	f.limiter.Wait(&s.Permit, func() {
-		if !p.Resume(func() { s.kept = m }) {
-			m.DeleteTool()
-		}
+		p.ResumeOr(func() { s.kept = m }, m.DeleteTool)
 	})
 	return filter.Wait
 }

@@ -142,16 +142,16 @@ type parked struct {
 
 // Resume implements filter.Parked. The driver would go on with the call; here the test does, once it has received from
 // Resumed.
-func (p parked) Resume(take func()) bool {
+func (p parked) Resume(take, gone func()) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	if p.s.ended || p.s.woken || p.s.waits != p.at {
-		return false
+		gone()
+		return
 	}
 	p.s.woken = true
 	take()
 	p.s.Resumed <- struct{}{}
-	return true
 }
 
 var _ filter.Stream = (*Stream)(nil)

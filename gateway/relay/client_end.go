@@ -1,0 +1,352 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// Request begins a call inside the process. It is a gRPC request in all that a Handler sees of it.
+type Request struct {
+	Path      string        // "/package.Service/Method"
+	Authority string        // default "localhost"
+	Header    []Field       // metadata; names in lower case. content-type is application/grpc unless it is here
+	Timeout   time.Duration // the call ends with DeadlineExceeded after it; 0: the context's deadline alone counts
+	Peer      *Peer         // the client whose call this is, for Stream.Peer; nil: the process itself
+	Value     any           // for the Handler, as Stream.RequestValue: who the caller was found to be, for example
+
+	// MaxMessage bounds one message of the response, in bytes; default Config.MaxFirstMessage. A longer one ends the
+	// call with MessageTooLarge.
+	MaxMessage int
+}
+
+// clientEnd is a downstream in the process: that of a ClientStream, or of Unary.
+type clientEnd struct {
+	localEnd
+	request Request
+	message []byte    // of Unary: with Headroom before it; nil: messages are sent
+	answer  *Response // of Unary
+
+	// Under the shard's lock.
+	stream     *Stream // nil: not open yet, or no more
+	opened     bool
+	over       bool // the user has been told how the call ended
+	strange    ledger
+	prev, next *clientEnd // in shard.locals
+	stop       func() bool
+	junk       uint32 // the status of a response that is not gRPC
+
+	// Under mu.
+	canceled error // why the user has ended the call
+	headed   bool  // header is there
+	header   []Field
+	trailer  []Field
+	status   Status
+}
+
+var _ client = (*clientEnd)(nil)
+
+func (c *clientEnd) prepare(ctx context.Context, sh *shard, q *Request) {
+	c.request = *q
+	if deadline, ok := ctx.Deadline(); ok {
+		left := max(time.Until(deadline), 1)
+		if c.request.Timeout <= 0 || left < c.request.Timeout {
+			c.request.Timeout = left
+		}
+	}
+	if c.request.Peer == nil {
+		c.request.Peer = sh.relay.process()
+	}
+	most := q.MaxMessage
+	if most <= 0 {
+		most = sh.relay.cfg.MaxFirstMessage
+	}
+	c.init(c, sh, most)
+}
+
+// act implements actor.
+func (c *clientEnd) act() {
+	if c.opened && c.half == nil {
+		return // it is over
+	}
+	canceled := c.canceledBy()
+	if !c.opened {
+		c.opened = true
+		c.sh.locals.add(c)
+		if canceled == nil {
+			c.open()
+		}
+	}
+	switch {
+	case canceled != nil:
+		c.abort(canceled)
+	case c.half == nil:
+	case c.message == nil:
+		c.pass()
+	default:
+		c.passMessage()
+	}
+}
+
+func (c *clientEnd) canceledBy() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.canceled
+}
+
+// passMessage sends the one message of Unary from where it lies.
+func (c *clientEnd) passMessage() {
+	msg := c.message
+	c.message = noMessage
+	if len(msg) == 0 {
+		return
+	}
+	h := c.half
+	n := len(msg) - frameHeaderLen
+	if h.accept(n, 0) != nil {
+		h.stream.receive(h, msg, frameHeaderLen, n, true)
+	}
+}
+
+// noMessage is instead of one that was sent.
+var noMessage = []byte{}
+
+// open begins the stream.
+func (c *clientEnd) open() {
+	sh := c.sh
+	cfg := &sh.relay.cfg
+	switch {
+	case sh.closed:
+		c.refuse(Status{Code: codeUnavailable, Message: "the relay is closed"})
+		return
+	case sh.buffered > cfg.MaxBuffered:
+		c.refuse(Status{Code: codeResourceExhausted, Message: "too many bytes are held for slow readers"})
+		return
+	}
+	s := sh.newStream()
+	c.stream = s
+	s.open(c, c.request.Peer, 0, cfg.StreamWindow, c.head(), false)
+	if s.headSize > cfg.MaxHeaderList || !s.checkRequest() || !s.grpc {
+		s.result.Code = codeInternal
+		s.finish()
+		return
+	}
+	if c.request.Timeout > 0 {
+		s.SetDeadline(c.request.Timeout)
+		s.latest = s.deadline
+	}
+	s.begin()
+}
+
+// head makes the request's headers.
+func (c *clientEnd) head() *hpack.List {
+	sh, q := c.sh, &c.request
+	consts := &sh.consts
+	head := sh.newList()
+	head.Fields = append(head.Fields, consts.post, consts.schemeHTTP, sh.interner.Intern(":path", q.Path),
+		sh.interner.Intern(":authority", cmp.Or(q.Authority, "localhost")))
+	typed := false
+	for i := range q.Header {
+		f := &q.Header[i]
+		tag := sh.relay.classify(f.Name, f.Value)
+		typed = typed || tag&nameMask == nameContentType
+		head.Append(f.Name, f.Value, tag)
+	}
+	if !typed {
+		head.Fields = append(head.Fields, consts.contentType)
+	}
+	head.Fields = append(head.Fields, consts.te)
+	if q.Timeout > 0 {
+		var buf [24]byte
+		head.Append("grpc-timeout", string(appendTimeout(buf[:0], q.Timeout)), nameTimeout)
+	}
+	return head
+}
+
+// abort ends the call as its user wants.
+func (c *clientEnd) abort(why error) {
+	if c.half == nil {
+		c.refuse(cancelStatus(why))
+		return
+	}
+	s := c.half.stream
+	if errors.Is(why, context.DeadlineExceeded) {
+		s.fail(DeadlineExceeded)
+	}
+	if c.half != nil {
+		s.canceled(errCancel)
+	}
+}
+
+func cancelStatus(why error) Status {
+	if errors.Is(why, context.DeadlineExceeded) {
+		return Status{Code: codeDeadlineExceeded, Message: why.Error()}
+	}
+	return Status{Code: codeCanceled, Message: context.Canceled.Error()}
+}
+
+// refuse ends a call that has no stream.
+func (c *clientEnd) refuse(st Status) {
+	c.leave()
+	c.end(st, nil)
+}
+
+// leave takes the call out of the shard.
+func (c *clientEnd) leave() {
+	c.stream = nil
+	c.sh.locals.remove(c)
+	if c.stop != nil {
+		c.stop()
+	}
+	if c.sh.parting {
+		wake(c.sh.relay.gone)
+	}
+}
+
+func (c *clientEnd) detach(h *half) {
+	c.leave()
+	c.localEnd.detach(h)
+}
+
+// block implements localOwner: it takes the response's headers, and its trailers.
+func (c *clientEnd) block(h *half, list *hpack.List, end bool) {
+	status, code, _ := checkResponse(list)
+	switch {
+	case c.over, status != "" && status[0] == '1':
+	case end:
+		st := statusOf(list, codeOfEnd(status, code))
+		if code < 0 && c.junk != 0 {
+			st = Status{Code: c.junk, Message: notGRPC}
+		}
+		h.gotEnd = true // there is no more use in what the user may still send
+		c.end(st, keepFields(list))
+	default:
+		if status != "200" {
+			c.junk, c.discards = codeOfHTTP(status), true
+		}
+		c.begun(keepFields(list))
+	}
+}
+
+// notGRPC is told of responses without :status 200.
+const notGRPC = "the response is not gRPC"
+
+func (c *clientEnd) begun(header []Field) {
+	c.mu.Lock()
+	c.headed, c.header = true, header
+	c.mu.Unlock()
+	if !c.unary {
+		c.tell(tellReceiver)
+	}
+}
+
+// ended implements localOwner: it is for streams that end without a status of their own.
+func (c *clientEnd) ended(s *Stream) {
+	if c.over {
+		return
+	}
+	st := Status{Code: s.result.Code, Message: "the stream was reset"}
+	switch {
+	case c.junk != 0:
+		st = Status{Code: c.junk, Message: notGRPC}
+	case s.result.Failure == DeadlineExceeded:
+		st.Message = "the deadline has passed"
+	case s.result.Code == codeCanceled:
+		st.Message = context.Canceled.Error()
+	case s.result.Code == codeOK:
+		st = Status{Code: codeUnknown, Message: "the response has no status"}
+	}
+	s.down.gotEnd = true
+	c.end(st, nil)
+}
+
+// end tells the user how the call ended.
+func (c *clientEnd) end(st Status, trailer []Field) {
+	c.over = true
+	if c.tooLong && st.Code == codeOK { // the rest came in the same turn
+		st = Status{Code: codeResourceExhausted, Message: "a message of the response is longer than the caller takes"}
+	}
+	c.mu.Lock()
+	c.status, c.trailer = st, trailer
+	c.mu.Unlock()
+	if c.answer != nil {
+		c.reply(st, trailer)
+	}
+	c.close()
+}
+
+func (c *clientEnd) relieve() bool { return true }
+
+func (c *clientEnd) hold(int, int) {}
+
+func (c *clientEnd) crowded() bool { return false }
+
+// ledger implements downstream: the account is asked for when the first byte is charged to it.
+func (c *clientEnd) ledger() *ledger {
+	if account := c.sh.relay.cfg.Account; account != nil && c.strange.account == nil {
+		c.strange = ledger{account: account(c.request.Peer), step: connStep}
+	}
+	return &c.strange
+}
+
+func (c *clientEnd) adopt(g *Group) {
+	c.sh.relay.Adopt(c.request.Peer, g)
+}
+
+func (c *clientEnd) tardy() {}
+
+// RequestValue is the Value of the Request that began the stream; nil for a stream of a connection.
+func (s *Stream) RequestValue() any {
+	if c, ok := s.client.(*clientEnd); ok {
+		return c.request.Value
+	}
+	return nil
+}
+
+// localEnds are the downstreams of a shard that are in the process.
+type localEnds struct {
+	first *clientEnd
+	count int
+}
+
+func (l *localEnds) add(c *clientEnd) {
+	c.next, c.prev = l.first, nil
+	if c.next != nil {
+		c.next.prev = c
+	}
+	l.first = c
+	l.count++
+}
+
+func (l *localEnds) remove(c *clientEnd) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		l.first = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+	l.count--
+}
+
+func (l *localEnds) all() []*clientEnd {
+	all := make([]*clientEnd, 0, l.count)
+	for c := l.first; c != nil; c = c.next {
+		all = append(all, c)
+	}
+	return all
+}
+
+// each calls f for every one; f may end any of them.
+func (l *localEnds) each(f func(*clientEnd)) {
+	for _, c := range l.all() {
+		if c.half != nil {
+			f(c)
+		}
+	}
+}

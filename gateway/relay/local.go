@@ -1,0 +1,254 @@
+package relay
+
+import (
+	"sync"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// localEnd is the transport of a half whose side is code in the process: its user, on another goroutine. Messages
+// cross in two buffers under the end's own lock, which is held for no longer than a copy takes. The user never waits
+// for the shard's lock: it posts the end's event, and the shard signals once a turn.
+//
+// Flow control is that of a connection: as much may lie in either buffer as the stream's window allows, and it is
+// given back when the other side has taken it. Beyond that goes only a message that is longer than the window, whose
+// receiver gets as much in advance as has come of it. What waits for the user is charged to the stream.
+type localEnd struct {
+	sh    *shard
+	event event
+	owner localOwner
+
+	// Under the shard's lock.
+	half     *half // nil: not attached yet, or no more
+	told     uint8 // in shard.inbox.signals
+	early    int   // window that the sender has had in advance
+	most     int   // bytes of a message
+	pumps    bool  // a pump is put off to the end of the turn
+	discards bool  // what comes is no message
+	tooLong  bool  // a message was longer than most
+	unary    bool  // in is the user's own buffer, and the user is content with the whole
+	counts   guard // of no use: code in the process is not judged
+
+	readable, writable chan struct{} // signals to the user
+
+	mu     sync.Mutex
+	in     queue  // to the user; grown and dropped by the shard alone
+	inEnd  bool   // nothing follows in
+	taken  int    // bytes that the user took from in since the shard looked
+	out    []byte // from the user, see put
+	spare  []byte // out before, which the shard may still refer to
+	credit int    // bytes that out may still take
+	outEnd bool   // nothing follows out
+	shut   bool   // the stream has ended: what is sent is lost
+}
+
+// localOwner tells a local downstream from a local upstream.
+type localOwner interface {
+	actor
+	// block takes headers or trailers for the user, which are valid only during the call.
+	block(h *half, list *hpack.List, end bool)
+	// ended is called after END_STREAM without trailers, and when the stream leaves the end; perhaps more than once.
+	ended(s *Stream)
+}
+
+// Whom to tell.
+const (
+	tellReceiver = 1 << iota
+	tellSender
+)
+
+// prefixLen is the length of what stands before a gRPC message.
+const prefixLen = 5
+
+var _ transport = (*localEnd)(nil)
+
+func (e *localEnd) init(owner localOwner, sh *shard, most int) {
+	e.owner, e.sh, e.most = owner, sh, most
+	e.event.of = owner
+	e.credit = sh.relay.cfg.StreamWindow
+	if e.readable == nil {
+		e.readable, e.writable = make(chan struct{}, 1), make(chan struct{}, 1)
+	}
+}
+
+// tell signals the user when the turn ends.
+func (e *localEnd) tell(what uint8) {
+	if e.told == 0 {
+		e.sh.inbox.signals = append(e.sh.inbox.signals, e)
+	}
+	e.told |= what
+}
+
+func (e *localEnd) attach(h *half) { e.half = h }
+
+func (e *localEnd) detach(h *half) {
+	e.half = nil
+	e.owner.ended(h.stream)
+}
+
+func (e *localEnd) room(h *half) int { return h.sendWin }
+
+// wait has the half pumped at the end of the turn, if its window has grown meanwhile.
+func (e *localEnd) wait(h *half) {
+	if h.sendWin > 0 && !e.pumps {
+		e.pumps = true
+		e.sh.later(e.pump)
+	}
+}
+
+func (e *localEnd) pump() {
+	e.pumps = false
+	if h := e.half; h != nil {
+		h.stream.pump(h)
+	}
+}
+
+func (e *localEnd) unwait(*half) {}
+
+func (e *localEnd) writeData(h *half, buf []byte, pos, n int, end bool) {
+	e.copyData(h, buf[pos:pos+n], end)
+}
+
+func (e *localEnd) copyData(h *half, p []byte, end bool) {
+	h.sentEnd = h.sentEnd || end
+	if len(p) > 0 && !e.discards {
+		h.sendWin -= len(p)
+		e.deliver(h, p)
+	}
+	if end {
+		e.owner.ended(h.stream)
+	}
+}
+
+// deliver puts bytes where the user finds them.
+func (e *localEnd) deliver(h *half, p []byte) {
+	s := h.stream
+	grown, have, need := e.append(p)
+	if s.inside += grown; grown != 0 {
+		if f := s.holds(grown); f != NoFailure {
+			e.failLater(s, f)
+		}
+	}
+	switch {
+	case need > prefixLen+e.most:
+		e.dropFront()
+		e.failLater(s, MessageTooLarge)
+	case e.unary:
+		h.sendWin += len(p)
+	case need <= have:
+		e.tell(tellReceiver)
+	default:
+		if more := min(have+readAhead, need) - have - h.sendWin; more > 0 {
+			h.sendWin += more
+			e.early += more
+		}
+	}
+}
+
+// append adds bytes to in. It returns by how much the buffer has grown, what waits there, and how long the message at
+// its front is.
+func (e *localEnd) append(p []byte) (grown, have, need int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := cap(e.in.buf)
+	if e.unary {
+		e.in.buf = append(e.in.buf, p...)
+	} else {
+		e.in.append(&e.sh.buffers, p, false)
+	}
+	need = prefixLen
+	if front := e.in.buf[e.in.off:]; len(front) >= prefixLen {
+		need += int(be32(front[1:]))
+	}
+	return cap(e.in.buf) - before, e.in.len(), need
+}
+
+// dropFront keeps the user from a message that is too long.
+func (e *localEnd) dropFront() {
+	e.mu.Lock()
+	e.in.buf = e.in.buf[:e.in.off]
+	e.mu.Unlock()
+	e.tooLong = true
+}
+
+// failLater ends the stream when what is under way has been done.
+func (e *localEnd) failLater(s *Stream, f Failure) {
+	gen := s.gen
+	e.discards = true
+	e.sh.later(func() {
+		if s.gen != gen || s.phase == over {
+			return
+		}
+		if s.fail(f); s.phase != over { // the response had come whole
+			s.result.Code, s.result.Failure, s.result.Upstream = codeResourceExhausted, f, false
+			s.finish()
+		}
+	})
+}
+
+// cutShort leaves it to detach, which follows, to tell the user how the stream has ended.
+func (e *localEnd) cutShort(*half, errCode) {}
+
+func (e *localEnd) replenish(_ *half, n int) {
+	e.mu.Lock()
+	e.credit += n
+	e.mu.Unlock()
+	e.tell(tellSender)
+}
+
+func (e *localEnd) flood() *guard { return &e.counts }
+
+func (e *localEnd) beginBlock() blockWriter { return blockWriter{local: e, list: e.sh.newList()} }
+
+// pass exchanges with the user: what was sent goes to the stream, and what was taken is given back.
+func (e *localEnd) pass() {
+	h := e.half
+	s := h.stream
+	out, end, taken, drained := e.exchange()
+	if drained != nil {
+		s.inside -= cap(drained)
+		s.account(-cap(drained))
+		e.sh.buffers.put(drained)
+		s.recount()
+	}
+	if taken > 0 {
+		early := min(taken, e.early)
+		e.early -= early
+		h.sendWin += taken - early
+		s.pump(h)
+	}
+	for at := 0; at < len(out) && e.half == h; at += segment {
+		frame := out[:min(at+segment, len(out))]
+		pos := at + frameHeaderLen
+		n := len(frame) - pos
+		if h.accept(n, 0) != nil {
+			s.receive(h, frame, pos, n, end && len(frame) == len(out))
+		}
+	}
+	if end && e.half == h && !h.gotEnd {
+		s.receive(h, nil, 0, 0, true)
+	}
+	if cap(out) > smallBuffer {
+		e.sh.inbox.lent = append(e.sh.inbox.lent, e)
+	}
+}
+
+// exchange takes over what the user has sent and taken. out is valid until the shard has settled.
+func (e *localEnd) exchange() (out []byte, end bool, taken int, drained []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out, end, taken = e.out, e.outEnd, e.taken
+	e.out, e.spare, e.taken = e.spare[:0], out, 0
+	if e.in.len() == 0 && !e.unary {
+		drained, e.in = e.in.buf, queue{}
+	}
+	return out, end, taken, drained
+}
+
+// close tells the user that nothing more comes, and that nothing more is taken.
+func (e *localEnd) close() {
+	e.mu.Lock()
+	e.inEnd, e.shut = true, true
+	e.mu.Unlock()
+	e.tell(tellReceiver | tellSender)
+}

@@ -1,0 +1,411 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// open begins a call inside the process.
+func (w *world) open(t testing.TB, method string, header ...relay.Field) *relay.ClientStream {
+	t.Helper()
+	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/" + method, Authority: "a.example", Header: header})
+	must(t, err)
+	return s
+}
+
+// wantEnd reads to the end of a call, and checks its code.
+func wantEnd(t testing.TB, s *relay.ClientStream, code codes.Code) {
+	t.Helper()
+	for {
+		if _, err := s.Recv(nil); err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Fatalf("received %v", err)
+			}
+			break
+		}
+	}
+	if got := s.Status(); got.Code != uint32(code) {
+		t.Fatalf("status %+v, not %v", got, code)
+	}
+}
+
+func wantMessage(t testing.TB, s *relay.ClientStream, want []byte) {
+	t.Helper()
+	m, err := s.Recv(nil)
+	if err != nil || !bytes.Equal(m.Data, want) {
+		t.Fatalf("%d bytes and %v, not %d bytes; status %+v", len(m.Data), err, len(want), s.Status())
+	}
+}
+
+// TestLocalEveryKind sends messages of all sizes both ways from inside the process, through every kind of handler, to a
+// grpc-go server.
+func TestLocalEveryKind(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range handlers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{MaxFirstMessage: 17 << 20})
+			prepare(w.h)
+			for _, size := range []int{0, 1, 100, 16<<10 - 5, 16 << 10, 65530, 65535, 65536, 1 << 20, 4 << 20} {
+				w.localKinds(t, size)
+			}
+			w.drained(t)
+		})
+	}
+}
+
+func (w *world) localKinds(t *testing.T, size int) {
+	msg := pattern(1, size)
+	framed := append(make([]byte, relay.Headroom), msg...)
+	var a relay.Response
+	w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo"}, framed, &a)
+	if a.Status.Code != 0 || !bytes.Equal(a.Message, msg) {
+		t.Fatalf("unary of %d bytes: %d bytes, %+v", size, len(a.Message), a.Status)
+	}
+	up := w.open(t, "Collect")
+	for range 3 {
+		must(t, up.Send(relay.Message{Data: msg}))
+	}
+	up.CloseSend()
+	wantMessage(t, up, bytes.Repeat(msg, 3))
+	wantEnd(t, up, codes.OK)
+	down := w.open(t, "Count")
+	must(t, down.Send(relay.Message{Data: fmt.Appendf(nil, "3 %d", size)}))
+	down.CloseSend()
+	for i := range 3 {
+		wantMessage(t, down, pattern(i, size))
+	}
+	wantEnd(t, down, codes.OK)
+	both := w.open(t, "Echo")
+	for range 3 {
+		must(t, both.Send(relay.Message{Data: msg}))
+		wantMessage(t, both, msg)
+	}
+	both.CloseSend()
+	wantEnd(t, both, codes.OK)
+}
+
+// drained waits until no call is left.
+func (w *world) drained(t testing.TB) {
+	t.Helper()
+	waitFor(t, func() error {
+		if u := w.Usage(); u.Streams != 0 {
+			return fmt.Errorf("left: %+v", u)
+		}
+		return nil
+	})
+}
+
+// TestLocalStatus: a status arrives as over a connection, with its details.
+func TestLocalStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	s := w.open(t, "Fail")
+	s.CloseSend()
+	wantEnd(t, s, codes.FailedPrecondition)
+	if st := s.Status(); st.Message != "né %\n" || len(st.Details) == 0 {
+		t.Errorf("%+v", st)
+	}
+	none := w.open(t, "Nothing")
+	wantEnd(t, none, codes.Unimplemented)
+	w.h.onHeaders(func(s *relay.Stream) { s.Refuse(relay.Status{Code: 16, Message: "who?", Challenge: "Bearer"}) })
+	refused := w.open(t, "Echo")
+	wantEnd(t, refused, codes.Unauthenticated)
+	if st := refused.Status(); st.Message != "who?" || st.Challenge != "Bearer" {
+		t.Errorf("%+v", st)
+	}
+	w.h.onHeaders(func(s *relay.Stream) { s.Reply([]byte("hello")) })
+	replied := w.open(t, "Echo")
+	wantMessage(t, replied, []byte("hello"))
+	wantEnd(t, replied, codes.OK)
+}
+
+// TestLocalMetadata: headers and trailers cross, and the Handler sees the request as any other.
+func TestLocalMetadata(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	who := &relay.Peer{}
+	w.h.onHeaders(func(s *relay.Stream) {
+		timeout, ok := s.Timeout()
+		if s.Path() != "/t.T/Meta" || s.Authority() != "a.example" || s.Peer() != who || s.RequestValue() != 7 || !ok || timeout > time.Minute {
+			t.Errorf("%q %q %v %v %v", s.Path(), s.Authority(), s.Peer(), s.RequestValue(), timeout)
+		}
+		s.Forward(w.h.target())
+	})
+	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Meta", Authority: "a.example", Peer: who, Value: 7, Timeout: time.Minute,
+		Header: []relay.Field{{Name: "x-a", Value: "1"}, {Name: "x-a", Value: "2"}, {Name: "x-b", Value: ""}}})
+	must(t, err)
+	s.CloseSend()
+	want := map[string]string{"head-x-a": "12", "head-x-b": ""}
+	if got := joined(s.Header()); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("headers %v", got)
+	}
+	wantEnd(t, s, codes.OK)
+	want = map[string]string{"tail-x-a": "12", "tail-x-b": ""}
+	if got := joined(s.Trailer()); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("trailers %v", got)
+	}
+	if md := w.back.lastMD(); fmt.Sprint(md["x-a"], md["te"], md[":authority"]) != "[1 2] [] [a.example]" {
+		t.Errorf("the server got %v", md)
+	}
+	for _, bad := range []relay.Field{{Name: "X-Upper", Value: "1"}, {Name: "connection", Value: "close"}, {Name: "x", Value: "a\nb"}} {
+		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Meta", Header: []relay.Field{bad}})
+		must(t, err)
+		wantEnd(t, s, codes.Internal)
+	}
+	long, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Meta", Header: []relay.Field{{Name: "x", Value: strings.Repeat("x", 70<<10)}}})
+	must(t, err)
+	wantEnd(t, long, codes.Internal)
+	w.drained(t)
+}
+
+func joined(fields []relay.Field) map[string]string {
+	all := map[string]string{}
+	for _, f := range fields {
+		all[f.Name] += f.Value
+	}
+	return all
+}
+
+// TestLocalCancel ends calls at every point: before they begin, while they are decided on, while the server has them,
+// with a window used up in either direction.
+func TestLocalCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	ctx, cancel := context.WithCancel(w.ctx)
+	var parked []relay.Parked
+	w.h.onHeaders(func(s *relay.Stream) { parked = append(parked, s.Park()) })
+	s, err := w.Open(ctx, relay.Request{Path: "/t.T/Wait"})
+	must(t, err)
+	must(t, s.Send(relay.Message{Data: []byte("x")}))
+	cancel()
+	wantEnd(t, s, codes.Canceled)
+	told := make(chan *relay.Stream, 1)
+	parked[0].Resume(func(s *relay.Stream) { told <- s })
+	if <-told != nil {
+		t.Error("a call was resumed that had ended")
+	}
+	w.h.onHeaders(nil)
+	for _, how := range []string{"Wait", "full up", "full down"} {
+		ctx, cancel := context.WithCancel(w.ctx)
+		method := map[string]string{"Wait": "Wait", "full up": "Wait", "full down": "Count"}[how]
+		s, err := w.Open(ctx, relay.Request{Path: "/t.T/" + method})
+		must(t, err)
+		switch how {
+		case "Wait":
+			<-w.back.started
+			cancel()
+			<-w.back.left
+		case "full up":
+			<-w.back.started
+			go cancel()
+			for err == nil {
+				err = s.Send(relay.Message{Data: pattern(1, 50_000)})
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("Send after the end: %v", err)
+			}
+			<-w.back.left
+		case "full down":
+			must(t, s.Send(relay.Message{Data: []byte("1000 10000")}))
+			wantMessage(t, s, pattern(0, 10000))
+			cancel()
+		}
+		wantEnd(t, s, codes.Canceled)
+		cancel()
+		s.Cancel() // again, and late
+	}
+	canceled, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if _, err := w.Open(canceled, relay.Request{Path: "/t.T/Echo"}); err == nil {
+		t.Error("opened with a context that has ended")
+	}
+	w.drained(t)
+	for _, r := range w.h.results(t, 4) {
+		if r.Code != uint32(codes.Canceled) || r.Failure != relay.ClientGone {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestLocalDeadline: a Timeout, and a context's deadline, end calls as a client's grpc-timeout does, wherever they are.
+func TestLocalDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Hold", Timeout: 30 * time.Millisecond})
+	must(t, err)
+	<-w.back.started
+	wantEnd(t, s, codes.DeadlineExceeded)
+	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Millisecond)
+	defer cancel()
+	s, err = w.Open(ctx, relay.Request{Path: "/t.T/Hold"})
+	must(t, err)
+	wantEnd(t, s, codes.DeadlineExceeded)
+	w.h.onHeaders(func(s *relay.Stream) {
+		s.SetDeadline(time.Hour) // no later than the caller wants it
+		s.Park()
+	})
+	var a relay.Response
+	w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo", Timeout: 30 * time.Millisecond}, make([]byte, relay.Headroom), &a)
+	if a.Status.Code != uint32(codes.DeadlineExceeded) {
+		t.Errorf("%+v", a.Status)
+	}
+	close(w.back.release)
+	w.drained(t)
+}
+
+// TestLocalTooLarge: a message of the response that is longer than the caller takes ends the call.
+func TestLocalTooLarge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	for _, size := range []int{1001, 60_000, 100_000} {
+		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Count", MaxMessage: 1000})
+		must(t, err)
+		must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", size)}))
+		s.CloseSend()
+		if _, err := s.Recv(nil); !errors.Is(err, io.EOF) || s.Status().Code != uint32(codes.ResourceExhausted) {
+			t.Errorf("%d bytes: %v, %+v", size, err, s.Status())
+		}
+		var a relay.Response
+		framed := append(make([]byte, relay.Headroom), fmt.Appendf(nil, "1 %d", size)...)
+		w.Unary(w.ctx, relay.Request{Path: "/t.T/Count", MaxMessage: 1000}, framed, &a)
+		if a.Status.Code != uint32(codes.ResourceExhausted) {
+			t.Errorf("unary, %d bytes: %+v", size, a.Status)
+		}
+	}
+	var a relay.Response
+	w.Unary(w.ctx, relay.Request{Path: "/t.T/Count"}, append(make([]byte, relay.Headroom), "2 10"...), &a)
+	if a.Status.Code != uint32(codes.Internal) {
+		t.Errorf("two messages to Unary: %+v", a.Status)
+	}
+	w.drained(t)
+}
+
+// TestLocalStop: calls inside the process are waited for by Shutdown, cut off when its time is over, and impossible
+// after it.
+func TestLocalStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	s, lost := w.open(t, "Echo"), w.open(t, "Wait")
+	must(t, s.Send(relay.Message{Data: []byte("a")}))
+	wantMessage(t, s, []byte("a"))
+	<-w.back.started
+	ctx, cancel := context.WithCancel(w.ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Shutdown(ctx) }()
+	must(t, s.Send(relay.Message{Data: []byte("b")}))
+	wantMessage(t, s, []byte("b"))
+	s.CloseSend()
+	wantEnd(t, s, codes.OK)
+	select {
+	case err := <-stopped:
+		t.Fatalf("Shutdown left a call behind: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-stopped; err == nil {
+		t.Error("Shutdown says that it cut nothing off")
+	}
+	wantEnd(t, lost, codes.Unavailable)
+	wantEnd(t, w.open(t, "Echo"), codes.Unavailable)
+	var a relay.Response
+	w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo"}, make([]byte, relay.Headroom), &a)
+	if a.Status.Code != uint32(codes.Unavailable) {
+		t.Errorf("%+v", a.Status)
+	}
+}
+
+// TestLocalCrash: when its shard is thrown away a call inside the process ends with INTERNAL; so does the one that did
+// the harm. The shard is good for the next one.
+func TestLocalCrash(t *testing.T) {
+	t.Parallel()
+	told := &panics{}
+	w := newWorld(t, relay.Config{Shards: 1, Panicked: told.told, Hidden: func(name string) bool {
+		if name == "x-boom" {
+			panic("boom")
+		}
+		return false
+	}})
+	for range 3 {
+		held, waits := w.open(t, "Echo"), w.open(t, "Wait")
+		must(t, held.Send(relay.Message{Data: []byte("a")}))
+		wantMessage(t, held, []byte("a"))
+		<-w.back.started
+		bad := w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"})
+		wantEnd(t, bad, codes.Internal)
+		wantEnd(t, held, codes.Internal)
+		wantEnd(t, waits, codes.Internal)
+		told.want(t, "relay shard")
+		if err := held.Send(relay.Message{}); !errors.Is(err, io.EOF) {
+			t.Errorf("Send after the end: %v", err)
+		}
+		var a relay.Response
+		w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo"}, append(make([]byte, relay.Headroom), 'b'), &a)
+		if string(a.Message) != "b" {
+			t.Errorf("the next call: %+v", a)
+		}
+	}
+	w.drained(t)
+}
+
+// TestLocalMany makes calls of both kinds from many goroutines, some of which give up.
+func TestLocalMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Shards: 2})
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			var a relay.Response
+			for j := range 50 {
+				msg := pattern(i*50+j, (i*j*37)%3000)
+				ctx, cancel := context.WithCancel(w.ctx)
+				if j%7 == 6 {
+					go cancel()
+				}
+				w.Unary(ctx, relay.Request{Path: "/t.T/Echo"}, append(make([]byte, relay.Headroom), msg...), &a)
+				if ok := bytes.Equal(a.Message, msg); a.Status.Code == 0 && !ok || a.Status.Code != 0 && j%7 != 6 {
+					t.Errorf("call %d of %d: %+v", j, i, a.Status)
+				}
+				cancel()
+			}
+		})
+		all.Go(func() {
+			s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Echo"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all.Go(func() {
+				for j := range 50 {
+					if err := s.Send(relay.Message{Data: pattern(j, j*i*11)}); err != nil {
+						t.Error(err)
+					}
+				}
+				s.CloseSend()
+			})
+			var buf []byte
+			for j := range 50 {
+				m, err := s.Recv(buf)
+				if err != nil || !bytes.Equal(m.Data, pattern(j, j*i*11)) {
+					t.Errorf("message %d of %d: %d bytes, %v, %+v", j, i, len(m.Data), err, s.Status())
+					return
+				}
+				buf = m.Data
+			}
+			wantEnd(t, s, codes.OK)
+		})
+	}
+	all.Wait()
+	w.drained(t)
+}

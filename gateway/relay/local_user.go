@@ -1,0 +1,178 @@
+package relay
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// The user's side of a local end: everything here runs without the shard's lock.
+
+// smallBuffer is how much a local end keeps for messages when it has none.
+const smallBuffer = 4 << 10
+
+// segment is how far apart the frames lie in localEnd.out: each has room for its header before it, as it would have
+// in a read buffer.
+const segment = frameHeaderLen + maxFrame
+
+// wideBuffers are for more than smallBuffer: they hold a window.
+var wideBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, (initialWindow/maxFrame+1)*segment)
+	return &b
+}}
+
+// put adds as much of p to out as there is credit for, and returns the rest.
+func (e *localEnd) put(p []byte) []byte {
+	n := min(e.credit, len(p))
+	e.credit -= n
+	if need := len(e.out) + n + (n/maxFrame+1)*frameHeaderLen; need > smallBuffer && need > cap(e.out) {
+		wide := (*wideBuffers.Get().(*[]byte))[:0]
+		e.out = append(wide, e.out...)
+	}
+	for rest := p[:n]; len(rest) > 0; {
+		at := len(e.out) % segment
+		if at == 0 {
+			e.out = append(e.out, make([]byte, frameHeaderLen)...)
+			at = frameHeaderLen
+		}
+		k := min(len(rest), segment-at)
+		e.out, rest = append(e.out, rest[:k]...), rest[k:]
+	}
+	return p[n:]
+}
+
+// restore takes back a wide buffer that the shard does not refer to any more.
+func (e *localEnd) restore() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b := e.spare; cap(b) > smallBuffer {
+		wideBuffers.Put(&b)
+		e.spare = nil
+	}
+}
+
+// send passes a message on, and waits as long as the window is used up. It returns io.EOF when the stream has ended.
+func (e *localEnd) send(m Message, last bool) error {
+	var prefix [prefixLen]byte
+	if m.Compressed {
+		prefix[0] = 1
+	}
+	putUint32(prefix[1:], uint32(len(m.Data)))
+	head, data := prefix[:], m.Data
+	for {
+		var err error
+		if head, data, err = e.sendSome(head, data, last); err != nil {
+			return err
+		}
+		e.sh.post(&e.event)
+		if len(head)+len(data) == 0 {
+			return nil
+		}
+		<-e.writable
+	}
+}
+
+func (e *localEnd) sendSome(head, data []byte, last bool) ([]byte, []byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.shut || e.outEnd {
+		return nil, nil, io.EOF
+	}
+	if head = e.put(head); len(head) == 0 {
+		data = e.put(data)
+		e.outEnd = last && len(data) == 0
+	}
+	return head, data, nil
+}
+
+// closeSend says that no message follows.
+func (e *localEnd) closeSend() {
+	e.mu.Lock()
+	e.outEnd = true
+	e.mu.Unlock()
+	e.sh.post(&e.event)
+}
+
+var errNotYet = errors.New("no whole message has come")
+
+// receive waits for a message, which it puts into buf, or for the end.
+func (e *localEnd) receive(buf []byte) (Message, error) {
+	for {
+		m, tell, err := e.take(buf)
+		if tell {
+			e.sh.post(&e.event)
+		}
+		if err != errNotYet {
+			return m, err
+		}
+		<-e.readable
+	}
+}
+
+// take is receive without waiting. tell says that the shard is to look what was taken.
+func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.in.buf[e.in.off:]
+	if len(p) >= prefixLen {
+		if n := prefixLen + int(be32(p[1:])); len(p) >= n {
+			m = Message{Data: append(buf[:0], p[prefixLen:n]...), Compressed: p[0] != 0}
+			e.in.off += n
+			e.taken += n
+			idle := e.in.len() == 0 && cap(e.in.buf) > smallBuffer
+			return m, idle || e.taken >= e.sh.relay.cfg.StreamWindow/2, nil
+		}
+	}
+	switch {
+	case !e.inEnd:
+		return m, false, errNotYet
+	case len(p) > 0:
+		return m, false, io.ErrUnexpectedEOF
+	}
+	return m, false, io.EOF
+}
+
+// Field is a header or a trailer; its name is in lower case.
+type Field struct{ Name, Value string }
+
+// keepFields copies the fields of a block that are its sender's own: no pseudo-headers, no status, and no content-type
+// that says only that this is gRPC.
+func keepFields(list *hpack.List) []Field {
+	n, size := 0, 0
+	for i := range list.Fields {
+		if f := &list.Fields[i]; ofSender(f) {
+			n++
+			size += len(f.Name) + len(f.Value)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	var arena strings.Builder
+	arena.Grow(size)
+	keep := func(s string) string {
+		at := arena.Len()
+		arena.WriteString(s)
+		return arena.String()[at:]
+	}
+	fields := make([]Field, 0, n)
+	for i := range list.Fields {
+		if f := &list.Fields[i]; ofSender(f) {
+			fields = append(fields, Field{keep(f.Name), keep(f.Value)})
+		}
+	}
+	return fields
+}
+
+func ofSender(f *hpack.Field) bool {
+	switch f.Tag & nameMask {
+	case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
+		return false
+	case nameContentType:
+		return f.Tag&tagGRPC == 0
+	}
+	return f.Tag&tagPseudo == 0
+}

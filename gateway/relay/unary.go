@@ -1,0 +1,98 @@
+package relay
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+// Response is what became of a call by Unary. It is its caller's, and can be used again for another call.
+type Response struct {
+	Status     Status // OK: there is a message
+	Message    []byte // in Response's own memory, until it is used again
+	Compressed bool
+	Header     []Field // but for content-type: application/grpc
+	Trailer    []Field // but for what is in Status
+
+	buf []byte
+}
+
+// Headroom is how many bytes a message that is given to Unary has before it, for what the relay puts there.
+const Headroom = frameHeaderLen + prefixLen
+
+// pooledEnd is a clientEnd of Unary that is used again.
+var unaryEnds = sync.Pool{New: func() any { return new(clientEnd) }}
+
+// Unary makes a call of one message each way, and waits for its end: by Response.Status, whatever it is. msg is not
+// compressed, has Headroom bytes before the message, and is the relay's until Unary returns. The call is that of Open,
+// and costs less: one event takes it to its shard, and one signal brings it back.
+func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
+	a.Status, a.Message, a.Compressed, a.Header, a.Trailer = Status{}, nil, false, nil, nil
+	if len(msg)-frameHeaderLen > maxFrame {
+		r.unaryLong(ctx, q, msg[Headroom:], a)
+		return
+	}
+	sh := r.shard()
+	c := unaryEnds.Get().(*clientEnd)
+	c.prepareUnary(ctx, sh, &q, a)
+	msg[frameHeaderLen] = 0
+	putUint32(msg[frameHeaderLen+1:], uint32(len(msg)-Headroom))
+	c.message = msg
+	// Others that can run go first, so that one turn takes the calls of many.
+	sh.push(&c.event)
+	runtime.Gosched()
+	sh.tryDrain()
+	select {
+	case <-c.readable:
+		c.forget()
+		unaryEnds.Put(c)
+	case <-ctx.Done():
+		c.cancel(ctx.Err())
+		<-c.readable // the event may be in the inbox still: the end is not used again
+	}
+}
+
+// unaryLong is Unary for a message that is sent in several frames.
+func (r *Relay) unaryLong(ctx context.Context, q Request, msg []byte, a *Response) {
+	c := &clientEnd{}
+	c.prepareUnary(ctx, r.shard(), &q, a)
+	defer context.AfterFunc(ctx, func() { c.cancel(ctx.Err()) })()
+	_ = c.send(Message{Data: msg}, true) // io.EOF: it was answered before
+	<-c.readable
+}
+
+func (c *clientEnd) prepareUnary(ctx context.Context, sh *shard, q *Request, a *Response) {
+	c.prepare(ctx, sh, q)
+	c.unary, c.answer = true, a
+	c.in.buf = a.buf[:0]
+}
+
+// forget makes a clientEnd of Unary ready for another call.
+func (c *clientEnd) forget() {
+	*c = clientEnd{localEnd: localEnd{readable: c.readable, writable: c.writable, out: c.out, spare: c.spare}}
+}
+
+// cancel ends the call for its user.
+func (c *clientEnd) cancel(why error) {
+	c.mu.Lock()
+	c.canceled = why
+	c.mu.Unlock()
+	c.sh.post(&c.event)
+}
+
+// reply completes the Response of Unary.
+func (c *clientEnd) reply(st Status, trailer []Field) {
+	a := c.answer
+	c.answer = nil
+	a.Status, a.Header, a.Trailer, a.buf = st, c.header, trailer, c.in.buf
+	c.in = queue{}
+	if st.Code != codeOK {
+		return
+	}
+	p := a.buf
+	if len(p) < prefixLen || len(p)-prefixLen != int(be32(p[1:])) {
+		a.Status = Status{Code: codeInternal, Message: "the response is not one message"}
+		return
+	}
+	a.Message, a.Compressed = p[prefixLen:], p[0] != 0
+}
