@@ -9,6 +9,7 @@
 //	listener ─ sniff ─┬─ HTTP/1.1 ───────────────────────► http.Handler
 //	                  └─ HTTP/2 ─ conn ─ stream ─┬─ other ─► http.Handler (in-process)
 //	                                             └─ gRPC ──► Handler ─► Upstream ─ conn ─► backend
+//	front door ─ Open, Unary ──────────────────────────┘
 //
 // A shard is one lock over a set of client connections and the upstream
 // connections that their streams use. Every event (bytes from a socket, a timer, a
@@ -17,10 +18,22 @@
 // once, and lets go. There is no goroutine per stream; one per connection waits
 // for its socket.
 //
+// Code in the process takes part without connections, framing or header coding. A front door begins calls by
+// [Relay.Open], or [Relay.Unary] for one message each way, and the Handler decides about them as about any other:
+// [Stream.Peer] is the client whose call it is, and [Stream.RequestValue] what the door knows of its caller. Whole
+// messages cross; windows, deadlines, limits and groups are those of connections; what waits for a reader in the process
+// is charged to the stream; Shutdown waits for all of them, and a shard that crashes ends its own.
+//
+// Such code never waits for a shard's lock. It pushes an event into the shard's inbox and tries the lock; whoever holds
+// the lock drains the inbox before letting go of it, and signals the code once a turn. [Parked.Resume] uses the same.
+//
 //	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS and pipes by net.Conn
 //	shard.go                    lock, timers, flushing
 //	conn*.go, frame.go          HTTP/2 connection: frames in, frames out, settings, flow control
-//	stream*.go                  one call: two halves, their windows, their pending bytes
+//	stream*.go, half.go         one call: two halves, their windows, their pending bytes
+//	inbox.go, park.go           events from goroutines without the lock; streams that wait for a decision
+//	local*.go, client_*.go      halves whose side is code in the process; Open
+//	unary.go                    the same for one message each way
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections
 //	guard.go, usage.go          abuse: what a peer may make us do; what is held for it

@@ -129,12 +129,21 @@ func (e *localEnd) deliver(h *half, p []byte) {
 			e.failLater(s, f)
 		}
 	}
+	if e.unary {
+		h.sendWin += len(p)
+	}
+	e.look(h, have, need)
+}
+
+// look looks at the message at the front of in, of which have bytes are there: it is whole, or longer than the window,
+// or longer than it may be.
+func (e *localEnd) look(h *half, have, need int) {
 	switch {
+	case e.discards:
 	case need > prefixLen+e.most:
 		e.dropFront()
-		e.failLater(s, MessageTooLarge)
+		e.failLater(h.stream, MessageTooLarge)
 	case e.unary:
-		h.sendWin += len(p)
 	case need <= have:
 		e.tell(tellReceiver)
 	default:
@@ -156,11 +165,23 @@ func (e *localEnd) append(p []byte) (grown, have, need int) {
 	} else {
 		e.in.append(&e.sh.buffers, p, false)
 	}
+	have, need = e.front()
+	return cap(e.in.buf) - before, have, need
+}
+
+// front is how much is in in, and how long the message at its front is. The caller has mu.
+func (e *localEnd) front() (have, need int) {
 	need = prefixLen
-	if front := e.in.buf[e.in.off:]; len(front) >= prefixLen {
-		need += int(be32(front[1:]))
+	if p := e.in.buf[e.in.off:]; len(p) >= prefixLen {
+		need += int(be32(p[1:]))
 	}
-	return cap(e.in.buf) - before, e.in.len(), need
+	return e.in.len(), need
+}
+
+func (e *localEnd) lockedFront() (have, need int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.front()
 }
 
 // dropFront keeps the user from a message that is too long.
@@ -168,13 +189,12 @@ func (e *localEnd) dropFront() {
 	e.mu.Lock()
 	e.in.buf = e.in.buf[:e.in.off]
 	e.mu.Unlock()
-	e.tooLong = true
+	e.tooLong, e.discards = true, true
 }
 
 // failLater ends the stream when what is under way has been done.
 func (e *localEnd) failLater(s *Stream, f Failure) {
 	gen := s.gen
-	e.discards = true
 	e.sh.later(func() {
 		if s.gen != gen || s.phase == over {
 			return
@@ -215,6 +235,9 @@ func (e *localEnd) pass() {
 		early := min(taken, e.early)
 		e.early -= early
 		h.sendWin += taken - early
+		if have, need := e.lockedFront(); have > 0 && have < need {
+			e.look(h, have, need)
+		}
 		s.pump(h)
 	}
 	for at := 0; at < len(out) && e.half == h; at += segment {

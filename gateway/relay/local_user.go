@@ -122,8 +122,7 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 			m = Message{Data: append(buf[:0], p[prefixLen:n]...), Compressed: p[0] != 0}
 			e.in.off += n
 			e.taken += n
-			idle := e.in.len() == 0 && cap(e.in.buf) > smallBuffer
-			return m, idle || e.taken >= e.sh.relay.cfg.StreamWindow/2, nil
+			return m, e.isDue(), nil
 		}
 	}
 	switch {
@@ -133,6 +132,13 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 		return m, false, io.ErrUnexpectedEOF
 	}
 	return m, false, io.EOF
+}
+
+// isDue says that the shard is to look what was taken: it gives window back, or the buffer up, or the message that is at
+// the front now needs more window than there is.
+func (e *localEnd) isDue() bool {
+	have, need := e.front()
+	return e.taken >= e.sh.relay.cfg.StreamWindow/2 || have == 0 && cap(e.in.buf) > smallBuffer || 0 < have && have < need
 }
 
 // Field is a header or a trailer; its name is in lower case.

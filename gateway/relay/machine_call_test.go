@@ -23,6 +23,7 @@ type call struct {
 	respHead  []xhpack.HeaderField
 	trailers  []xhpack.HeaderField // nil: END_STREAM on the last DATA
 	down      *side                // at the client
+	local     *localTalk           // nil: the client is at a connection
 	ups       []*side              // at backends; only the last may be alive
 	unsent    int
 	done      int
@@ -51,8 +52,13 @@ func (k *call) bytes(up bool, from, to int) []byte {
 	for i := len(*body); i < to; i++ {
 		*body = append(*body, k.octet(up, i))
 	}
-	if up {
-		copy(*body, append([]byte{0}, appendUint32(nil, uint32(k.msgLen))...))
+	switch {
+	case up && k.local != nil:
+		frame(*body, k.local.requests)
+	case up:
+		frame(*body, []int{k.msgLen})
+	case k.local != nil:
+		frame(*body, k.local.responses)
 	}
 	return (*body)[from:to:to]
 }
@@ -218,6 +224,9 @@ func (k *call) status() string {
 		return "7"
 	}
 	if k.forwarded() && k.trailers == nil {
+		if k.local != nil {
+			return "2"
+		}
 		return ""
 	}
 	return "0"

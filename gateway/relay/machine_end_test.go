@@ -14,6 +14,10 @@ func (e *endpoint) sorted() []*side {
 
 // sendRequest lets the client say the next piece of its request.
 func (k *call) sendRequest() {
+	if k.local != nil {
+		k.local.send(k)
+		return
+	}
 	s := k.down
 	if s.sentEnd || s.sentReset || s.gotReset {
 		return
@@ -94,6 +98,9 @@ func (k *call) over() bool {
 		k.disturbed = true // turned away at once, or not kept for another backend
 		return k.done > 0 || !k.asked
 	}
+	if k.local != nil {
+		return k.down.gotEnd && (k.done > 0 || !k.asked)
+	}
 	return k.done > 0 && (k.down.gotEnd || k.down.gotReset || k.down.sentReset)
 }
 
@@ -135,6 +142,7 @@ func (m *machine) finish() {
 		}
 		m.settleDials()
 		m.collect()
+		m.takeAll()
 		if left == 0 {
 			for _, e := range slices.Concat(m.clients, m.backs) {
 				for !e.gone && m.takes(e) {
@@ -189,6 +197,9 @@ func (m *machine) verify() {
 	}
 	m.sh.enter()
 	defer m.sh.leave()
+	if m.sh.locals.count != 0 || m.sh.locals.first != nil {
+		t.Errorf("%d calls are still in the process", m.sh.locals.count)
+	}
 	if m.sh.buffered != 0 {
 		t.Errorf("%d bytes are still held", m.sh.buffered)
 	}
@@ -217,7 +228,7 @@ func (m *machine) verify() {
 func (m *machine) balance() {
 	m.sh.enter()
 	defer m.sh.leave()
-	var held int64
+	held := m.balanceLocals()
 	for c := range m.sh.conns {
 		c.streams.each(func(h *half) {
 			s := h.stream
@@ -229,7 +240,7 @@ func (m *machine) balance() {
 					held += int64(s.up.queue.off)
 				}
 			}
-			if want := int64(streamCost + s.headSize + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
+			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 			}
 			if c.body.half == h {

@@ -128,10 +128,14 @@ func (m *machine) serveGroup() {
 }
 
 func (m *machine) step() {
-	switch m.rng.IntN(24) {
+	switch m.rng.IntN(26) {
 	case 0, 1:
 		if len(m.calls) < 60 {
-			m.newCall().open(m.clients[m.rng.IntN(len(m.clients))])
+			if m.rng.IntN(3) == 0 {
+				m.newLocal().openLocal()
+			} else {
+				m.newCall().open(m.clients[m.rng.IntN(len(m.clients))])
+			}
 		}
 	case 2, 3, 4, 5:
 		if k := m.anyCall(); k != nil {
@@ -158,6 +162,10 @@ func (m *machine) step() {
 	case 21:
 		if k := m.anyCall(); k != nil && len(k.parked) > 0 {
 			k.resume()
+		}
+	case 22, 23:
+		if k := m.anyCall(); k != nil && k.local != nil {
+			k.local.take(k)
 		}
 	default:
 		m.mischief()
@@ -261,6 +269,11 @@ func (k *call) breakOff() {
 			s.e.reset(s, errRefusedStream)
 			return
 		}
+	}
+	if s == k.down && k.local != nil {
+		k.disturbed = k.disturbed || !s.gotEnd
+		k.local.Cancel()
+		return
 	}
 	if s.sentReset || s.gotReset || s.e.client && s.gotEnd {
 		return

@@ -1,0 +1,55 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// greeter answers every call itself.
+type greeter struct{ *forwarder }
+
+func (greeter) Headers(s *relay.Stream) { s.Reply([]byte("hello, " + s.RequestValue().(string))) }
+
+// A call that begins in the process passes the Handler as any other does. What the front door knows of its caller goes
+// with it as a value.
+func ExampleRelay_Open() {
+	r := relay.New(relay.Config{}, greeter{&forwarder{}}, http.NotFoundHandler())
+	defer r.Close()
+	call, err := r.Open(context.Background(), relay.Request{Path: "/greet.v1.Greeter/Greet", Value: "Ada"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = call.Send(relay.Message{Data: []byte("a serialized request")}) // io.EOF: Recv and Status say why
+	call.CloseSend()
+	var buf []byte // used again for each message
+	for {
+		m, err := call.Recv(buf)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		fmt.Println(string(m.Data))
+		buf = m.Data
+	}
+	fmt.Println("status", call.Status().Code)
+	// Output:
+	// hello, Ada
+	// status 0
+}
+
+// Unary is the short way for a call of one message each way. Both buffers can be used again.
+func ExampleRelay_Unary() {
+	r := relay.New(relay.Config{}, greeter{&forwarder{}}, http.NotFoundHandler())
+	defer r.Close()
+	msg := make([]byte, relay.Headroom, 512)
+	msg = append(msg, "a serialized request"...)
+	var response relay.Response
+	r.Unary(context.Background(), relay.Request{Path: "/greet.v1.Greeter/Greet", Value: "Ada"}, msg, &response)
+	fmt.Println(response.Status.Code, string(response.Message))
+	// Output: 0 hello, Ada
+}

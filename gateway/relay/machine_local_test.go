@@ -1,0 +1,205 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+
+	xhpack "golang.org/x/net/http2/hpack"
+)
+
+// localTalk is a call of the machine that begins in the process: its user sends and takes whole messages, at its
+// leisure, and never waits.
+type localTalk struct {
+	*ClientStream
+	requests  []int // lengths of messages
+	responses []int
+	sent, got int // of these
+	begun     bool
+	head      []byte // what is left of the message that is being sent
+	data      []byte
+}
+
+// newLocal makes a call up as newCall does.
+func (m *machine) newLocal() *call {
+	k := m.newCall()
+	l := &localTalk{responses: m.lengths(4)}
+	if k.reqLen > 0 {
+		l.requests = append([]int{k.msgLen}, m.lengths(2)...)
+	}
+	k.local, k.down = l, &side{call: k}
+	k.reqLen, k.respLen = framed(l.requests), framed(l.responses)
+	for i := range k.reqHead {
+		k.reqHead[i].Sensitive = false
+	}
+	// As clientEnd.head has them.
+	k.reqHead = slices.Concat(k.reqHead[:4:4], k.reqHead[6:], k.reqHead[4:6])
+	return k
+}
+
+func (m *machine) lengths(n int) []int {
+	var all []int
+	for range m.rng.IntN(n + 1) {
+		all = append(all, m.size())
+	}
+	return all
+}
+
+func framed(lengths []int) (n int) {
+	for _, l := range lengths {
+		n += prefixLen + l
+	}
+	return n
+}
+
+// frame puts the prefixes of messages into a body, as far as there is one.
+func frame(body []byte, lengths []int) {
+	for _, n := range lengths {
+		copy(body, append([]byte{0}, appendUint32(nil, uint32(n))...))
+		body = body[min(len(body), prefixLen+n):]
+	}
+}
+
+func (k *call) openLocal() {
+	q := Request{Path: "/x.Y/Z", Authority: "a.example"}
+	for _, f := range k.reqHead[4 : len(k.reqHead)-2] {
+		q.Header = append(q.Header, Field{f.Name, f.Value})
+	}
+	var err error
+	if k.local.ClientStream, err = k.m.sh.relay.Open(context.Background(), q); err != nil {
+		k.m.t.Fatal(err)
+	}
+	k.down.sentHead = true
+}
+
+// send passes on as much as the window takes of one message.
+func (l *localTalk) send(k *call) {
+	s := k.down
+	if s.sentEnd {
+		return
+	}
+	switch {
+	case l.begun:
+	case l.sent < len(l.requests):
+		n := l.requests[l.sent]
+		p := k.bytes(true, s.sent, s.sent+prefixLen+n)
+		l.head, l.data, l.begun = bytes.Clone(p[:prefixLen]), bytes.Clone(p[prefixLen:]), true
+	default:
+		s.sentEnd = true
+		l.CloseSend()
+		return
+	}
+	last := l.sent == len(l.requests)-1 && k.num%2 == 0
+	before := len(l.head) + len(l.data)
+	var err error
+	if l.head, l.data, err = l.end.sendSome(l.head, l.data, last); err != nil {
+		s.sentEnd = true // the call is over
+		return
+	}
+	l.end.sh.post(&l.end.event)
+	left := len(l.head) + len(l.data)
+	s.sent += before - left
+	if left == 0 {
+		l.begun = false
+		l.sent++
+		s.sentEnd = last
+	}
+}
+
+// take takes a message, if one is there.
+func (l *localTalk) take(k *call) bool {
+	s, t := k.down, k.m.t
+	if s.gotEnd {
+		return false
+	}
+	m, tell, err := l.end.take(nil)
+	if tell {
+		l.end.sh.post(&l.end.event)
+	}
+	switch {
+	case errors.Is(err, errNotYet):
+		return false
+	case err != nil:
+		l.ended(k, err)
+		return false
+	}
+	lengths := l.responses
+	from := s.got + prefixLen
+	if k.mode == "reply" {
+		lengths, from = []int{k.respLen}, 0
+	}
+	if l.got >= len(lengths) || len(m.Data) != lengths[l.got] || m.Compressed || !bytes.Equal(m.Data, k.bytes(false, from, from+len(m.Data))) {
+		t.Fatalf("call %d, in the process: message %d of %d bytes differs", k.num, l.got, len(m.Data))
+	}
+	l.got++
+	s.got += prefixLen + len(m.Data)
+	return true
+}
+
+func (l *localTalk) ended(k *call, err error) {
+	s, t := k.down, k.m.t
+	st := l.Status()
+	s.gotEnd, s.sentEnd, s.status = true, true, strconv.Itoa(int(st.Code))
+	switch {
+	case k.m.lenient && (st.Code == codeResourceExhausted || st.Code == codeUnavailable): // as in over
+		k.disturbed = true
+	case !errors.Is(err, io.EOF) && !k.disturbed:
+		t.Fatalf("call %d, in the process: %v, %+v", k.num, err, st)
+	case st.Code == 7 && (st.Message != "no é%" || !bytes.Equal(st.Details, []byte{1, 2, 3})):
+		t.Fatalf("call %d: %+v", k.num, st)
+	case st.Code == 0 && k.forwarded():
+		var got []xhpack.HeaderField
+		for _, f := range l.Trailer() {
+			got = append(got, xhpack.HeaderField{Name: f.Name, Value: f.Value})
+		}
+		want := slices.Clone(k.trailers[2:])
+		for i := range want {
+			want[i].Sensitive = false
+		}
+		equalFields(t.Fatalf, k, got, want)
+	}
+}
+
+// takeAll has the users of all calls in the process take what is there.
+func (m *machine) takeAll() {
+	for _, k := range m.calls {
+		for k.local != nil && k.local.take(k) {
+		}
+	}
+}
+
+// balanceLocals checks the books of the calls that began in the process. It returns what is held for them.
+func (m *machine) balanceLocals() (held int64) {
+	count := 0
+	m.sh.locals.each(func(c *clientEnd) {
+		count++
+		s := c.half.stream
+		held += int64(s.down.queue.len() + s.up.queue.len() + s.headSize + s.inside)
+		if s.replay {
+			held += int64(s.up.queue.off)
+		}
+		if want := streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf); s.ledger != nil && s.charged != int64(want) && !m.lenient {
+			m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
+		}
+		h := &s.down
+		if sum := h.recvWin + h.owed + s.up.queue.len() - s.early; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
+			m.t.Fatalf("in the process: window %d + owed %d + waiting = %d", h.recvWin, h.owed, sum)
+		}
+		if h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded && !c.pumps {
+			m.t.Fatalf("in the process: %d bytes wait for nothing", h.queue.len())
+		}
+		if !c.discards && h.sendWin+c.in.len()+c.taken != m.sh.relay.cfg.StreamWindow+c.early {
+			m.t.Fatalf("in the process: window %d + waiting %d + taken %d is not that and %d in advance", h.sendWin, c.in.len(), c.taken, c.early)
+		}
+		if c.half.stream.inside != cap(c.in.buf) {
+			m.t.Fatalf("in the process: a buffer of %d counts as %d", cap(c.in.buf), s.inside)
+		}
+	})
+	if count != m.sh.locals.count {
+		m.t.Fatalf("%d calls are in the process, not %d", count, m.sh.locals.count)
+	}
+	return held
+}
