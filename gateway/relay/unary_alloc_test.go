@@ -43,11 +43,19 @@ func TestUnaryAllocates(t *testing.T) {
 		responses[i] = b.response(nil, body)
 		b.next += 2
 	}
+	answered := make(chan struct{})
 	go func() {
-		for i := range calls {
-			<-link.asked
+		defer close(answered)
+		for i := 0; ; i++ {
+			if _, more := <-link.asked; !more {
+				return
+			}
 			b.feed(b.back, responses[i])
 		}
+	}()
+	defer func() {
+		close(link.asked) // no call is left that could ask
+		<-answered
 	}()
 	var a Response
 	framed := append(make([]byte, Headroom), message...)
