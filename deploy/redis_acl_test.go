@@ -61,13 +61,13 @@ func TestRedisACL(t *testing.T) {
 	defer store.Close()
 	must(t, store.Tenants().CreateTenant(ctx, &tenant.Record{ID: "acme", UID: "u"}))
 	must(t, store.Policies().Set(ctx, policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "c", Tool: "t"}}))
-	draft := &approvals.Draft{TTL: time.Minute, Most: 10}
+	draft := &approvals.Draft{TTL: time.Minute, MaxOpen: 10}
 	draft.ID, draft.Tenant = "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA", "acme"
-	if _, err := store.Approvals().Fetch(ctx, draft); err != nil {
+	if _, err := store.Approvals().Create(ctx, draft); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := store.Approvals().Answer(ctx, "acme", draft.ID,
-		&approvals.Reply{State: approvals.Approved, TTL: time.Minute}); err != nil {
+		&approvals.StoredAnswer{State: approvals.Approved, TTL: time.Minute}); err != nil {
 		t.Error(err)
 	}
 	must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // which looks through all keys

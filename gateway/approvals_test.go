@@ -27,7 +27,7 @@ import (
 
 // desk is where people answer, of a test that is one of them.
 type desk struct {
-	*approvals.Keeper
+	*approvals.Service
 	events chan approvals.Event
 }
 
@@ -55,20 +55,20 @@ func openDesk(t *testing.T) *desk {
 // outside lets no goroutine that the desk starts pass for the gateway's.
 func outside() { pprof.SetGoroutineLabels(context.Background()) }
 
-// Fetch implements gateway.Approver, as the others.
-func (d *desk) Fetch(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal) {
+// Create implements gateway.Approver, as the others.
+func (d *desk) Create(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal) {
 	outside()
-	return d.Keeper.Fetch(ctx, r)
+	return d.Service.Create(ctx, r)
 }
 
-func (d *desk) Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal) {
+func (d *desk) Redeem(ctx context.Context, id string, r *approvals.Request) (approvals.Redemption, *call.Refusal) {
 	outside()
-	return d.Keeper.Use(ctx, id, r)
+	return d.Service.Redeem(ctx, id, r)
 }
 
-func (d *desk) Release(ctx context.Context, u approvals.Use) error {
+func (d *desk) Release(ctx context.Context, u approvals.Redemption) error {
 	outside()
-	return d.Keeper.Release(ctx, u)
+	return d.Service.Release(ctx, u)
 }
 
 // next waits for something to happen to an approval.
@@ -223,21 +223,21 @@ func TestACallWaitsForAPerson(t *testing.T) {
 		return ended
 	}
 	approved := invoke(t.Context(), `{"n":1}`)
-	if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.WasAsked).ID, approvals.Answer{}); err != nil {
+	if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-approved; err != nil {
 		t.Error(err)
 	}
 	denied := invoke(t.Context(), `{"n":2}`)
-	if _, err := d.Deny(t.Context(), "default", d.next(t, approvals.WasAsked).ID, approvals.Answer{}); err != nil {
+	if _, err := d.Deny(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, <-denied, codes.PermissionDenied, "APPROVAL_DENIED")
 
 	ctx, leave := context.WithCancel(t.Context())
 	left := invoke(ctx, `{"n":3}`)
-	id := d.next(t, approvals.WasAsked).ID
+	id := d.next(t, approvals.EventCreated).ID
 	leave()
 	if err := <-left; status.Code(err) != codes.Canceled {
 		t.Error(err)
@@ -269,7 +269,7 @@ func TestNobodyWaitsForAPersonWhenTheGatewayStops(t *testing.T) {
 		_, err := f.client.Invoke(with(t.Context(), "x-approval-wait", "600"), request(gatewaytest.Echo, `{}`))
 		ended <- err
 	}()
-	d.next(t, approvals.WasAsked)
+	d.next(t, approvals.EventCreated)
 	f.gateway.Drain()
 	wants(t, <-ended, codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	gatewaytest.Wait(t, f.gateway.Stopped(), "the gateway to stop")
@@ -291,7 +291,7 @@ func TestACallThatDidNotStartKeepsItsApproval(t *testing.T) {
 	if status.Code(err) != codes.Unavailable {
 		t.Fatal(err)
 	}
-	d.next(t, approvals.WasReleased)
+	d.next(t, approvals.EventReleased)
 	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
 		t.Errorf("%v, %v", a.State, err)
 	}
@@ -325,7 +325,7 @@ func TestWhatIsBlockedDuringTheWaitStaysBlocked(t *testing.T) {
 		_, err := f.client.Invoke(with(t.Context(), "x-approval-wait", "60"), request(gatewaytest.Echo, `{}`))
 		ended <- err
 	}()
-	id := d.next(t, approvals.WasAsked).ID
+	id := d.next(t, approvals.EventCreated).ID
 	rules.set(on("caps", gatewaytest.Echo), call.Block)
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{}); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	approve := func() {
 		t.Helper()
-		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.WasAsked).ID, approvals.Answer{}); err != nil {
+		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 		t.Error(err)
 	}
 	ended = waits(`{"n": 2}`)
-	blocked := d.next(t, approvals.WasAsked)
+	blocked := d.next(t, approvals.EventCreated)
 	say(call.Block)
 	if _, err := d.Approve(t.Context(), "default", blocked.ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (f authenticate) Admit(t *filter.Call, s *authState) filter.Step {
 func (f authenticate) ask(t *filter.Call, s *authState, claim tenant.Credentials) *call.Refusal {
 	var ctx context.Context
 	ctx, s.quit = context.WithCancel(f.h.callers.closing)
-	refusal := f.h.callers.evaluate(ctx, t, s, claim)
+	refusal := f.h.callers.ask(ctx, t, s, claim)
 	if refusal != nil {
 		s.end()
 	}

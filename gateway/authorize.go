@@ -28,9 +28,9 @@ type Decider interface {
 
 // authorizeState is what was decided about a call.
 type authorizeState struct {
-	quit    context.CancelFunc // of what is being found out for it; nil: nothing was
-	outcome *outcome           // of that, when it is there
-	use     *approvals.Use     // of a person's consent to it
+	quit    context.CancelFunc    // of what is being found out for it; nil: nothing was
+	outcome *outcome              // of that, when it is there
+	use     *approvals.Redemption // of a person's consent to it
 }
 
 // authorize finds out whether the call may run: at once where memory knows and nothing is to

@@ -65,8 +65,8 @@ func (c *callers) Authenticate(ctx context.Context, claim tenant.Credentials) (t
 	return c.signed.Authenticate(ctx, claim)
 }
 
-// evaluate lets a call wait until it is known who makes its claim, or ctx ends.
-func (c *callers) evaluate(ctx context.Context, t *filter.Call, s *authState, claim tenant.Credentials) *call.Refusal {
+// ask lets a call wait until it is known who makes its claim, or ctx ends.
+func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim tenant.Credentials) *call.Refusal {
 	place := c.waiting.Of(addressOf(t.Client.Address))
 	if !place.Reserve(1) {
 		return refusedStrangers

@@ -16,13 +16,13 @@ import (
 // Approver lets people decide on calls that may only run with their consent. Its methods may
 // wait, until ctx ends.
 type Approver interface {
-	// Fetch finds the approval of a call that is open, or makes one. granted: somebody has
+	// Create finds the approval of a call that is open, or makes one. granted: somebody has
 	// approved all such calls of the session.
-	Fetch(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
-	// Use consumes an approval for one call, which must be the one that it was given for.
-	Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal)
+	Create(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
+	// Redeem consumes an approval for one call, which must be the one that it was given for.
+	Redeem(ctx context.Context, id string, r *approvals.Request) (approvals.Redemption, *call.Refusal)
 	// Release gives it back for a call that provably did not start.
-	Release(context.Context, approvals.Use) error
+	Release(context.Context, approvals.Redemption) error
 	// Wait waits until an approval is answered or over. When ctx ends it is as it was.
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
 }
@@ -92,7 +92,7 @@ func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := d.request(m)
-	a, granted, refusal := d.approver.Fetch(ctx, r)
+	a, granted, refusal := d.approver.Create(ctx, r)
 	m.settings = r.Settings
 	if o.refusal = refusal; refusal == nil && !granted {
 		o.asked = &a
@@ -104,7 +104,7 @@ func (d *deliberations) seek(ctx context.Context, m *matter, o *outcome) {
 func (d *deliberations) use(ctx context.Context, m *matter, id string, o *outcome) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	use, refusal := d.approver.Use(ctx, id, d.request(m))
+	use, refusal := d.approver.Redeem(ctx, id, d.request(m))
 	if o.refusal = refusal; refusal == nil {
 		o.use = &use
 	}
@@ -141,7 +141,7 @@ func (d *deliberations) wait(ctx context.Context, most time.Duration, a *approva
 }
 
 // release gives an approval back that was not made use of.
-func (d *deliberations) release(use *approvals.Use) {
+func (d *deliberations) release(use *approvals.Redemption) {
 	if use == nil {
 		return
 	}
@@ -165,7 +165,7 @@ func (d *deliberations) request(m *matter) *approvals.Request {
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent, Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
 		Args: b.Args, Config: b.Config, Thread: string(b.Thread), Settings: m.settings, RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
 	}
-	r.Turn = func(ctx context.Context) (func(), *call.Refusal) { return d.turn(ctx, m.call.Tenant) }
+	r.Acquire = func(ctx context.Context) (func(), *call.Refusal) { return d.turn(ctx, m.call.Tenant) }
 	for _, e := range b.Context {
 		r.Context = append(r.Context, [2][]byte{e.Name, e.Value})
 	}

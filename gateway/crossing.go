@@ -39,7 +39,7 @@ type crossing struct {
 	named    []string
 	decision policy.Decision
 	judged   bool
-	use      *approvals.Use
+	use      *approvals.Redemption
 	approval string
 	permit   ratelimit.Permit
 	errand   *errand // nil: the call has no idempotency key

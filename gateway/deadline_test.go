@@ -69,15 +69,15 @@ func (s stuckShield) Check(ctx context.Context, _ *call.Call, _ []byte) (extauth
 
 type stuckApprover struct{ stuck }
 
-func (s stuckApprover) Fetch(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal) {
+func (s stuckApprover) Create(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal) {
 	return approvals.Approval{}, true, s.refusal(ctx)
 }
 
-func (s stuckApprover) Use(ctx context.Context, id string, _ *approvals.Request) (approvals.Use, *call.Refusal) {
-	return approvals.Use{ID: id}, s.refusal(ctx)
+func (s stuckApprover) Redeem(ctx context.Context, id string, _ *approvals.Request) (approvals.Redemption, *call.Refusal) {
+	return approvals.Redemption{ID: id}, s.refusal(ctx)
 }
 
-func (stuckApprover) Release(context.Context, approvals.Use) error { return nil }
+func (stuckApprover) Release(context.Context, approvals.Redemption) error { return nil }
 
 func (s stuckApprover) Wait(ctx context.Context, _, _ string) (approvals.Approval, error) {
 	return approvals.Approval{}, s.wait(ctx)

@@ -74,9 +74,9 @@ func (m *matter) own() *matter {
 // outcome is what a deliberation comes to. Without a refusal the call may run.
 type outcome struct {
 	decision policy.Decision
-	decided  bool                // decision was made
-	asked    *approvals.Approval // a person was asked, who has not answered yet
-	use      *approvals.Use      // of a person's consent, which is for this call alone
+	decided  bool                  // decision was made
+	asked    *approvals.Approval   // a person was asked, who has not answered yet
+	use      *approvals.Redemption // of a person's consent, which is for this call alone
 	refusal  *call.Refusal
 	named    []string // the artifacts that the call names, where they had to be found
 }

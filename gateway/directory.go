@@ -70,7 +70,7 @@ func (d *directory) swap(next *router.Table, secure TLSOf) {
 		case f:
 			continue
 		case nil:
-			d.metrics.DeleteTool(f.Capability)
+			d.metrics.Forget(f.Capability)
 			delete(d.tls, f.Capability)
 		}
 		for _, b := range f.Backends {

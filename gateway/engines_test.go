@@ -31,12 +31,12 @@ type engines struct {
 	addr    string
 	gateway *gatewaytest.Gateway
 	client  parallaxpb.ClientServiceClient
-	keeper  *approvals.Keeper
+	keeper  *approvals.Service
 	agent   chan error // how it ended
 }
 
 // shareEngines is what gateways share of engines in a store.
-func shareEngines(t *testing.T) (guard.Shared, *approvals.Keeper) {
+func shareEngines(t *testing.T) (guard.Shared, *approvals.Service) {
 	t.Helper()
 	store := gatewaytest.StartRedis(t).Open(t)
 	keeper, err := approvals.New(store.Approvals(), approvals.Options{})

@@ -24,7 +24,7 @@ import (
 )
 
 // services are a front with what callers ask the gateway itself.
-func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytest.Gateway {
+func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
@@ -32,7 +32,7 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := approval.New(approval.Config{Keeper: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
+	answers := approval.New(approval.Config{Approvals: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Authenticator: ring.authenticator(),
@@ -48,10 +48,10 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Keeper) *gatewaytes
 func TestScopesOfServices(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
-	keeper := openDesk(t).Keeper
+	keeper := openDesk(t).Service
 	asked := func(of string) string {
 		outside()
-		a, _, refusal := keeper.Fetch(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
+		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

@@ -240,7 +240,7 @@ func TestApprovalsInEveryDialect(t *testing.T) {
 			wants(t, second(cl.Invoke(ctx, other)), codes.PermissionDenied, "APPROVAL_MISMATCH")
 			if capability == "gone" {
 				wants(t, second(cl.Invoke(ctx, req)), codes.Unavailable, "BACKEND_UNREACHABLE")
-				d.next(t, approvals.WasReleased) // it can be used again
+				d.next(t, approvals.EventReleased) // it can be used again
 				continue
 			}
 			wants(t, second(cl.Invoke(ctx, req)), codes.OK, "")

@@ -125,7 +125,7 @@ func TestTheStricterOfPolicyAndShield(t *testing.T) {
 				t.Errorf("Shield was asked %q", asked)
 			}
 			if own == call.Allow {
-				if a := d.next(t, approvals.WasAsked); a.Why != "it looks odd" || a.Level != "shield" {
+				if a := d.next(t, approvals.EventCreated); a.Why != "it looks odd" || a.Level != "shield" {
 					t.Errorf("a person is asked because %q, by %q", a.Why, a.Level)
 				}
 			}

@@ -121,7 +121,7 @@ func TestStreamsNeedConsent(t *testing.T) {
 	for _, path := range []string{"caps/tools/echo/stream", "caps/tools/echo"} {
 		resp := ask(t.Context(), t, client, f.gateway, "POST", path, `{"n":"`+path+`"}`)
 		body := bodyOf(t, resp)
-		asked := d.next(t, approvals.WasAsked)
+		asked := d.next(t, approvals.EventCreated)
 		if resp.StatusCode != 202 || resp.Header.Get("Location") != "/v1/approvals/"+asked.ID || !strings.Contains(body, `"status":"approval_required"`) {
 			t.Errorf("%s: %s %v %s", path, resp.Status, resp.Header, body)
 		}
@@ -129,7 +129,7 @@ func TestStreamsNeedConsent(t *testing.T) {
 		go func() {
 			waits <- ask(t.Context(), t, client, f.gateway, "POST", path, `{"m":"`+path+`"}`, "Prefer", "wait=60")
 		}()
-		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.WasAsked).ID, approvals.Answer{}); err != nil {
+		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 			t.Fatal(err)
 		}
 		resp = <-waits

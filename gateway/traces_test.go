@@ -298,9 +298,9 @@ func TestApprovalsAreLinked(t *testing.T) {
 	// One that waits for the answer itself has no link.
 	answered := make(chan error, 1)
 	go func() {
-		a := d.next(t, approvals.WasAsked)
+		a := d.next(t, approvals.EventCreated)
 		for a.ID == id {
-			a = d.next(t, approvals.WasAsked)
+			a = d.next(t, approvals.EventCreated)
 		}
 		_, err := d.Approve(context.Background(), "default", a.ID, approvals.Answer{})
 		answered <- err

@@ -266,10 +266,10 @@ func TestGrantsChange(t *testing.T) {
 func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
-	keeper := openDesk(t).Keeper
+	keeper := openDesk(t).Service
 	ask := func(capability string, n int) string {
 		outside()
-		a, _, refusal := keeper.Fetch(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
+		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

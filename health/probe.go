@@ -61,7 +61,7 @@ func (c *client) probe(ctx context.Context) Result {
 		}
 		c.conn = conn
 	}
-	r, err := c.evaluate(ctx)
+	r, err := c.probeOnce(ctx)
 	if err != nil {
 		r = Result{Reason: explain(err), Refused: c.refused.Load()}
 		// A failed channel is closed: grpc-go's backoff before the next dial (up to two minutes)
@@ -73,9 +73,9 @@ func (c *client) probe(ctx context.Context) Result {
 	return r
 }
 
-// evaluate makes the configured kind of probe. For a capability it tries the health calls until one is
+// probeOnce makes the configured kind of probe. For a capability it tries the health calls until one is
 // implemented. The error is that of a call without a usable reply.
-func (c *client) evaluate(ctx context.Context) (Result, error) {
+func (c *client) probeOnce(ctx context.Context) (Result, error) {
 	if c.question != nil {
 		return c.askQuestion(ctx)
 	}

@@ -19,7 +19,7 @@ import (
 func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Approvals
 	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
-		Most: cfg.MaxPending}
+		MaxOpen: cfg.MaxPending}
 	if p.rules != nil {
 		o.Rules = toldRules{p.rules, p.decider}
 	}
@@ -27,7 +27,7 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 		return err
 	}
 	p.approving = approval.New(approval.Config{
-		Keeper: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
+		Approvals: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
 	})
 	metrics.WatchApprovals(func() telemetry.Approvals {

@@ -26,7 +26,7 @@ func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]s
 // pendingByLabel adds up what is pending by the labels that tenants have: those beyond the last share one.
 func (p *process) pendingByLabel(metrics *telemetry.Metrics) map[string]telemetry.Pending {
 	all := map[string]telemetry.Pending{}
-	for of, found := range p.pending.Now() {
+	for of, found := range p.pending.Snapshot() {
 		label := metrics.Tenant(of).Label()
 		sum, there := all[label]
 		if sum.Count += found.Count; !there || found.Oldest.Before(sum.Oldest) {

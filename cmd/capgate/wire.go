@@ -67,14 +67,14 @@ type process struct {
 	discovery *catalog.Discoverer
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
-	approvals *approvals.Keeper
+	approvals *approvals.Service
 	answers   *idempotency.Keeper
 	turns     *turns.Keeper // of OpenParallax engines
 
 	engineMetrics *enginemetrics.Metrics
 	webhook       *webhook.Deliverer // nil: nobody is told of approvals
 	approving     *approval.Service
-	pending       approvals.Pendings // for metrics
+	pending       approvals.Backlogs // for metrics
 	shields       *extauthz.Shields
 	limits        *router.Limits
 	shedder       *overload.Shedder // nil: no call is too much

@@ -26,7 +26,7 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session, RequestID: p.RequestID,
 		Args: q.args, Level: level, Until: q.until,
 	}
-	a, _, refusal := g.cfg.Approvals.Fetch(ctx, r)
+	a, _, refusal := g.cfg.Approvals.Create(ctx, r)
 	if refusal == nil {
 		lasts := time.Until(a.Expires) + time.Minute
 		if err := g.cfg.Questions.Bind(ctx, p.Tenant, p.engine(), q.id, a.ID, lasts); err != nil {
@@ -100,7 +100,7 @@ func (g *Guard) pause(ctx context.Context, d time.Duration) bool {
 func (g *Guard) approve(a *asked) {
 	ctx, cancel := context.WithTimeout(g.alive, askTimeout)
 	defer cancel()
-	if _, refusal := g.cfg.Approvals.Use(ctx, a.approval.ID, a.request); refusal == nil {
+	if _, refusal := g.cfg.Approvals.Redeem(ctx, a.approval.ID, a.request); refusal == nil {
 		g.tell(a, true)
 	} else {
 		g.cfg.Log.Warn("an engine is not told that its question was answered", "capability", a.passage.Fleet, "approval", a.approval.ID, "reason", refusal.Reason)

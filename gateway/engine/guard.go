@@ -26,9 +26,9 @@ type Sessions interface {
 
 // Approvals are where people are asked, for all replicas.
 type Approvals interface {
-	Fetch(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
+	Create(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
-	Use(ctx context.Context, id string, r *approvals.Request) (approvals.Use, *call.Refusal)
+	Redeem(ctx context.Context, id string, r *approvals.Request) (approvals.Redemption, *call.Refusal)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 }

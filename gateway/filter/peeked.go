@@ -47,7 +47,7 @@ func (c *Call) ForgetMessage() {
 	switch c.Peeked = nil; {
 	case m == nil:
 	case m.Held != nil:
-		m.DeleteTool()
+		m.Forget()
 	default:
 		*m = Peeked{}
 		peekedPool.Put(m)
@@ -96,8 +96,8 @@ func (m *Peeked) Wipe() {
 	m.Context = nil
 }
 
-// DeleteTool wipes a clone and gives its memory back.
-func (m *Peeked) DeleteTool() {
+// Forget wipes a clone and gives its memory back.
+func (m *Peeked) Forget() {
 	m.Held.Release()
 	m.Wipe()
 }

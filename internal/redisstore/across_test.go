@@ -28,9 +28,9 @@ func TestAcrossTenants(t *testing.T) {
 			id := fmt.Sprintf("t%d", i)
 			must(t, s.Tenants().CreateTenant(ctx, aTenant(id, "u")))
 			for n := range i % 3 { // 0, 1 or 2
-				d := &approvals.Draft{TTL: time.Minute, Most: 10}
+				d := &approvals.Draft{TTL: time.Minute, MaxOpen: 10}
 				d.ID, d.Tenant, d.CallSum[0], d.CallSum[1] = "apr_"+id+strconv.Itoa(n), id, byte(i), byte(n)
-				asked, err := s.Approvals().Fetch(ctx, d)
+				asked, err := s.Approvals().Create(ctx, d)
 				must(t, err)
 				want[asked.ID] = id
 				must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask, Name: policy.Name{Capability: "c", Tool: strconv.Itoa(n)}}))

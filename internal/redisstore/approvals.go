@@ -63,14 +63,14 @@ func (a *ApprovalStore) askBy(ctx context.Context, run asking, s script, tenant 
 // Expired implements approvals.Store.
 func (a *ApprovalStore) Expired() int64 { return a.expired.Load() }
 
-// Fetch implements approvals.Calls.
-func (a *ApprovalStore) Fetch(ctx context.Context, d *approvals.Draft) (approvals.Asked, error) {
+// Create implements approvals.Calls.
+func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approvals.CreateResult, error) {
 	session := ""
 	if d.SessionSum != nil {
 		session = hex.EncodeToString(d.SessionSum[:])
 	}
 	call := hex.EncodeToString(d.CallSum[:])
-	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.Most}
+	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.MaxOpen}
 	args = append(args, a.sealRecord(d.Tenant, d.ID, call, session, approvalFields(&d.Record))...)
 	for attempt := 1; ; attempt++ {
 		asked, bad, err := a.askOnce(ctx, d.Tenant, call, session, args)
@@ -78,10 +78,10 @@ func (a *ApprovalStore) Fetch(ctx context.Context, d *approvals.Draft) (approval
 			return asked, err
 		}
 		if attempt == maxUnsigned {
-			return approvals.Asked{}, errApprovals
+			return approvals.CreateResult{}, errApprovals
 		}
 		if err := a.drop(ctx, bad); err != nil {
-			return approvals.Asked{}, err
+			return approvals.CreateResult{}, err
 		}
 	}
 }
@@ -90,37 +90,37 @@ func (a *ApprovalStore) Fetch(ctx context.Context, d *approvals.Draft) (approval
 const maxUnsigned = 3
 
 // askOnce is one question of Ask. bad is the key that led to what is not signed, which is as if it were not there.
-func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session string, args []any) (asked approvals.Asked, bad string, err error) {
+func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session string, args []any) (asked approvals.CreateResult, bad string, err error) {
 	said, err := a.ask(ctx, askScript, tenant, args...)
 	if err != nil {
-		return approvals.Asked{}, "", err
+		return approvals.CreateResult{}, "", err
 	}
 	switch what := textAt(said, 0); {
 	case what == "full":
-		return approvals.Asked{Full: true}, "", nil
+		return approvals.CreateResult{LimitReached: true}, "", nil
 	case what == "remembered" && len(said) == 5:
 		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(said, 4), textAt(said, 1), textAt(said, 2)) {
-			return approvals.Asked{}, key, nil
+			return approvals.CreateResult{}, key, nil
 		}
 		left, _ := said[3].(int64)
 		state, _ := approvals.ParseState(textAt(said, 1))
-		asked := approvals.Asked{Remembered: state, Left: time.Duration(left) * time.Millisecond}
+		asked := approvals.CreateResult{Remembered: state, Left: time.Duration(left) * time.Millisecond}
 		asked.ID = textAt(said, 2)
 		return asked, "", nil
 	case len(said) == 2:
 		f := pairs(said[1])
 		if !a.signed(tenant, f["id"], f) || f["call"] != call && a.store.seals.on() {
-			return approvals.Asked{}, a.key(approvalTag(tenant), "call", call), nil
+			return approvals.CreateResult{}, a.key(approvalTag(tenant), "call", call), nil
 		}
 		r, err := a.recordOf(tenant, f)
-		return approvals.Asked{Record: r, New: what == "new"}, "", err
+		return approvals.CreateResult{Record: r, New: what == "new"}, "", err
 	}
-	return approvals.Asked{}, "", errApprovals
+	return approvals.CreateResult{}, "", errApprovals
 }
 
-// Use implements approvals.Calls. A use that too few replicas have is given back: the call that asked for it does not
+// Redeem implements approvals.Calls. A use that too few replicas have is given back: the call that asked for it does not
 // run, so it does not matter which of the two a failover undoes.
-func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token string) (was approvals.State, trace string, err error) {
+func (a *ApprovalStore) Redeem(ctx context.Context, w *approvals.Binding, id, token string) (was approvals.State, trace string, err error) {
 	said, err := a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.runReplicated(ctx, func(said []any) bool { return textAt(said, 2) == "approved" }, s, keys, args...)
 	}, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
@@ -140,7 +140,7 @@ func (a *ApprovalStore) Use(ctx context.Context, w *approvals.Words, id, token s
 		list, _ := said[1].([]any)
 		m := &approvals.MismatchError{}
 		for i := range list {
-			m.Words = append(m.Words, textAt(list, i))
+			m.Fields = append(m.Fields, textAt(list, i))
 		}
 		return 0, "", m
 	default:
@@ -177,7 +177,7 @@ func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (
 }
 
 // Answer implements approvals.Desk.
-func (a *ApprovalStore) Answer(ctx context.Context, tenant, id string, r *approvals.Reply) (approvals.Record, bool, error) {
+func (a *ApprovalStore) Answer(ctx context.Context, tenant, id string, r *approvals.StoredAnswer) (approvals.Record, bool, error) {
 	var lasting any = ""
 	if r.Remember == approvals.ThisSession {
 		lasting = r.SessionTTL.Milliseconds()
@@ -254,8 +254,8 @@ func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals
 	return p, nil
 }
 
-// Follow implements approvals.Store.
-func (a *ApprovalStore) Follow(ctx context.Context, told func(approvals.Notice), connected func()) {
+// Watch implements approvals.Store.
+func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notification), connected func()) {
 	channel := a.channel("approvals")
 	a.subscribe(ctx, channel, func(message string) {
 		all, ok := parseWords(message, 4)
@@ -263,7 +263,7 @@ func (a *ApprovalStore) Follow(ctx context.Context, told func(approvals.Notice),
 			a.malformed(channel)
 			return
 		}
-		n := approvals.Notice{Tenant: all[0], ID: all[1], Kind: approvals.Kind(all[2])}
+		n := approvals.Notification{Tenant: all[0], ID: all[1], Kind: approvals.Kind(all[2])}
 		if all[3] != "" {
 			n.Session = new(approvals.Sum)
 			if !unhex(n.Session[:], all[3]) {

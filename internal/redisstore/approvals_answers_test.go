@@ -19,7 +19,7 @@ import (
 )
 
 // following has a keeper follow until the test ends.
-func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Keeper {
+func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k := keeper(t, s, o)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,14 +40,14 @@ func TestAnAnswerForASession(t *testing.T) {
 		one, two := following(t, stores[0], approvals.Options{}), following(t, stores[1], approvals.Options{})
 		a := ask(t, one, request("1"))
 		approve(t, two, a, approvals.Answer{Remember: approvals.ThisSession})
-		for _, k := range []*approvals.Keeper{one, two} {
-			if got, granted, refusal := k.Fetch(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID || got.State != approvals.Approved {
+		for _, k := range []*approvals.Service{one, two} {
+			if got, granted, refusal := k.Create(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID || got.State != approvals.Approved {
 				t.Errorf("granted %v, %v, %+v", granted, refusal, got)
 			}
 		}
 		before := stores[0].Stats().Commands[redisstore.Approvals]
 		for range 100 {
-			if _, granted, refusal := one.Fetch(t.Context(), request("3")); !granted {
+			if _, granted, refusal := one.Create(t.Context(), request("3")); !granted {
 				t.Fatal(refusal)
 			}
 		}
@@ -87,18 +87,18 @@ func TestADenialForASession(t *testing.T) {
 		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{SessionTTL: 50 * time.Millisecond})
 		a, b := ask(t, one, request("1")), ask(t, one, request("2"))
 		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
-		if _, granted, refusal := one.Fetch(t.Context(), request("3")); !granted {
+		if _, granted, refusal := one.Create(t.Context(), request("3")); !granted {
 			t.Fatal(refusal)
 		}
 		if _, err := two.Deny(t.Context(), b.Tenant, b.ID, approvals.Answer{Remember: approvals.ThisSession}); err != nil {
 			t.Fatal(err)
 		}
 		await(t, "the other replica to hear that it is denied, or that the denial is over", func() bool {
-			_, granted, _ := one.Fetch(t.Context(), request("3"))
+			_, granted, _ := one.Create(t.Context(), request("3"))
 			return !granted
 		})
 		await(t, "the denial to end", func() bool {
-			got, granted, _ := one.Fetch(t.Context(), request("3"))
+			got, granted, _ := one.Create(t.Context(), request("3"))
 			return !granted && got.State == approvals.Pending
 		})
 		r := request("{}")
@@ -116,7 +116,7 @@ func TestADenialForASession(t *testing.T) {
 func TestAMalformedSessionGrantsNothing(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		k, st := keeper(t, s, approvals.Options{Fresh: time.Nanosecond}), s.Approvals()
+		k, st := keeper(t, s, approvals.Options{SessionCacheTTL: time.Nanosecond}), s.Approvals()
 		a := ask(t, k, request("{}"))
 		approve(t, k, a, approvals.Answer{Remember: approvals.ThisSession})
 		keys, err := st.Keys(t.Context(), st.SessionKey(a.Tenant, "*"))
@@ -155,7 +155,7 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 		for i := range 5 {
 			a := ask(t, one, request(fmt.Sprint(i)))
 			got := make(chan approvals.Approval, 2)
-			for _, k := range []*approvals.Keeper{one, two} {
+			for _, k := range []*approvals.Service{one, two} {
 				go func() {
 					a, err := k.Wait(t.Context(), a.Tenant, a.ID)
 					if err != nil {
@@ -183,7 +183,7 @@ func TestApprovalEvents(t *testing.T) {
 		r := request("{}")
 		a := ask(t, one, r)
 		approve(t, two, a, approvals.Answer{})
-		use, refusal := one.Use(t.Context(), a.ID, r)
+		use, refusal := one.Redeem(t.Context(), a.ID, r)
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -198,7 +198,7 @@ func TestApprovalEvents(t *testing.T) {
 		enough := errors.New("enough")
 		read := func(after string, n int) (kinds []string, last string) {
 			err := two.Events(t.Context(), a.Tenant, after, func(e approvals.Event) error {
-				if e.Kind == approvals.Began {
+				if e.Kind == approvals.EventsStart {
 					return nil
 				}
 				kinds, last = append(kinds, string(e.Kind)), e.ID
@@ -243,13 +243,13 @@ func TestMissedEvents(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			var kinds []string
 			_ = k.Events(ctx, request("").Tenant, "1-1", func(e approvals.Event) error {
-				if e.Kind == approvals.Began {
+				if e.Kind == approvals.EventsStart {
 					return nil
 				}
 				if kinds = append(kinds, string(e.Kind)); len(kinds) == 1 && empty {
 					ask(t, k, request("0"))
 				}
-				if e.Kind == approvals.WasAsked {
+				if e.Kind == approvals.EventCreated {
 					cancel()
 				}
 				return nil
@@ -279,14 +279,14 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 			a := approve(t, k, ask(t, k, r), approvals.Answer{})
 			b := ask(t, k, request("1"))
 			fault.begin(server)
-			_, _, refusal := k.Fetch(t.Context(), request("2"))
+			_, _, refusal := k.Create(t.Context(), request("2"))
 			wantRefusal(t, "ask", refusal, "APPROVALS_UNAVAILABLE")
 			if name == "full" { // Redis takes no writes, but answers
 				if got, err := k.Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Approved {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}
-			_, refusal = k.Use(t.Context(), b.ID, request("1"))
+			_, refusal = k.Redeem(t.Context(), b.ID, request("1"))
 			if refusal == nil {
 				t.Error("used")
 			}
@@ -299,7 +299,7 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 				// What was sent may have been carried out.
 				return err == nil && (got.State == approvals.Pending || name == "frozen")
 			})
-			_, refusal = k.Use(t.Context(), a.ID, r)
+			_, refusal = k.Redeem(t.Context(), a.ID, r)
 			wantRefusal(t, "used after", refusal, "")
 		})
 	}

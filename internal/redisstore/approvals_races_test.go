@@ -12,9 +12,9 @@ import (
 )
 
 // replicas are three keepers, each with connections of its own.
-func replicas(t *testing.T, open func() *redisstore.Store, o approvals.Options) []*approvals.Keeper {
+func replicas(t *testing.T, open func() *redisstore.Store, o approvals.Options) []*approvals.Service {
 	t.Helper()
-	all := make([]*approvals.Keeper, 3)
+	all := make([]*approvals.Service, 3)
 	for i := range all {
 		all[i] = keeper(t, open(), o)
 	}
@@ -44,9 +44,9 @@ func TestOneOfManyUsesIt(t *testing.T) {
 			a := ask(t, all[0], r)
 			approve(t, all[1], a, approvals.Answer{})
 			var won, lost atomic.Int64
-			var winner approvals.Use
+			var winner approvals.Redemption
 			atOnce(100, func(i int) {
-				use, refusal := all[i%3].Use(t.Context(), a.ID, r)
+				use, refusal := all[i%3].Redeem(t.Context(), a.ID, r)
 				switch {
 				case refusal == nil:
 					winner = use
@@ -69,7 +69,7 @@ func TestOneOfManyUsesIt(t *testing.T) {
 			}
 			won.Store(0)
 			atOnce(20, func(i int) {
-				if _, refusal := all[i%3].Use(t.Context(), a.ID, r); refusal == nil {
+				if _, refusal := all[i%3].Redeem(t.Context(), a.ID, r); refusal == nil {
 					won.Add(1)
 				}
 			})
@@ -86,7 +86,7 @@ func TestOneOfManyAsks(t *testing.T) {
 		all := replicas(t, open, approvals.Options{})
 		ids := make([]string, 60)
 		atOnce(len(ids), func(i int) {
-			if a, _, refusal := all[i%3].Fetch(t.Context(), request("{}")); refusal == nil {
+			if a, _, refusal := all[i%3].Create(t.Context(), request("{}")); refusal == nil {
 				ids[i] = a.ID
 			}
 		})
@@ -118,7 +118,7 @@ func TestAnswersRace(t *testing.T) {
 					_, err := all[1].Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{})
 					denied.Store(err == nil)
 				case 2:
-					_, refusal := all[2].Use(t.Context(), a.ID, r)
+					_, refusal := all[2].Redeem(t.Context(), a.ID, r)
 					used.Store(refusal == nil)
 				}
 			})
@@ -159,7 +159,7 @@ func TestAnswersRaceWithTheEnd(t *testing.T) {
 					saw.Store(got.State == approvals.Expired)
 				}
 			})
-			_, refusal := all[2].Use(t.Context(), a.ID, r)
+			_, refusal := all[2].Redeem(t.Context(), a.ID, r)
 			if answered.Load() {
 				approved++
 				wantRefusal(t, "approved", refusal, "")
@@ -184,7 +184,7 @@ func TestReleaseRacesWithTheEnd(t *testing.T) {
 		for round := range 40 {
 			r := request(fmt.Sprint(round))
 			a := approve(t, short, ask(t, all[0], r), approvals.Answer{})
-			use, refusal := all[0].Use(t.Context(), a.ID, r)
+			use, refusal := all[0].Redeem(t.Context(), a.ID, r)
 			if refusal != nil {
 				if refusal.Reason != "APPROVAL_EXPIRED" {
 					t.Fatal(refusal)
@@ -200,7 +200,7 @@ func TestReleaseRacesWithTheEnd(t *testing.T) {
 						t.Error(err)
 					}
 				} else {
-					_, refusal := all[1].Use(t.Context(), a.ID, r)
+					_, refusal := all[1].Redeem(t.Context(), a.ID, r)
 					again.Store(refusal == nil)
 				}
 			})
@@ -208,7 +208,7 @@ func TestReleaseRacesWithTheEnd(t *testing.T) {
 				got, err := all[2].Get(t.Context(), a.Tenant, a.ID)
 				return err == nil && (got.State == approvals.Expired || got.State == approvals.Used && again.Load())
 			})
-			if _, refusal := all[2].Use(t.Context(), a.ID, r); refusal == nil {
+			if _, refusal := all[2].Redeem(t.Context(), a.ID, r); refusal == nil {
 				t.Fatalf("round %d: used when it was over", round)
 			}
 			if err := all[0].Release(t.Context(), use); again.Load() && err == nil {

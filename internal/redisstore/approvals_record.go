@@ -10,17 +10,17 @@ import (
 )
 
 // wordFields are fields and values of what an approval holds for.
-func wordFields(w *approvals.Words) []any {
+func wordFields(w *approvals.Binding) []any {
 	return []any{
 		"user", w.User, "agent", w.Agent, "capability", w.Capability, "tool", w.Tool,
 		"schema", hex.EncodeToString(w.Schema[:]), "arguments", hex.EncodeToString(w.ArgsHash[:]),
-		"session", w.Session, "thread", w.Thread, approvals.SettingsWord, hex.EncodeToString(w.Settings[:]),
+		"session", w.Session, "thread", w.Thread, approvals.SettingsField, hex.EncodeToString(w.Settings[:]),
 	}
 }
 
 // approvalFields are those that an approval is made with.
 func approvalFields(r *approvals.Record) []any {
-	return append(wordFields(&r.Words), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
+	return append(wordFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
 }
 
@@ -43,7 +43,7 @@ func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.
 	remember, alsoKnown := approvals.ParseRemember(f["remember"])
 	r.State, r.Remember = state, remember
 	ok := known && alsoKnown && r.ID != "" && unhex(r.Schema[:], f["schema"]) && unhex(r.ArgsHash[:], f["arguments"]) &&
-		(f[approvals.SettingsWord] == "" || unhex(r.Settings[:], f[approvals.SettingsWord])) && // an older one has none
+		(f[approvals.SettingsField] == "" || unhex(r.Settings[:], f[approvals.SettingsField])) && // an older one has none
 		readTime(&r.Created, f["created"]) && readTime(&r.Expires, f["expires"])
 	for name, t := range map[string]*time.Time{"answered": &r.Answered, "changed": &r.Changed} {
 		if f[name] != "" {
@@ -113,7 +113,7 @@ func (a *ApprovalStore) Events(ctx context.Context, tenant, after string, most i
 		return nil, "", errApprovals
 	}
 	if missed, _ := said[1].(int64); missed == 1 {
-		events = append(events, approvals.RecordEvent{ID: after, Kind: approvals.WasMissed})
+		events = append(events, approvals.RecordEvent{ID: after, Kind: approvals.EventsLost})
 	}
 	list, _ := said[2].([]any)
 	for _, each := range list {

@@ -61,7 +61,7 @@ type answering struct {
 }
 
 // sealAnswer looks at the approval that is to be answered: only one that is signed gets an answer that is.
-func (a *ApprovalStore) sealAnswer(ctx context.Context, tenant, id string, r *approvals.Reply) (with answering, err error) {
+func (a *ApprovalStore) sealAnswer(ctx context.Context, tenant, id string, r *approvals.StoredAnswer) (with answering, err error) {
 	if !a.store.seals.on() {
 		return with, nil
 	}

@@ -21,26 +21,26 @@ import (
 func TestStepsTakenTwice(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		st := open().Approvals()
-		d := &approvals.Draft{CallSum: approvals.Sum{1}, TTL: time.Minute, Most: 9}
+		d := &approvals.Draft{CallSum: approvals.Sum{1}, TTL: time.Minute, MaxOpen: 9}
 		d.ID, d.Tenant, d.Tool = "apr_1", "acme", "send"
 		d.Trace = "00-trace"
 		for range 2 {
-			if got, err := st.Fetch(t.Context(), d); err != nil || got.ID != "apr_1" || got.State != approvals.Pending {
+			if got, err := st.Create(t.Context(), d); err != nil || got.ID != "apr_1" || got.State != approvals.Pending {
 				t.Fatalf("ask: %+v, %v", got, err)
 			}
 		}
 		for range 2 {
-			reply := &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Minute}
+			reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Minute}
 			if got, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); !ok || err != nil || got.State != approvals.Approved {
 				t.Fatalf("answer: %+v, %v, %v", got, ok, err)
 			}
 		}
 		for range 2 {
-			if was, trace, err := st.Use(t.Context(), &d.Words, "apr_1", "u"); was != approvals.Approved || trace != "00-trace" || err != nil {
+			if was, trace, err := st.Redeem(t.Context(), &d.Binding, "apr_1", "u"); was != approvals.Approved || trace != "00-trace" || err != nil {
 				t.Fatalf("use: %v, %q, %v", was, trace, err)
 			}
 		}
-		if was, _, err := st.Use(t.Context(), &d.Words, "apr_1", "v"); was != approvals.Used || err != nil {
+		if was, _, err := st.Redeem(t.Context(), &d.Binding, "apr_1", "v"); was != approvals.Used || err != nil {
 			t.Fatalf("use by another: %v, %v", was, err)
 		}
 		for range 2 {
@@ -68,11 +68,11 @@ func TestAReplicaDiesWithAnApproval(t *testing.T) {
 		one, dying := keeper(t, open(), approvals.Options{}), open()
 		r := request("{}")
 		a := approve(t, one, ask(t, one, r), approvals.Answer{})
-		if _, refusal := keeper(t, dying, approvals.Options{}).Use(t.Context(), a.ID, r); refusal != nil {
+		if _, refusal := keeper(t, dying, approvals.Options{}).Redeem(t.Context(), a.ID, r); refusal != nil {
 			t.Fatal(refusal)
 		}
 		dying.Close()
-		_, refusal := one.Use(t.Context(), a.ID, r)
+		_, refusal := one.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "of one that died", refusal, "APPROVAL_USED")
 		if b := ask(t, one, r); b.ID == a.ID || b.State != approvals.Pending {
 			t.Errorf("asked again: %+v", b)
@@ -94,14 +94,14 @@ func TestArgumentsAreNowhere(t *testing.T) {
 	}
 	var said []error
 	use := func() {
-		if _, refusal := k.Use(t.Context(), a.ID, r); refusal != nil {
+		if _, refusal := k.Redeem(t.Context(), a.ID, r); refusal != nil {
 			said = append(said, refusal, errors.New(fmt.Sprint(refusal.Metadata)))
 		}
 	}
 	use()
 	other := *r
 	other.Args = []byte(`"` + planted + `"`)
-	_, mismatch := k.Use(t.Context(), a.ID, &other)
+	_, mismatch := k.Redeem(t.Context(), a.ID, &other)
 	said = append(said, mismatch, errors.New(fmt.Sprint(mismatch.Metadata)))
 	approve(t, k, a, approvals.Answer{})
 	_, again := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})

@@ -19,7 +19,7 @@ import (
 )
 
 // keeper is one replica's.
-func keeper(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Keeper {
+func keeper(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k, err := approvals.New(s.Approvals(), o)
 	if err != nil {
@@ -36,16 +36,16 @@ func request(args string) *approvals.Request {
 	}
 }
 
-func ask(t *testing.T, k *approvals.Keeper, r *approvals.Request) approvals.Approval {
+func ask(t *testing.T, k *approvals.Service, r *approvals.Request) approvals.Approval {
 	t.Helper()
-	a, granted, refusal := k.Fetch(t.Context(), r)
+	a, granted, refusal := k.Create(t.Context(), r)
 	if refusal != nil || granted {
 		t.Fatalf("asked: %v, granted %v", refusal, granted)
 	}
 	return a
 }
 
-func approve(t *testing.T, k *approvals.Keeper, a approvals.Approval, answer approvals.Answer) approvals.Approval {
+func approve(t *testing.T, k *approvals.Service, a approvals.Approval, answer approvals.Answer) approvals.Approval {
 	t.Helper()
 	a, err := k.Approve(t.Context(), a.Tenant, a.ID, answer)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		if b := ask(t, two, request(`{"n":2,"to":"bob"}`)); b.ID == a.ID {
 			t.Error("another call has the same approval")
 		}
-		_, refusal := two.Use(t.Context(), a.ID, r)
+		_, refusal := two.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "pending", refusal, "APPROVAL_PENDING")
 		done := approve(t, two, a, approvals.Answer{By: "eve", Comment: "fine"})
 		if done.State != approvals.Approved || done.By != "eve" || done.Comment != "fine" || done.Answered.IsZero() || done.Expires.Before(a.Expires) {
@@ -96,20 +96,20 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		if b := ask(t, one, r); b.ID != a.ID || b.State != approvals.Approved {
 			t.Errorf("asked when approved: %+v", b)
 		}
-		used, refusal := one.Use(t.Context(), a.ID, again)
+		used, refusal := one.Redeem(t.Context(), a.ID, again)
 		wantRefusal(t, "approved", refusal, "")
-		_, refusal = two.Use(t.Context(), a.ID, r)
+		_, refusal = two.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "used", refusal, "APPROVAL_USED")
 		if b := ask(t, one, r); b.ID == a.ID {
 			t.Error("a used approval is not for the next call")
 		}
-		if err := one.Release(t.Context(), approvals.Use{Tenant: a.Tenant, ID: a.ID}); !errors.Is(err, approvals.ErrNotUsed) {
+		if err := one.Release(t.Context(), approvals.Redemption{Tenant: a.Tenant, ID: a.ID}); !errors.Is(err, approvals.ErrNotUsed) {
 			t.Errorf("released by another: %v", err)
 		}
 		if err := one.Release(t.Context(), used); err != nil {
 			t.Errorf("released: %v", err)
 		}
-		_, refusal = two.Use(t.Context(), a.ID, r)
+		_, refusal = two.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "released", refusal, "")
 		if err := one.Release(t.Context(), used); !errors.Is(err, approvals.ErrNotUsed) {
 			t.Errorf("released when another has it: %v", err)
@@ -135,7 +135,7 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 		} {
 			other := *r
 			change(&other)
-			_, refusal := k.Use(t.Context(), a.ID, &other)
+			_, refusal := k.Redeem(t.Context(), a.ID, &other)
 			wantRefusal(t, word, refusal, "APPROVAL_MISMATCH")
 			if refusal != nil && (refusal.Metadata["differs"] != word || refusal.Metadata["approval"] != a.ID || refusal.Kind != call.PermissionDenied) {
 				t.Errorf("%s: %+v", word, refusal)
@@ -146,13 +146,13 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 		}
 		other := *r
 		other.Tenant = "other"
-		_, refusal := k.Use(t.Context(), a.ID, &other)
+		_, refusal := k.Redeem(t.Context(), a.ID, &other)
 		wantRefusal(t, "tenant", refusal, "APPROVAL_UNKNOWN")
 		for _, id := range []string{"", "apr_", a.ID + "A", strings.ToLower(a.ID), "apr_" + strings.Repeat("A", 26), "}:x"} {
-			_, refusal := k.Use(t.Context(), id, r)
+			_, refusal := k.Redeem(t.Context(), id, r)
 			wantRefusal(t, id, refusal, "APPROVAL_UNKNOWN")
 		}
-		_, refusal = k.Use(t.Context(), a.ID, r)
+		_, refusal = k.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "the call", refusal, "")
 	})
 }
@@ -165,9 +165,9 @@ func TestADenialHolds(t *testing.T) {
 		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve"}); err != nil || d.State != approvals.Denied {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		_, _, refusal := k.Fetch(t.Context(), r)
+		_, _, refusal := k.Create(t.Context(), r)
 		wantRefusal(t, "asked again", refusal, "APPROVAL_DENIED")
-		_, refusal = k.Use(t.Context(), a.ID, r)
+		_, refusal = k.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "used", refusal, "APPROVAL_DENIED")
 		var late *call.Refusal
 		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) || late.Reason != "APPROVAL_NOT_PENDING" ||
@@ -190,7 +190,7 @@ func TestNoAnswerInTime(t *testing.T) {
 		if err != nil || over.State != approvals.Expired {
 			t.Fatalf("%+v, %v", over, err)
 		}
-		_, refusal := long.Use(t.Context(), a.ID, r)
+		_, refusal := long.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "nobody answered", refusal, "APPROVAL_EXPIRED")
 		if _, err := long.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); err == nil {
 			t.Error("approved when it was over")
@@ -204,7 +204,7 @@ func TestNoAnswerInTime(t *testing.T) {
 			got, err := long.Get(t.Context(), b.Tenant, b.ID)
 			return err == nil && got.State == approvals.Expired
 		})
-		_, refusal = long.Use(t.Context(), b.ID, r)
+		_, refusal = long.Redeem(t.Context(), b.ID, r)
 		wantRefusal(t, "nobody used it", refusal, "APPROVAL_EXPIRED")
 		if n := short.Stats().Expired + long.Stats().Expired; n < 2 {
 			t.Errorf("%d expired", n)
@@ -215,12 +215,12 @@ func TestNoAnswerInTime(t *testing.T) {
 func TestMostApprovals(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		k := keeper(t, s, approvals.Options{Most: 3})
+		k := keeper(t, s, approvals.Options{MaxOpen: 3})
 		var last approvals.Approval
 		for i := range 3 {
 			last = ask(t, k, request(fmt.Sprint(`{"n":`, i, `}`)))
 		}
-		_, _, refusal := k.Fetch(t.Context(), request(`{"n":3}`))
+		_, _, refusal := k.Create(t.Context(), request(`{"n":3}`))
 		wantRefusal(t, "one too many", refusal, "APPROVALS_FULL")
 		if refusal != nil && (refusal.RetryAfter == 0 || refusal.Kind != call.ResourceExhausted) {
 			t.Errorf("%+v", refusal)
@@ -322,7 +322,7 @@ func TestAMalformedApprovalIsNone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if spoil[0] != "id" {
-				if _, refusal := k.Use(t.Context(), a.ID, r); refusal == nil {
+				if _, refusal := k.Redeem(t.Context(), a.ID, r); refusal == nil {
 					t.Errorf("%v: used", spoil)
 				}
 			}
@@ -334,7 +334,7 @@ func TestAMalformedApprovalIsNone(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			_, refusal := k.Use(t.Context(), a.ID, r)
+			_, refusal := k.Redeem(t.Context(), a.ID, r)
 			wantRefusal(t, "a string", refusal, "APPROVAL_UNKNOWN")
 			if b := ask(t, k, r); b.ID == a.ID || b.State != approvals.Pending {
 				t.Errorf("%v: asked again: %+v", spoil, b)

@@ -12,24 +12,24 @@ import (
 )
 
 // approved makes an approval, and approves it.
-func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.Words {
+func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.Binding {
 	t.Helper()
-	d := &approvals.Draft{CallSum: approvals.Sum{id[len(id)-1]}, TTL: time.Hour, Most: 9}
+	d := &approvals.Draft{CallSum: approvals.Sum{id[len(id)-1]}, TTL: time.Hour, MaxOpen: 9}
 	d.ID, d.Tenant, d.Tool = id, "acme", "send"
-	if got, err := st.Fetch(t.Context(), d); err != nil || got.ID != id {
+	if got, err := st.Create(t.Context(), d); err != nil || got.ID != id {
 		t.Fatalf("ask: %+v, %v", got, err)
 	}
-	reply := &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Hour}
+	reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour}
 	if got, ok, err := st.Answer(t.Context(), "acme", id, reply); !ok || err != nil || got.State != approvals.Approved {
 		t.Fatalf("answer: %+v, %v, %v", got, ok, err)
 	}
-	return &d.Words
+	return &d.Binding
 }
 
 // runs says whether a call that redeems an approval runs.
-func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Words, id, token string) bool {
+func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Binding, id, token string) bool {
 	t.Helper()
-	was, _, err := st.Use(t.Context(), w, id, token)
+	was, _, err := st.Redeem(t.Context(), w, id, token)
 	if err != nil && !errors.Is(err, redisstore.ErrUnreplicated) {
 		t.Fatal(err)
 	}

@@ -154,9 +154,9 @@ func TestForgedApprovals(t *testing.T) {
 	f := newForging(t)
 	st := f.store.Approvals()
 	key := func(id string) string { return f.cfg.Prefix + "{acme:approvals}:record:" + id }
-	refused := func(what, id string, w *approvals.Words) {
+	refused := func(what, id string, w *approvals.Binding) {
 		t.Helper()
-		if was, _, err := st.Use(t.Context(), w, id, "token-"+id); err == nil && was == approvals.Approved {
+		if was, _, err := st.Redeem(t.Context(), w, id, "token-"+id); err == nil && was == approvals.Approved {
 			t.Errorf("%s: runs", what)
 		}
 		if r, err := st.Get(t.Context(), "acme", id); err != approvals.ErrUnknown {
@@ -166,13 +166,13 @@ func TestForgedApprovals(t *testing.T) {
 	forged := approved(t, f.plain.Approvals(), "apr_1")
 	refused("made without a key", "apr_1", forged)
 
-	pending := &approvals.Draft{CallSum: approvals.Sum{2}, TTL: time.Hour, Most: 9}
+	pending := &approvals.Draft{CallSum: approvals.Sum{2}, TTL: time.Hour, MaxOpen: 9}
 	pending.ID, pending.Tenant, pending.Tool = "apr_2", "acme", "send"
-	if _, err := st.Fetch(t.Context(), pending); err != nil {
+	if _, err := st.Create(t.Context(), pending); err != nil {
 		t.Fatal(err)
 	}
 	f.redis("HSET", key("apr_2"), "state", "approved")
-	refused("approved by redis-cli", "apr_2", &pending.Words)
+	refused("approved by redis-cli", "apr_2", &pending.Binding)
 
 	w := approved(t, st, "apr_3")
 	f.redis("HSET", key("apr_3"), "tool", "delete")
@@ -199,17 +199,17 @@ func TestForgedApprovals(t *testing.T) {
 	f.rejected(redisstore.ApprovalAnswer, 2)
 
 	// What a person is shown is what gets the answer.
-	shown := &approvals.Draft{CallSum: approvals.Sum{8}, TTL: time.Hour, Most: 99}
+	shown := &approvals.Draft{CallSum: approvals.Sum{8}, TTL: time.Hour, MaxOpen: 99}
 	shown.ID, shown.Tenant, shown.Tool = "apr_8", "acme", "send"
-	if _, err := f.plain.Approvals().Fetch(t.Context(), shown); err != nil {
+	if _, err := f.plain.Approvals().Create(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Hour}); err != approvals.ErrUnknown {
+	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour}); err != approvals.ErrUnknown {
 		t.Errorf("an approval that is not signed is answered: %v", err)
 	}
 	// And a call that would find it is asked about anew.
 	shown.ID = "apr_9"
-	if got, err := st.Fetch(t.Context(), shown); err != nil || !got.New || got.ID != "apr_9" {
+	if got, err := st.Create(t.Context(), shown); err != nil || !got.New || got.ID != "apr_9" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -219,18 +219,18 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
 	st := f.store.Approvals()
-	ask := func(id string, session byte) approvals.Asked {
+	ask := func(id string, session byte) approvals.CreateResult {
 		t.Helper()
-		d := &approvals.Draft{CallSum: approvals.Sum{id[4]}, SessionSum: &approvals.Sum{session}, TTL: time.Hour, Most: 9}
+		d := &approvals.Draft{CallSum: approvals.Sum{id[4]}, SessionSum: &approvals.Sum{session}, TTL: time.Hour, MaxOpen: 9}
 		d.ID, d.Tenant, d.Tool = id, "acme", "send"
-		got, err := st.Fetch(t.Context(), d)
+		got, err := st.Create(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
 	ask("apr_1", 1)
-	reply := &approvals.Reply{State: approvals.Approved, Token: "t", TTL: time.Hour, SessionTTL: time.Hour}
+	reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour, SessionTTL: time.Hour}
 	reply.Remember = approvals.ThisSession
 	if _, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); !ok || err != nil {
 		t.Fatal(ok, err)

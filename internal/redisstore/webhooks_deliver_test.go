@@ -252,11 +252,11 @@ func TestOtherEventsAreToldWhereWanted(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
-		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.WasApproved, approvals.WasUsed}}, webhook.Options{})
+		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventApproved, approvals.EventUsed}}, webhook.Options{})
 		k := keeper(t, s, approvals.Options{})
 		a := ask(t, k, request(`{}`))
 		approve(t, k, a, approvals.Answer{})
-		if _, refusal := k.Use(t.Context(), a.ID, request(`{}`)); refusal != nil {
+		if _, refusal := k.Redeem(t.Context(), a.ID, request(`{}`)); refusal != nil {
 			t.Fatal(refusal)
 		}
 		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 2 })
@@ -322,7 +322,7 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 			ids, err := s.Webhooks().Overdue(t.Context(), a.Tenant, 10)
 			return err == nil && len(ids) == 1 && ids[0] == a.ID
 		})
-		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.WasExpired}}, webhook.Options{})
+		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{})
 		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
 		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" || r.all[0].body.Data.State != "expired" {
 			t.Errorf("told: %+v", r.all)

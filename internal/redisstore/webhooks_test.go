@@ -57,7 +57,7 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 		if err != nil || len(events) != 1 {
 			t.Fatalf("read %+v, %v", events, err)
 		}
-		if e := events[0]; e.Tenant != r.Tenant || e.Approval != a.ID || e.Kind != approvals.WasAsked || e.At.Sub(a.Created).Abs() > time.Second {
+		if e := events[0]; e.Tenant != r.Tenant || e.Approval != a.ID || e.Kind != approvals.EventCreated || e.At.Sub(a.Created).Abs() > time.Second {
 			t.Errorf("read %+v of %+v", e, a)
 		}
 		if again, _, err := two.Webhooks().Read(t.Context(), r.Tenant, "", 10); err != nil || !slices.Equal(again, events) {

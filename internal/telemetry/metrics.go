@@ -126,9 +126,9 @@ func (m *Metrics) Capability(name string) *CapabilityMetrics {
 	return c
 }
 
-// DeleteTool drops the series of a capability that is configured no more. Calls that
+// Forget drops the series of a capability that is configured no more. Calls that
 // still hold its handle end without being seen.
-func (m *Metrics) DeleteTool(name string) {
+func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byName, strings.ToValidUTF8(name, "\uFFFD"))

@@ -121,7 +121,7 @@ func TestMetricsCount(t *testing.T) {
 	if n := scrape(t, m)[`capgate_calls_in_flight{capability="weather"}`]; n != "0" {
 		t.Errorf("%s calls in flight after the last ended", n)
 	}
-	m.DeleteTool("weather")
+	m.Forget("weather")
 	for series := range scrape(t, m) {
 		if strings.Contains(series, "weather") {
 			t.Errorf("forgotten, yet there is %s", series)

@@ -10,11 +10,11 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// mostListed is how many approvals a page has at most.
-const mostListed = 100
+// maxPage is how many approvals a page has at most.
+const maxPage = 100
 
 // Get answers with one approval. An error is a *call.Refusal: NotFound where there is none.
-func (k *Keeper) Get(ctx context.Context, tenant, id string) (Approval, error) {
+func (k *Service) Get(ctx context.Context, tenant, id string) (Approval, error) {
 	if !isID(id) {
 		return Approval{}, refusedUnknown(id)
 	}
@@ -22,29 +22,29 @@ func (k *Keeper) Get(ctx context.Context, tenant, id string) (Approval, error) {
 	if err != nil {
 		return Approval{}, notFound(err, id)
 	}
-	return k.shown(&r), nil
+	return k.view(&r), nil
 }
 
 func notFound(err error, id string) error {
 	if errors.Is(err, ErrUnknown) {
 		return refusedUnknown(id)
 	}
-	return refusedAway
+	return refusedUnavailable
 }
 
 // List answers with a page of a tenant's approvals, the newest first, and after what to
 // go on: "" is where to begin, and that there is no more. A page has at most 100 and may
 // be short, or empty, with more to come.
-func (k *Keeper) List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Approval, next string, err error) {
-	if most <= 0 || most > mostListed {
-		most = mostListed
+func (k *Service) List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Approval, next string, err error) {
+	if most <= 0 || most > maxPage {
+		most = maxPage
 	}
 	records, next, err := k.store.List(ctx, tenant, f, after, most)
 	if err != nil {
-		return nil, "", refusedAway
+		return nil, "", refusedUnavailable
 	}
 	for i := range records {
-		page = append(page, k.shown(&records[i]))
+		page = append(page, k.view(&records[i]))
 	}
 	return page, next, nil
 }
@@ -55,12 +55,12 @@ func (k *Keeper) List(ctx context.Context, tenant string, f Filter, after string
 //
 // The answer is given first and the rule of one that holds always is set then. So no rule
 // comes of an answer that was not taken, and one that cannot be set is told.
-func (k *Keeper) Approve(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
+func (k *Service) Approve(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
 	return k.answer(ctx, tenant, id, Approved, answer)
 }
 
 // Deny forbids the call, as Approve lets it run.
-func (k *Keeper) Deny(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
+func (k *Service) Deny(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
 	return k.answer(ctx, tenant, id, Denied, answer)
 }
 
@@ -74,19 +74,19 @@ func (e *RuleError) Error() string {
 
 func (e *RuleError) Unwrap() error { return e.Cause }
 
-func (k *Keeper) answer(ctx context.Context, tenant, id string, s State, answer Answer) (Approval, error) {
+func (k *Service) answer(ctx context.Context, tenant, id string, s State, answer Answer) (Approval, error) {
 	if !isID(id) {
 		return Approval{}, refusedUnknown(id)
 	}
 	if answer.Remember == Always {
-		if err := k.canBeRule(ctx, tenant, id, s); err != nil {
+		if err := k.checkRule(ctx, tenant, id, s); err != nil {
 			return Approval{}, err
 		}
 	}
-	answer.By, answer.Comment = readable(answer.By, longestWord), readable(answer.Comment, longestWord)
+	answer.By, answer.Comment = readable(answer.By, maxName), readable(answer.Comment, maxName)
 	r, answered, err := k.store.Answer(ctx, tenant, id,
-		&Reply{State: s, Answer: answer, Token: rand.Text(), TTL: k.opts.TTL, SessionTTL: k.opts.SessionTTL})
-	a := k.shown(&r)
+		&StoredAnswer{State: s, Answer: answer, Token: rand.Text(), TTL: k.opts.TTL, SessionTTL: k.opts.SessionTTL})
+	a := k.view(&r)
 	switch {
 	case errors.Is(err, ErrNoSession):
 		return a, refusedRemember("the call has no session, so that no answer can hold for it")
@@ -96,7 +96,7 @@ func (k *Keeper) answer(ctx context.Context, tenant, id string, s State, answer 
 		return a, refusedAnswer(&a)
 	}
 	verdict := call.Block
-	if k.counted.answered(s); s == Approved {
+	if k.counters.answered(s); s == Approved {
 		verdict = call.Allow
 	}
 	if answer.Remember != Always {
@@ -112,9 +112,9 @@ func ruleName(a *Approval) policy.Name {
 	return policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
 }
 
-// canBeRule says why an answer cannot hold always. A rule of everybody, or of every tool,
+// checkRule says why an answer cannot hold always. A rule of everybody, or of every tool,
 // is nothing that one call's approver was asked about.
-func (k *Keeper) canBeRule(ctx context.Context, tenant, id string, s State) error {
+func (k *Service) checkRule(ctx context.Context, tenant, id string, s State) error {
 	if k.opts.Rules == nil {
 		return refusedRemember("no answer can hold always: this gateway keeps no rules")
 	}

@@ -25,8 +25,8 @@ type Request struct {
 	Level       string // which level of policy asked, or which kind of backend
 	Why         string // for who answers; may be ""
 
-	// Turn waits until the arguments may be read, which takes a processor's time; nil: at once.
-	Turn func(context.Context) (done func(), refusal *call.Refusal)
+	// Acquire waits until the arguments may be read, which takes a processor's time; nil: at once.
+	Acquire func(context.Context) (done func(), refusal *call.Refusal)
 
 	Until time.Time // there is no more time to answer than this; zero: as long as Options say
 }
@@ -35,8 +35,8 @@ type Request struct {
 // Policy has no part in it, and no answer holds for more than the one question.
 func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
 
-// Words are what an approval holds for: a call that differs in one of them is another.
-type Words struct {
+// Binding are what an approval holds for: a call that differs in one of them is another.
+type Binding struct {
 	Tenant, User, Agent, Capability, Tool, Session, Thread string
 
 	Schema   toolschema.Hash
@@ -47,7 +47,7 @@ type Words struct {
 // Approval is a call that a person was asked about, and what became of it.
 type Approval struct {
 	ID string // unguessable
-	Words
+	Binding
 
 	Description, RequestID, Trace, Level, Why string
 
@@ -154,16 +154,16 @@ type Kind string
 
 // The kinds of events.
 const (
-	WasAsked    Kind = "asked"
-	WasApproved Kind = "approved"
-	WasDenied   Kind = "denied"
-	WasUsed     Kind = "used"
-	WasReleased Kind = "released"
-	WasExpired  Kind = "expired"
-	// Began tells of no approval but where the events that follow begin.
-	Began Kind = "began"
-	// WasMissed tells of no approval: events after the one where the reader was are gone.
-	WasMissed Kind = "missed"
+	EventCreated  Kind = "asked"
+	EventApproved Kind = "approved"
+	EventDenied   Kind = "denied"
+	EventUsed     Kind = "used"
+	EventReleased Kind = "released"
+	EventExpired  Kind = "expired"
+	// EventsStart tells of no approval but where the events that follow begin.
+	EventsStart Kind = "began"
+	// EventsLost tells of no approval: events after the one where the reader was are gone.
+	EventsLost Kind = "missed"
 )
 
 // Event is something that happened to an approval.
@@ -173,8 +173,8 @@ type Event struct {
 	Approval Approval // as it was when the event was read; only its ID and tenant where it is gone
 }
 
-// Use is an approval that one call has consumed.
-type Use struct {
+// Redemption is an approval that one call has consumed.
+type Redemption struct {
 	Tenant, ID string
 	Trace      string // traceparent of the span that asked for it; "" where it was not traced
 	token      string

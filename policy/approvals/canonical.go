@@ -60,7 +60,7 @@ type numbers struct {
 func (n *numbers) visit(value any) {
 	switch v := value.(type) {
 	case json.Number:
-		if n.seen++; !exact(string(v)) {
+		if n.seen++; !isExact(string(v)) {
 			n.inexact = append(n.inexact, strconv.Itoa(n.seen)+":"+string(v))
 		}
 	case []any:
@@ -74,8 +74,8 @@ func (n *numbers) visit(value any) {
 	}
 }
 
-// exact says whether a number has the digits that its double is written with.
-func exact(number string) bool {
+// isExact says whether a number has the digits that its double is written with.
+func isExact(number string) bool {
 	if len(number) <= 15 && !strings.ContainsAny(number, "eE") { // doubles hold 15 digits
 		return true
 	}
@@ -114,7 +114,7 @@ func sumOf(words ...string) (s Sum) {
 	return s
 }
 
-func (w *Words) sum() Sum {
+func (w *Binding) sum() Sum {
 	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]), w.Session, w.Thread, string(w.Settings[:]))
 }
 

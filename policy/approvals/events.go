@@ -21,11 +21,11 @@ const eventsPage = 100
 //
 // While the store is away it waits. Other errors are ErrBusy, and a *call.Refusal for what
 // is no event's id.
-func (k *Keeper) Events(ctx context.Context, tenant, after string, f func(Event) error) error {
+func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event) error) error {
 	if !isEventID(after) {
 		return &call.Refusal{Kind: call.InvalidArgument, Reason: "EVENT_INVALID", Message: "that is no id of an event of approvals"}
 	}
-	wake, remove, ok := k.wakes.add(wakeKey{tenant, ""})
+	wake, remove, ok := k.waiters.add(waitKey{tenant, ""})
 	if !ok {
 		return ErrBusy
 	}
@@ -38,13 +38,13 @@ func (k *Keeper) Events(ctx context.Context, tenant, after string, f func(Event)
 		}
 		if err == nil && !began {
 			began = true
-			if err := f(Event{ID: cmp.Or(begin, last), Kind: Began}); err != nil {
+			if err := f(Event{ID: cmp.Or(begin, last), Kind: EventsStart}); err != nil {
 				return err
 			}
 		}
 		for i := range events {
 			e := &events[i]
-			if err := f(Event{ID: e.ID, Kind: e.Kind, Approval: k.shown(&e.Record)}); err != nil {
+			if err := f(Event{ID: e.ID, Kind: e.Kind, Approval: k.view(&e.Record)}); err != nil {
 				return err
 			}
 		}

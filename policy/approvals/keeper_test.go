@@ -53,8 +53,8 @@ func TestBadArguments(t *testing.T) {
 		strings.Repeat("[", 101) + strings.Repeat("]", 101), `{} {"` + planted + `":1}`, `{"a":` + planted + `}`,
 	} {
 		r := request(args)
-		_, _, refusal := k.Fetch(t.Context(), r)
-		_, again := k.Use(t.Context(), "apr_"+strings.Repeat("A", 26), r)
+		_, _, refusal := k.Create(t.Context(), r)
+		_, again := k.Redeem(t.Context(), "apr_"+strings.Repeat("A", 26), r)
 		for _, got := range []*call.Refusal{refusal, again} {
 			if got == nil || got.Kind != call.InvalidArgument || !slices.Contains(unread, got.Reason) || strings.Contains(fmt.Sprint(got.Message, got.Metadata), "canary") {
 				t.Errorf("%q: %+v", args, got)
@@ -63,7 +63,7 @@ func TestBadArguments(t *testing.T) {
 	}
 	r := request("{}")
 	r.Tool = strings.Repeat("x", 1025)
-	if _, _, refusal := k.Fetch(t.Context(), r); reason(refusal) != "ARGUMENTS_INVALID" || len(refusal.Message) > 200 {
+	if _, _, refusal := k.Create(t.Context(), r); reason(refusal) != "ARGUMENTS_INVALID" || len(refusal.Message) > 200 {
 		t.Errorf("a long name: %v", refusal)
 	}
 	if n := k.Stats().Refused; n["ARGUMENTS_INVALID"] != 11 || n["AMBIGUOUS_ARGUMENTS"] != 10 {
@@ -78,13 +78,13 @@ func TestTheStoreIsAway(t *testing.T) {
 	k := newKeeper(t, store, approvals.Options{Rules: &rules{}})
 	r := request(`{"a":"` + planted + `"}`)
 	a := ask(t, k, r)
-	use, refusal := k.Use(t.Context(), a.ID, r)
+	use, refusal := k.Redeem(t.Context(), a.ID, r)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
 	store.leave(true)
-	_, _, asked := k.Fetch(t.Context(), r)
-	_, used := k.Use(t.Context(), a.ID, r)
+	_, _, asked := k.Create(t.Context(), r)
+	_, used := k.Redeem(t.Context(), a.ID, r)
 	_, got := k.Get(t.Context(), a.Tenant, a.ID)
 	_, _, listed := k.List(t.Context(), a.Tenant, approvals.Filter{}, "", 0)
 	_, approved := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
@@ -146,7 +146,7 @@ func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 	set := &rules{}
 	k, without := newKeeper(t, &memory{}, approvals.Options{Rules: set}), newKeeper(t, &memory{}, approvals.Options{})
 	for name, test := range map[string]struct {
-		keeper *approvals.Keeper
+		keeper *approvals.Service
 		change func(*approvals.Request)
 	}{
 		"no rules":         {without, func(*approvals.Request) {}},

@@ -40,7 +40,7 @@ type masker struct {
 	words, names []string
 	pairNames    map[string]bool
 	pairValues   map[string]bool
-	found        []finder
+	finders      []finder
 }
 
 // finder finds values inside a text.
@@ -53,24 +53,24 @@ type finder struct {
 func newMasker() *masker {
 	m := &masker{words: strings.Fields(secretWords), names: strings.Fields(secretNames), pairNames: setOf(pairNames), pairValues: setOf(pairValues)}
 	find := func(value int, secret func(string) bool, pattern string) {
-		m.found = append(m.found, finder{regexp.MustCompile(pattern), value, secret})
+		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, secret})
 	}
 	const bare = "[^\\s\"',;&|<>(){}$`\\\\]" // what ends no word, in no shell
-	find(1, random, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
+	find(1, looksRandom, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
 	find(0, nil, `\beyJ[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)+`) // JWT
-	find(1, plausible, `(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+bare+`{4,})`)
+	find(1, plausibleSecret, `(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+bare+`{4,})`)
 	find(1, nil, `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
-	find(1, random, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
-	find(0, random, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`) // keys that say what they are
+	find(1, looksRandom, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
+	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`) // keys that say what they are
 	find(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
 	find(0, nil, `\bAIza[\w-]{20,}`)
 	find(1, nil, `://[^/\s:@]*:([^/\s@]+)@`) // a URL's password
 	spelled := strings.ReplaceAll(strings.Join(m.words, "|"), "key", "[-_. ]?key")
 	// By the name before it: what is set to it, and what only follows it.
-	find(1, plausible, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
-	find(1, phrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
-	find(1, phrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
-	find(1, random, `(?i)(?:(?:`+spelled+`)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:`+spelled+`)[\w-]*)[\s=]+["']?(`+bare+`+)`)
+	find(1, plausibleSecret, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
+	find(1, secretPhrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
+	find(1, secretPhrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
+	find(1, looksRandom, `(?i)(?:(?:`+spelled+`)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:`+spelled+`)[\w-]*)[\s=]+["']?(`+bare+`+)`)
 	return m
 }
 
@@ -82,8 +82,8 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// plain is a name without what differs between spellings: case, separators, widths, accents.
-func plain(name string) string {
+// normalize is a name without what differs between spellings: case, separators, widths, accents.
+func normalize(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return -1
@@ -94,7 +94,7 @@ func plain(name string) string {
 
 // secret says whether what has this name is not for showing.
 func (m *masker) secret(name string) bool {
-	name = plain(name)
+	name = normalize(name)
 	for _, n := range m.names {
 		if name == n {
 			return true
@@ -108,9 +108,9 @@ func (m *masker) secret(name string) bool {
 	return false
 }
 
-// announces says whether a value is the name of a secret, which may be beside it, as in
+// namesSecret says whether a value is the name of a secret, which may be beside it, as in
 // ["--password", "x"].
-func (m *masker) announces(value any) bool {
+func (m *masker) namesSecret(value any) bool {
 	text, ok := value.(string)
 	if !ok || len(text) > 64 || len(strings.Fields(text)) != 1 || !m.secret(text) {
 		return false
@@ -127,9 +127,9 @@ func (m *masker) pair(object map[string]any) (value string) {
 	announced := false
 	for name, v := range object {
 		switch {
-		case m.pairNames[plain(name)]:
-			announced = announced || m.announces(v)
-		case m.pairValues[plain(name)]:
+		case m.pairNames[normalize(name)]:
+			announced = announced || m.namesSecret(v)
+		case m.pairValues[normalize(name)]:
 			value = name
 		}
 	}
@@ -139,14 +139,14 @@ func (m *masker) pair(object map[string]any) (value string) {
 	return value
 }
 
-// scrub masks what looks secret inside a text.
-func (m *masker) scrub(text string) string {
-	for _, f := range m.found {
+// maskText masks what looks secret inside a text.
+func (m *masker) maskText(text string) string {
+	for _, f := range m.finders {
 		var out strings.Builder
 		from := 0
 		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {
 			begin, end := at[2*f.value], at[2*f.value+1]
-			if begin < from || begin == end || strings.Contains(text[begin:end], maskBegins) || f.secret != nil && !f.secret(text[begin:end]) {
+			if begin < from || begin == end || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil && !f.secret(text[begin:end]) {
 				continue
 			}
 			out.WriteString(text[from:begin])
@@ -160,8 +160,8 @@ func (m *masker) scrub(text string) string {
 	return text
 }
 
-// within is the JSON that a text is, if it is an object or an array.
-func within(text string) (any, bool) {
+// embeddedJSON is the JSON that a text is, if it is an object or an array.
+func embeddedJSON(text string) (any, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || text[0] != '{' && text[0] != '[' {
 		return nil, false

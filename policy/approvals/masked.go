@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// maskBegins stands at the beginning of what an approver does not get to see, as in
+// maskPrefix stands at the beginning of what an approver does not get to see, as in
 // [masked: 9 to 32 characters, by its name].
-const maskBegins = "[masked"
+const maskPrefix = "[masked"
 
 // maskOf says that there is a value, how long it is, what kind of text, and why it is not shown.
 func maskOf(value, why string) string {
-	text := maskBegins + ": " + lengthClass(utf8.RuneCountInString(value)) + " characters"
+	text := maskPrefix + ": " + lengthClass(utf8.RuneCountInString(value)) + " characters"
 	if strings.ContainsFunc(value, unicode.IsSpace) {
 		text += ", with spaces"
 	}
-	if strings.ContainsAny(value, shellSigns) {
+	if strings.ContainsAny(value, shellMetacharacters) {
 		text += ", with signs of a shell"
 	}
 	return text + ", " + why + "]"
@@ -37,39 +37,41 @@ func lengthClass(n int) string {
 	return "over 1024"
 }
 
-// posing is a text of the asker's that looks like a mask. Its bracket is shown as an escape.
-var posing = regexp.MustCompile(`(?i)\[(\s*masked)`)
+// fakeMask is a text of the asker's that looks like a mask. Its bracket is shown as an escape.
+var fakeMask = regexp.MustCompile(`(?i)\[(\s*masked)`)
 
-// posed stands for that bracket until it is written; it is no character.
-const posed = '\ufdd0'
+// escapedBracket stands for that bracket until it is written; it is no character.
+const escapedBracket = '\ufdd0'
 
-func expose(text string) string { return posing.ReplaceAllString(text, string(posed)+"$1") }
+func escapeMasks(text string) string {
+	return fakeMask.ReplaceAllString(text, string(escapedBracket)+"$1")
+}
 
-// shellSigns do more in a command than be part of a word.
-const shellSigns = "$`|&;<>(){}\\"
+// shellMetacharacters do more in a command than be part of a word.
+const shellMetacharacters = "$`|&;<>(){}\\"
 
-// plausible says whether a word can be a secret, and is nothing that would do something else
+// plausibleSecret says whether a word can be a secret, and is nothing that would do something else
 // in a command: an option, a path, an address.
-func plausible(word string) bool {
-	return word != "" && !strings.ContainsAny(word, shellSigns) && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "/") &&
+func plausibleSecret(word string) bool {
+	return word != "" && !strings.ContainsAny(word, shellMetacharacters) && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "/") &&
 		!strings.HasPrefix(word, "./") && !strings.HasPrefix(word, "~/") && !strings.Contains(word, "://")
 }
 
-// random says whether a word has letters and digits as no word of a language has them.
-func random(word string) bool {
-	return len(word) >= 6 && plausible(word) && strings.ContainsFunc(word, unicode.IsLetter) && strings.ContainsFunc(word, unicode.IsDigit)
+// looksRandom says whether a word has letters and digits as no word of a language has them.
+func looksRandom(word string) bool {
+	return len(word) >= 6 && plausibleSecret(word) && strings.ContainsFunc(word, unicode.IsLetter) && strings.ContainsFunc(word, unicode.IsDigit)
 }
 
-// phrase says whether a text can be a secret of one or several words: all can be part of one,
+// secretPhrase says whether a text can be a secret of one or several words: all can be part of one,
 // and if there are several one of them is no word of a language.
-func phrase(text string) bool {
+func secretPhrase(text string) bool {
 	words := strings.Fields(text)
 	some := len(words) == 1
 	for _, w := range words {
-		if !plausible(w) {
+		if !plausibleSecret(w) {
 			return false
 		}
-		some = some || random(w)
+		some = some || looksRandom(w)
 	}
 	return some
 }

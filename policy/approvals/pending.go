@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// pendingEvery is how often what is pending is counted.
-	pendingEvery = 5 * time.Second
-	// pendingTenants is how many tenants are looked at in one step.
-	pendingTenants = 1000
+	// backlogInterval is how often what is pending is counted.
+	backlogInterval = 5 * time.Second
+	// tenantsPage is how many tenants are looked at in one step.
+	tenantsPage = 1000
 )
 
 // Backlog is what of a tenant waits for an answer.
@@ -26,39 +26,39 @@ type PendingSource interface {
 	Pending(ctx context.Context, tenant string) (Backlog, error)
 }
 
-// Pendings counts, for metrics, which approvals wait for an answer. It asks the store by itself, never for a scrape,
+// Backlogs counts, for metrics, which approvals wait for an answer. It asks the store by itself, never for a scrape,
 // and only for tenants of which it has heard something since nothing of theirs was pending.
-type Pendings struct {
-	now atomic.Pointer[map[string]Backlog]
+type Backlogs struct {
+	snapshot atomic.Pointer[map[string]Backlog]
 }
 
-// Now is what was pending when it was counted last, by tenant; others have none. It must not be changed.
-func (p *Pendings) Now() map[string]Backlog {
-	if all := p.now.Load(); all != nil {
+// Snapshot is what was pending when it was counted last, by tenant; others have none. It must not be changed.
+func (p *Backlogs) Snapshot() map[string]Backlog {
+	if all := p.snapshot.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
 // Run counts until ctx ends. It hears of approvals from k, which has to run.
-func (p *Pendings) Run(ctx context.Context, k *Keeper, source PendingSource) {
+func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
 	l := k.listeners.add()
 	defer k.listeners.remove(l)
-	tick := time.NewTicker(pendingEvery)
+	tick := time.NewTicker(backlogInterval)
 	defer tick.Stop()
 	heard, all := map[string]struct{}{}, true // all: nobody knows of whom nothing was heard
 	for {
 		if all {
-			all = !p.everyone(ctx, source, heard)
+			all = !p.listTenants(ctx, source, heard)
 		}
 		p.count(ctx, source, heard)
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():
 				return
-			case <-l.missed:
+			case <-l.lost:
 				all = true
-			case n := <-l.notices:
+			case n := <-l.notifications:
 				heard[n.Tenant] = struct{}{}
 			case <-tick.C:
 				waiting = false
@@ -67,10 +67,10 @@ func (p *Pendings) Run(ctx context.Context, k *Keeper, source PendingSource) {
 	}
 }
 
-// everyone has all tenants looked at that have approvals, and says whether they are known.
-func (p *Pendings) everyone(ctx context.Context, source PendingSource, heard map[string]struct{}) bool {
+// listTenants has all tenants looked at that have approvals, and says whether they are known.
+func (p *Backlogs) listTenants(ctx context.Context, source PendingSource, heard map[string]struct{}) bool {
 	for after := ""; ; {
-		page, next, err := source.Tenants(ctx, after, pendingTenants)
+		page, next, err := source.Tenants(ctx, after, tenantsPage)
 		if err != nil {
 			return false
 		}
@@ -84,12 +84,12 @@ func (p *Pendings) everyone(ctx context.Context, source PendingSource, heard map
 }
 
 // count looks at those of whom something was heard. What cannot be counted stays as it was.
-func (p *Pendings) count(ctx context.Context, source PendingSource, heard map[string]struct{}) {
+func (p *Backlogs) count(ctx context.Context, source PendingSource, heard map[string]struct{}) {
 	next := map[string]Backlog{}
 	for tenant := range heard {
 		found, err := source.Pending(ctx, tenant)
 		if err != nil {
-			next = maps.Clone(p.Now()) // the store is away: others would not be counted either
+			next = maps.Clone(p.Snapshot()) // the store is away: others would not be counted either
 			break
 		}
 		if found.Count == 0 {
@@ -98,5 +98,5 @@ func (p *Pendings) count(ctx context.Context, source PendingSource, heard map[st
 		}
 		next[tenant] = found
 	}
-	p.now.Store(&next)
+	p.snapshot.Store(&next)
 }

@@ -11,18 +11,18 @@ import (
 
 // Bounds of what an approver gets to see.
 const (
-	mostPreview   = 8 << 10 // bytes of a preview, and a line that says that there is more
-	longestString = 512     // bytes of one string
-	longestText   = 4 << 10 // bytes of a description and a reason
-	longestWord   = 1 << 10 // bytes of a comment, a name, and of who answered
-	deepest       = 3       // strings with JSON in each other that are looked into
+	maxPreview = 8 << 10 // bytes of a preview, and a line that says that there is more
+	maxString  = 512     // bytes of one string
+	maxText    = 4 << 10 // bytes of a description and a reason
+	maxName    = 1 << 10 // bytes of a comment, a name, and of who answered
+	maxDepth   = 3       // strings with JSON in each other that are looked into
 )
 
 // preview shows arguments to a person, with secrets masked. What cannot be seen in them
 // can be seen in it: it escapes what does not print, or would change how the rest reads.
 func (m *masker) preview(value any) string {
 	p := &printer{masker: m}
-	p.value(value, "", all)
+	p.value(value, "", showAll)
 	p.end()
 	return strings.Join(p.lines, "\n")
 }
@@ -42,7 +42,7 @@ func (p *printer) end() {
 	if p.full {
 		return
 	}
-	if p.size+p.line.Len()+1 > mostPreview {
+	if p.size+p.line.Len()+1 > maxPreview {
 		p.full = true
 		p.lines = append(p.lines, "… (there is more)")
 		return
@@ -52,17 +52,17 @@ func (p *printer) end() {
 	p.line.Reset()
 }
 
-// shows is how much of a value is shown.
-type shows uint8
+// visibility is how much of a value is shown.
+type visibility uint8
 
 const (
-	all      shows = iota
-	unlikely       // it follows the name of a secret: only what looks like one is not shown
-	likely         // it is paired with such a name: only what can be none is shown
-	none           // it has the name of a secret
+	showAll             visibility = iota
+	maskLikelySecrets              // it follows the name of a secret: only what looks like one is not shown
+	maskPossibleSecrets            // it is paired with such a name: only what can be none is shown
+	maskAll                        // it has the name of a secret
 )
 
-func (p *printer) value(value any, indent string, show shows) {
+func (p *printer) value(value any, indent string, show visibility) {
 	switch v := value.(type) {
 	case map[string]any:
 		p.object(v, indent, show)
@@ -70,19 +70,19 @@ func (p *printer) value(value any, indent string, show shows) {
 		p.array(v, indent, show)
 	case string:
 		switch {
-		case show == none && v != "":
+		case show == maskAll && v != "":
 			p.line.WriteString(maskOf(v, "by its name"))
-		case show == likely && phrase(v), show == unlikely && random(v):
+		case show == maskPossibleSecrets && secretPhrase(v), show == maskLikelySecrets && looksRandom(v):
 			p.line.WriteString(maskOf(v, "by the name beside it"))
 		default:
 			p.string(v)
 		}
 	case json.Number:
-		if show != all {
+		if show != showAll {
 			p.line.WriteString(maskOf(string(v), "by a name, a number"))
 			return
 		}
-		p.line.WriteString(clip(string(v), longestString))
+		p.line.WriteString(clip(string(v), maxString))
 	default: // a boolean or null says nothing of a secret but that there is one
 		fmt.Fprint(&p.line, literal(v))
 	}
@@ -95,7 +95,7 @@ func literal(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (p *printer) object(o map[string]any, indent string, show shows) {
+func (p *printer) object(o map[string]any, indent string, show visibility) {
 	if len(o) == 0 {
 		p.line.WriteString("{}")
 		return
@@ -113,9 +113,9 @@ func (p *printer) object(o map[string]any, indent string, show shows) {
 		of := show
 		switch {
 		case p.secret(name):
-			of = none
+			of = maskAll
 		case pair != "" && name == pair:
-			of = max(show, likely)
+			of = max(show, maskPossibleSecrets)
 		}
 		p.value(o[name], indent+"  ", of)
 		if i < len(o)-1 {
@@ -126,7 +126,7 @@ func (p *printer) object(o map[string]any, indent string, show shows) {
 	p.line.WriteString(indent + "}")
 }
 
-func (p *printer) array(a []any, indent string, show shows) {
+func (p *printer) array(a []any, indent string, show visibility) {
 	if len(a) == 0 {
 		p.line.WriteString("[]")
 		return
@@ -139,8 +139,8 @@ func (p *printer) array(a []any, indent string, show shows) {
 		}
 		p.line.WriteString(indent + "  ")
 		of := show
-		if i > 0 && p.announces(a[i-1]) {
-			of = max(show, unlikely)
+		if i > 0 && p.namesSecret(a[i-1]) {
+			of = max(show, maskLikelySecrets)
 		}
 		p.value(v, indent+"  ", of)
 		if i < len(a)-1 {
@@ -155,16 +155,16 @@ func (p *printer) array(a []any, indent string, show shows) {
 func (p *printer) string(s string) {
 	var text string
 	var whole bool
-	if inner, ok := within(s); ok && p.depth < deepest {
+	if inner, ok := embeddedJSON(s); ok && p.depth < maxDepth {
 		deeper := &printer{masker: p.masker, depth: p.depth + 1}
-		deeper.value(inner, "", all)
+		deeper.value(inner, "", showAll)
 		deeper.end()
 		text, whole = strings.Join(deeper.lines, "\n"), !deeper.full
 	} else {
 		seen := window(s)
-		text, whole = p.scrub(expose(seen)), len(seen) == len(s)
+		text, whole = p.maskText(escapeMasks(seen)), len(seen) == len(s)
 	}
-	shown := clip(text, longestString)
+	shown := clip(text, maxString)
 	p.line.WriteByte('"')
 	for _, r := range shown {
 		writeRune(&p.line, r)
@@ -178,7 +178,7 @@ func (p *printer) string(s string) {
 // window is as much of a text as is looked at: whole words, so that no secret is cut in two
 // and looks like none.
 func window(s string) string {
-	const most = 8 * longestString
+	const most = 8 * maxString
 	if len(s) <= most {
 		return s
 	}
@@ -191,7 +191,7 @@ func window(s string) string {
 
 func writeRune(b *strings.Builder, r rune) {
 	switch {
-	case r == posed:
+	case r == escapedBracket:
 		b.WriteString(`\u005b`)
 	case r == '"' || r == '\\':
 		b.WriteByte('\\')

@@ -164,7 +164,7 @@ func FuzzPreview(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		a, _, refusal := k.Fetch(t.Context(), request(string(args)))
+		a, _, refusal := k.Create(t.Context(), request(string(args)))
 		if refusal != nil {
 			t.Skip() // a name twice
 		}

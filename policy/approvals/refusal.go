@@ -11,7 +11,7 @@ import (
 
 // The refusals that are the same for every call.
 var (
-	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
+	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "approvals cannot be read or written at the moment"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "APPROVALS_FULL", RetryAfter: 10 * time.Second,
 		Message: "too many calls of this tenant wait for approval already"}
@@ -40,14 +40,14 @@ func unreadable(reason, what string, err error) *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: reason, Message: what + err.Error()}
 }
 
-// longestReason is how much of what an approver wrote the caller of a denied call is told, in bytes: it goes into
+// maxComment is how much of what an approver wrote the caller of a denied call is told, in bytes: it goes into
 // a header. It is the approver's own text, in which nothing moves a cursor or turns the direction of a line.
-const longestReason = 512
+const maxComment = 512
 
 // refusedDenied says that a call was denied, and why, in the approver's words.
 func refusedDenied(message, id, comment string) *call.Refusal {
 	r := refused("APPROVAL_DENIED", message, id)
-	if reason := readable(comment, longestReason); reason != "" {
+	if reason := readable(comment, maxComment); reason != "" {
 		r.Message += ": " + reason
 		r.Metadata["comment"] = reason
 	}
@@ -57,7 +57,7 @@ func refusedDenied(message, id, comment string) *call.Refusal {
 // refused is what a call gets whose approval does not let it run.
 func refused(reason, message, id string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: reason, Message: message,
-		Metadata: map[string]string{"approval": clip(id, longestWord)}}
+		Metadata: map[string]string{"approval": clip(id, maxName)}}
 }
 
 // refusedState says why an approval in a state cannot be used.

@@ -29,11 +29,11 @@ const (
 
 // seal must not be called without a key.
 func (s *sealer) seal(a *Approval, what byte, text []byte) []byte {
-	return s.Seal(bond(a), append([]byte{what}, text...))
+	return s.Seal(additionalData(a), append([]byte{what}, text...))
 }
 
 func (s *sealer) open(a *Approval, sealed []byte) (what byte, text []byte, err error) {
-	text, err = s.Open(bond(a), sealed)
+	text, err = s.Open(additionalData(a), sealed)
 	if err == nil && len(text) == 0 {
 		err = aead.ErrOpen
 	}
@@ -43,8 +43,8 @@ func (s *sealer) open(a *Approval, sealed []byte) (what byte, text []byte, err e
 	return text[0], text[1:], nil
 }
 
-// bond is what a sealed text belongs to.
-func bond(a *Approval) []byte {
+// additionalData is what a sealed text belongs to.
+func additionalData(a *Approval) []byte {
 	s := sumOf("capgate approval", a.Tenant, a.ID, string(a.ArgsHash[:]))
 	return s[:]
 }

@@ -72,7 +72,7 @@ func TestArgumentsAreEncrypted(t *testing.T) {
 func TestLongArgumentsAreNotKept(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
-	k := newKeeper(t, store, approvals.Options{Keys: [][]byte{key(1)}, MostArgs: 1000})
+	k := newKeeper(t, store, approvals.Options{Keys: [][]byte{key(1)}, MaxArgs: 1000})
 	a := ask(t, k, request(`["a","`+strings.Repeat("b ", 20_000)+`"]`))
 	got, err := k.Get(t.Context(), a.Tenant, a.ID)
 	if err != nil || !strings.HasPrefix(got.Preview, "[\n  \"a\",\n  \"b b") || got.Preview != a.Preview || len(store.records[a.ID].Sealed) > 9<<10 {

@@ -12,8 +12,8 @@ type sessionKey struct {
 	sum    Sum
 }
 
-// remembered is what was answered for a session, and to which approval.
-type remembered struct {
+// sessionAnswer is what was answered for a session, and to which approval.
+type sessionAnswer struct {
 	state   State
 	id      string
 	comment string // of a denial: why; at most longestReason bytes
@@ -23,50 +23,50 @@ type remembered struct {
 type sessions struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	known   *lru.Cache[sessionKey, session]
-	changes uint64 // how often something was forgotten
+	mu         sync.Mutex
+	cache      *lru.Cache[sessionKey, session]
+	generation uint64 // how often something was forgotten
 }
 
 type session struct {
-	remembered
+	sessionAnswer
 	until time.Time
 }
 
 func newSessions(most int, now func() time.Time) (*sessions, error) {
 	known, err := lru.New[sessionKey, session](most)
-	return &sessions{now: now, known: known}, err
+	return &sessions{now: now, cache: known}, err
 }
 
 // get answers with nothing for what is not known, and with what put has to be told.
-func (s *sessions) get(k sessionKey) (remembered, uint64) {
+func (s *sessions) get(k sessionKey) (sessionAnswer, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.known.Get(k); ok && s.now().Before(e.until) {
-		return e.remembered, s.changes
+	if e, ok := s.cache.Get(k); ok && s.now().Before(e.until) {
+		return e.sessionAnswer, s.generation
 	}
-	return remembered{}, s.changes
+	return sessionAnswer{}, s.generation
 }
 
 // put keeps what the store said, unless something has changed since it was asked.
-func (s *sessions) put(k sessionKey, r remembered, left time.Duration, epoch uint64) {
+func (s *sessions) put(k sessionKey, r sessionAnswer, left time.Duration, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if epoch == s.changes && left > 0 {
-		s.known.Add(k, session{r, s.now().Add(left)})
+	if epoch == s.generation && left > 0 {
+		s.cache.Add(k, session{r, s.now().Add(left)})
 	}
 }
 
-func (s *sessions) forget(k sessionKey) {
+func (s *sessions) invalidate(k sessionKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes++
-	s.known.Remove(k)
+	s.generation++
+	s.cache.Remove(k)
 }
 
-func (s *sessions) forgetAll() {
+func (s *sessions) invalidateAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes++
-	s.known.Purge()
+	s.generation++
+	s.cache.Purge()
 }

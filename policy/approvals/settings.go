@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// SettingsWord is what a store calls Words.Settings in a MismatchError.
-const SettingsWord = "config_json"
+// SettingsField is what a store calls Words.Settings in a MismatchError.
+const SettingsField = "config_json"
 
 // settingsKeys are the keys under which configurations are known by a hash. They hold secrets,
 // some of few bits, which a hash without a key would give away to whoever can read the store.
@@ -57,7 +57,7 @@ func (s *settingsKeys) all(ctx context.Context, store Store) ([][]byte, error) {
 }
 
 // readSettings replaces what configures a call by what it is known by.
-func (k *Keeper) readSettings(ctx context.Context, r *Request) *call.Refusal {
+func (k *Service) readSettings(ctx context.Context, r *Request) *call.Refusal {
 	config := bytes.TrimSpace(r.Config)
 	if r.Settings != nil || len(r.Context) == 0 && (len(config) == 0 || string(config) == "{}") {
 		return nil
@@ -66,9 +66,9 @@ func (k *Keeper) readSettings(ctx context.Context, r *Request) *call.Refusal {
 	if err != nil {
 		return refusedConfig(err)
 	}
-	keys, err := k.secrets.all(ctx, k.store)
+	keys, err := k.settingsKeys.all(ctx, k.store)
 	if err != nil {
-		return refusedAway
+		return refusedUnavailable
 	}
 	said := slices.Clone(r.Context)
 	slices.SortFunc(said, func(a, b [2][]byte) int { return bytes.Compare(a[0], b[0]) })

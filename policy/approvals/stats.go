@@ -39,19 +39,19 @@ func (c *counters) answered(s State) {
 	}
 }
 
-// refused counts a refusal.
-func (k *Keeper) refused(r *call.Refusal) *call.Refusal {
+// count counts a refusal.
+func (k *Service) count(r *call.Refusal) *call.Refusal {
 	for i, reason := range reasons {
 		if reason == r.Reason {
-			k.counted.refused[i].Add(1)
+			k.counters.refused[i].Add(1)
 		}
 	}
 	return r
 }
 
 // Stats may be asked at any time.
-func (k *Keeper) Stats() Stats {
-	c := &k.counted
+func (k *Service) Stats() Stats {
+	c := &k.counters
 	s := Stats{
 		Asked: c.asked.Load(), Granted: c.granted.Load(), Approved: c.approved.Load(), Denied: c.denied.Load(), Used: c.used.Load(),
 		Released: c.released.Load(), Expired: k.store.Expired(), Refused: map[string]int64{}, Waiting: k.waiting.Load(),

@@ -19,7 +19,7 @@ type memory struct {
 	events    []approvals.RecordEvent
 	away      bool
 	questions int // for states
-	told      func(approvals.Notice)
+	told      func(approvals.Notification)
 	following chan struct{} // closed when told is there
 }
 
@@ -48,21 +48,21 @@ func (m *memory) put(id string, change func(*approvals.Record)) {
 	m.records[id] = r
 }
 
-func (m *memory) Fetch(_ context.Context, d *approvals.Draft) (approvals.Asked, error) {
+func (m *memory) Create(_ context.Context, d *approvals.Draft) (approvals.CreateResult, error) {
 	leave, err := m.enter()
 	defer leave()
 	if err != nil {
-		return approvals.Asked{}, err
+		return approvals.CreateResult{}, err
 	}
 	if m.records == nil {
 		m.records = map[string]approvals.Record{}
 	}
 	d.State = approvals.Pending
 	m.records[d.ID] = d.Record
-	return approvals.Asked{Record: d.Record, New: true}, nil
+	return approvals.CreateResult{Record: d.Record, New: true}, nil
 }
 
-func (m *memory) Use(context.Context, *approvals.Words, string, string) (approvals.State, string, error) {
+func (m *memory) Redeem(context.Context, *approvals.Binding, string, string) (approvals.State, string, error) {
 	leave, err := m.enter()
 	defer leave()
 	return approvals.Approved, "", err
@@ -111,7 +111,7 @@ func (m *memory) List(context.Context, string, approvals.Filter, string, int) (p
 	return page, "", err
 }
 
-func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Reply) (approvals.Record, bool, error) {
+func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.StoredAnswer) (approvals.Record, bool, error) {
 	leave, err := m.enter()
 	defer leave()
 	r, err := m.find(id, err)
@@ -121,7 +121,7 @@ func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Reply)
 	r.State, r.By = reply.State, reply.By
 	m.records[id] = r
 	if m.told != nil {
-		m.told(approvals.Notice{Tenant: r.Tenant, ID: id, Kind: approvals.WasApproved})
+		m.told(approvals.Notification{Tenant: r.Tenant, ID: id, Kind: approvals.EventApproved})
 	}
 	return r, true, nil
 }
@@ -137,7 +137,7 @@ func (m *memory) Events(_ context.Context, _, after string, _ int) ([]approvals.
 	return nil, after, err
 }
 
-func (m *memory) Follow(ctx context.Context, told func(approvals.Notice), connected func()) {
+func (m *memory) Watch(ctx context.Context, told func(approvals.Notification), connected func()) {
 	m.mu.Lock()
 	m.told = told
 	m.mu.Unlock()
@@ -157,7 +157,7 @@ func (m *memory) asked() int {
 	return m.questions
 }
 
-func newKeeper(t testing.TB, s approvals.Store, o approvals.Options) *approvals.Keeper {
+func newKeeper(t testing.TB, s approvals.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k, err := approvals.New(s, o)
 	if err != nil {
@@ -170,9 +170,9 @@ func request(args string) *approvals.Request {
 	return &approvals.Request{Tenant: "acme", User: "ann", Agent: "bot", Capability: "mail", Tool: "send", Args: []byte(args)}
 }
 
-func ask(t testing.TB, k *approvals.Keeper, r *approvals.Request) approvals.Approval {
+func ask(t testing.TB, k *approvals.Service, r *approvals.Request) approvals.Approval {
 	t.Helper()
-	a, granted, refusal := k.Fetch(t.Context(), r)
+	a, granted, refusal := k.Create(t.Context(), r)
 	if refusal != nil || granted {
 		t.Fatalf("asked: %v, granted %v", refusal, granted)
 	}

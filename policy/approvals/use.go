@@ -9,64 +9,64 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Use consumes an approval for a call: of any number of callers, on any replicas, one gets
+// Redeem consumes an approval for a call: of any number of callers, on any replicas, one gets
 // it. The others are refused with what it was (APPROVAL_UNKNOWN, APPROVAL_PENDING,
 // APPROVAL_DENIED, APPROVAL_EXPIRED, APPROVAL_USED), or with APPROVAL_MISMATCH, and which
 // words differ, where it is of another call, which leaves it as it is.
 //
 // Where the store does not say whether it did (APPROVALS_UNAVAILABLE), the call must not
 // run; the approval may be used.
-func (k *Keeper) Use(ctx context.Context, id string, r *Request) (Use, *call.Refusal) {
+func (k *Service) Redeem(ctx context.Context, id string, r *Request) (Redemption, *call.Refusal) {
 	if !isID(id) {
-		return Use{}, k.refused(refusedState(0, id))
+		return Redemption{}, k.count(refusedState(0, id))
 	}
 	id = strings.Clone(id)
-	w, refusal := k.wordsOf(ctx, r)
+	w, refusal := k.bindingOf(ctx, r)
 	if refusal != nil {
-		return Use{}, refusal
+		return Redemption{}, refusal
 	}
-	u := Use{Tenant: w.Tenant, ID: id, token: rand.Text()}
-	was, trace, err := k.useUnder(ctx, w, r.Settings, id, u.token)
+	u := Redemption{Tenant: w.Tenant, ID: id, token: rand.Text()}
+	was, trace, err := k.redeemWithKeys(ctx, w, r.Settings, id, u.token)
 	var mismatch *MismatchError
 	switch {
 	case errors.As(err, &mismatch):
-		return Use{}, k.refused(refusedMismatch(mismatch.Words, id))
+		return Redemption{}, k.count(refusedMismatch(mismatch.Fields, id))
 	case errors.Is(err, ErrUnknown):
-		return Use{}, k.refused(refusedState(0, id))
+		return Redemption{}, k.count(refusedState(0, id))
 	case err != nil:
-		return Use{}, k.refused(refusedAway)
+		return Redemption{}, k.count(refusedUnavailable)
 	case was == Denied:
-		return Use{}, k.refused(refusedDenied("the call was denied", id, k.comment(ctx, w.Tenant, id)))
+		return Redemption{}, k.count(refusedDenied("the call was denied", id, k.commentOf(ctx, w.Tenant, id)))
 	case was != Approved:
-		return Use{}, k.refused(refusedState(was, id))
+		return Redemption{}, k.count(refusedState(was, id))
 	}
-	k.counted.used.Add(1)
+	k.counters.used.Add(1)
 	u.Trace = trace
 	return u, nil
 }
 
-// wordsOf are those that an approval of the call has.
-func (k *Keeper) wordsOf(ctx context.Context, r *Request) (*Words, *call.Refusal) {
-	done, refusal := k.turn(ctx, r)
+// bindingOf are those that an approval of the call has.
+func (k *Service) bindingOf(ctx context.Context, r *Request) (*Binding, *call.Refusal) {
+	done, refusal := k.acquire(ctx, r)
 	if refusal != nil {
 		return nil, refusal
 	}
 	defer done()
-	args, refusal := k.read(ctx, r)
+	args, refusal := k.parse(ctx, r)
 	if refusal != nil {
 		return nil, refusal
 	}
-	w := words(r, &args)
+	w := newBinding(r, &args)
 	return &w, nil
 }
 
-// useUnder tries the keys that there are: another replica, or this one before, may have asked
+// redeemWithKeys tries the keys that there are: another replica, or this one before, may have asked
 // under another.
-func (k *Keeper) useUnder(ctx context.Context, w *Words, settings []Sum, id, token string) (was State, trace string, err error) {
+func (k *Service) redeemWithKeys(ctx context.Context, w *Binding, settings []Sum, id, token string) (was State, trace string, err error) {
 	for i := 0; ; i++ {
-		was, trace, err = k.store.Use(ctx, w, id, token)
+		was, trace, err = k.store.Redeem(ctx, w, id, token)
 		var mismatch *MismatchError
-		if i+1 >= len(settings) || !errors.As(err, &mismatch) || len(mismatch.Words) != 1 || mismatch.Words[0] != SettingsWord {
+		if i+1 >= len(settings) || !errors.As(err, &mismatch) || len(mismatch.Fields) != 1 || mismatch.Fields[0] != SettingsField {
 			return was, trace, err
 		}
 		w.Settings = settings[i+1]
@@ -78,17 +78,17 @@ var ErrNotUsed = errors.New("the approval is not used by this call")
 
 // Release gives an approval back whose call provably never started. It can be used again
 // if its time is not over.
-func (k *Keeper) Release(ctx context.Context, u Use) error {
+func (k *Service) Release(ctx context.Context, u Redemption) error {
 	if u.token == "" {
 		return ErrNotUsed
 	}
 	released, err := k.store.Release(ctx, u.Tenant, u.ID, u.token)
 	switch {
 	case err != nil:
-		return refusedAway
+		return refusedUnavailable
 	case !released:
 		return ErrNotUsed
 	}
-	k.counted.released.Add(1)
+	k.counters.released.Add(1)
 	return nil
 }

@@ -21,15 +21,15 @@ var ErrBusy = errors.New("too many wait for approvals already")
 // Wait waits until an approval is answered or over. Where ctx ends before, it is as it was
 // last known, without an error. Errors are ErrBusy and *call.Refusal: NotFound, or
 // Unavailable where the store could not be asked at all, or not for the answer.
-func (k *Keeper) Wait(ctx context.Context, tenant, id string) (Approval, error) {
+func (k *Service) Wait(ctx context.Context, tenant, id string) (Approval, error) {
 	if !isID(id) {
 		return Approval{}, refusedUnknown(id)
 	}
-	w, err := k.join(wakeKey{strings.Clone(tenant), strings.Clone(id)})
+	w, err := k.startWatch(waitKey{strings.Clone(tenant), strings.Clone(id)})
 	if err != nil {
 		return Approval{}, err
 	}
-	defer k.leave(w)
+	defer k.stopWatch(w)
 	a, err := k.Get(ctx, tenant, id)
 	if err != nil || a.State != Pending {
 		return a, err
@@ -39,7 +39,7 @@ func (k *Keeper) Wait(ctx context.Context, tenant, id string) (Approval, error) 
 	select {
 	case <-ctx.Done():
 		return a, nil
-	case <-w.over:
+	case <-w.done:
 		now, err := k.Get(ctx, tenant, id)
 		if err != nil && ctx.Err() != nil {
 			return a, nil
@@ -51,39 +51,39 @@ func (k *Keeper) Wait(ctx context.Context, tenant, id string) (Approval, error) 
 // watch is an approval that somebody waits for. However many do, the store is asked once
 // for all.
 type watch struct {
-	key     wakeKey
+	key     waitKey
 	waiters int // guarded by watching.mu
 	stop    context.CancelFunc
-	over    chan struct{} // closed when it is not pending any more
+	done    chan struct{} // closed when it is not pending any more
 	ended   chan struct{} // closed when nobody asks any more
 }
 
-type watching struct {
+type watches struct {
 	mu      sync.Mutex
-	all     map[wakeKey]*watch
+	all     map[waitKey]*watch
 	waiters int // of all of them
 }
 
-// join begins to watch an approval, or joins those who do.
-func (k *Keeper) join(key wakeKey) (*watch, error) {
-	k.watching.mu.Lock()
-	defer k.watching.mu.Unlock()
-	if k.watching.waiters >= k.opts.Waiting {
+// startWatch begins to watch an approval, or joins those who do.
+func (k *Service) startWatch(key waitKey) (*watch, error) {
+	k.watches.mu.Lock()
+	defer k.watches.mu.Unlock()
+	if k.watches.waiters >= k.opts.MaxWaiting {
 		return nil, ErrBusy
 	}
-	if w := k.watching.all[key]; w != nil {
+	if w := k.watches.all[key]; w != nil {
 		w.waiters++
-		k.watching.waiters++
+		k.watches.waiters++
 		return w, nil
 	}
-	wake, remove, ok := k.wakes.add(key)
+	wake, remove, ok := k.waiters.add(key)
 	if !ok {
 		return nil, ErrBusy
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &watch{key: key, waiters: 1, stop: stop, over: make(chan struct{}), ended: make(chan struct{})}
-	k.watching.all[key] = w
-	k.watching.waiters++
+	w := &watch{key: key, waiters: 1, stop: stop, done: make(chan struct{}), ended: make(chan struct{})}
+	k.watches.all[key] = w
+	k.watches.waiters++
 	go func() { // leave stops it and waits
 		defer close(w.ended)
 		defer remove()
@@ -92,16 +92,16 @@ func (k *Keeper) join(key wakeKey) (*watch, error) {
 	return w, nil
 }
 
-// leave ends the watch with the last who waits.
-func (k *Keeper) leave(w *watch) {
-	k.watching.mu.Lock()
+// stopWatch ends the watch with the last who waits.
+func (k *Service) stopWatch(w *watch) {
+	k.watches.mu.Lock()
 	w.waiters--
-	k.watching.waiters--
+	k.watches.waiters--
 	last := w.waiters == 0
 	if last {
-		delete(k.watching.all, w.key)
+		delete(k.watches.all, w.key)
 	}
-	k.watching.mu.Unlock()
+	k.watches.mu.Unlock()
 	if last {
 		w.stop()
 		<-w.ended
@@ -109,11 +109,11 @@ func (k *Keeper) leave(w *watch) {
 }
 
 // watch asks for the state until it is not pending, or ctx ends.
-func (k *Keeper) watch(ctx context.Context, w *watch, wake <-chan struct{}) {
+func (k *Service) watch(ctx context.Context, w *watch, wake <-chan struct{}) {
 	for {
 		state, left, err := k.store.State(ctx, w.key.tenant, w.key.id)
 		if err == nil && state != Pending || errors.Is(err, ErrUnknown) {
-			close(w.over)
+			close(w.done)
 			return
 		}
 		again := poll*3/4 + rand.N(poll/4)

@@ -19,7 +19,7 @@ func TestWaitIsWoken(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &memory{following: make(chan struct{})}
-			k := newKeeper(t, store, approvals.Options{Waiting: 1000})
+			k := newKeeper(t, store, approvals.Options{MaxWaiting: 1000})
 			a := ask(t, k, request("{}"))
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
@@ -86,7 +86,7 @@ func TestWaitEnds(t *testing.T) {
 func TestFewWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, &memory{}, approvals.Options{Waiting: 3})
+		k := newKeeper(t, &memory{}, approvals.Options{MaxWaiting: 3})
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiters sync.WaitGroup
 		held := ""
@@ -129,7 +129,7 @@ func TestEventsGoOn(t *testing.T) {
 		enough := errors.New("enough")
 		var got []string
 		err := k.Events(t.Context(), "acme", "1-0", func(e approvals.Event) error {
-			if e.Kind == approvals.Began {
+			if e.Kind == approvals.EventsStart {
 				return nil
 			}
 			if got = append(got, e.ID); len(got) == 2 {

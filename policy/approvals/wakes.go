@@ -2,27 +2,27 @@ package approvals
 
 import "sync"
 
-// wakeKey is what is waited for: an approval, or with no id any event of a tenant.
-type wakeKey struct{ tenant, id string }
+// waitKey is what is waited for: an approval, or with no id any event of a tenant.
+type waitKey struct{ tenant, id string }
 
-// wakes are those who wait for news. A wake says that there is some, not which.
-type wakes struct {
-	most int
+// waiters are those who wait for news. A wake says that there is some, not which.
+type waiters struct {
+	limit int
 
 	mu  sync.Mutex
-	all map[wakeKey]map[chan struct{}]struct{}
+	all map[waitKey]map[chan struct{}]struct{}
 	n   int
 }
 
-func newWakes(most int) *wakes {
-	return &wakes{most: most, all: map[wakeKey]map[chan struct{}]struct{}{}}
+func newWaiters(most int) *waiters {
+	return &waiters{limit: most, all: map[waitKey]map[chan struct{}]struct{}{}}
 }
 
 // add is not ok when as many wait as may. remove has to be called when it is.
-func (w *wakes) add(k wakeKey) (wake chan struct{}, remove func(), ok bool) {
+func (w *waiters) add(k waitKey) (wake chan struct{}, remove func(), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.n >= w.most {
+	if w.n >= w.limit {
 		return nil, nil, false
 	}
 	w.n++
@@ -34,7 +34,7 @@ func (w *wakes) add(k wakeKey) (wake chan struct{}, remove func(), ok bool) {
 	return wake, func() { w.remove(k, wake) }, true
 }
 
-func (w *wakes) remove(k wakeKey, wake chan struct{}) {
+func (w *waiters) remove(k waitKey, wake chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n--
@@ -43,7 +43,7 @@ func (w *wakes) remove(k wakeKey, wake chan struct{}) {
 	}
 }
 
-func (w *wakes) wake(k wakeKey) {
+func (w *waiters) notify(k waitKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for wake := range w.all[k] {
@@ -51,7 +51,7 @@ func (w *wakes) wake(k wakeKey) {
 	}
 }
 
-func (w *wakes) wakeAll() {
+func (w *waiters) notifyAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, of := range w.all {

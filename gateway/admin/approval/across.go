@@ -23,11 +23,11 @@ var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVA
 func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string,
 	size int) ([]approvals.Approval, string, error) {
 	if !v.all {
-		return s.Keeper.List(ctx, v.tenant, f, after, size)
+		return s.Approvals.List(ctx, v.tenant, f, after, size)
 	}
 	all := paging.Across[approvals.Approval]{
 		List: func(ctx context.Context, owner, after string, most int) ([]approvals.Approval, string, error) {
-			return s.Keeper.List(ctx, owner, f, after, most)
+			return s.Approvals.List(ctx, owner, f, after, most)
 		},
 		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
 			ids, next, err := s.Tenants.Page(ctx, after, most)

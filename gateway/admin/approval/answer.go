@@ -14,7 +14,7 @@ const unnamed = "operator"
 
 // Approve implements capgatepb.ApprovalsServer.
 func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*capgatepb.ApproveResponse, error) {
-	a, err := s.answer(ctx, req, s.Keeper.Approve)
+	a, err := s.answer(ctx, req, s.Approvals.Approve)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -23,7 +23,7 @@ func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*c
 
 // Deny implements capgatepb.ApprovalsServer.
 func (s *server) Deny(ctx context.Context, req *capgatepb.DenyRequest) (*capgatepb.DenyResponse, error) {
-	a, err := s.answer(ctx, req, s.Keeper.Deny)
+	a, err := s.answer(ctx, req, s.Approvals.Deny)
 	if err != nil {
 		return nil, s.refused(err)
 	}

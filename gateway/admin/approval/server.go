@@ -29,15 +29,15 @@ const (
 	maxComment  = 1024 // bytes
 )
 
-// Keeper has the approvals. Its errors are *call.Refusal and those of package approvals.
-type Keeper interface {
+// Approvals has the approvals. Its errors are *call.Refusal and those of package approvals.
+type Approvals interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
 	List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Approval,
 		next string, err error)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
-	EventsOfAll(ctx context.Context, before bool, f func(approvals.Event) error) error
+	AllEvents(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
 
 // Across finds approvals among many tenants. Its errors say that the store cannot be asked.
@@ -48,7 +48,7 @@ type Across interface {
 
 // Config is what a Service is made of. All but Audit, and what is of tenants, is required.
 type Config struct {
-	Keeper     Keeper
+	Approvals  Approvals
 	Tenants    *tenant.Roster                     // nil: there is one, tenant.Default
 	Across     Across                             // required with Tenants
 	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
@@ -170,7 +170,7 @@ func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Appro
 	if err := s.resolve(ctx, v, id); err != nil {
 		return approvals.Approval{}, err
 	}
-	a, err := s.Keeper.Get(ctx, v.tenant, id)
+	a, err := s.Approvals.Get(ctx, v.tenant, id)
 	if err == nil && !v.sees(&a) {
 		return approvals.Approval{}, refusedUnknown
 	}

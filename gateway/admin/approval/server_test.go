@@ -29,7 +29,7 @@ import (
 // ports are both ports of one replica, on a real Keeper with a Redis in the process.
 type ports struct {
 	*gatewaytest.Services
-	keeper  *approvals.Keeper
+	keeper  *approvals.Service
 	service *approval.Service
 	client  capgatepb.ApprovalsClient // operators'
 	callers capgatepb.ApprovalsClient // who says itself who it is
@@ -84,7 +84,7 @@ func serve(t *testing.T) *ports {
 	running.Go(func() { p.keeper.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	p.service = approval.New(approval.Config{
-		Keeper: outside{p.keeper}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Approvals: outside{p.keeper}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
 	})
 	p.Services = gatewaytest.ServeOperators(t, p.service.Operators())
@@ -94,22 +94,22 @@ func serve(t *testing.T) *ports {
 }
 
 // outside lets no goroutine that Redis' client starts pass for a gateway's.
-type outside struct{ *approvals.Keeper }
+type outside struct{ *approvals.Service }
 
 func (o outside) Get(ctx context.Context, tenantName, id string) (approvals.Approval, error) {
 	pprof.SetGoroutineLabels(context.Background())
-	return o.Keeper.Get(ctx, tenantName, id)
+	return o.Service.Get(ctx, tenantName, id)
 }
 
 func (o outside) List(ctx context.Context, tenantName string, f approvals.Filter, after string,
 	most int) ([]approvals.Approval, string, error) {
 	pprof.SetGoroutineLabels(context.Background())
-	return o.Keeper.List(ctx, tenantName, f, after, most)
+	return o.Service.List(ctx, tenantName, f, after, most)
 }
 
 func (o outside) Events(ctx context.Context, tenantName, after string, f func(approvals.Event) error) error {
 	pprof.SetGoroutineLabels(context.Background())
-	return o.Keeper.Events(ctx, tenantName, after, f)
+	return o.Service.Events(ctx, tenantName, after, f)
 }
 
 // serveCallers has the public port's service without the relay that says who calls.
@@ -147,7 +147,7 @@ func (p *ports) ask(t *testing.T, r approvals.Request) approvals.Approval {
 	if r.Tool == "" {
 		r.Tool = "send"
 	}
-	a, granted, refusal := p.keeper.Fetch(t.Context(), &r)
+	a, granted, refusal := p.keeper.Create(t.Context(), &r)
 	if granted || refusal != nil {
 		t.Fatal(granted, refusal)
 	}
@@ -207,7 +207,7 @@ func TestApprovalsByJSON(t *testing.T) {
 			[]string{"APPROVAL_NOT_REMEMBERED"}},
 		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"always"}`, 200, []string{`"remember":"always"`}},
 	} {
-		code, body := p.Fetch(t, step.method, "/v1/approvals"+step.path, step.body)
+		code, body := p.Ask(t, step.method, "/v1/approvals"+step.path, step.body)
 		if code != step.status {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, code, body)
 		}
@@ -237,12 +237,12 @@ func TestBadRequests(t *testing.T) {
 	long := strings.Repeat("a", 1025)
 	for _, path := range []string{"?page_size=101", "?page_size=-1", "?page_token=!", "?state=open",
 		"?tenant=" + long, "/events?tenant=" + long} {
-		if code, body := p.Fetch(t, "GET", "/v1/approvals"+path, ""); code != 400 ||
+		if code, body := p.Ask(t, "GET", "/v1/approvals"+path, ""); code != 400 ||
 			!strings.Contains(body, "APPROVAL_INVALID") {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	if code, body := p.Fetch(t, "GET", "/v1/approvals/events?last_event_id=x", ""); code != 400 ||
+	if code, body := p.Ask(t, "GET", "/v1/approvals/events?last_event_id=x", ""); code != 400 ||
 		!strings.Contains(body, "EVENT_INVALID") {
 		t.Errorf("%d %s", code, body)
 	}
@@ -252,12 +252,12 @@ func TestBadRequests(t *testing.T) {
 		`{`: "INVALID_BODY", `{"commend":"x"}`: "INVALID_BODY", `[]`: "INVALID_BODY",
 	} {
 		for _, way := range []string{"/approve", "/deny"} {
-			if code, text := p.Fetch(t, "POST", "/v1/approvals/"+a.ID+way, body); code != 400 || !strings.Contains(text, want) {
+			if code, text := p.Ask(t, "POST", "/v1/approvals/"+a.ID+way, body); code != 400 || !strings.Contains(text, want) {
 				t.Errorf("%s %.40s: %d %s", way, body, code, text)
 			}
 		}
 	}
-	if code, _ := p.Fetch(t, "POST", "/v1/approvals/"+a.ID+"/approve", "", "Origin", "https://evil.example",
+	if code, _ := p.Ask(t, "POST", "/v1/approvals/"+a.ID+"/approve", "", "Origin", "https://evil.example",
 		"Sec-Fetch-Site", "cross-site"); code != 403 {
 		t.Errorf("from another site's page: %d", code)
 	}

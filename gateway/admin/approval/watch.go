@@ -59,9 +59,9 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 		return tell(eventOf(&e))
 	}
 	if v.all {
-		err = s.Keeper.EventsOfAll(ctx, req.GetLastEventId() != "", seen)
+		err = s.Approvals.AllEvents(ctx, req.GetLastEventId() != "", seen)
 	} else {
-		err = s.Keeper.Events(ctx, v.tenant, req.GetLastEventId(), seen)
+		err = s.Approvals.Events(ctx, v.tenant, req.GetLastEventId(), seen)
 	}
 	if s.leaving.Err() != nil {
 		err = refusedLeaving

@@ -255,7 +255,7 @@ func TestServerSentEvents(t *testing.T) {
 		}
 	}()
 	gatewaytest.Wait(t, ended, "the events to end when the gateway stops")
-	if code, body := p.Fetch(t, "GET", "/v1/approvals/events", ""); code != 503 || !strings.Contains(body, "DRAINING") {
+	if code, body := p.Ask(t, "GET", "/v1/approvals/events", ""); code != 503 || !strings.Contains(body, "DRAINING") {
 		t.Errorf("%d %s", code, body)
 	}
 }

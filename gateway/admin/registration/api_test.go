@@ -55,7 +55,7 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	// What one way began the other goes on with.
-	code, body := p.Fetch(t, http.MethodPost, "/v1/registrations",
+	code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
 		`{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "6.5s", "lease": "`+resp.GetLease()+`"}`)
 	renewed := new(capgatepb.RegisterBackendResponse)
 	if err := protojson.Unmarshal([]byte(body), renewed); err != nil || code != 200 ||
@@ -65,7 +65,7 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 	if g := p.registry.Registrations()[0]; g.TTL != 6500*time.Millisecond || g.Weight != 100 || g.Session != "" {
 		t.Errorf("%+v", g)
 	}
-	if code, body := p.Fetch(t, http.MethodPost, "/v1/registrations:withdraw",
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw",
 		`{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
 		t.Errorf("%d %s", code, body)
 	}
@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 	const register, withdraw = "/v1/registrations", "/v1/registrations:withdraw"
 	p := serve(t)
 	for _, addr := range []string{"10.0.0.1:1", "10.0.0.2:1"} {
-		if code, body := p.Fetch(t, http.MethodPost, register, `{"capability": "weather", "addr": "`+addr+`"}`); code != 200 {
+		if code, body := p.Ask(t, http.MethodPost, register, `{"capability": "weather", "addr": "`+addr+`"}`); code != 200 {
 			t.Fatal(code, body)
 		}
 	}
@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 			Code, Reason, Detail string
 			Metadata             map[string]string
 		}
-		got, body := p.Fetch(t, http.MethodPost, test.path, test.body)
+		got, body := p.Ask(t, http.MethodPost, test.path, test.body)
 		if err := json.Unmarshal([]byte(body), &problem); err != nil || got != test.status ||
 			problem.Code != test.code || problem.Reason != test.reason || !strings.Contains(problem.Detail, test.text) {
 			t.Errorf("%s: %d %s", test.body, got, body)
@@ -185,7 +185,7 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/registrations:renew", good, nil, 404},
 		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 415}, // over HTTP/1.1
 	} {
-		if code, body := p.Fetch(t, http.MethodPost, test.path, test.body, test.header...); code != test.status ||
+		if code, body := p.Ask(t, http.MethodPost, test.path, test.body, test.header...); code != test.status ||
 			code == 400 && !strings.Contains(body, "INVALID_BODY") {
 			t.Errorf("%s %.60s: %d %s", test.path, test.body, code, body)
 		}

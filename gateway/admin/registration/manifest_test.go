@@ -35,7 +35,7 @@ func (p *port) brings(t *testing.T, addr, text string) (*status.Status, int, str
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	code, answer := p.Fetch(t, http.MethodPost, "/v1/registrations", string(body))
+	code, answer := p.Ask(t, http.MethodPost, "/v1/registrations", string(body))
 	return status.Convert(err), code, answer
 }
 
@@ -51,7 +51,7 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(text), g.Manifest)
 		}
 	}
-	if code, body := p.Fetch(t, http.MethodPost, "/v1/registrations",
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
 		`{"capability": "weather", "addr": "10.0.0.7:1"}`); code != http.StatusOK {
 		t.Error(code, body)
 	}
@@ -116,7 +116,7 @@ func TestOthersStaySmall(t *testing.T) {
 		&capgatepb.WithdrawBackendRequest{Lease: long}); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
-	if code, body := p.Fetch(t, http.MethodPost, "/v1/registrations:withdraw",
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw",
 		`{"lease": "`+long+`"}`); code != http.StatusBadRequest || !strings.Contains(body, "INVALID_BODY") {
 		t.Error(code, body)
 	}
@@ -125,7 +125,7 @@ func TestOthersStaySmall(t *testing.T) {
 		&capgatepb.RegisterBackendRequest{Manifest: huge}); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
-	if code, body := p.Fetch(t, http.MethodPost, "/v1/registrations",
+	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
 		`{"manifest": "`+huge+huge+`"}`); code != http.StatusBadRequest || !strings.Contains(body, "INVALID_BODY") {
 		t.Error(code, body)
 	}

@@ -140,7 +140,7 @@ func TestRulesByJSON(t *testing.T) {
 		{"DELETE", "/v1/policies?capability=weather&tool=*&candidate=true", "", 200, `{}`},
 		{"GET", "/v1/policies?candidate=true", "", 200, `{}`},
 	} {
-		if status, body := p.Fetch(t, step.method, step.path, step.body); status != step.status ||
+		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status ||
 			!strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
 		}
@@ -190,24 +190,24 @@ func TestBadRequests(t *testing.T) {
 		`{"capability":"weather","tool":"` + long +
 			`","policy":"allow"}`, `{"capability":"weather","tool":"x","policy":"allow","tenant":"` + long + `"}`,
 	} {
-		if status, text := p.Fetch(t, "PUT", "/v1/policies", body); status != 400 ||
+		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 ||
 			!strings.Contains(text, "POLICY_INVALID") {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
 	for _, path := range []string{"?page_size=1001", "?page_size=-1", "?page_token=!", "?global=true&tenant=a",
 		":explain?capability=weather", ":explain?tool=x&capability=*"} {
-		if status, text := p.Fetch(t, "GET", "/v1/policies"+path, ""); status != 400 ||
+		if status, text := p.Ask(t, "GET", "/v1/policies"+path, ""); status != 400 ||
 			!strings.Contains(text, "POLICY_INVALID") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
 	for _, body := range []string{"", "{", `{"polcy":1}`, `[]`} {
-		if status, text := p.Fetch(t, "PUT", "/v1/policies", body); status != 400 {
+		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 {
 			t.Errorf("%q: %d %s", body, status, text)
 		}
 	}
-	if status, _ := p.Fetch(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin",
+	if status, _ := p.Ask(t, "PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"allow"}`, "Origin",
 		"https://evil.example", "Sec-Fetch-Site", "cross-site"); status != 403 {
 		t.Errorf("from another site's page: %d", status)
 	}
@@ -273,15 +273,15 @@ func TestWhoSetARule(t *testing.T) {
 	t.Parallel()
 	p := serve(t, &book{rules: []policy.Rule{{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: "x"},
 		By: "bob"}}})
-	if _, body := p.Fetch(t, "GET", "/v1/policies", ""); !strings.Contains(plain(body), `bob"`) {
+	if _, body := p.Ask(t, "GET", "/v1/policies", ""); !strings.Contains(plain(body), `bob"`) {
 		t.Errorf("listed as %s", body)
 	}
-	if status, body := p.Fetch(t, "PUT", "/v1/policies",
+	if status, body := p.Ask(t, "PUT", "/v1/policies",
 		`{"capability":"weather","tool":"x","policy":"allow","set_by":"eve"}`); status != 200 ||
 		strings.Contains(body, "eve") {
 		t.Errorf("%d %s", status, body)
 	}
-	if _, body := p.Fetch(t, "GET", "/v1/policies", ""); strings.Contains(body, "eve") {
+	if _, body := p.Ask(t, "GET", "/v1/policies", ""); strings.Contains(body, "eve") {
 		t.Errorf("listed as %s", body)
 	}
 }

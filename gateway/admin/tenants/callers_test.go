@@ -163,12 +163,12 @@ func TestNothingTellsASecret(t *testing.T) {
 	var told strings.Builder
 	for _, path := range []string{"/v1/tenants", "/v1/tenants/acme", "/v1/tenants/acme/keys",
 		"/v1/tenants/acme/keys/" + key.GetId()} {
-		_, body := r.port.Fetch(t, "GET", path, "")
+		_, body := r.port.Ask(t, "GET", path, "")
 		told.WriteString(body)
 		_, body = r.json(t, credential, "GET", path, "")
 		told.WriteString(body)
 	}
-	_, body := r.port.Fetch(t, "POST", "/v1/tenants/acme/keys/"+key.GetId()+":revoke", "{}")
+	_, body := r.port.Ask(t, "POST", "/v1/tenants/acme/keys/"+key.GetId()+":revoke", "{}")
 	told.WriteString(body + r.log.String() + r.gateway.Log.String())
 	for _, c := range []string{credential, rotated.GetCredential()} {
 		if secret := c[len(c)-32:]; strings.Contains(told.String(), secret) {

@@ -270,7 +270,7 @@ func TestJSON(t *testing.T) {
 		{"DELETE", "/v1/tenants/acme?force=true", "", 200, "{}"},
 		{"GET", "/v1/tenants/acme", "", 404, "TENANT_UNKNOWN"},
 	} {
-		code, body := r.port.Fetch(t, step.method, step.path, step.body)
+		code, body := r.port.Ask(t, step.method, step.path, step.body)
 		if compact := strings.ReplaceAll(body, `, "`, `,"`); code != step.status ||
 			!strings.Contains(strings.ReplaceAll(compact, `": `, `":`), step.want) {
 			t.Errorf("%s %s: %d %s; want %d, %s", step.method, step.path, code, body, step.status, step.want)

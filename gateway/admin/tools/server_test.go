@@ -78,12 +78,12 @@ func TestCatalogByJSON(t *testing.T) {
 		{"POST", "/v1/capabilities/dynamic:discover", `{}`, 200, `"name":"found"`},
 		{"GET", "/v1/capabilities/dynamic", "", 200, `"source":"discovered","known":true,"tool_count":1`},
 	} {
-		if status, body := p.Fetch(t, step.method, step.path, step.body); status != step.status ||
+		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status ||
 			!strings.Contains(plain(body), plain(step.want)) {
 			t.Errorf("%s %s %s: %d %s", step.method, step.path, step.body, status, body)
 		}
 	}
-	if status, _ := p.Fetch(t, "POST", path, `{}`, "Origin", "https://evil.example", "Sec-Fetch-Site",
+	if status, _ := p.Ask(t, "POST", path, `{}`, "Origin", "https://evil.example", "Sec-Fetch-Site",
 		"cross-site"); status != 403 {
 		t.Errorf("from another site's page: %d", status)
 	}

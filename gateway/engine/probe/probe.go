@@ -27,16 +27,16 @@ func Of(word string) health.Question {
 
 type status struct{}
 
-// Fetch implements health.Question.
-func (status) Fetch(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
+// Probe implements health.Question.
+func (status) Probe(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
 	_, err := parallaxpb.NewClientServiceClient(conn).GetStatus(ctx, &parallaxpb.StatusRequest{})
 	return health.Result{OK: err == nil}, err
 }
 
 type shield struct{}
 
-// Fetch implements health.Question.
-func (shield) Fetch(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
+// Probe implements health.Question.
+func (shield) Probe(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
 	reply, err := parallaxpb.NewShieldServiceClient(conn).Health(ctx, &parallaxpb.HealthRequest{})
 	if err != nil {
 		return health.Result{}, err

@@ -73,7 +73,7 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	}
 	p := c.Park("")
 	f.limiter.Wait(&s.Permit, func() {
-		p.ResumeOr(func() { s.kept = m }, m.DeleteTool)
+		p.ResumeOr(func() { s.kept = m }, m.Forget)
 	})
 	return filter.Wait
 }

@@ -42,9 +42,9 @@ func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 	return &Services{Conn: conn, URL: web.URL}
 }
 
-// Fetch makes a request of JSON, and answers with status and body. header are names and
+// Ask makes a request of JSON, and answers with status and body. header are names and
 // values in turn.
-func (s *Services) Fetch(t testing.TB, method, path, body string, header ...string) (int, string) {
+func (s *Services) Ask(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {

@@ -88,7 +88,7 @@ func (d *Deliverer) compose(ctx context.Context, e *Entry) (text []byte, why str
 		return nil, tooLate
 	case err != nil:
 		return nil, notNow
-	case e.Kind == approvals.WasAsked && a.State == approvals.Expired:
+	case e.Kind == approvals.EventCreated && a.State == approvals.Expired:
 		return nil, tooLate
 	}
 	if text, err = body(&e.Event, &a, d.render); err != nil {

@@ -48,7 +48,7 @@ func (c *Config) setDefaults() error {
 		c.Attempts = 10
 	}
 	if len(c.Kinds) == 0 {
-		c.Kinds = []approvals.Kind{approvals.WasAsked}
+		c.Kinds = []approvals.Kind{approvals.EventCreated}
 	}
 	if len(c.Secrets) == 0 {
 		return errors.New("a webhook needs a secret")

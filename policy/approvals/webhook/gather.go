@@ -109,7 +109,7 @@ func (d *Deliverer) gather(ctx context.Context) {
 		}
 	}
 	for _, t := range tenants {
-		if all && slices.Contains(d.endpoint.Load().Kinds, approvals.WasExpired) {
+		if all && slices.Contains(d.endpoint.Load().Kinds, approvals.EventExpired) {
 			d.expire(ctx, t)
 		}
 		if err := d.gatherFrom(ctx, t, cursors[t]); err != nil {

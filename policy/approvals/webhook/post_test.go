@@ -136,7 +136,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	render := func(a *approvals.Approval) ([]byte, error) {
 		return json.Marshal(map[string]string{"arguments": a.Preview, "why": a.Why})
 	}
-	e := &Event{Kind: approvals.WasAsked, At: time.UnixMilli(1_700_000_000_123)}
+	e := &Event{Kind: approvals.EventCreated, At: time.UnixMilli(1_700_000_000_123)}
 	text, err := body(e, &approvals.Approval{Preview: "<&>"}, render)
 	if want := `{"type":"approval.asked","timestamp":"2023-11-14T22:13:20.123Z","data":{"arguments":"\u003c\u0026\u003e","why":""}}`; err != nil || string(text) != want {
 		t.Errorf("got %s, %v", text, err)
