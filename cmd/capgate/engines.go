@@ -7,7 +7,9 @@ import (
 	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/gateway/engine/metrics"
 	"github.com/capgate/capgate/gateway/engine/probe"
+	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -42,6 +44,9 @@ func (p *process) engines() engine.Shared {
 func (p *process) withEngines(c *listing.Server) *enginelisting.Catalog {
 	return enginelisting.New(c, p.engineIDs)
 }
+
+// engineRoutes are those of engines.
+func engineRoutes() []rest.Wing { return []rest.Wing{enginerest.Routes} }
 
 // engineIDs are those of all fleets of engines, sorted.
 func (p *process) engineIDs() []string { return engine.Fleets(p.routing.Table()) }

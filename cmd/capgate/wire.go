@@ -224,7 +224,7 @@ func openCallsOf(of *config.ClientLimits) gateway.OpenCalls {
 
 // restOf is how the JSON API is set up.
 func restOf(cfg *config.Config) rest.Config {
-	c := rest.Config{Files: filesOf(cfg.Artifacts)}
+	c := rest.Config{Files: filesOf(cfg.Artifacts), Wings: engineRoutes()}
 	if cfg.REST.HTTPErrors {
 		c.ToolErrors = rest.HTTPErrors
 	}

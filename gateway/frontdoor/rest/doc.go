@@ -12,7 +12,7 @@
 //	calls.go     which calls are answered as streams; accept.go, prefer.go what a client would rather have
 //	stream.go    a call's answer piece by piece; records.go how that is written
 //	eventsource.go the streams that GET may begin
-//	engines.go   what is asked of engines of OpenParallax; messages.go what is said to them; pages.go their lists
+//	wing.go      routes that wings of the gateway add; pages.go their lists
 //	files.go     files, which are no JSON: package artifact carries them
 //	problem.go   every error, as problem+json (RFC 9457)
 //	events.go    server-sent events of approvals; feed.go has those of callers

@@ -15,9 +15,9 @@ const (
 	maxPage     = 200
 )
 
-// pageOf is the page that a request asks for, of all that there is, and its next_page_token. A token has the place behind the
+// Page is the page that a request asks for, of all that there is, and its next_page_token. A token has the place behind the
 // page before, and the id of its last: where that one is elsewhere by now, the page begins behind it.
-func pageOf[T interface{ GetId() string }](req paging.Request, all []T) (page []T, next string, err error) {
+func Page[T interface{ GetId() string }](req paging.Request, all []T) (page []T, next string, err error) {
 	const reason = "LIST_INVALID"
 	size, after, wrong := paging.Read(req, defaultPage, maxPage, reason)
 	if wrong != nil {

@@ -151,7 +151,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 // that the caller gives the call, 0 when it does not say.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
 	for id, v := range params {
-		if !utf8.ValidString(v) || v == "" && slices.Contains([]string{"capability_id", "tool_name", "engine", "session_id"}, id) {
+		if !utf8.ValidString(v) || v == "" && slices.Contains(h.needed, id) {
 			return 0, noSuchPath()
 		}
 	}

@@ -13,10 +13,9 @@ import (
 
 // The records of a stream.
 const (
-	recordChunk  = "chunk"
-	recordDone   = "done"
-	recordError  = "error"
-	recordFailed = "failed" // of an engine, some of whose own are errors
+	recordChunk = "chunk"
+	recordDone  = "done"
+	recordError = "error"
 )
 
 // records writes the records of one stream.

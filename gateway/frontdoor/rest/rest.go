@@ -15,7 +15,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
-	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -31,6 +30,7 @@ type Config struct {
 	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
 	// Files bounds files.
 	Files files.Config
+	Wings []Wing // that add routes of their own
 }
 
 // ToolErrors is how a tool's own error is answered.
@@ -63,7 +63,7 @@ type Handler struct {
 	status       func(codes.Code) int
 	cfg          Config
 	capabilities docpb.CapabilityClient
-	engines      openparallaxv1.ClientServiceClient
+	needed       []string // parameters of paths that are never empty
 	files        *files.Files
 }
 
@@ -71,7 +71,7 @@ type Handler struct {
 // gateway's table of HTTP statuses for gRPC codes.
 func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
 	conn = telling{conn}
-	h := &Handler{status: httpStatus, cfg: cfg.withDefaults()}
+	h := &Handler{status: httpStatus, cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
 	h.way = problem.WithRequestID(http.HandlerFunc(h.serve))
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
@@ -106,8 +106,10 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	if err := h.routeCalls(conn); err != nil {
 		return nil, fmt.Errorf("register the routes of streams: %w", err)
 	}
-	if err := h.routeEngines(conn); err != nil {
-		return nil, fmt.Errorf("routes of engines: %w", err)
+	for _, add := range h.cfg.Wings {
+		if err := add(&Routes{Mux: h.mux, Conn: conn, h: h}); err != nil {
+			return nil, fmt.Errorf("routes of a wing: %w", err)
+		}
 	}
 	if err := h.routeDocuments(conn); err != nil {
 		return nil, fmt.Errorf("routes of documents: %w", err)

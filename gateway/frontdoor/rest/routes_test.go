@@ -1,4 +1,4 @@
-package rest
+package rest_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,9 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	enginerest "github.com/capgate/capgate/gateway/engine/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 )
 
 // undescribed are routes that are no part of the API: what the page of the document is made of.
@@ -46,8 +49,12 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	h, err := New(conn, runtime.HTTPStatusFromCode, Config{})
-	if err != nil {
+	var mux *runtime.ServeMux
+	wings := []rest.Wing{enginerest.Routes, func(to *rest.Routes) error {
+		mux = to.Mux
+		return nil
+	}}
+	if _, err := rest.New(conn, runtime.HTTPStatusFromCode, rest.Config{Wings: wings}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("../../../openapi/routes.json")
@@ -60,7 +67,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	served := routesOf(h.mux)
+	served := routesOf(mux)
 	for path, item := range doc.Paths {
 		for method := range item {
 			route := strings.ToUpper(method) + " " + path

@@ -21,8 +21,8 @@ type server struct {
 	capabilities docpb.CapabilityClient
 }
 
-// maxReply is the largest answer taken from a capability, in bytes.
-const maxReply = 16 << 20
+// MaxReply is the largest answer taken from a capability, in bytes.
+const MaxReply = 16 << 20
 
 // Invoke makes one call of a tool, in the doc dialect. An error's status is the gateway's
 // or the capability's, unchanged.
@@ -43,7 +43,7 @@ func (s *server) CallTool(ctx context.Context, req *capgatepb.CallToolRequest) (
 func (s *server) call(ctx context.Context, req *docpb.InvokeRequest) (*capgatepb.InvokeResponse, error) {
 	made, _ := metadata.FromIncomingContext(ctx)
 	var trailer metadata.MD
-	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), req, grpc.MaxCallRecvMsgSize(maxReply), grpc.Trailer(&trailer))
+	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), req, grpc.MaxCallRecvMsgSize(MaxReply), grpc.Trailer(&trailer))
 	b := bodyOf(ctx)
 	b.replayed = len(made.Get(keyedMetadata)) > 0 && len(trailer.Get(replayed)) > 0
 	if err != nil {

@@ -67,7 +67,7 @@ func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, re
 	}
 	to := h.recordsTo(w, f)
 	serveAnswer(ctx, h, w, r, to, func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error {
-		stream, err := h.capabilities.StreamInvoke(ctx, req, grpc.MaxCallRecvMsgSize(maxReply))
+		stream, err := h.capabilities.StreamInvoke(ctx, req, grpc.MaxCallRecvMsgSize(MaxReply))
 		return received(stream, err, tell)
 	}, &streaming{records: to})
 }

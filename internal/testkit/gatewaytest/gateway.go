@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/engine"
 	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
+	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -215,7 +216,7 @@ func (g *Gateway) build(o Options) error {
 		Recorder:      telemetry.NewRecorder(metrics, g.accessLog),
 		Tracer:        o.Tracer,
 		Drain:         *o.Drain,
-		REST:          o.REST,
+		REST:          withEngines(o.REST),
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
 		Log:           logger,
@@ -398,4 +399,10 @@ func listen(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	return ln
+}
+
+// withEngines adds the routes of engines.
+func withEngines(cfg rest.Config) rest.Config {
+	cfg.Wings = append(cfg.Wings, enginerest.Routes)
+	return cfg
 }

@@ -1,16 +1,22 @@
+// Package rest is the JSON of OpenParallax engines, as proto/capgate/v1/engines.proto has it: routes that the wing adds to
+// gateway/frontdoor/rest.
+//
+//	rest.go      what is asked of engines
+//	messages.go  what is said to them: a message, answered as a stream of what happens
 package rest
 
 import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -21,36 +27,30 @@ type engines struct {
 	clients openparallaxv1.ClientServiceClient
 }
 
-// routeEngines adds what may be asked of engines.
-func (h *Handler) routeEngines(conn grpc.ClientConnInterface) error {
-	h.engines = openparallaxv1.NewClientServiceClient(conn)
-	if err := capgatepb.RegisterEnginesHandlerServer(context.Background(), h.mux, &engines{clients: h.engines}); err != nil {
+// Routes adds what may be asked of engines.
+func Routes(to *rest.Routes) error {
+	e := &engines{clients: openparallaxv1.NewClientServiceClient(to.Conn)}
+	to.Needed("engine", "session_id")
+	if err := capgatepb.RegisterEnginesHandlerServer(context.Background(), to.Mux, e); err != nil {
 		return fmt.Errorf("register the routes of capgate.v1.Engines: %w", err)
 	}
-	return h.mux.HandlePath(http.MethodPost, messagesPattern, h.streamed(h.sendMessage))
+	return to.Stream("/v1/engines/{engine=*}/messages", e.sendMessage)
 }
 
-// toEngine sends on the metadata that grpc-gateway made, to the engine that a path names. Modes of sessions
-// are numbered as in the protos here.
-func toEngine(ctx context.Context, made metadata.MD, engine string) (context.Context, error) {
-	if !printable(engine) { // there is none, and metadata could not say it
-		return nil, noSuchPath()
-	}
-	ctx = withMetadata(ctx, made)
-	out, _ := metadata.FromOutgoingContext(ctx)
-	out.Set("x-capability-id", engine)
-	out.Set("x-session-modes", "source")
-	return metadata.NewOutgoingContext(ctx, out), nil
+// bySource says that modes of sessions are numbered as in the protos here.
+func bySource(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, engine.ModesHeader, engine.BySource.String())
 }
 
 // ask makes one call of an engine.
-func ask[Q, A any](ctx context.Context, engine string, method func(context.Context, *Q, ...grpc.CallOption) (*A, error), req *Q) (*A, error) {
+func ask[Q, A any](ctx context.Context, id string,
+	method func(context.Context, *Q, ...grpc.CallOption) (*A, error), req *Q) (*A, error) {
 	made, _ := metadata.FromIncomingContext(ctx)
-	ctx, err := toEngine(ctx, made, engine)
+	ctx, err := rest.Outgoing(ctx, made, id)
 	if err != nil {
 		return nil, err
 	}
-	return method(ctx, req, grpc.MaxCallRecvMsgSize(maxReply))
+	return method(bySource(ctx), req, grpc.MaxCallRecvMsgSize(rest.MaxReply))
 }
 
 // GetEngineStatus implements capgatepb.EnginesServer.
@@ -71,7 +71,7 @@ func (e *engines) ListEngineSessions(ctx context.Context, req *capgatepb.ListEng
 	if err != nil {
 		return nil, err
 	}
-	sessions, next, err := pageOf(req, all.GetSessions())
+	sessions, next, err := rest.Page(req, all.GetSessions())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (e *engines) ListEngineHistory(ctx context.Context, req *capgatepb.ListEngi
 	if err != nil {
 		return nil, err
 	}
-	messages, next, err := pageOf(req, all.GetMessages())
+	messages, next, err := rest.Page(req, all.GetMessages())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,97 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// sendMessage says something to an engine and answers with the stream of what happens.
+func (e *engines) sendMessage(x *rest.Exchange) error {
+	req, err := messageOf(x)
+	if err != nil {
+		return err
+	}
+	ctx, err := x.Outgoing(openparallaxv1.ClientService_SendMessage_FullMethodName, x.Params["engine"])
+	if err != nil {
+		return err
+	}
+	var t turn
+	rest.ServeStream(bySource(ctx), x, rest.Pieces[openparallaxv1.PipelineEvent]{
+		Call: func(ctx context.Context) (grpc.ServerStreamingClient[openparallaxv1.PipelineEvent], error) {
+			return e.clients.SendMessage(ctx, req, grpc.MaxCallRecvMsgSize(rest.MaxReply))
+		},
+		Record: t.record, Verdict: t.verdict,
+		Failed: "failed", // some of an engine's own events are errors
+	})
+	return nil
+}
+
+// messageOf reads the message for an engine out of a request.
+func messageOf(x *rest.Exchange) (*openparallaxv1.ClientMessageRequest, error) {
+	said := new(capgatepb.SendEngineMessageRequest)
+	if err := x.Decode(said); err != nil {
+		return nil, err
+	}
+	mode, wrong := modeOf(said.GetMode())
+	switch {
+	case said.GetContent() == "":
+		wrong = "content is required"
+	case said.GetEngine() != "" && said.GetEngine() != x.Params["engine"]:
+		wrong = "engine in the body is not the engine in the path"
+	}
+	if wrong != "" {
+		return nil, rest.Invalid(wrong)
+	}
+	return &openparallaxv1.ClientMessageRequest{Content: said.GetContent(), SessionId: said.GetSessionId(), Mode: mode, Source: said.GetSource()}, nil
+}
+
+// modeOf is the mode that a name means. A number means one or another, depending on who reads it, and is none.
+func modeOf(name string) (mode openparallaxv1.SessionMode, wrong string) {
+	if name == "" {
+		return openparallaxv1.SessionMode_NORMAL, ""
+	}
+	mode = openparallaxv1.SessionMode(openparallaxv1.SessionMode_value[name])
+	if mode == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
+		return mode, fmt.Sprintf("mode must be NORMAL, OTR or HEARTBEAT, and not %.64q", name)
+	}
+	return mode, ""
+}
+
+// turn is what an engine does with a message, on its way to a client.
+type turn struct {
+	complete bool
+	fault    *openparallaxv1.PipelineEvent // the last event, if it is that the engine failed
+}
+
+// record makes a record of an event. A type that has no name here goes by its number.
+func (t *turn) record(e *openparallaxv1.PipelineEvent) (event string, members []byte, err error) {
+	t.fault = nil
+	switch e.GetEventType() {
+	case openparallaxv1.PipelineEventType_RESPONSE_COMPLETE:
+		t.complete = true
+	case openparallaxv1.PipelineEventType_ERROR:
+		t.fault = e
+	}
+	members, err = rest.Members(e)
+	return strings.ToLower(e.GetEventType().String()), members, err
+}
+
+func (t *turn) verdict() error {
+	switch {
+	case t.fault != nil:
+		said := t.fault.GetPipelineError()
+		return rest.Unprocessable("ENGINE_ERROR", said.GetMessage(),
+			map[string]string{"code": said.GetCode(), "recoverable": strconv.FormatBool(said.GetRecoverable())})
+	case !t.complete:
+		return rest.CutOff("the engine ended its answer before it was complete; the history of the session has what it kept")
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+)
+
+// Wing adds the routes of a wing of the gateway to the JSON API.
+type Wing func(*Routes) error
+
+// Routes is where a Wing adds its routes. Behind each of them stands what stands behind all others: limits of bodies,
+// headers that become metadata, ids of requests, ETags.
+type Routes struct {
+	Mux  *runtime.ServeMux
+	Conn grpc.ClientConnInterface // to the gateway itself
+	h    *Handler
+}
+
+// Needed names parameters of paths that are never empty: there is nothing at such a path.
+func (r *Routes) Needed(params ...string) { r.h.needed = append(r.h.needed, params...) }
+
+// Stream adds a path whose POST is answered as a stream. An error of serve before that is a problem.
+func (r *Routes) Stream(pattern string, serve func(*Exchange) error) error {
+	return r.Mux.HandlePath(http.MethodPost, pattern,
+		r.h.streamed(func(w http.ResponseWriter, req *http.Request, params map[string]string, f form) {
+			if again(w, req) {
+				return
+			}
+			if err := serve(&Exchange{Params: params, h: r.h, w: w, r: req, form: f}); err != nil {
+				r.h.fail(w, req, err)
+			}
+		}))
+}
+
+// Exchange is a request that is answered as a stream.
+type Exchange struct {
+	Params map[string]string // of the path
+	h      *Handler
+	w      http.ResponseWriter
+	r      *http.Request
+	form   form
+}
+
+// Decode reads the body.
+func (e *Exchange) Decode(m proto.Message) error { return decode(bodyOf(e.r.Context()), m) }
+
+// Outgoing is the context of a call of a capability, with what the request's headers become for a gRPC method.
+func (e *Exchange) Outgoing(method, capability string) (context.Context, error) {
+	ctx, err := e.h.outgoing(e.r, method)
+	if err != nil {
+		return nil, err
+	}
+	made, _ := metadata.FromOutgoingContext(ctx)
+	return Outgoing(ctx, made, capability)
+}
+
+// Outgoing sends on the metadata that grpc-gateway made, to the capability that a path names.
+func Outgoing(ctx context.Context, made metadata.MD, capability string) (context.Context, error) {
+	if !printable(capability) { // there is none, and metadata could not say it
+		return nil, noSuchPath()
+	}
+	ctx = withMetadata(ctx, made)
+	out, _ := metadata.FromOutgoingContext(ctx)
+	out.Set("x-capability-id", capability)
+	return metadata.NewOutgoingContext(ctx, out), nil
+}
+
+// Pieces are how the messages of a stream become records.
+type Pieces[T any] struct {
+	Call    func(context.Context) (grpc.ServerStreamingClient[T], error)
+	Record  func(*T) (event string, members []byte, err error) // members are those of a JSON object, without its braces
+	Verdict func() error                                       // of a stream that ended well: nil, or why it was not all
+	Failed  string                                             // event of the last record of a call that failed
+}
+
+// ServeStream makes a call and answers with its messages, each a record. The response begins with the first of them;
+// an error before that is an HTTP status.
+func ServeStream[T any](ctx context.Context, e *Exchange, p Pieces[T]) {
+	to := e.h.recordsTo(e.w, e.form)
+	serveAnswer(ctx, e.h, e.w, e.r, to, func(ctx context.Context, tell func(*T) error) error {
+		stream, err := p.Call(ctx)
+		return received(stream, err, tell)
+	}, &pieces[T]{records: to, of: p})
+}
+
+// pieces are Pieces as an answer.
+type pieces[T any] struct {
+	*records
+	of Pieces[T]
+}
+
+func (p *pieces[T]) tell(m *T) error {
+	event, members, err := p.of.Record(m)
+	if err != nil {
+		return err
+	}
+	return p.record(event, members)
+}
+
+func (p *pieces[T]) verdict() error { return p.of.Verdict() }
+
+func (p *pieces[T]) done() error { return p.record(recordDone, nil) }
+
+func (p *pieces[T]) failed(all problem.Problem) error { return p.problem(p.of.Failed, all) }
+
+// Members are the members of a message's JSON object, without its braces.
+func Members(m proto.Message) ([]byte, error) {
+	text, err := encodeMessage(m)
+	if err != nil {
+		return nil, err
+	}
+	return text[1:bytes.LastIndexByte(text, '}')], nil
+}
+
+// Invalid is the error of a body that is not what its path wants.
+func Invalid(detail string) error {
+	return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: detail}
+}
+
+// Unprocessable is the error that what answers told of, on a stream that ended well.
+func Unprocessable(reason, detail string, of map[string]string) error {
+	return &refusal{code: codes.Unknown, status: http.StatusUnprocessableEntity, reason: reason, detail: detail, metadata: of}
+}
+
+// CutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
+func CutOff(detail string) error { return cutOff(detail) }
