@@ -7,35 +7,35 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Authenticator knows who shows one kind of credential.
+// Authenticator authenticates callers by one kind of credential.
 type Authenticator interface {
-	// Lookup answers from memory, and must not block: it runs on a connection's reader. The
-	// claim's strings are parts of the call's headers; User and Agent of the answer may be
-	// parts of them, Tenant and Key may not. Where it does not know, Ask does.
+	// Lookup answers from memory, and must not block, because it runs on a connection's reader. The strings of
+	// the credentials are parts of the call's headers. User and Agent of the result may be parts of them,
+	// Tenant and Key may not. If known is false, call Authenticate.
 	Lookup(Credentials) (who Identity, known bool, refusal *call.Refusal)
-	// Authenticate may wait, until ctx ends. The claim's strings are its own.
+	// Authenticate may wait until ctx ends. It owns the strings of the credentials.
 	Authenticate(context.Context, Credentials) (Identity, *call.Refusal)
 }
 
-// Sources are what is asked about each kind of credential; nil: that kind is not taken.
+// Sources are the authenticators for each kind of credential. A nil source rejects its kind.
 type Sources struct {
 	File   *Keys         // API keys of the configuration; required
-	Stored *Stored       // and those of the store, where the configuration has not one of the same id
-	Tokens Authenticator // whatever is not an API key
+	Stored *Stored       // API keys of the store; those of the configuration take precedence
+	Tokens Authenticator // bearer tokens: whatever is not an API key
 
-	Certificates *Certificates // of connections, where a call shows no credential
+	Certificates *Certificates // client certificates, for calls without a credential
 }
 
-// Authenticators finds out who calls, by whichever credential is shown.
+// Authenticators authenticates callers by any kind of credential.
 type Authenticators struct {
 	Sources
 	counts counts
 }
 
-// NewAuthenticators asks some sources.
+// NewAuthenticators returns Authenticators with the given sources.
 func NewAuthenticators(s Sources) *Authenticators { return &Authenticators{Sources: s} }
 
-// Lookup implements Source.
+// Lookup implements Authenticator.
 func (i *Authenticators) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	kind, source := i.authenticator(c)
 	if source == nil {
@@ -48,7 +48,7 @@ func (i *Authenticators) Lookup(c Credentials) (who Identity, known bool, refusa
 	return who, known, refusal
 }
 
-// Authenticate implements Source.
+// Authenticate implements Authenticator.
 func (i *Authenticators) Authenticate(ctx context.Context, c Credentials) (who Identity, refusal *call.Refusal) {
 	kind, source := i.authenticator(c)
 	if source == nil {
@@ -59,8 +59,8 @@ func (i *Authenticators) Authenticate(ctx context.Context, c Credentials) (who I
 	return who, refusal
 }
 
-// keyByID is the API key with this id, whoever shows it; nil: there is none. It answers from memory, as
-// Identify does; where it does not know, loadKey does.
+// keyByID returns the API key with this id; nil: there is none. It answers from memory. If found is false, call
+// loadKey.
 func (i *Authenticators) keyByID(id string) (k *cachedKey, found bool) {
 	if k := i.File.known.Load().keys[id]; k != nil || i.Stored == nil {
 		return k, true
@@ -68,7 +68,7 @@ func (i *Authenticators) keyByID(id string) (k *cachedKey, found bool) {
 	return i.Stored.keys.lookup(id)
 }
 
-// loadKey may wait, until ctx ends.
+// loadKey may wait until ctx ends.
 func (i *Authenticators) loadKey(ctx context.Context, id string) (*cachedKey, *call.Refusal) {
 	if k, found := i.keyByID(id); found {
 		return k, nil
@@ -76,7 +76,7 @@ func (i *Authenticators) loadKey(ctx context.Context, id string) (*cachedKey, *c
 	return i.Stored.keys.fetch(ctx, id)
 }
 
-// authenticator is what knows a claim of this form.
+// authenticator returns the authenticator for the kind of the credentials.
 func (i *Authenticators) authenticator(c Credentials) (Kind, Authenticator) {
 	if c.Peer != nil && i.Certificates != nil {
 		return KindCertificate, i.Certificates

@@ -12,19 +12,19 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// cache answers from memory what the store was asked before. What there is and what there is
-// not are kept apart, so that nobody who asks for what there is not makes the other forgotten.
+// cache answers from memory with earlier results of the store. Present and absent entries are kept apart, so
+// that requests for unknown ids do not evict known ones.
 type cache[V any] struct {
 	*freshness
-	find     func(ctx context.Context, id string) (*V, error) // nil: there is none
+	find     func(ctx context.Context, id string) (*V, error) // loads an entry from the store; nil: there is none
 	present  *memory[*V]
-	absent   *memory[*V] // nil each
+	absent   *memory[*V] // negative entries
 	asking   singleflight.Group
-	bucket   *TokenBucket // of questions about ids of which nothing is known
+	bucket   *TokenBucket // limits requests for unknown ids
 	requests atomic.Int64
 }
 
-// get answers from memory; nil is that there is none.
+// lookup answers from memory; nil: there is no such entry.
 func (l *cache[V]) lookup(id string) (v *V, known bool) {
 	of := l.present
 	a := of.get(id)
@@ -38,13 +38,13 @@ func (l *cache[V]) lookup(id string) (v *V, known bool) {
 	return a.value, true
 }
 
-// fetch waits for the store until ctx ends. Where that does not answer, what is known is taken.
+// fetch waits for the store until ctx ends. If the store does not answer, a cached entry is used.
 func (l *cache[V]) fetch(ctx context.Context, id string) (*V, *call.Refusal) {
 	if v, known := l.lookup(id); known {
 		return v, nil
 	}
 	there, absent := l.present.generation(id), l.absent.generation(id)
-	// Who asks after a change does not get what was asked for before it.
+	// A request after a change does not share the result of one before it.
 	flight := strconv.FormatUint(there.shard, 36) + " " + strconv.FormatUint(there.epoch, 36) + " " + id
 	answer := l.asking.DoChan(flight, func() (any, error) { return l.load(id, there, absent) })
 	select {
@@ -66,7 +66,7 @@ func (l *cache[V]) fetch(ctx context.Context, id string) (*V, *call.Refusal) {
 	}
 }
 
-// load asks the store, and keeps what it says.
+// load asks the store, and caches the answer.
 func (l *cache[V]) load(id string, there, absent generation) (*V, error) {
 	if l.storeLost.Load() {
 		return nil, errStoreLost
@@ -91,7 +91,7 @@ func (l *cache[V]) load(id string, there, absent generation) (*V, error) {
 	return v, nil
 }
 
-// forget has the next who asks for an id ask the store.
+// forget removes an entry, so that the next request asks the store.
 func (l *cache[V]) forget(id string) {
 	l.present.forget(id)
 	l.absent.forget(id)
@@ -102,4 +102,4 @@ func (l *cache[V]) invalidate() {
 	l.absent.invalidate()
 }
 
-var errStoreLost = errors.New("what was in the store is lost")
+var errStoreLost = errors.New("the store has lost its data")

@@ -10,22 +10,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Metadata is what tells the gateway's own services who calls. The gateway sets it, and
-// takes it from every call that comes with it.
+// Metadata tells the gateway's own services the caller's identity. The gateway sets it, and removes it from
+// every call of a client.
 const Metadata = "x-capgate-caller"
 
-// Text is an identity as a value of Metadata.
+// Text encodes an identity as a value of Metadata.
 func (i Identity) Text() string {
 	v := url.Values{"tenant": {i.Tenant}, "user": {i.User}, "agent": {i.Agent}, "key": {i.Key},
 		"scopes": {i.Scopes.String()}}
 	if i.Settings != nil {
-		v["sees"] = []string{strings.Join(i.Settings.Capabilities.Patterns(), " ")} // none has a space in it
+		v["sees"] = []string{strings.Join(i.Settings.Capabilities.Patterns(), " ")} // patterns have no spaces
 	}
 	return v.Encode()
 }
 
-// ParseIdentity reads what Text wrote; not ok if that did not. Of the tenant's settings there
-// is what it sees.
+// ParseIdentity decodes the result of Text. It returns false for other texts. Of the tenant's settings, it has
+// the capabilities alone.
 func ParseIdentity(text string) (i Identity, ok bool) {
 	v, err := url.ParseQuery(text)
 	if err != nil || v.Get("tenant") == "" {
@@ -43,7 +43,7 @@ func ParseIdentity(text string) (i Identity, ok bool) {
 	return i, err == nil
 }
 
-// FromContext is who calls a service of the gateway's own. The error is a status.
+// FromContext returns the caller of one of the gateway's own services. The error is a status.
 func FromContext(ctx context.Context) (Identity, error) {
 	in, _ := metadata.FromIncomingContext(ctx)
 	if text := in.Get(Metadata); len(text) == 1 {
@@ -51,5 +51,5 @@ func FromContext(ctx context.Context) (Identity, error) {
 			return who, nil
 		}
 	}
-	return Identity{}, status.Error(codes.Internal, "it is not known who asks")
+	return Identity{}, status.Error(codes.Internal, "the caller is unknown")
 }

@@ -9,44 +9,44 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Certificate is a rule: whose certificates these are. It has one of SPIFFE and DNS.
+// Certificate is a rule that maps client certificates to a tenant. It has either SPIFFE or DNS.
 type Certificate struct {
-	SPIFFE  string // a SPIFFE ID, where * stands for one segment of the path
-	DNS     string // a name in lower case, whose first label may be *, for any one label
+	SPIFFE  string // a SPIFFE ID, in which * stands for one segment of the path
+	DNS     string // a name in lower case, whose first label may be * for any one label
 	Tenant  string
 	Scopes  Scopes
 	Asserts Asserts
 }
 
-// IsSPIFFEPattern says whether this may be Certificate.SPIFFE.
+// IsSPIFFEPattern reports whether v may be Certificate.SPIFFE.
 func IsSPIFFEPattern(v string) bool { return isSPIFFE(v, true) }
 
-// Tenants says which tenants there are.
+// Tenants looks up tenants.
 type Tenants interface {
-	// Lookup answers from memory, and must not block. s is nil where there is no such tenant.
+	// Lookup answers from memory, and must not block. It returns nil if there is no such tenant.
 	Lookup(id string) (s *Settings, known bool)
-	// Settings may wait, until ctx ends. It is nil where there is no such tenant.
+	// Settings may wait until ctx ends. It returns nil if there is no such tenant.
 	Settings(ctx context.Context, id string) (*Settings, *call.Refusal)
 }
 
-// Certificates finds out who calls by the certificates of their connections.
+// Certificates authenticates callers by the client certificates of their connections.
 type Certificates struct {
 	tenants Tenants
 	now     func() time.Time
 	rules   atomic.Pointer[rules]
 }
 
-// rules are never changed: others are another value.
+// rules are immutable. Replace stores another value.
 type rules struct{ all []Certificate }
 
-// match is what some rules say of a peer. It is never changed.
+// match is the result of the rules for a peer. It is immutable.
 type match struct {
 	rules *rules
-	rule  *Certificate // nil: none is for it
-	name  string       // by which
+	rule  *Certificate // nil: no rule matches
+	name  string       // the name that matched
 }
 
-// NewCertificates makes it without any rule. now is the clock; nil: the system's.
+// NewCertificates returns Certificates without rules. The argument now is the clock; nil: the system's.
 func NewCertificates(tenants Tenants, now func() time.Time) *Certificates {
 	if now == nil {
 		now = time.Now
@@ -56,12 +56,11 @@ func NewCertificates(tenants Tenants, now func() time.Time) *Certificates {
 	return c
 }
 
-// Replace puts other rules in force, also for connections that are there. The first that is for
-// a certificate counts.
+// Replace replaces the rules, also for existing connections. The first rule that matches a certificate counts.
 func (c *Certificates) Replace(all []Certificate) { c.rules.Store(&rules{all}) }
 
-// Lookup finds out who calls by a claim that has a Peer and no credential. Key of the answer
-// is the name in the certificate.
+// Lookup authenticates credentials that have a Peer and no Credential. Key of the result is the name in the
+// certificate.
 func (c *Certificates) Lookup(claim Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	m := c.match(claim.Peer)
 	if m.rule == nil {
@@ -75,7 +74,7 @@ func (c *Certificates) Lookup(claim Credentials) (who Identity, known bool, refu
 	return who, true, refusal
 }
 
-// Authenticate does the same, and may wait until it is known whether there is the tenant.
+// Authenticate does the same, and may wait until the tenant is known.
 func (c *Certificates) Authenticate(ctx context.Context, claim Credentials) (Identity, *call.Refusal) {
 	m := c.match(claim.Peer)
 	if m.rule == nil {
@@ -99,7 +98,7 @@ func (c *Certificates) answer(m *match, settings *Settings, claim Credentials) (
 	return who.Assert(claim, m.rule.Asserts)
 }
 
-// refusal is of a peer for whom no rule is. Where there are none, certificates say nothing.
+// refusal returns the refusal of a peer that no rule matches. Without rules, certificates do not count.
 func (m *match) refusal() *call.Refusal {
 	if len(m.rules.all) == 0 {
 		return refusedNobody
@@ -107,7 +106,7 @@ func (m *match) refusal() *call.Refusal {
 	return refusedCertificate
 }
 
-// match remembers with the peer what it found: a connection makes many calls.
+// match returns the match of a peer, and caches it with the peer, because a connection makes many calls.
 func (c *Certificates) match(p *Peer) *match {
 	now := c.rules.Load()
 	if last := p.found.Load(); last != nil && last.rules == now {
@@ -124,7 +123,7 @@ func (c *Certificates) match(p *Peer) *match {
 	return m
 }
 
-// names is by which name a rule is for a peer; "" if it is not.
+// names returns the name of the peer that the rule matches, or "".
 func (r *Certificate) names(p *Peer) string {
 	if r.SPIFFE != "" {
 		if p.SPIFFE != "" && inPath(p.SPIFFE, r.SPIFFE) {
@@ -144,7 +143,7 @@ func (r *Certificate) names(p *Peer) string {
 	return ""
 }
 
-// inPath compares segment by segment.
+// inPath compares two SPIFFE IDs segment by segment.
 func inPath(id, pattern string) bool {
 	for {
 		have, id2, more := strings.Cut(id, "/")
@@ -159,13 +158,13 @@ func inPath(id, pattern string) bool {
 	}
 }
 
-// The refusals of a certificate.
+// Refusals of a certificate.
 var (
 	refusedNobody = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING",
 		Message: "an API key is needed: send it as metadata or header authorization, Bearer and the key, or as " +
-			"x-api-key; client certificates are of nobody here"}
+			"x-api-key; this gateway maps no client certificates to tenants"}
 	refusedCertificate = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the client certificate is of nobody who is known here"}
+		Message: "the client certificate belongs to no tenant of this gateway"}
 	refusedOldCertificate = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
-		Message: "the client certificate has expired since the connection was made"}
+		Message: "the client certificate has expired since the handshake"}
 )

@@ -21,15 +21,15 @@ func (k Kind) String() string {
 	return [numKinds]string{"key", "token", "certificate"}[k]
 }
 
-// Result is how it was found out who shows one.
+// Result is the result of an authentication.
 type Result uint8
 
 // The results.
 const (
-	FromMemory        Result = iota // known at once
-	FromSource                      // the store was asked, or whoever else knows
-	Rejected                        // it is not good, or not for this
-	SourceUnavailable               // who would know did not answer
+	FromMemory        Result = iota // answered from memory
+	FromSource                      // the store, or an issuer, answered
+	Rejected                        // the credential is not valid, or not for this
+	SourceUnavailable               // the store, or the issuer, did not answer
 	numResults
 )
 
@@ -37,13 +37,13 @@ func (r Result) String() string {
 	return [numResults]string{"memory", "asked", "refused", "away"}[r]
 }
 
-// counts are how often each kind had each result.
+// counts is how often each kind had each result.
 type counts [numKinds]struct {
 	by [numResults]atomic.Int64
 	_  [64 - 8*numResults%64]byte
 }
 
-// add counts one, of which how is known where it was not refused.
+// add counts one authentication. The argument how is its result if it was not refused.
 func (c *counts) add(k Kind, how Result, refusal *call.Refusal) {
 	switch {
 	case refusal == nil:
@@ -55,7 +55,7 @@ func (c *counts) add(k Kind, how Result, refusal *call.Refusal) {
 	c[k].by[how].Add(1)
 }
 
-// Each calls f with each count. They only grow.
+// Each calls f with each count. Counts only grow.
 func (i *Authenticators) Each(f func(k Kind, r Result, n int64)) {
 	for k := range numKinds {
 		for r := range numResults {

@@ -10,14 +10,15 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Directory knows the settings of all tenants: those of the configuration, which go first, and
-// those of the store, if there is one.
+// Directory holds the settings of all tenants: those of the configuration, which take precedence, and those of
+// the store, if there is one.
 type Directory struct {
 	file   atomic.Pointer[map[string]*Settings]
 	stored *cache[Settings] // nil: there is no store
 }
 
-// NewDirectory makes one without tenants. stored has further ones; nil: nobody has.
+// NewDirectory returns a Directory without tenants of the configuration. The argument stored has further
+// tenants; nil: there are none.
 func NewDirectory(stored *Stored) *Directory {
 	d := &Directory{}
 	d.Replace(nil)
@@ -27,19 +28,19 @@ func NewDirectory(stored *Stored) *Directory {
 	return d
 }
 
-// Replace puts other tenants of the configuration in force.
+// Replace replaces the tenants of the configuration.
 func (d *Directory) Replace(all map[string]*Settings) { d.file.Store(&all) }
 
-// File are the tenants of the configuration, by id.
+// File returns the tenants of the configuration in the order of their ids.
 func (d *Directory) File() []*Settings {
 	return slices.SortedFunc(maps.Values(*d.file.Load()), func(a, b *Settings) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// InFile are the settings of a tenant of the configuration; nil: it is not there.
+// InFile returns the settings of a tenant of the configuration, or nil.
 func (d *Directory) InFile(id string) *Settings { return (*d.file.Load())[id] }
 
-// Lookup answers from memory, and does not block; nil is that there is no such tenant. Where it is not
-// known, Settings has to be asked.
+// Lookup answers from memory, and does not block. It returns nil if there is no such tenant. If known is false,
+// call Settings.
 func (d *Directory) Lookup(id string) (s *Settings, known bool) {
 	if s := d.InFile(id); s != nil || d.stored == nil {
 		return s, true
@@ -47,8 +48,8 @@ func (d *Directory) Lookup(id string) (s *Settings, known bool) {
 	return d.stored.lookup(id)
 }
 
-// Settings may wait, until ctx ends. It answers nil where there is no such tenant, and with a
-// refusal where that cannot be found out.
+// Settings may wait until ctx ends. It returns nil if there is no such tenant, and a refusal if the store does
+// not answer.
 func (d *Directory) Settings(ctx context.Context, id string) (*Settings, *call.Refusal) {
 	if s, known := d.Lookup(id); known {
 		return s, nil

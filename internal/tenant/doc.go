@@ -1,22 +1,21 @@
-// Package tenant turns the credential of a call into who calls.
+// Package tenant authenticates callers.
 //
-// A credential is an API key, cg_ID_SECRET. The ID is public: it names the key to operators,
-// in logs and in the configuration. Of the SECRET only a hash is kept, HMAC-SHA-256 under
-// a pepper where there is one, else SHA-256. A slow hash, as passwords need, would add
-// nothing: a secret is 160 random bits, which nobody guesses however fast the hash is, and
-// it would let anybody who sends wrong keys keep the gateway busy.
+// A credential is an API key, cg_ID_SECRET. The ID is public: it names the key for operators, in logs and in the
+// configuration. Of the SECRET only a hash is stored: HMAC-SHA-256 under a pepper if there is one, else SHA-256. A slow
+// hash, as passwords need, would add nothing. A secret is 160 random bits, which cannot be guessed however fast the hash
+// is. A slow hash would also let clients with wrong keys keep the gateway busy.
 //
-// Keys and tenants are in the configuration (Keys), or in a store that all replicas share, of which
-// each has in memory what it was asked for (Stored):
+// Keys and tenants are in the configuration (Keys), or in a store that all replicas share and each of them caches
+// (Stored):
 //
-//	Identities ─► Keys
-//	    ├───────► Stored ─► lookup of keys ──────────┐ memory, else
-//	    │           └─► Directory ─► lookup of tenants ─► Store
-//	    ├───────► what knows tokens
-//	    └───────► Certificates
+//	Authenticators ─► Keys
+//	    ├───────────► Stored ─► cache of keys ──────────┐ memory, else
+//	    │               └─► Directory ─► cache of tenants ─► Store
+//	    ├───────────► tokens (package token)
+//	    └───────────► Certificates
 //
-// A client certificate that the handshake has verified stands in for a credential where a call
-// shows none: rules say which names in certificates are whose (Certificates).
+// A client certificate that the handshake has verified stands in for a credential if a call has none. Rules map names
+// in certificates to tenants (Certificates).
 //
-// A gateway to which no tenants are configured has one, to whom every call belongs (Single).
+// A gateway without configured tenants has one, to which every call belongs (Single).
 package tenant

@@ -2,21 +2,21 @@ package tenant
 
 import "errors"
 
-// What a store says of a change that it does not make.
+// Errors of a store that does not make a change.
 var (
 	ErrTenantExists  = errors.New("there is a tenant with this id already")
 	ErrTenantUnknown = errors.New("there is no such tenant")
-	ErrTenantChanged = errors.New("the tenant has changed meanwhile")
+	ErrTenantChanged = errors.New("another request has changed the tenant")
 	ErrTenantHasKeys = errors.New("the tenant has API keys")
-	ErrStoreFull     = errors.New("there are as many as there may be")
+	ErrStoreFull     = errors.New("the store has reached its maximum")
 
 	ErrKeyUnknown = errors.New("the tenant has no such API key")
 	ErrKeyExpired = errors.New("the API key is revoked, or has expired")
 	ErrKeyRotated = errors.New("another API key replaces it")
 )
 
-// How many there may be in a store.
+// Maximum numbers in a store.
 const (
 	MaxTenants = 1_000_000
-	MaxKeys    = 100_000 // of one tenant, those that were revoked among them while they are listed
+	MaxKeys    = 100_000 // keys of one tenant, including revoked ones while they are listed
 )

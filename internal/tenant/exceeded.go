@@ -8,22 +8,23 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// exceeded is what is told to who goes beyond a limit: the reason, and a message for people.
+// exceeded has the reason and the message of the refusal for each limit.
 var exceeded = [call.NumLimits]struct{ reason, message string }{
-	call.CallsPerSecond: {reason: "RATE_LIMITED", message: "the tenant makes more calls per second than it may"},
-	call.Concurrent:     {reason: "TOO_MANY_CALLS", message: "the tenant has as many calls at once as it may"},
-	call.BytesPerSecond: {reason: "BANDWIDTH_LIMITED", message: "the tenant moves more bytes per second than it may"},
-	call.ArtifactSize:   {reason: "ARTIFACT_TOO_LARGE", message: "the artifact is larger than the tenant's may be"},
+	call.CallsPerSecond: {reason: "RATE_LIMITED", message: "the tenant has exceeded its calls per second"},
+	call.Concurrent:     {reason: "TOO_MANY_CALLS", message: "the tenant has reached its limit of concurrent calls"},
+	call.BytesPerSecond: {reason: "BANDWIDTH_LIMITED", message: "the tenant has exceeded its bytes per second"},
+	call.ArtifactSize:   {reason: "ARTIFACT_TOO_LARGE", message: "the artifact is larger than the tenant's limit"},
 	call.Messages: {reason: "TOO_MANY_MESSAGES",
-		message: "the stream has more messages than the tenant's may have"},
+		message: "the stream has more messages than the tenant's limit"},
 	call.PerDay: {reason: "BUDGET_EXHAUSTED",
-		message: "the tenant has made all calls that it may make on one day"},
+		message: "the tenant has used its daily quota of calls"},
 	call.PerMonth: {reason: "BUDGET_EXHAUSTED",
-		message: "the tenant has made all calls that it may make in one month"},
+		message: "the tenant has used its monthly quota of calls"},
 }
 
-// Exceeded refuses a call beyond a limit of its tenant, which is most. after is when another may
-// go, which is told in whole milliseconds; 0: none like it ever will. Nothing is told but of the caller's own tenant.
+// Exceeded returns the refusal of a call beyond a limit of its tenant. The limit is most. A retry may succeed
+// after the duration after, which is rounded to milliseconds; 0: never. The refusal tells nothing about other
+// tenants.
 func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Refusal {
 	value := strconv.FormatInt(most, 10)
 	return &call.Refusal{
@@ -33,8 +34,8 @@ func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Re
 	}
 }
 
-// LimitExceeded is Exceeded for a limit of some calls of a tenant. Of some, Per, Capability and Tool say which
-// they are.
+// LimitExceeded is Exceeded for a limit of some of the tenant's calls. Per, Capability and Tool of some tell
+// which.
 func LimitExceeded(of string, some Limit, l call.Limit, most int64, after time.Duration) *call.Refusal {
 	r := Exceeded(of, l, most, after)
 	if some.Per == "user" || some.Per == "agent" {

@@ -18,17 +18,17 @@ func TestExceededSome(t *testing.T) {
 		message string
 		more    map[string]string // metadata besides limit and max
 	}{
-		{tenant.Limit{}, call.CallsPerSecond, "the tenant makes more calls per second than it may (7)", nil},
-		{tenant.Limit{Per: "user"}, call.CallsPerSecond, "the user makes more calls per second than it may (7)",
+		{tenant.Limit{}, call.CallsPerSecond, "the tenant has exceeded its calls per second (7)", nil},
+		{tenant.Limit{Per: "user"}, call.CallsPerSecond, "the user has exceeded its calls per second (7)",
 			map[string]string{"per": "user"}},
 		{tenant.Limit{Per: "agent", Capability: "weather"}, call.PerDay,
-			"the agent has made all calls that it may make on one day (7 for this capability)",
+			"the agent has used its daily quota of calls (7 for this capability)",
 			map[string]string{"per": "agent", "capability": "weather"}},
 		{tenant.Limit{Per: "capability"}, call.PerMonth,
-			"the tenant has made all calls that it may make in one month (7 for this capability)",
+			"the tenant has used its monthly quota of calls (7 for this capability)",
 			map[string]string{"per": "capability"}},
 		{tenant.Limit{Capability: "weather", Tool: "get_forecast"}, call.Concurrent,
-			"the tenant has as many calls at once as it may (7 for this tool)",
+			"the tenant has reached its limit of concurrent calls (7 for this tool)",
 			map[string]string{"capability": "weather", "tool": "get_forecast"}},
 	} {
 		got := tenant.LimitExceeded("acme", test.some, test.limit, 7, time.Second-time.Microsecond)

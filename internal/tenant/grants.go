@@ -11,27 +11,26 @@ import (
 )
 
 const (
-	// maxGrants is how many patterns a tenant may have, and maxGrant how long each may be,
-	// in bytes. They go along with what a caller asks of the gateway's own services.
+	// maxGrants is the largest number of patterns of a tenant, and maxGrant the largest length of one, in
+	// bytes. Calls to the gateway's own services carry them.
 	maxGrants = 256
 	maxGrant  = 128
 )
 
-// Grants are the capabilities that there are for a tenant. The zero value is none. They are
-// never changed.
+// Grants are the capabilities that a tenant may see. The zero value is none. They are immutable.
 type Grants struct {
 	written  []string
 	all      bool
 	names    map[string]struct{}
-	prefixes []string // of patterns with one *, at their end
-	patterns []string // the others, of path.Match
+	prefixes []string // patterns with one *, at their end
+	patterns []string // other patterns, of path.Match
 }
 
-// ParseGrants reads patterns (path.Match) of capabilities; "*" is all of them. The error
-// says what is wrong with which.
+// ParseGrants parses patterns (path.Match) of capabilities; "*" stands for all of them. The error names the
+// wrong pattern.
 func ParseGrants(patterns []string) (g Grants, err error) {
 	if len(patterns) > maxGrants {
-		return g, fmt.Errorf("there are %d of them; at most %d patterns may be granted", len(patterns), maxGrants)
+		return g, fmt.Errorf("there are %d patterns; at most %d are allowed", len(patterns), maxGrants)
 	}
 	g.written, g.names = append([]string(nil), patterns...), map[string]struct{}{}
 	for _, p := range g.written {
@@ -53,25 +52,25 @@ func ParseGrants(patterns []string) (g Grants, err error) {
 	return g, nil
 }
 
-// CheckGrant says what is wrong with one pattern; "": nothing.
+// CheckGrant returns the problem of a pattern, or "".
 func CheckGrant(pattern string) string {
 	if len(pattern) > maxGrant {
-		return fmt.Sprintf("a pattern may have %d bytes", maxGrant)
+		return fmt.Sprintf("a pattern may have at most %d bytes", maxGrant)
 	}
 	_, err := path.Match(pattern, "")
 	if err != nil || !special(pattern) && !call.IsLabel(pattern) || strings.ContainsFunc(pattern, unicode.IsSpace) {
-		return fmt.Sprintf("%q is not a pattern; write a capability's name, where * stands for anything", pattern)
+		return fmt.Sprintf("%q is not a pattern; write a capability's name, in which * stands for any text", pattern)
 	}
 	return ""
 }
 
-// special says whether a pattern means more than itself.
+// special reports whether a pattern has special characters.
 func special(pattern string) bool { return strings.ContainsAny(pattern, `*?[\`) }
 
-// Patterns are what ParseGrants read. They must not be changed.
+// Patterns returns the patterns passed to ParseGrants. The caller must not change them.
 func (g *Grants) Patterns() []string { return g.written }
 
-// Include says whether a capability is among them.
+// Include reports whether a capability matches a pattern.
 func (g *Grants) Include(capability string) bool {
 	if g.all {
 		return true

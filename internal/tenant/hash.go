@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Hash is what is kept of a secret. It is compared by Matches alone.
+// Hash is the stored hash of a secret. Only Matches compares it.
 type Hash struct {
 	sum      [sha256.Size]byte
 	peppered bool
@@ -19,10 +19,10 @@ const (
 	pepperedPrefix = "hmac-sha256:"
 )
 
-// MinPepper is the shortest pepper, in bytes.
+// MinPepper is the minimum length of a pepper, in bytes.
 const MinPepper = 16
 
-// HashOf hashes a secret, under a pepper unless that is empty.
+// HashOf hashes a secret, with HMAC under a pepper unless that is empty.
 func HashOf(secret string, pepper []byte) Hash {
 	if len(pepper) == 0 {
 		return Hash{sum: sha256.Sum256([]byte(secret))}
@@ -32,8 +32,8 @@ func HashOf(secret string, pepper []byte) Hash {
 	return Hash{sum: [sha256.Size]byte(mac.Sum(nil)), peppered: true}
 }
 
-// ParseHash reads what String wrote. There is nothing in a wrong text to quote: somebody may have
-// written the secret itself.
+// ParseHash decodes the result of String. The error quotes nothing, because a wrong text may be the secret
+// itself.
 func ParseHash(text string) (h Hash, ok bool) {
 	digits, ok := strings.CutPrefix(text, plainPrefix)
 	if !ok {
@@ -57,16 +57,16 @@ func (h Hash) String() string {
 	return plainPrefix + hex.EncodeToString(h.sum[:])
 }
 
-// Peppered says whether a pepper is needed to compare it with anything.
+// Peppered reports whether a comparison needs a pepper.
 func (h Hash) Peppered() bool { return h.peppered }
 
-// Matches says whether a secret has this hash. It takes the same time whatever the secret is.
+// Matches reports whether a secret has this hash. It takes the same time for every secret.
 func (h Hash) Matches(secret string, pepper []byte) bool {
 	if h.peppered != (len(pepper) > 0) {
 		if h.peppered {
-			return false // nothing can be compared with it
+			return false // the comparison is impossible
 		}
-		pepper = nil // from before there was a pepper
+		pepper = nil // the hash is older than the pepper
 	}
 	other := HashOf(secret, pepper)
 	return subtle.ConstantTimeCompare(h.sum[:], other.sum[:]) == 1

@@ -2,36 +2,37 @@ package tenant
 
 import "github.com/capgate/capgate/internal/call"
 
-// Default is the tenant of a gateway that has no other.
+// Default is the tenant of a gateway without configured tenants.
 const Default = "default"
 
-// maxName is the longest name of a user or an agent, in bytes.
+// maxName is the maximum length of a user or an agent, in bytes.
 const maxName = 256
 
-// Identity is who calls.
+// Identity is an authenticated caller.
 type Identity struct {
 	Tenant string
-	User   string // on whose behalf; "" where nobody said
-	Agent  string // by which agent; "" where nobody said
-	Key    string // id of the key that was shown, or the name in a certificate; "" where there are none
-	Scopes Scopes // what the caller may do
+	User   string // user on whose behalf the call is made; "" if none was named
+	Agent  string // agent that makes the call; "" if none was named
+	Key    string // id of the API key, or the name in the certificate; "" without credentials
+	Scopes Scopes // scopes of the credential
 
-	Asserts Asserts // what of User and Agent the caller may say itself, also later than it was identified
+	Asserts Asserts // which of User and Agent the caller may name itself, also after it was authenticated
 
-	Settings *Settings // of the tenant; nil in a gateway without tenants, and where Text was on the way
+	Settings *Settings // settings of the tenant; nil in a gateway without tenants, and in a decoded identity
 
-	Only *Download // the one thing that the caller may do, which showed a signature; nil: Scopes say it
+	Only *Download // the one download that a signed URL permits; nil: Scopes decide
 }
 
-// Credentials is what a caller says of itself, "" where it says nothing.
+// Credentials are the credentials and names that a caller sends; each is "" if it is absent.
 type Credentials struct {
 	Credential, User, Agent string
-	Signature               string // of a URL, in place of a credential
-	Peer                    *Peer  // whose certificate the connection has, where no credential is shown; nil: it has none
+	Signature               string // signature of a URL, in place of a credential
+	// client certificate of the connection, if there is no credential; nil: it has none
+	Peer *Peer
 }
 
-// Assert is the identity of somebody who says more of itself, as far as its credential may, if
-// its tenant may call at all. A refusal comes with no more than its tenant and key.
+// Assert returns the identity with the names that the caller sent, as far as its credential permits and its
+// tenant is enabled. With a refusal, the result has the tenant and the key alone.
 func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 	if i.Settings != nil && i.Settings.Disabled {
 		return Identity{Tenant: i.Tenant, Key: i.Key}, refusedDisabled
@@ -57,4 +58,4 @@ func checkNames(user, agent string) *call.Refusal {
 }
 
 var refusedName = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_INVALID",
-	Message: "x-user-id and x-agent-id may have 256 bytes each"}
+	Message: "x-user-id and x-agent-id may have at most 256 bytes each"}

@@ -12,41 +12,41 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Key is what is known of an API key.
+// Key is an API key without its secret.
 type Key struct {
 	ID      string
 	Tenant  string
-	Name    string // for people
-	Hash    Hash   // of its secret
+	Name    string // for display
+	Hash    Hash   // hash of the secret
 	Scopes  Scopes
 	Asserts Asserts
-	Expires time.Time // zero: never
+	Expires time.Time // zero: the key does not expire
 
-	KeyHistory // of a key in the store
+	KeyHistory // only for keys of the store
 }
 
-// Keys are the API keys of all tenants. It answers from memory.
+// Keys holds the API keys of the configuration for all tenants. It answers from memory.
 type Keys struct {
 	now   func() time.Time
 	known atomic.Pointer[table]
 }
 
-// table is never changed.
+// table is immutable.
 type table struct {
 	pepper []byte
-	keys   map[string]*cachedKey // by id
+	keys   map[string]*cachedKey // keys by id
 }
 
-// cachedKey is a key, and a print of the credential that was last shown to be it, so that the
-// next call with it costs no second hash. That print never leaves the process.
+// cachedKey is a key with a digest of the last credential that matched it, so that the next call needs no
+// second hash. The digest never leaves the process.
 type cachedKey struct {
 	Key
-	stored   bool      // it is not of the configuration
-	settings *Settings // of the tenant, where that is of the configuration
+	stored   bool      // the key is from the store
+	settings *Settings // settings of the tenant, if that is in the configuration
 	verified atomic.Pointer[[sha256.Size]byte]
 }
 
-// NewKeys makes Keys without any key. now is the clock; nil: the system's.
+// NewKeys returns Keys without any key. The argument now is the clock; nil: the system's.
 func NewKeys(now func() time.Time) *Keys {
 	if now == nil {
 		now = time.Now
@@ -56,9 +56,8 @@ func NewKeys(now func() time.Time) *Keys {
 	return k
 }
 
-// Replace puts other keys in force: a key that is not among them is refused from now on.
-// of has the settings of their tenants, by id. pepper is what the secrets are hashed under;
-// empty: nothing.
+// Replace replaces the keys. A key that is missing from keys is rejected from now on. The map of has the
+// settings of their tenants by id. The secrets are hashed under pepper; empty: under none.
 func (k *Keys) Replace(keys []Key, of map[string]*Settings, pepper []byte) {
 	next := &table{pepper: pepper, keys: make(map[string]*cachedKey, len(keys))}
 	for i := range keys {
@@ -67,20 +66,20 @@ func (k *Keys) Replace(keys []Key, of map[string]*Settings, pepper []byte) {
 	k.known.Store(next)
 }
 
-// Lookup finds out who calls. Tenant and Key of the answer are Keys' own words, User and
-// Agent the claim's. That an id is unknown may be told from the time that it takes, and
-// that a secret is wrong may not: ids are public.
+// Lookup authenticates a caller. Tenant and Key of the result are strings of Keys, User and Agent those of the
+// credentials. The time that it takes may reveal that an id is unknown, because ids are public. It does not
+// reveal that a secret is wrong.
 func (k *Keys) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	who, refusal = k.identify(c)
 	return who, true, refusal
 }
 
-// Authenticate does the same: nothing has to be asked.
+// Authenticate does the same as Lookup, which always knows.
 func (k *Keys) Authenticate(_ context.Context, c Credentials) (Identity, *call.Refusal) {
 	return k.identify(c)
 }
 
-// Of are the keys of a tenant, by id.
+// Of returns the keys of a tenant in the order of their ids.
 func (k *Keys) Of(tenant string) (all []*Key) {
 	for _, key := range k.known.Load().keys {
 		if key.Tenant == tenant {
@@ -91,7 +90,7 @@ func (k *Keys) Of(tenant string) (all []*Key) {
 	return all
 }
 
-// Find is the key with this id; nil: there is none.
+// Find returns the key with this id, or nil.
 func (k *Keys) Find(id string) *Key {
 	if key := k.known.Load().keys[id]; key != nil {
 		return &key.Key
@@ -99,7 +98,7 @@ func (k *Keys) Find(id string) *Key {
 	return nil
 }
 
-// has says whether there is a key with this id.
+// has reports whether there is a key with this id.
 func (k *Keys) has(id string) bool { return k.known.Load().keys[id] != nil }
 
 func (k *Keys) identify(c Credentials) (Identity, *call.Refusal) {
@@ -115,8 +114,8 @@ func (k *Keys) identify(c Credentials) (Identity, *call.Refusal) {
 	return key.authenticate(c, key.settings, k.now)
 }
 
-// authenticate says who shows a key that was found good, of a tenant with these settings; nil: there
-// is no such tenant in the store any more.
+// authenticate returns the identity for a key whose secret matched, and a tenant with these settings; nil: the
+// store does not have the tenant any more.
 func (k *cachedKey) authenticate(c Credentials, of *Settings, now func() time.Time) (Identity, *call.Refusal) {
 	if k.stored && (!k.Revoked.IsZero() || of == nil || of.uid != "" && of.uid != k.UID) {
 		return Identity{}, refusedCredential
@@ -128,7 +127,7 @@ func (k *cachedKey) authenticate(c Credentials, of *Settings, now func() time.Ti
 	return who.Assert(c, k.Asserts)
 }
 
-// expired says whether something that ends, or never does, has ended.
+// expired reports whether end is set and in the past.
 func expired(end time.Time, now func() time.Time) bool { return !end.IsZero() && !now().Before(end) }
 
 // matches compares in constant time only.
@@ -142,7 +141,7 @@ func (k *cachedKey) matches(credential, secret string, pepper []byte) bool {
 	return k.verify(secret, pepper, print)
 }
 
-// verify is apart from matches so that only it has to allocate.
+// verify is apart from matches so that only it allocates.
 func (k *cachedKey) verify(secret string, pepper []byte, print [sha256.Size]byte) bool {
 	if !k.Hash.Matches(strings.Clone(secret), pepper) {
 		return false
@@ -151,12 +150,12 @@ func (k *cachedKey) verify(secret string, pepper []byte, print [sha256.Size]byte
 	return true
 }
 
-// The refusals of a credential. None says whether it is the id or the secret that is wrong.
+// Refusals of a credential. They do not tell whether the id or the secret is wrong.
 var (
 	refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the API key is unknown, revoked or wrong"}
 	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
 		Message: "the API key has expired"}
 	refusedDisabled = &call.Refusal{Kind: call.PermissionDenied, Reason: "TENANT_DISABLED",
-		Message: "the tenant is switched off"}
+		Message: "the tenant is disabled"}
 )

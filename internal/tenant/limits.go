@@ -11,46 +11,49 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Limits are how much the callers of a tenant may do, on all replicas together. The zero
-// value limits nothing. In JSON the names are those of the configuration, and sizes are
-// numbers of bytes.
+// Limits bound the calls of a tenant, on all replicas together. The zero value limits nothing. In JSON, names
+// are those of the configuration, and sizes are numbers of bytes.
 type Limits struct {
 	Bounds
-	BytesPerSecond int64   `json:"bytes_per_second,omitempty"` // of all its calls, both ways together; 0: any
-	ArtifactSize   int64   `json:"artifact_size,omitempty"`    // bytes of one upload or download; 0: any
-	Messages       int64   `json:"messages,omitempty"`         // of one stream, each way; 0: any
-	Shadow         bool    `json:"shadow,omitempty"`           // refuse nothing; count and log what would be
-	Each           []Limit `json:"each,omitempty"`             // bounds of some of its calls, besides
+	// all calls of the tenant, both directions together; 0: unlimited
+	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
+	ArtifactSize   int64 `json:"artifact_size,omitempty"` // bytes of one upload or download; 0: unlimited
+	// messages of one stream, in each direction; 0: unlimited
+	Messages int64 `json:"messages,omitempty"`
+	// reject nothing, but count and log calls beyond a limit
+	Shadow bool    `json:"shadow,omitempty"`
+	Each   []Limit `json:"each,omitempty"` // further limits for some of the calls
 }
 
-// Bounds are how many calls there may be. 0 is: any number.
+// Bounds bound numbers of calls; 0: unlimited.
 type Bounds struct {
 	CallsPerSecond int `json:"calls_per_second,omitempty"`
-	Burst          int `json:"burst,omitempty"`      // calls at once after a pause; 0: those of a second
-	Concurrent     int `json:"concurrent,omitempty"` // calls that run at once, streams among them
+	Burst          int `json:"burst,omitempty"`      // burst after a pause; 0: the calls of one second
+	Concurrent     int `json:"concurrent,omitempty"` // concurrent calls, including streams
 	PerDay         int `json:"per_day,omitempty"`    // calls from midnight to midnight, UTC
 	PerMonth       int `json:"per_month,omitempty"`  // calls from the first of the month to the next, UTC
 }
 
 // Limit bounds some of a tenant's calls.
 type Limit struct {
-	Per        string `json:"per,omitempty"`        // user, agent or capability: each has bounds of its own; "": all together
-	Capability string `json:"capability,omitempty"` // calls of this one; "" or "*": of any
+	// user, agent or capability: each value has bounds of its own; "": all together
+	Per        string `json:"per,omitempty"`
+	Capability string `json:"capability,omitempty"` // calls of this capability; "" or "*": of any
 	Tool       string `json:"tool,omitempty"`       // calls of this tool; "" or "*": of any
 	Bounds
 }
 
-// The most that limits may say.
+// Maximum values of limits.
 const (
 	MaxEach  = 32            // items of each
-	MaxCalls = 1_000_000_000 // of any number of calls or messages
-	MaxBytes = 1 << 50       // of any number of bytes
+	MaxCalls = 1_000_000_000 // calls or messages
+	MaxBytes = 1 << 50       // bytes
 )
 
-// Empty says whether nothing is limited.
+// Empty reports whether nothing is limited.
 func (b *Bounds) Empty() bool { return *b == Bounds{} }
 
-// Kinds are the limits that there are.
+// Kinds returns the limits that are set.
 func (l *Limits) Kinds() (all []call.Limit) {
 	bounds := []*Bounds{&l.Bounds}
 	for i := range l.Each {
@@ -72,10 +75,10 @@ func (l *Limits) Kinds() (all []call.Limit) {
 	return all
 }
 
-// Counted says whether calls are counted at all: by rate, at once, or by budget.
+// Counted reports whether calls are counted: for a rate, concurrency or a quota.
 func (l *Limits) Counted() bool { return !l.Empty() || len(l.Each) > 0 }
 
-// Check says what is wrong with limits, if anything.
+// Check returns the first problem of the limits, or nil.
 func (l *Limits) Check() error {
 	if err := l.inRange(); err != nil {
 		return err
@@ -100,8 +103,8 @@ func (l *Limits) Check() error {
 	return nil
 }
 
-// CheckNew is Check for limits that somebody sets now, and refuses what means nothing, too. Those in
-// the store were set before, perhaps when that was not known to be wrong.
+// CheckNew is Check for limits that a request sets. It also rejects limits without effect. Limits in the store
+// may be older than that check.
 func (l *Limits) CheckNew() error {
 	if err := cmp.Or(l.Check(), l.meant()); err != nil {
 		return err
@@ -114,7 +117,7 @@ func (l *Limits) CheckNew() error {
 	return nil
 }
 
-// meant says whether all of the bounds can matter.
+// meant returns an error if one of the bounds has no effect.
 func (b *Bounds) meant() error {
 	if b.PerMonth > 0 && b.PerMonth < b.PerDay {
 		return fmt.Errorf("per_month is %d, which is less than per_day, %d: no day can have more calls than its month", b.PerMonth, b.PerDay)
@@ -137,13 +140,13 @@ func (b *Bounds) inRange() error {
 	return nil
 }
 
-// Check says what is wrong with one of Limits.Each, of which those before it are right.
+// Check returns the problem of an item of Limits.Each. The items before it are valid.
 func (l *Limit) Check(before []Limit) error {
 	switch {
 	case l.Per != "" && l.Per != "user" && l.Per != "agent" && l.Per != "capability":
 		return errors.New("per must be user, agent or capability")
 	case l.Per == "" && anyName(l.Capability) && anyName(l.Tool):
-		return errors.New("it must name a capability or a tool, or say per whom it holds; what holds for all calls stands outside of each")
+		return errors.New("it must name a capability or a tool, or set per; limits for all calls belong outside of each")
 	case len(l.Capability) > 63 || len(l.Tool) > 128:
 		return errors.New("the name of a capability has at most 63 bytes, that of a tool 128")
 	case l.Empty():
@@ -151,16 +154,16 @@ func (l *Limit) Check(before []Limit) error {
 	}
 	for i := range before {
 		if before[i].Selector() == l.Selector() {
-			return fmt.Errorf("each[%d] is of the same calls", i)
+			return fmt.Errorf("each[%d] limits the same calls", i)
 		}
 	}
 	return l.inRange()
 }
 
-// CheckNew is Check for one that somebody sets now, as Limits.CheckNew.
+// CheckNew is Check for an item that a request sets; see Limits.CheckNew.
 func (l *Limit) CheckNew(before []Limit) error { return cmp.Or(l.Check(before), l.meant()) }
 
-// Selector is which calls a Limit is of, without its bounds and in one spelling.
+// Selector returns the selection of calls of a Limit, without its bounds and in one spelling.
 func (l *Limit) Selector() Limit {
 	of := Limit{Per: l.Per, Capability: l.Capability, Tool: l.Tool}
 	if anyName(of.Capability) {
@@ -174,7 +177,7 @@ func (l *Limit) Selector() Limit {
 
 func anyName(pattern string) bool { return pattern == "" || pattern == "*" }
 
-// ParseLimits reads limits from JSON, which may have no other fields, and checks them.
+// ParseLimits parses limits from JSON without unknown fields, and checks them.
 func ParseLimits(text []byte) (Limits, error) {
 	var l Limits
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -183,7 +186,7 @@ func ParseLimits(text []byte) (Limits, error) {
 		return Limits{}, fmt.Errorf("limits: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Limits{}, errors.New("limits: more follows")
+		return Limits{}, errors.New("limits: more than one JSON value")
 	}
 	if err := l.Check(); err != nil {
 		return Limits{}, fmt.Errorf("limits: %w", err)

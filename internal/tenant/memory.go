@@ -9,34 +9,34 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// shards keep processors from waiting for each other's lock.
+// shards reduces contention for the lock.
 const shards = 16
 
-// memory holds the answers that were given last, by id. An answer is not put in that was asked
-// for before its id was forgotten.
+// memory holds the most recent answers by id. An answer is not stored if it was requested before its id was
+// forgotten.
 type memory[V any] struct {
 	seed   maphash.Seed
-	epoch  atomic.Uint64 // another one when all is in doubt
+	epoch  atomic.Uint64 // increases when all entries are invalidated
 	shards [shards]shard[V]
 }
 
 type shard[V any] struct {
 	mu         sync.RWMutex
-	generation uint64 // how often something was forgotten here
+	generation uint64 // how often entries of this shard were forgotten
 	size       int
 	list       *simplelru.LRU[string, *answer[V]]
 	_          [64]byte
 }
 
-// answer is what was said of an id.
+// answer is the cached answer for an id.
 type answer[V any] struct {
 	value V
-	until int64  // when it is asked for again
-	epoch uint64 // when it was asked for
+	until int64  // when the answer expires
+	epoch uint64 // epoch of the request
 	used  atomic.Bool
 }
 
-// generation is when something was asked for.
+// generation is the state of the memory when a request began.
 type generation struct{ epoch, shard uint64 }
 
 func newMemory[V any](size int) (*memory[V], error) {
@@ -57,7 +57,7 @@ func (m *memory[V]) shard(id string) *shard[V] {
 	return &m.shards[maphash.String(m.seed, id)%shards]
 }
 
-// get finds an answer, which must not be changed; nil: there is none.
+// get returns an answer, which must not be changed; nil: there is none.
 func (m *memory[V]) get(id string) *answer[V] {
 	s := m.shard(id)
 	s.mu.RLock()
@@ -69,7 +69,7 @@ func (m *memory[V]) get(id string) *answer[V] {
 	return a
 }
 
-// generation is what put has to be told, taken before the answer was asked for.
+// generation returns the argument for put. The caller takes it before it asks the store.
 func (m *memory[V]) generation(id string) generation {
 	s := m.shard(id)
 	s.mu.RLock()
@@ -77,11 +77,11 @@ func (m *memory[V]) generation(id string) generation {
 	return generation{m.epoch.Load(), s.generation}
 }
 
-// secondChances is how many answers that were used are passed over for one that was not.
+// secondChances is how many recently used answers an eviction skips at most.
 const secondChances = 8
 
-// put keeps an answer. Where there is no room the oldest goes; one that was used since it was
-// last the oldest is young again.
+// put stores an answer. If there is no room, it evicts the oldest; an answer that was used since gets a second
+// chance.
 func (m *memory[V]) put(id string, value V, until int64, at generation) {
 	s := m.shard(id)
 	s.mu.Lock()
@@ -99,7 +99,7 @@ func (m *memory[V]) put(id string, value V, until int64, at generation) {
 	s.list.Add(strings.Clone(id), &answer[V]{value: value, until: until, epoch: at.epoch})
 }
 
-// forget takes away what is known of an id, and what is on its way.
+// forget removes the answer for an id, and discards pending ones.
 func (m *memory[V]) forget(id string) {
 	s := m.shard(id)
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (m *memory[V]) forget(id string) {
 	s.list.Remove(id)
 }
 
-// drop takes away what is known of an id.
+// drop removes the answer for an id.
 func (m *memory[V]) drop(id string) {
 	s := m.shard(id)
 	s.mu.Lock()
@@ -116,7 +116,7 @@ func (m *memory[V]) drop(id string) {
 	s.list.Remove(id)
 }
 
-// clear takes away everything, and what is on its way.
+// clear removes all answers, and discards pending ones.
 func (m *memory[V]) clear() {
 	for i := range m.shards {
 		s := &m.shards[i]
@@ -127,7 +127,7 @@ func (m *memory[V]) clear() {
 	}
 }
 
-// invalidate has everything asked for again, before it is taken for true.
+// invalidate makes all answers stale, so that they are requested again.
 func (m *memory[V]) invalidate() { m.epoch.Add(1) }
 
 func (m *memory[V]) len() (n int) {

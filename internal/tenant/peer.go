@@ -15,18 +15,17 @@ const (
 	maxDNS    = 32   // names
 )
 
-// Peer is who a client's certificate says has connected, where the handshake has verified it. It
-// is made once for each connection.
+// Peer is the verified client certificate of a connection. It is made once for each connection.
 type Peer struct {
 	SPIFFE  string    // SPIFFE ID; "" where there is none
-	DNS     []string  // names in lower case, without those that stand for several
-	Expires time.Time // from when on the certificate counts no more
+	DNS     []string  // names in lower case, without wildcards
+	Expires time.Time // end of the certificate's validity
 
-	found atomic.Pointer[match] // that was made last
+	found atomic.Pointer[match] // result of the last match
 }
 
-// PeerOf is what a verified certificate says; nil if it names nobody. A certificate with a SPIFFE
-// ID and another URI is of nobody (X509-SVID §2), and so is one with a wrong SPIFFE ID.
+// PeerOf returns the Peer of a verified certificate; nil if it has no name. A certificate with a SPIFFE ID and
+// another URI has no name (X509-SVID §2), and neither has one with an invalid SPIFFE ID.
 func PeerOf(leaf *x509.Certificate) *Peer {
 	if leaf.IsCA || len(leaf.DNSNames) > maxDNS {
 		return nil
@@ -54,7 +53,7 @@ func PeerOf(leaf *x509.Certificate) *Peer {
 // spiffeScheme begins every SPIFFE ID.
 const spiffeScheme = "spiffe://"
 
-// IsSPIFFE says whether this is a SPIFFE ID of a workload: one with a path (SPIFFE-ID §2).
+// IsSPIFFE reports whether id is the SPIFFE ID of a workload, which has a path (SPIFFE-ID §2).
 func IsSPIFFE(id string) bool { return isSPIFFE(id, false) }
 
 func isSPIFFE(id string, pattern bool) bool {
@@ -79,14 +78,14 @@ func notInPath(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
 }
 
-// AddTo says who a peer is, for PeerFrom. Nil adds nothing.
+// AddTo encodes a peer for PeerFrom. A nil peer adds nothing.
 func (p *Peer) AddTo(v url.Values) {
 	if p != nil {
 		v["spiffe"], v["dns"], v["expires"] = []string{p.SPIFFE}, p.DNS, []string{strconv.FormatInt(p.Expires.Unix(), 10)}
 	}
 }
 
-// PeerFrom reads what AddTo wrote; nil where it wrote nothing.
+// PeerFrom decodes the result of AddTo; nil if there is none.
 func PeerFrom(v url.Values) *Peer {
 	expires, err := strconv.ParseInt(v.Get("expires"), 10, 64)
 	if err != nil {

@@ -2,18 +2,19 @@ package tenant
 
 import "time"
 
-// Record is a tenant as the store has it.
+// Record is a tenant in the store.
 type Record struct {
 	ID, Name         string
-	UID              string // no other tenant has it, not even one of the same id
+	UID              string // unique also among tenants that had the same id
 	Disabled         bool
 	Capabilities     Grants
-	Limits           *Limits // nil: those of all that have none of their own
+	Limits           *Limits // nil: the limits of tenants without limits of their own
 	Created, Updated time.Time
-	Version          int64 // one more with each change
+	Version          int64 // increases by one with each change
 }
 
-// Settings are the tenant's. standard are the limits of one that has none of its own.
+// Settings returns the tenant's settings. The argument standard has the limits of a tenant without limits of
+// its own.
 func (r *Record) Settings(standard *Limits) *Settings {
 	s := &Settings{ID: r.ID, Name: r.Name, Disabled: r.Disabled, Capabilities: r.Capabilities, Limits: *standard,
 		uid: r.UID}
@@ -23,14 +24,14 @@ func (r *Record) Settings(standard *Limits) *Settings {
 	return s
 }
 
-// KeyHistory is what is known of a key in the store beside what makes it valid.
+// KeyHistory is the part of a key in the store that does not affect its validity.
 type KeyHistory struct {
-	UID        string // of its tenant; "" where that was in the file
-	CreatedBy  string // who made it
+	UID        string // uid of its tenant; "" if that was in the file
+	CreatedBy  string // the operator or key that created it
 	Created    time.Time
-	Replaces   string    // id of the key that it was made to replace
-	ReplacedBy string    // id of the one that replaces it
-	Replaced   time.Time // when that was made; zero: none was
-	Until      time.Time // when it does not hold any longer because another replaces it; zero: none does
-	Revoked    time.Time // zero: it is not
+	Replaces   string    // id of the key that it replaces
+	ReplacedBy string    // id of the key that replaces it
+	Replaced   time.Time // when it was replaced; zero: never
+	Until      time.Time // end of its validity after it was replaced; zero: it was not replaced
+	Revoked    time.Time // zero: it is not revoked
 }

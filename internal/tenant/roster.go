@@ -10,11 +10,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
-// All is what operators write for all tenants (AIP-159). No tenant has this id.
+// All is the name that operators use for all tenants (AIP-159). No tenant has this id.
 const All = "-"
 
 const (
-	// rosterNames is how many tenants are looked through for one that a request may have meant.
+	// rosterNames is how many tenants are searched for the one that a request meant.
 	rosterNames = 500
 	// rosterShown is how many of them an error names.
 	rosterShown = 10
@@ -25,15 +25,15 @@ type IDs interface {
 	TenantIDs(ctx context.Context, after string, most int) (ids []string, next string, err error)
 }
 
-// Roster names the tenants of a gateway, for operators. A nil Roster is that of a gateway without
-// tenants: every call is Default's there, and a rule can be about no other.
+// Roster lists the tenants of a gateway for operators. A nil Roster is that of a gateway without tenants, in
+// which every call and rule is Default's.
 type Roster struct {
 	Directory *Directory // required
 	Store     IDs        // nil: all tenants are in the configuration
 }
 
-// Page returns tenants by their ids, and after which id to go on: "" is where to begin, and that there
-// are no more. A page may be short.
+// Page returns a page of tenant ids, and the position of the next page. A position of "" is the beginning, and
+// as a result the end. A page may be short.
 func (r *Roster) Page(ctx context.Context, after string, most int) (ids []string, next string, err error) {
 	if r == nil {
 		if after < Default {
@@ -59,8 +59,8 @@ func (r *Roster) Page(ctx context.Context, after string, most int) (ids []string
 	return ids, next, nil
 }
 
-// Read returns the tenant that a request to read is about: the one that it names, or "" for all of
-// them, where it names none or All. Errors are *call.Refusal.
+// Read returns the tenant that a read request names, or "" for all of them if it names none or All. Errors are
+// *call.Refusal.
 func (r *Roster) Read(ctx context.Context, name string) (id string, err error) {
 	switch {
 	case r == nil && (name == "" || name == All):
@@ -73,8 +73,8 @@ func (r *Roster) Read(ctx context.Context, name string) (id string, err error) {
 	return name, r.Check(ctx, name)
 }
 
-// Named returns the tenant that a request is about which has to name one. Whether there is such a
-// tenant is not looked at. The error is a *call.Refusal.
+// Named returns the tenant of a request that has to name one. It does not check that the tenant exists. The
+// error is a *call.Refusal.
 func (r *Roster) Named(ctx context.Context, name string) (id string, err error) {
 	switch {
 	case r == nil && (name == "" || name == All):
@@ -84,10 +84,10 @@ func (r *Roster) Named(ctx context.Context, name string) (id string, err error) 
 	}
 	return "", &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_REQUIRED",
 		Metadata: map[string]string{"field": "tenant"},
-		Message:  "tenant: say which one, with --tenant NAME or tenant=NAME; this gateway has " + r.some(ctx)}
+		Message:  "tenant: name one with --tenant NAME or tenant=NAME; this gateway has " + r.some(ctx)}
 }
 
-// Check refuses the name of a tenant that there is not. The error is a *call.Refusal.
+// Check returns an error if there is no tenant of this name. The error is a *call.Refusal.
 func (r *Roster) Check(ctx context.Context, name string) error {
 	if r == nil {
 		if name == Default {
@@ -95,7 +95,7 @@ func (r *Roster) Check(ctx context.Context, name string) error {
 		}
 		return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
 			Metadata: map[string]string{"tenant": clip(name)},
-			Message: fmt.Sprintf("there is no such tenant, %q: this gateway has no tenants, and every call is "+
+			Message: fmt.Sprintf("there is no tenant %q: this gateway has no tenants, and every call is "+
 				"the tenant %s's", clip(name), Default)}
 	}
 	of, refusal := r.Directory.Settings(ctx, name)
@@ -105,13 +105,13 @@ func (r *Roster) Check(ctx context.Context, name string) error {
 	case of != nil:
 		return nil
 	}
-	names, _, _ := r.Page(ctx, "", rosterNames) // without them the error just says less
+	names, _, _ := r.Page(ctx, "", rosterNames) // without names the error is less helpful
 	return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Metadata: map[string]string{"tenant": clip(name)},
-		Message: fmt.Sprintf("there is no such tenant, %q%s; this gateway has %s", clip(name),
+		Message: fmt.Sprintf("there is no tenant %q%s; this gateway has %s", clip(name),
 			nearest.Hint(name, names), r.some(ctx))}
 }
 
-// some names the first tenants, and how to see all.
+// some names the first tenants, and tells how to list all.
 func (r *Roster) some(ctx context.Context) string {
 	ids, next, err := r.Page(ctx, "", rosterShown)
 	switch {

@@ -2,26 +2,26 @@ package tenant
 
 import "strings"
 
-// Scopes are what a caller may do.
+// Scopes are the permissions of a caller.
 type Scopes uint16
 
-// The scopes. Only the public port looks at them: the operators' port authenticates nobody.
+// The scopes. Only the public port checks them: the admin API authenticates no caller.
 const (
 	Invoke  Scopes = 1 << iota // call capabilities
 	Read                       // list capabilities, tools and the tenant's approvals
 	Approve                    // see and answer the tenant's approvals
-	Policy                     // let an answer hold always, which sets a rule
-	// see the tenant and its keys; make, rotate and revoke keys that may no more than their maker
+	Policy                     // remember an answer, which sets a rule
+	// see the tenant and its keys; create, rotate and revoke keys without further permissions
 	Admin
 
-	EngineChat     // talk to OpenParallax engines: messages, sessions, approvals, status
-	EngineAgent    // be the agent of one
-	EngineSubAgent // be a sub-agent
-	EngineAdmin    // shut one down, where that is configured
+	EngineChat     // use OpenParallax engines: messages, sessions, approvals, status
+	EngineAgent    // be the agent of an engine
+	EngineSubAgent // be a sub-agent of an engine
+	EngineAdmin    // shut an engine down, if that is configured
 	EngineShield   // ask a Shield
 )
 
-// AllScopes are the names that a configuration may use.
+// AllScopes lists the names for errors.
 const AllScopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, " +
 	"engine.admin or engine.shield"
 
@@ -31,7 +31,7 @@ const Engines = EngineChat | EngineAgent | EngineSubAgent | EngineAdmin | Engine
 var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent",
 	"engine.subagent", "engine.admin", "engine.shield"}
 
-// ParseScope reads one scope's name.
+// ParseScope parses one scope's name.
 func ParseScope(name string) (Scopes, bool) {
 	for i, n := range scopeNames {
 		if n == name {
@@ -41,7 +41,7 @@ func ParseScope(name string) (Scopes, bool) {
 	return 0, false
 }
 
-// ScopesByName are all scopes.
+// ScopesByName returns all scopes.
 func ScopesByName() map[string]Scopes {
 	all := make(map[string]Scopes, len(scopeNames))
 	for i, name := range scopeNames {
@@ -50,10 +50,10 @@ func ScopesByName() map[string]Scopes {
 	return all
 }
 
-// Any says whether the two have a scope in common.
+// Any reports whether the two sets have a scope in common.
 func (s Scopes) Any(of Scopes) bool { return s&of != 0 }
 
-// Names are the scopes' names.
+// Names returns the scopes' names.
 func (s Scopes) Names() (names []string) {
 	for i, n := range scopeNames {
 		if s&(1<<i) != 0 {
@@ -65,18 +65,18 @@ func (s Scopes) Names() (names []string) {
 
 func (s Scopes) String() string { return strings.Join(s.Names(), ",") }
 
-// Asserts are what the holder of a key may say of itself.
+// Asserts are the names that the holder of a key may assert.
 type Asserts uint8
 
-// What there is to say.
+// The names.
 const (
-	User  Asserts = 1 << iota // x-user-id: on whose behalf it calls
-	Agent                     // x-agent-id: by which agent
+	User  Asserts = 1 << iota // x-user-id: the user on whose behalf it calls
+	Agent                     // x-agent-id: the agent that calls
 )
 
 var assertNames = [...]string{"user", "agent"}
 
-// ParseAssert reads one name of what may be said.
+// ParseAssert parses one name.
 func ParseAssert(name string) (Asserts, bool) {
 	for i, n := range assertNames {
 		if n == name {
@@ -86,7 +86,7 @@ func ParseAssert(name string) (Asserts, bool) {
 	return 0, false
 }
 
-// Names are their names.
+// Names returns the texts of the set.
 func (a Asserts) Names() (names []string) {
 	for i, n := range assertNames {
 		if a&(1<<i) != 0 {

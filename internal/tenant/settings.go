@@ -1,21 +1,20 @@
 package tenant
 
-// Settings are what is set of a tenant, in the configuration or in Redis. They are shared,
-// and never changed: other settings are another value.
+// Settings are the settings of a tenant in the configuration or in Redis. They are shared and immutable.
 type Settings struct {
 	ID           string
-	Name         string // for people
-	Disabled     bool   // nobody calls for it
-	Capabilities Grants // those that there are for it: no other is told from one that does not exist
-	Limits       Limits // how much its callers may do
+	Name         string // for display
+	Disabled     bool   // calls for the tenant are rejected
+	Capabilities Grants // visible capabilities; others look as if they did not exist
+	Limits       Limits // limits of its callers
 
-	uid string // of a tenant in the store: no other that has its id before or after it has that too
+	uid string // of a tenant in the store; unique also among tenants that had the same id
 }
 
-// Sees says whether there is a capability for the tenant. Without settings there are all.
+// Sees reports whether a capability is visible for the tenant. Nil settings see all.
 func (s *Settings) Sees(capability string) bool {
 	return s == nil || s.Capabilities.Include(capability)
 }
 
-// UID is another one for each tenant of the store that has an ID, before and after; "" for one of the file.
+// UID returns an id that is unique also among tenants that had the same ID; "" for a tenant of the file.
 func (s *Settings) UID() string { return s.uid }

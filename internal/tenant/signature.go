@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Download is all that a signed URL is good for.
+// Download is the one request that a signed URL permits.
 type Download struct{ Capability, Artifact, Session string }
 
-// SignedGrant is what a signature says.
+// SignedGrant is the content of a signature.
 type SignedGrant struct {
 	Download
 	Tenant  string
-	Key     string    // of who asked for it, for the records
+	Key     string    // id of the key that requested it, for records
 	Expires time.Time // in whole seconds
 
-	uid      string // of the tenant, as Settings has it
-	keyBound bool   // Key is an API key's id, and has to hold
+	uid      string // uid of the tenant, as in Settings
+	keyBound bool   // Key is an API key's id, and has to be valid
 }
 
 const (
-	// maxSignature is the longest signature that is looked at, in bytes.
+	// maxSignature is the maximum length of a signature, in bytes.
 	maxSignature = 8 << 10
-	// signed is what is signed before all, so that the same key could be for other things.
+	// signed is the prefix of the signed text, which separates it from other uses of the key.
 	signed = "capgate signed download 1\n"
 )
 
-// sign is a grant as the credential of a call, under a key.
+// sign encodes and signs a grant. The result is the credential of a call.
 func (g *SignedGrant) sign(key []byte) string {
 	held := ""
 	if g.keyBound {
@@ -58,8 +58,8 @@ func macOf(key []byte, text string) []byte {
 	return mac.Sum(nil)
 }
 
-// readGrant reads what sign wrote under one of some keys; nil: that did not. The answer has no
-// part of token.
+// readGrant decodes and verifies the result of sign with one of the keys; nil: it does not verify. The result
+// has no part of token.
 func readGrant(token string, keys [][]byte) *SignedGrant {
 	payload, tag, ok := strings.Cut(token, ".")
 	if !ok || len(token) > maxSignature {
@@ -75,7 +75,7 @@ func readGrant(token string, keys [][]byte) *SignedGrant {
 	}
 	good := false
 	for _, key := range keys {
-		if hmac.Equal(mac, macOf(key, string(text))) { // in constant time
+		if hmac.Equal(mac, macOf(key, string(text))) { // constant time
 			good = true
 		}
 	}

@@ -10,22 +10,21 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// SharedKeys keeps the key that replicas sign with where no file has one.
+// SharedKeys stores the signing key that replicas share if no file has one.
 type SharedKeys interface {
-	// SigningKey answers with the key that there is, which is the proposal where there was none.
-	// It must end with ctx.
+	// SigningKey returns the stored key, which becomes proposal if there was none. It must end with ctx.
 	SigningKey(ctx context.Context, proposal []byte) ([]byte, error)
 }
 
-// keyBytes is how long a key is that the gateway makes.
+// keyBytes is the length of a generated key.
 const keyBytes = 32
 
-// keyFresh is how long a shared key is taken from memory, should another have come in its place.
+// keyFresh is how long a cached shared key is used before the store is asked for a newer one.
 const keyFresh = time.Minute
 
-// Signatures makes and knows the signatures of URLs. It is a Source for claims that have one.
+// Signatures signs and verifies URLs. It is the Authenticator for credentials with a signature.
 type Signatures struct {
-	tenants Tenants // nil: there is one, Default
+	tenants Tenants // nil: there is only Default
 	holders *Authenticators
 	store   SharedKeys
 	now     func() time.Time
@@ -34,13 +33,13 @@ type Signatures struct {
 }
 
 type sharedKey struct {
-	key   [][]byte // one
+	key   [][]byte // one key
 	until time.Time
 }
 
-// NewSignatures makes it. tenants are asked whose it is; nil: there is one tenant, Default. holders have
-// the API keys without which what was signed for them ends; nil: there are none. now is the clock; nil:
-// the system's.
+// NewSignatures returns Signatures. The argument tenants has the tenants; nil: there is only Default. The
+// argument holders has the API keys whose end invalidates signed URLs; nil: there are none. The argument now is
+// the clock; nil: the system's.
 func NewSignatures(tenants Tenants, holders *Authenticators, store SharedKeys, now func() time.Time) *Signatures {
 	if now == nil {
 		now = time.Now
@@ -50,10 +49,10 @@ func NewSignatures(tenants Tenants, holders *Authenticators, store SharedKeys, n
 	return s
 }
 
-// Replace puts keys in force: the first signs, all are good. None: the shared one.
+// Replace replaces the keys. The first signs, all verify. Without keys the shared one is used.
 func (s *Signatures) Replace(keys [][]byte) { s.file.Store(&keys) }
 
-// Sign makes the signature that lets anybody do what a grant says, until it expires.
+// Sign returns a signature that permits the grant's request until it expires.
 func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Refusal) {
 	settings, refusal := s.settings(ctx, g.Tenant)
 	if refusal != nil {
@@ -74,7 +73,7 @@ func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Ref
 	return g.sign(keys[0]), nil
 }
 
-// Lookup implements Source.
+// Lookup implements Authenticator.
 func (s *Signatures) Lookup(c Credentials) (who Identity, found bool, refusal *call.Refusal) {
 	keys := s.keys()
 	if keys == nil {
@@ -100,7 +99,7 @@ func (s *Signatures) Lookup(c Credentials) (who Identity, found bool, refusal *c
 	return who, true, refusal
 }
 
-// Authenticate implements Source.
+// Authenticate implements Authenticator.
 func (s *Signatures) Authenticate(ctx context.Context, c Credentials) (Identity, *call.Refusal) {
 	keys, refusal := s.loadKeys(ctx)
 	if refusal != nil {
@@ -123,8 +122,8 @@ func (s *Signatures) Authenticate(ctx context.Context, c Credentials) (Identity,
 	return s.authorize(g, settings, holder)
 }
 
-// authorize says on whose behalf a good signature lets somebody call, as long as the API key that asked for it,
-// if one did, might do the same. It does not tell why it does not.
+// authorize returns the identity for a valid signature. The API key that requested it, if any, must still
+// permit the download. The refusal does not tell why it does not.
 func (s *Signatures) authorize(g *SignedGrant, of *Settings, holder *cachedKey) (Identity, *call.Refusal) {
 	there := s.tenants == nil && g.Tenant == Default || of != nil && !of.Disabled && of.UID() == g.uid
 	if !there || expired(g.Expires, s.now) {
@@ -136,8 +135,7 @@ func (s *Signatures) authorize(g *SignedGrant, of *Settings, holder *cachedKey) 
 	return Identity{Tenant: g.Tenant, Key: g.Key, Scopes: Invoke, Settings: of, Only: &g.Download}, nil
 }
 
-// downloads says whether whoever shows a key, which may be nil, might download files of a tenant with these
-// settings.
+// downloads reports whether a key, which may be nil, permits downloads of a tenant with these settings.
 func (k *cachedKey) downloads(tenant string, of *Settings, now func() time.Time) bool {
 	if k == nil || k.Tenant != tenant {
 		return false
@@ -146,7 +144,7 @@ func (k *cachedKey) downloads(tenant string, of *Settings, now func() time.Time)
 	return refusal == nil && who.Scopes.Any(Invoke)
 }
 
-// keyByID is the API key with this id; nil: there is none. It may wait.
+// keyByID returns the API key with this id; nil: there is none. It may wait.
 func (s *Signatures) keyByID(ctx context.Context, id string) (*cachedKey, *call.Refusal) {
 	if s.holders == nil || !IsKeyID(id) {
 		return nil, nil
@@ -161,7 +159,7 @@ func (s *Signatures) settings(ctx context.Context, tenant string) (*Settings, *c
 	return s.tenants.Settings(ctx, tenant)
 }
 
-// keys are those in memory; nil: the store has to be asked.
+// keys returns the cached keys; nil: the store has to be asked.
 func (s *Signatures) keys() [][]byte {
 	if file := *s.file.Load(); len(file) > 0 {
 		return file
@@ -172,16 +170,16 @@ func (s *Signatures) keys() [][]byte {
 	return nil
 }
 
-// loadKeys may wait. While the store is away, the key that was there before is good.
+// loadKeys may wait. While the store is unavailable, the last key remains valid.
 func (s *Signatures) loadKeys(ctx context.Context) ([][]byte, *call.Refusal) {
 	if keys := s.keys(); keys != nil {
 		return keys, nil
 	}
 	proposal := make([]byte, keyBytes)
-	_, _ = rand.Read(proposal) // it never fails
+	_, _ = rand.Read(proposal) // never fails
 	last := s.shared.Load()
 	if last != nil {
-		proposal = slices.Clone(last.key[0]) // a store that has lost it gets it back
+		proposal = slices.Clone(last.key[0]) // a store that has lost the key gets it back
 	}
 	key, err := s.store.SigningKey(ctx, proposal)
 	switch {
@@ -196,10 +194,10 @@ func (s *Signatures) loadKeys(ctx context.Context) ([][]byte, *call.Refusal) {
 
 var (
 	refusedSignature = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGNATURE_INVALID",
-		Message: "the URL is not good for this, or not any more"}
+		Message: "the signed URL is not valid for this request, or has expired"}
 	refusedUnsigned = &call.Refusal{Kind: call.Unavailable, Reason: "SIGNATURES_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "at the moment the key of signed URLs cannot be had"}
+		Message: "the key of signed URLs is not available at the moment"}
 )
 
-// RefuseSignature is the refusal of a signature that is not good for what is asked with it.
+// RefuseSignature returns the refusal of an invalid signature.
 func RefuseSignature() *call.Refusal { return refusedSignature }

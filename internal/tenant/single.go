@@ -6,11 +6,11 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Single is the tenancy of a gateway without credentials. Every caller is of one tenant,
-// and is believed on whose behalf it calls: there is nobody it could be kept from.
+// Single authenticates the callers of a gateway without credentials. All callers belong to one tenant, and may
+// name any user.
 type Single struct{}
 
-// Lookup takes what the caller says of user and agent.
+// Lookup accepts the user and agent that the caller names.
 func (Single) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	if refusal := checkNames(c.User, c.Agent); refusal != nil {
 		return Identity{Tenant: Default}, true, refusal

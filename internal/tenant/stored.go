@@ -13,26 +13,26 @@ import (
 	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
-// Store has tenants and API keys that all replicas share. What cannot be understood is not
-// there. Each must end with ctx.
+// Store has tenants and API keys that all replicas share. Records that cannot be decoded count as absent.
+// Methods must end with ctx.
 type Store interface {
 	changefeed.Feed[Change]
-	// FindKey and FindTenant answer with nil where there is none.
+	// FindKey and FindTenant return nil if there is none.
 	FindKey(ctx context.Context, id string) (*Key, error)
 	FindTenant(ctx context.Context, id string) (*Record, error)
 }
 
-// Change is of a tenant or of a key.
+// Change is a change of a tenant or of a key.
 type Change struct{ Tenant, Key string }
 
-// Options of a Stored. The zero value is usable.
+// Options are the options of a Stored. The zero value is usable.
 type Options struct {
-	// keys kept in memory, and as many tenants, default 100,000; a tenth of that of ids that there are not
+	// keys kept in memory, and as many tenants; default 100,000. A tenth of that is kept of negative entries
 	Entries  int
-	TTL      time.Duration // what is known is asked for again after it, give or take a fifth; default 1 min
-	MaxStale time.Duration // what is known is taken for so long after the store was last heard; default 10 min
-	Unknown  int           // questions a second about ids of which nothing is known; default 5,000
-	Log      *slog.Logger  // default: nowhere
+	TTL      time.Duration // time after which an entry is requested again, plus or minus a fifth; default 1 min
+	MaxStale time.Duration // how long entries stay valid while the store is unavailable; default 10 min
+	Unknown  int           // requests a second for unknown ids; default 5,000
+	Log      *slog.Logger  // default: no log
 }
 
 func (o *Options) setDefaults() {
@@ -51,10 +51,10 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// patience is how long one question to the store may take.
+// patience is the timeout of a request to the store.
 const patience = time.Second
 
-// Stored are the tenants and API keys of a store, as one replica knows them.
+// Stored caches the tenants and API keys of a store for one replica.
 type Stored struct {
 	store     Store
 	freshness freshness
@@ -64,10 +64,10 @@ type Stored struct {
 	pepper    atomic.Pointer[[]byte]
 	standard  atomic.Pointer[Limits]
 	log       *slog.Logger
-	warned    atomic.Bool // that the pepper is missing
+	warned    atomic.Bool // the missing pepper was logged
 }
 
-// NewStored makes one. It has to follow its store.
+// NewStored returns a Stored. The caller runs Follow.
 func NewStored(store Store, o Options) (*Stored, error) {
 	o.setDefaults()
 	s := &Stored{store: store, log: o.Log, freshness: freshness{ttl: o.TTL, maxStale: o.MaxStale, started: time.Now()}}
@@ -100,7 +100,7 @@ func (s *Stored) findKey(ctx context.Context, id string) (*cachedKey, error) {
 		return nil, err
 	}
 	if k.Hash.Peppered() && len(*s.pepper.Load()) == 0 && !s.warned.Swap(true) {
-		s.log.Warn("API keys of redis were made under a pepper, and there is no pepper_file here: they are refused",
+		s.log.Warn("API keys in Redis have hashes with a pepper, but no pepper_file is configured: they are rejected",
 			"tenant", k.Tenant, "key", id)
 	}
 	return &cachedKey{Key: *k, stored: true}, nil
@@ -115,20 +115,20 @@ func (s *Stored) findTenant(ctx context.Context, id string) (*Settings, error) {
 	return r.Settings(standard), nil
 }
 
-// Directory has the tenants of the store, and is to be told those of the configuration.
+// Directory returns the directory with the tenants of the store. The caller adds those of the configuration.
 func (s *Stored) Directory() *Directory { return s.directory }
 
-// SetPepper says what the secrets of keys are hashed under; empty: nothing.
+// SetPepper sets the pepper of the keys' hashes; empty: none.
 func (s *Stored) SetPepper(pepper []byte) {
 	if bytes.Equal(pepper, *s.pepper.Load()) {
 		return
 	}
 	s.pepper.Store(&pepper)
 	s.warned.Store(false)
-	s.keys.present.clear() // and with it what was shown under the one before
+	s.keys.present.clear() // removes also the digests under the previous pepper
 }
 
-// SetLimits says what holds for tenants that have no limits of their own.
+// SetLimits sets the limits of tenants without limits of their own.
 func (s *Stored) SetLimits(standard Limits) {
 	if reflect.DeepEqual(standard, *s.standard.Load()) {
 		return
@@ -137,7 +137,7 @@ func (s *Stored) SetLimits(standard Limits) {
 	s.tenants.present.clear()
 }
 
-// Lookup implements Source.
+// Lookup implements Authenticator.
 func (s *Stored) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
@@ -161,7 +161,7 @@ func (s *Stored) Lookup(c Credentials) (who Identity, known bool, refusal *call.
 	return who, true, refusal
 }
 
-// Authenticate implements Source.
+// Authenticate implements Authenticator.
 func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
@@ -181,12 +181,12 @@ func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *ca
 	return k.authenticate(c, of, time.Now)
 }
 
-// Follow keeps what is known true to the store until ctx ends.
+// Follow keeps the cache consistent with the store until ctx ends.
 func (s *Stored) Follow(ctx context.Context) {
 	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.freshness.maxStale})
 }
 
-// Changed is told of a change before the store's feed tells it.
+// Changed invalidates entries before the store's feed reports the change.
 func (s *Stored) Changed(c Change) {
 	if c.Key != "" {
 		s.keys.forget(c.Key)
@@ -196,15 +196,15 @@ func (s *Stored) Changed(c Change) {
 	}
 }
 
-// StoredStats is what is known. The counters only grow.
+// StoredStats are figures of the cache. The counters only grow.
 type StoredStats struct {
-	Entries  int           // keys, tenants and ids that there are not, in memory
-	Requests int64         // to the store
-	Age      time.Duration // since the store last confirmed that nothing is missing
-	Lost     bool          // the store has less than it had; see follow.Copy
+	Entries  int           // entries in memory: keys, tenants and negative entries
+	Requests int64         // requests to the store
+	Age      time.Duration // time since the store last confirmed that no change is missing
+	Lost     bool          // the store has lost data; see changefeed.Cache
 }
 
-// Stats may be asked at any time.
+// Stats may be called at any time.
 func (s *Stored) Stats() StoredStats {
 	entries := s.keys.present.len() + s.keys.absent.len() + s.tenants.present.len() + s.tenants.absent.len()
 	return StoredStats{
@@ -230,10 +230,10 @@ func (c copied) Synced(at int64) { c.freshness.synced.Store(at) }
 
 func (c copied) StoreLost(lost bool) { c.freshness.storeLost.Store(lost) }
 
-// The refusals of who cannot be told from others now.
+// Refusals of callers that cannot be authenticated at the moment.
 var (
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "who calls cannot be found out at the moment"}
+		Message: "the caller cannot be authenticated at the moment"}
 	refusedTooMany = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED", RetryAfter: time.Second,
-		Message: "too many credentials are shown that are not known yet; try again later"}
+		Message: "too many unknown credentials arrive; try again later"}
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TokenBucket lets something happen so many times at once, and then once in a while.
+// TokenBucket allows a burst of events at once, and then one event for each interval.
 type TokenBucket struct {
 	burst    float64
 	interval time.Duration
@@ -15,12 +15,12 @@ type TokenBucket struct {
 	updated time.Time
 }
 
-// NewTokenBucket makes a full one.
+// NewTokenBucket returns a full bucket.
 func NewTokenBucket(burst int, every time.Duration) *TokenBucket {
 	return &TokenBucket{burst: float64(burst), tokens: float64(burst), interval: every}
 }
 
-// Allow says whether it may happen now.
+// Allow reports whether an event may happen at now, and takes a token if so.
 func (b *TokenBucket) Allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
