@@ -69,7 +69,7 @@ func (f accessLog) recordAudit(t *callState, rec *telemetry.Record) {
 // recordOf is what is to be recorded of a call that ended with r.
 func (t *callState) recordOf(r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
-		Call: &t.Info, Client: t.Client.Address, Capability: t.Metrics, Tenant: t.Principal.Metrics, InFlight: t.InFlight, Shard: uint32(t.Stream.Shard()), RequestID: t.RequestID,
+		Call: &t.Info, Client: t.Client.Address, Capability: t.Metrics(), Tenant: t.Principal.Metrics, InFlight: t.InFlight, Shard: uint32(t.Stream.Shard()), RequestID: t.RequestID,
 		Code: r.Code, Reason: t.Reason, Shadowed: t.Shadowed, Trace: t.Trace, Traced: t.Span != nil, Failure: r.Failure.String(), BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}

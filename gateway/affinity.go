@@ -33,7 +33,7 @@ func (h *handler) named(t *filter.Call, k router.Key) bool {
 		return false
 	}
 	f, refusal := table.Resolve(k, t.Principal.Settings)
-	return refusal != nil || !f.HasSessions() && !f.TracksArtifacts() && !t.Principal.Bound() && !h.decider.DependsOnTool(f.Capability) && !h.deliberations.shielded(f.Capability)
+	return refusal != nil || !f.HasSessions() && !f.TracksArtifacts() && !t.Principal.Bound() && !h.authorize.Heeds(f.Capability)
 }
 
 // affinityState is where a call has to go.

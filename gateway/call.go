@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
@@ -26,7 +27,7 @@ type callState struct {
 	bandwidth bandwidth.State
 	peek      peekState
 	ratelimit ratelimit.State
-	authorize authorizeState
+	authorize authorize.State
 	retry     retryState
 	pick      pickState
 	forward   forwardState

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
@@ -15,6 +16,9 @@ import (
 
 // maxStrangers is how many calls wait at once until it is known who makes them. An address leaves room for others.
 const maxStrangers = 10_000
+
+// lookupPatience is how long a call waits for one answer of the store.
+const lookupPatience = 5 * time.Second
 
 // Authenticator says who calls.
 type Authenticator interface {
@@ -74,7 +78,7 @@ func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim t
 	own := tenant.Credentials{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
 	p := t.Park(tracing.ForIdentity)
 	c.running.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 		defer cancel()
 		who, refusal := tenant.Identity{}, filter.Panicked
 		recovery.Round("identity", func() { who, refusal = c.Authenticate(ctx, own) })
@@ -94,7 +98,7 @@ func (c *callers) wait(ctx context.Context, from string, claim tenant.Credential
 		return tenant.Identity{}, refusedStrangers
 	}
 	defer place.Release(1)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 	defer cancel()
 	return c.Authenticate(ctx, claim)
 }

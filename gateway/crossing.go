@@ -120,7 +120,7 @@ func (h *handler) leave(t *callState, back *list) {
 	x := t.cross(t.Stream.Started())
 	x.back = back
 	t.crossing.ticket = h.crossings.issue(x)
-	t.pick.claim, t.authorize.use, t.ratelimit.Permit = router.Permit{}, nil, ratelimit.Permit{}
+	t.pick.claim, t.authorize.Use, t.ratelimit.Permit = router.Permit{}, nil, ratelimit.Permit{}
 	t.Stream.SetHeader(ticketHeader, t.crossing.ticket)
 	t.Stream.SetHeader(capabilityHeader, t.Info.Capability)
 	t.Stream.SetHeader(originHeader, originText(&t.Client))
@@ -161,7 +161,7 @@ func (t *callState) cross(came time.Time) *crossing {
 	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.Principal.Settings}
 	return &crossing{
 		call: c, caller: who, metered: t.Principal.Metrics, target: t.Endpoint, claim: t.pick.claim, tries: t.Attempt.Past, named: t.Artifacts.IDs,
-		decision: t.Decision.Decision, judged: t.Decision.Made, use: t.authorize.use, approval: t.Decision.Approval, span: t.Span, trace: t.Trace, came: came, shadowed: shadowed,
+		decision: t.Decision.Decision, judged: t.Decision.Made, use: t.authorize.Use, approval: t.Decision.Approval, span: t.Span, trace: t.Trace, came: came, shadowed: shadowed,
 		permit: t.ratelimit.Permit, errand: t.errand,
 	}
 }
@@ -183,7 +183,7 @@ func (f comeBack) Admit(_ *filter.Call, t *callState) filter.Step {
 	t.Principal.Settings, t.Principal.Metrics = x.caller.Settings, x.metered
 	t.Endpoint, t.pick.claim, t.Attempt.Past, t.Attempt.Assigned = x.target, x.claim, x.tries, x.translated()
 	t.ratelimit.Permit, t.Shadowed, t.errand = x.permit, x.shadowed, x.errand
-	t.Decision.Decision, t.Decision.Made, t.authorize.use, t.Decision.Approval = x.decision, x.judged, x.use, x.approval
+	t.Decision.Decision, t.Decision.Made, t.authorize.Use, t.Decision.Approval = x.decision, x.judged, x.use, x.approval
 	t.Span, t.Trace = x.span, x.trace
 	if !x.translated() && !x.errand.take() {
 		f.end(t)
@@ -204,7 +204,7 @@ func (f comeBack) Done(_ *filter.Call, t *callState, r *filter.Result) {
 func (f comeBack) end(t *callState) {
 	f.h.ratelimit.Release(&t.Call, &t.ratelimit)
 	t.done(router.Outcome{}) // unless pick has
-	f.h.releaseUse(&t.Call, &t.authorize)
+	f.h.authorize.Release(&t.Call, &t.authorize)
 }
 
 // translated says that a call comes back from the translator.
@@ -217,7 +217,7 @@ func (c *crossings) takeBack(t *callState) (here bool) {
 	}
 	x, here := c.claim(t.crossing.ticket)
 	if here {
-		t.pick.claim, t.authorize.use, t.ratelimit.Permit = x.claim, x.use, x.permit
+		t.pick.claim, t.authorize.Use, t.ratelimit.Permit = x.claim, x.use, x.permit
 	}
 	return here
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
@@ -83,7 +84,7 @@ func newFilters(h *handler, c *chain) *filters {
 
 		audit:       checkWhole("audit", h.admitToAudit),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
-		authorize:   bind("authorize", authorize{h}, whole),
+		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
 		idempotency: bind("idempotency", keep{h, c.kept}, whole),
 	}
 	f.bindAttempt(h, c)

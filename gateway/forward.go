@@ -31,7 +31,7 @@ func (f forward) Admit(_ *filter.Call, t *callState) filter.Step {
 	s := &t.forward
 	if !t.InFlight {
 		t.InFlight = true
-		f.h.recorder.Begin(t.Metrics, t.Principal.Metrics, uint32(t.Stream.Shard()))
+		f.h.recorder.Begin(t.Metrics(), t.Principal.Metrics, uint32(t.Stream.Shard()))
 	}
 	t.Client.Tell(t.Stream)
 	path := t.Info.Path

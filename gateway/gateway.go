@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
@@ -58,7 +59,7 @@ type Config struct {
 	ClientAddr    *clientaddr.Resolver // who is believed about where calls come from; nil: nobody
 	Authenticator Authenticator        // of callers by their credentials; nil: there are none, and every call is of tenant.Single
 	Signed        Authenticator        // of those who show the signature of a URL; nil: nobody may
-	Decider       Decider
+	Decider       authorize.Decider
 	Router        *router.Router
 	Metrics       *telemetry.Metrics
 	Recorder      *telemetry.Recorder
@@ -81,10 +82,10 @@ type Config struct {
 	Overload      *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Warnings      func() []string      // of what works, but not as it should, for /readyz; nil: nothing is said of it
 	Loads         func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
-	Shield        Shield               // judges calls, besides Decider; nil: none does
-	Approver      Approver             // asks people about calls that need their consent; nil: nobody is asked
-	Describe      Describe             // for people who are asked; nil: nothing is known
-	Tools         ToolNames            // for callers that call another; nil: nobody knows them
+	Shield        authorize.Shield     // judges calls, besides Decider; nil: none does
+	Approver      authorize.Approver   // asks people about calls that need their consent; nil: nobody is asked
+	Describe      authorize.Describe   // for people who are asked; nil: nothing is known
+	Tools         authorize.ToolNames  // for callers that call another; nil: nobody knows them
 	Services      func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
 	Limits        *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
 	Leaving       func()               // told when calls are to finish, for what would else go on; nil: nobody
@@ -100,25 +101,25 @@ type Drain struct {
 
 // Gateway serves clients on one port and operators on another.
 type Gateway struct {
-	cfg           Config
-	relay         *relay.Relay
-	services      *local // our own, reached through the relay
-	health        *health.Server
-	turnstile     *fairqueue.Queue
-	shares        *shares
-	bodies        *bodybudget.Budget
-	inside        *passages // to our own relay
-	keeping       *keeping
-	guard         *guard
-	directory     *directory
-	draining      atomic.Bool
-	howToDrain    atomic.Pointer[Drain]
-	callers       *callers
-	inflater      *inflater
-	deliberations *deliberations
-	crossings     *crossings
-	bandwidth     *bandwidth.Filter
-	answers       *answers
+	cfg        Config
+	relay      *relay.Relay
+	services   *local // our own, reached through the relay
+	health     *health.Server
+	turnstile  *fairqueue.Queue
+	shares     *shares
+	bodies     *bodybudget.Budget
+	inside     *passages // to our own relay
+	keeping    *keeping
+	guard      *guard
+	directory  *directory
+	draining   atomic.Bool
+	howToDrain atomic.Pointer[Drain]
+	callers    *callers
+	inflater   *inflater
+	authorize  *authorize.Filter
+	crossings  *crossings
+	bandwidth  *bandwidth.Filter
+	answers    *answers
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -132,7 +133,7 @@ func New(cfg Config) (*Gateway, error) {
 	h := newHandler(&cfg, own)
 	g.answers = &h.answers
 	g.bandwidth = h.bandwidth
-	g.callers, g.inflater, g.deliberations, g.crossings = h.callers, h.inflater, h.deliberations, h.crossings
+	g.callers, g.inflater, g.authorize, g.crossings = h.callers, h.inflater, h.authorize, h.crossings
 	var err error
 	if g.turnstile, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
@@ -317,7 +318,7 @@ func (g *Gateway) Close() {
 	g.turnstile.Close()
 	g.callers.close()
 	g.inflater.close()
-	g.deliberations.close()
+	g.authorize.Close()
 	g.keeping.close()
 	g.guard.close()
 	g.services.close()
@@ -340,7 +341,7 @@ func (g *Gateway) drain() {
 	<-time.After(how.Delay) // load balancers need it to see that we are not ready
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
-	g.deliberations.leave() // a person may take longer
+	g.authorize.Leave() // a person may take longer
 	if g.cfg.Leaving != nil {
 		g.cfg.Leaving()
 	}

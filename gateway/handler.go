@@ -3,6 +3,7 @@ package gateway
 import (
 	"log/slog"
 
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
@@ -10,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/router"
@@ -25,57 +27,55 @@ const (
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
 // shard locked, so nothing in it blocks.
 type handler struct {
-	clientAddr    *clientaddr.Resolver
-	audit         *audit.Log // nil: there is none
-	callers       *callers
-	decider       Decider
-	deliberations *deliberations
-	router        *router.Router
-	recorder      *telemetry.Recorder
-	metrics       *telemetry.Metrics
-	tracer        *tracing.Tracer // nil: no call is traced
-	services      *relay.Upstream // the gateway's own gRPC services
-	guard         *guard          // of OpenParallax engines
-	keeping       *keeping        // of answers; nil: no call may have an idempotency key
-	log           *slog.Logger
-	statuses      *statuses
-	ratelimit     *ratelimit.Filter
-	inflater      *inflater
-	crossings     *crossings
-	chain         *chain
-	driver        *driver
-	affinity      *affinity.Resolver
-	calls         callPool
-	overload      *overload.Filter
-	shares        *shares
-	bandwidth     *bandwidth.Filter
-	relay         *relay.Relay // that calls the handler
-	answers       answers
-	openings      openings
+	clientAddr *clientaddr.Resolver
+	audit      *audit.Log // nil: there is none
+	callers    *callers
+	authorize  *authorize.Filter
+	router     *router.Router
+	recorder   *telemetry.Recorder
+	metrics    *telemetry.Metrics
+	tracer     *tracing.Tracer // nil: no call is traced
+	services   *relay.Upstream // the gateway's own gRPC services
+	guard      *guard          // of OpenParallax engines
+	keeping    *keeping        // of answers; nil: no call may have an idempotency key
+	log        *slog.Logger
+	statuses   *statuses
+	ratelimit  *ratelimit.Filter
+	inflater   *inflater
+	crossings  *crossings
+	chain      *chain
+	driver     *driver
+	affinity   *affinity.Resolver
+	calls      callPool
+	overload   *overload.Filter
+	shares     *shares
+	bandwidth  *bandwidth.Filter
+	relay      *relay.Relay // that calls the handler
+	answers    answers
+	openings   openings
 }
 
 // newHandler makes the filters and their chain. What needs the relay comes later.
 func newHandler(cfg *Config, own *shares) *handler {
 	h := &handler{
-		clientAddr:    cfg.ClientAddr,
-		audit:         cfg.Audit,
-		callers:       newCallers(cfg.Authenticator, cfg.Signed),
-		decider:       cfg.Decider,
-		router:        cfg.Router,
-		recorder:      cfg.Recorder,
-		metrics:       cfg.Metrics,
-		tracer:        cfg.Tracer,
-		statuses:      newStatuses(),
-		inflater:      newInflater(maxMessage, own.inflating),
-		deliberations: newDeliberations(cfg, own.deciding),
-		crossings:     newCrossings(),
-		affinity:      cfg.Affinity,
-		ratelimit:     newRatelimit(cfg, own),
-		log:           cfg.Log,
-		overload:      newOverload(cfg),
-		bandwidth:     bandwidth.New(bandwidth.Config{Metrics: cfg.Metrics, Accounts: own.calls, Replicas: cfg.Replicas}),
-		shares:        own,
-		openings:      openings{most: cfg.OpenCalls.withDefaults()},
+		clientAddr: cfg.ClientAddr,
+		audit:      cfg.Audit,
+		callers:    newCallers(cfg.Authenticator, cfg.Signed),
+		router:     cfg.Router,
+		recorder:   cfg.Recorder,
+		metrics:    cfg.Metrics,
+		tracer:     cfg.Tracer,
+		statuses:   newStatuses(),
+		inflater:   newInflater(maxMessage, own.inflating),
+		authorize:  newAuthorize(cfg, own.deciding),
+		crossings:  newCrossings(),
+		affinity:   cfg.Affinity,
+		ratelimit:  newRatelimit(cfg, own),
+		log:        cfg.Log,
+		overload:   newOverload(cfg),
+		bandwidth:  bandwidth.New(bandwidth.Config{Metrics: cfg.Metrics, Accounts: own.calls, Replicas: cfg.Replicas}),
+		shares:     own,
+		openings:   openings{most: cfg.OpenCalls.withDefaults()},
 	}
 	h.driver = newDriver(h.statuses)
 	h.chain = newChain(h)
@@ -90,6 +90,13 @@ func newRatelimit(cfg *Config, own *shares) *ratelimit.Filter {
 		by = cfg.Limits
 	}
 	return ratelimit.New(by, own.deciding)
+}
+
+func newAuthorize(cfg *Config, memory *fairshare.Pool) *authorize.Filter {
+	return authorize.New(authorize.Config{
+		Decider: cfg.Decider, Shield: cfg.Shield, Approver: cfg.Approver, Describe: cfg.Describe, Tools: cfg.Tools,
+		Memory: memory,
+	})
 }
 
 func newOverload(cfg *Config) *overload.Filter {

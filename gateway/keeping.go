@@ -82,7 +82,7 @@ func (h *handler) readKey(t *callState) *call.Refusal {
 	case h.keeping == nil:
 		return refusedKeyless
 	}
-	t.errand = newErrand(strings.Clone(key))
+	t.errand, t.Keyed = newErrand(strings.Clone(key)), true
 	s.DropHeader(name)
 	return nil
 }
@@ -106,6 +106,7 @@ func (f keep) Admit(_ *filter.Call, t *callState) filter.Step {
 	if t.errand == nil {
 		return filter.Continue
 	}
+	t.errand.only = t.Decision.Redeemed
 	f.h.leave(t, f.back)
 	if t.forward.outcome.Reset(t.Spoken.Method, t.Spoken.Dialect) { // of a repeat, which does not come back
 		t.forward.scanned = true

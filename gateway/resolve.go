@@ -16,7 +16,6 @@ func (h *handler) resolve(t *filter.Call) (refusal *call.Refusal) {
 		return refusal
 	}
 	t.Info.Capability = t.Fleet.Capability
-	t.Metrics = metricsOf(t.Fleet)
 	return nil
 }
 

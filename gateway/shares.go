@@ -30,6 +30,7 @@ const (
 	heldMemory = 2 << 30  // Config.MaxMemory
 	leastPool  = 24 << 20 // in which the longest message finds room
 	mostPacked = 256 << 20
+	maxHeld    = 64 << 20 // messages of calls that are decided on
 	leastKept  = 256 << 10
 )
 

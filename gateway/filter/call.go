@@ -26,9 +26,8 @@ type Call struct {
 	Message   relay.Message // the first, while a filter looks at it
 	Peeked    *Peeked       // of that message, until the call waits or has its answer; nil: it was not read
 
-	Fleet     *router.Fleet                // nil: it is not known yet
-	Metrics   *telemetry.CapabilityMetrics // the fleet's
-	Deadline  time.Duration                // since the start; 0 before the fleet is known
+	Fleet     *router.Fleet // nil: it is not known yet
+	Deadline  time.Duration // since the start; 0 before the fleet is known
 	Artifacts Artifacts
 	Decision  Decision
 	Shadowed  string // the limit that would have rejected the call, were it in force; "" if there is none
@@ -39,6 +38,7 @@ type Call struct {
 
 	Span     *tracing.Span     // nil: the call is not traced
 	Trace    telemetry.TraceID // that it belongs to, also where it is not traced here
+	Keyed    bool              // it has an idempotency key
 	Shed     bool              // rejected, as the process has too much to do
 	InFlight bool              // counted so for fleet and tenant
 	Outcome  telemetry.Outcome // of the tool, as its answer says
@@ -58,7 +58,8 @@ type Artifacts struct {
 type Decision struct {
 	policy.Decision
 	Made     bool
-	Approval string // its id, or of the one that is missing
+	Approval string        // its id, or of the one that is missing
+	Redeemed *call.Refusal // of a call with an idempotency key whose approval is used: by an earlier one, perhaps
 }
 
 // Attempt is what filters share of a call's attempts.
@@ -102,6 +103,15 @@ func (c *Call) Reply(msg []byte) Step {
 func (c *Call) Serve(u *relay.Upstream) Step {
 	c.answer.Upstream = u
 	return Stop
+}
+
+// Metrics are those of the call's fleet; nil: that is not known.
+func (c *Call) Metrics() *telemetry.CapabilityMetrics {
+	if c.Fleet == nil {
+		return nil
+	}
+	m, _ := c.Fleet.Attached.(*telemetry.CapabilityMetrics)
+	return m
 }
 
 // Answer is how the filter that stopped has ended the call. It is for the driver.

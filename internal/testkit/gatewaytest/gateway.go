@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -74,11 +75,11 @@ type Options struct {
 
 	Hosts gateway.Hosts // names that the ports answer to; default loopback's and addresses
 
-	Approver gateway.Approver    // default nobody
+	Approver authorize.Approver  // default nobody
 	Answers  *idempotency.Keeper // of calls with idempotency keys; default none
 	Leaving  func()              // as gateway.Config's; default nobody
 	Engines  engine.Shared       // what replicas share of engines; default nothing, and they are not guarded
-	Shield   gateway.Shield      // default none
+	Shield   authorize.Shield    // default none
 	Tracer   *tracing.Tracer     // default none
 	Services func(*grpc.Server)  // of the public port, that the gateway does not have by itself; default none
 }

@@ -1,4 +1,4 @@
-package gateway
+package authorize
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// Shield is asked about calls that policy would let run, or ask a person about.
+// Shield is an external authorization service. It is asked about calls that policy would let run, or ask a person about.
 type Shield interface {
 	// For says, from memory, whether it judges the calls of a capability.
 	For(capability string) bool
@@ -16,17 +16,17 @@ type Shield interface {
 }
 
 // shielded says whether a Shield judges the calls of a capability.
-func (d *deliberations) shielded(capability string) bool {
-	return d.shield != nil && d.shield.For(capability)
+func (f *Filter) shielded(capability string) bool {
+	return f.cfg.Shield != nil && f.cfg.Shield.For(capability)
 }
 
 // judge takes the stricter of what policy and Shield say.
-func (d *deliberations) judge(ctx context.Context, m *matter, o *outcome) {
+func (f *Filter) judge(ctx context.Context, m *request, o *result) {
 	if !m.isToolCall() {
-		o.refusal = refusedUnjudgeable
+		o.refusal = rejectedUnjudgeable
 		return
 	}
-	said, refusal := d.shield.Check(ctx, &m.call, m.brought.Args)
+	said, refusal := f.cfg.Shield.Check(ctx, &m.call, m.brought.Args)
 	if o.refusal = refusal; refusal != nil && refusal.Kind == call.InvalidArgument {
 		return // it judged nothing
 	}

@@ -1,0 +1,178 @@
+package authorize
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// Approver lets people decide on calls that need an approval. Its methods may wait, until ctx ends.
+type Approver interface {
+	// Create finds the open approval of a call, or creates one. granted: all such calls of the session are approved.
+	Create(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
+	// Redeem redeems an approval for one call, which must be the one that it was given for.
+	Redeem(ctx context.Context, id string, r *approvals.Request) (approvals.Redemption, *call.Refusal)
+	// Release gives an approval back for a call that provably did not start.
+	Release(context.Context, approvals.Redemption) error
+	// Wait waits until an approval is answered or over. When ctx ends it is as it was.
+	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
+}
+
+// Describe returns a tool's description and the hash of its schema, from memory: "" and zero where they are not known.
+type Describe func(capability, tool string) (string, toolschema.Hash)
+
+// Metadata in which a client names a call's approval. It goes no further.
+const (
+	approvalHeader = "x-approval-id"   // a person was asked about this call before
+	waitHeader     = "x-approval-wait" // the call waits for the answer, so many seconds at most
+)
+
+const (
+	// maxWaiting is how many calls wait at once for a person's answer, with maxWaitingArgs bytes of arguments each.
+	// The clients of others are told to come again.
+	maxWaiting     = 4096
+	maxWaitingArgs = 16 << 10
+	// maxApprovalWait is how long one of them waits.
+	maxApprovalWait = 10 * time.Minute
+	// answerMargin is how long before its deadline such a call is told to come again.
+	answerMargin = 500 * time.Millisecond
+	// comeAgain is told to a client whose call has to be approved: looking for a person's answer more often than that
+	// makes no sense.
+	comeAgain = 5 * time.Second
+)
+
+// approvalAsk is what a client says of its call's approval.
+type approvalAsk struct {
+	id   string // "": there is none yet
+	wait time.Duration
+}
+
+// readApproval reads it, of a stream that has a deadline. The id is a part of the request headers.
+func readApproval(s filter.Stream) (c approvalAsk, refusal *call.Refusal) {
+	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
+		return c, rejectedApproval
+	}
+	c.id, _ = s.Header(approvalHeader)
+	text, given := s.Header(waitHeader)
+	if !given {
+		return c, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(seconds) || seconds < 0 {
+		return c, rejectedApproval
+	}
+	c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
+	c.wait = max(0, min(c.wait, s.Left()-answerMargin))
+	return c, nil
+}
+
+// create creates the approval of a call, or redeems the one that its client names.
+func (f *Filter) create(ctx context.Context, m *request, o *result) {
+	switch {
+	case !m.isToolCall():
+		o.refusal = rejectedUnapprovable
+		return
+	case f.cfg.Approver == nil:
+		o.refusal = forbidden(&m.call, m.decision)
+		return
+	case m.approval.id != "":
+		f.redeem(ctx, m, m.approval.id, o)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	r := f.approvalRequest(m)
+	a, granted, refusal := f.cfg.Approver.Create(ctx, r)
+	m.settings = r.Settings
+	if o.refusal = refusal; refusal == nil && !granted {
+		o.asked = &a
+	}
+}
+
+// redeem redeems an approval. It goes on when the caller leaves: else it would not be known whether the approval is
+// used, and it could not be given back.
+func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	use, refusal := f.cfg.Approver.Redeem(ctx, id, f.approvalRequest(m))
+	if o.refusal = refusal; refusal == nil {
+		o.use = &use
+	}
+}
+
+// await lets a call wait for the answer, if its client asks for that, or rejects it.
+func (f *Filter) await(ctx context.Context, m *request, o *result) {
+	if m.approval.wait > 0 && len(m.brought.Args) <= maxWaitingArgs && f.wait(ctx, m.approval.wait, o.asked) {
+		asked := o.asked
+		m.known, m.approval.id = false, asked.ID                               // as if it had come again: it may be blocked by now
+		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false // but what it brings was looked at
+		*o = f.decide(ctx, m)
+		o.asked = asked
+		return
+	}
+	o.refusal = approvalRequired(&m.call, o)
+}
+
+// wait is true when the approval is answered or over.
+func (f *Filter) wait(ctx context.Context, most time.Duration, a *approvals.Approval) bool {
+	waiting := f.waiting.Of(a.Tenant)
+	if !waiting.Reserve(1) {
+		return false
+	}
+	defer waiting.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	defer context.AfterFunc(f.leaving, cancel)()
+	seen, err := f.cfg.Approver.Wait(ctx, a.Tenant, a.ID)
+	if err == nil {
+		*a = seen
+	}
+	return a.State != approvals.Pending
+}
+
+// release gives an approval back that was not made use of.
+func (f *Filter) release(use *approvals.Redemption) {
+	if use == nil {
+		return
+	}
+	slots := f.slots.Of(use.Tenant)
+	if !slots.Reserve(1) {
+		return // it stays used
+	}
+	f.running.Go(func() {
+		defer slots.Release(1)
+		defer recovery.Recover("decision")
+		ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+		defer cancel()
+		_ = f.cfg.Approver.Release(ctx, *use) // else it stays used
+	})
+}
+
+// approvalRequest is what a person is asked about a call.
+func (f *Filter) approvalRequest(m *request) *approvals.Request {
+	b := &m.brought
+	r := &approvals.Request{
+		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent,
+		Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
+		Args: b.Args, Config: b.Config, Thread: string(b.Thread), Settings: m.settings,
+		RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
+	}
+	r.Acquire = func(ctx context.Context) (func(), *call.Refusal) { return f.turn(ctx, m.call.Tenant) }
+	for _, e := range b.Context {
+		r.Context = append(r.Context, [2][]byte{e.Name, e.Value})
+	}
+	if f.cfg.Describe != nil {
+		r.Description, r.Schema = f.cfg.Describe(m.call.Capability, m.call.Tool)
+	}
+	if m.decision.Drifted && m.why == "" {
+		r.Why = "the tool has changed since it was last accepted"
+	}
+	return r
+}

@@ -1,0 +1,186 @@
+package authorize_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// decider says the same of all calls.
+type decider struct {
+	verdict call.Verdict
+	known   bool // from memory
+	refusal *call.Refusal
+}
+
+func (d decider) Decide(*call.Call) (policy.Decision, bool) {
+	return policy.Decision{Verdict: d.verdict}, d.known
+}
+
+func (d decider) Fetch(context.Context, *call.Call) (policy.Decision, *call.Refusal) {
+	return policy.Decision{Verdict: d.verdict}, d.refusal
+}
+
+func (decider) DependsOnTool(string) bool                     { return false }
+func (decider) Schema(_, _ string) (*toolschema.Schema, bool) { return nil, false }
+func (decider) Credentials(string) *credentials.Names         { return nil }
+
+// approver has one approval, "a1", which somebody has granted.
+type approver struct {
+	used     bool
+	released chan struct{}
+}
+
+func (a *approver) Create(context.Context, *approvals.Request) (approvals.Approval, bool, *call.Refusal) {
+	return approvals.Approval{ID: "a1", State: approvals.Pending}, false, nil
+}
+
+func (a *approver) Redeem(_ context.Context, id string, _ *approvals.Request) (approvals.Redemption, *call.Refusal) {
+	if a.used {
+		return approvals.Redemption{}, &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_USED"}
+	}
+	a.used = true
+	return approvals.Redemption{ID: id, Tenant: "acme"}, nil
+}
+
+func (a *approver) Release(context.Context, approvals.Redemption) error {
+	close(a.released)
+	return nil
+}
+
+func (*approver) Wait(ctx context.Context, _, _ string) (approvals.Approval, error) {
+	<-ctx.Done()
+	return approvals.Approval{}, ctx.Err()
+}
+
+// toolCall is a call of a tool whose message was read.
+func toolCall(headers ...string) (*filter.Call, *filtertest.Stream) {
+	c, stream := filtertest.NewCall(headers...)
+	c.Info = call.Call{Tenant: "acme", Capability: "mail", Tool: "send", Method: call.Invoke}
+	c.SetPeeked(&filter.Peeked{Read: true, Args: []byte("{}")})
+	return c, stream
+}
+
+// pass has a call pass, and waits with it.
+func pass(f *authorize.Filter, c *filter.Call, stream *filtertest.Stream) (filter.Step, *authorize.State) {
+	s := &authorize.State{}
+	step := f.Admit(c, s)
+	for step == filter.Wait {
+		c.ForgetMessage() // as the driver does
+		<-stream.Resumed
+		step = f.Admit(c, s)
+	}
+	return step, s
+}
+
+func newFilter(d authorize.Decider, a authorize.Approver) (*authorize.Filter, *fairshare.Pool) {
+	memory := fairshare.New("deciding", 1<<20)
+	return authorize.New(authorize.Config{Decider: d, Approver: a, Memory: memory}), memory
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		decider decider
+		reason  string // "": it may run
+	}{
+		"allowed from memory":  {decider{call.Allow, true, nil}, ""},
+		"blocked from memory":  {decider{call.Block, true, nil}, "TOOL_BLOCKED"},
+		"allowed by the store": {decider{call.Allow, false, nil}, ""},
+		"no answer":            {decider{call.Allow, false, &call.Refusal{Reason: "POLICY_UNKNOWN"}}, "POLICY_UNKNOWN"},
+		"nobody can be asked":  {decider{call.Ask, true, nil}, "APPROVAL_REQUIRED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, memory := newFilter(test.decider, nil)
+			c, stream := toolCall()
+			step, s := pass(f, c, stream)
+			if test.reason == "" && (step != filter.Continue || !c.Decision.Made) ||
+				test.reason != "" && (step != filter.Stop || c.Answer().Refusal.Reason != test.reason) {
+				t.Errorf("step %d, %+v", step, c.Answer().Refusal)
+			}
+			f.Done(c, s, &filter.Result{Final: true})
+			if f.Close(); memory.Used() != 0 {
+				t.Errorf("%d bytes are still held", memory.Used())
+			}
+		})
+	}
+}
+
+// TestApproval: a call redeems the approval that it names, and gives it back if no backend got the call.
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	for _, started := range []bool{false, true} {
+		a := &approver{released: make(chan struct{})}
+		f, _ := newFilter(decider{call.Ask, true, nil}, a)
+		c, stream := toolCall("x-approval-id", "a1")
+		step, s := pass(f, c, stream)
+		if step != filter.Continue || c.Decision.Approval != "a1" {
+			t.Fatalf("step %d, %+v", step, c.Answer().Refusal)
+		}
+		c.Attempt.Started = started
+		f.Done(c, s, &filter.Result{Final: true})
+		f.Close()
+		released := false
+		select {
+		case <-a.released:
+			released = true
+		default:
+		}
+		if released == started {
+			t.Errorf("started %t, released %t", started, released)
+		}
+	}
+}
+
+// TestUsedApprovalOfAKey: a repeat with an idempotency key goes on with an approval that its first call has used. What
+// becomes of it then is not decided here.
+func TestUsedApprovalOfAKey(t *testing.T) {
+	t.Parallel()
+	for _, keyed := range []bool{false, true} {
+		f, _ := newFilter(decider{call.Ask, true, nil}, &approver{used: true})
+		c, stream := toolCall("x-approval-id", "a1")
+		c.Keyed = keyed
+		if step, _ := pass(f, c, stream); keyed != (step == filter.Continue) || keyed != (c.Decision.Redeemed != nil) {
+			t.Errorf("keyed %t: step %d, %+v", keyed, step, c.Decision)
+		}
+		f.Close()
+	}
+}
+
+// TestEndedWhileItIsChecked: an approval that was redeemed for a call that has ended is given back.
+func TestEndedWhileItIsChecked(t *testing.T) {
+	t.Parallel()
+	a := &approver{released: make(chan struct{})}
+	f, memory := newFilter(decider{call.Ask, true, nil}, a)
+	c, stream := toolCall("x-approval-id", "a1")
+	stream.End() // before the answer
+	if step := f.Admit(c, &authorize.State{}); step != filter.Wait {
+		t.Fatalf("step %d", step)
+	}
+	<-a.released
+	if f.Close(); memory.Used() != 0 {
+		t.Errorf("%d bytes are still held", memory.Used())
+	}
+}
+
+// A call that needs an approval is rejected with the id of the one that a person may grant now.
+func Example() {
+	f, _ := newFilter(decider{call.Ask, true, nil}, &approver{})
+	defer f.Close()
+	c, stream := toolCall()
+	pass(f, c, stream)
+	r := c.Answer().Refusal
+	fmt.Println(r.Reason, r.Metadata["approval"])
+	// Output: APPROVAL_REQUIRED a1
+}

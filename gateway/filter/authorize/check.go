@@ -1,0 +1,98 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/semaphore"
+)
+
+const (
+	// maxChecks is how many calls of one tenant wait until their messages are checked.
+	maxChecks = 256
+	maxNamed  = 20 // tools that a rejection names
+	maxLooked = 50 // tools that are looked at for them
+)
+
+// newChecks bounds how many messages are checked at once, beside the relay: on half the processors, so that bytes move
+// on, and fairly by tenant.
+func newChecks() *semaphore.Semaphore { return semaphore.New(runtime.GOMAXPROCS(0)/2, maxChecks) }
+
+// turn waits until a call of a tenant may be checked. done is to be called after the check.
+func (f *Filter) turn(ctx context.Context, tenant string) (done func(), refusal *call.Refusal) {
+	done, err := f.checks.Acquire(ctx, tenant)
+	switch {
+	case errors.Is(err, semaphore.ErrFull):
+		return nil, rejectedChecking
+	case err != nil:
+		return nil, rejectedDeciding // which is not sent: the call has ended
+	}
+	return done, nil
+}
+
+// ToolNames returns the names of the tools that a capability is known to have, from memory.
+type ToolNames func(capability string) []string
+
+// toolsFor are the tools of the called capability that the caller may call, perhaps after an approval.
+func (f *Filter) toolsFor(ctx context.Context, c *call.Call) (names []string) {
+	if f.cfg.Tools == nil {
+		return nil
+	}
+	all := f.cfg.Tools(c.Capability)
+	for _, name := range all[:min(len(all), maxLooked)] {
+		other := *c
+		other.Tool = name
+		decision, known := f.cfg.Decider.Decide(&other)
+		if !known {
+			var refusal *call.Refusal
+			if decision, refusal = f.cfg.Decider.Fetch(ctx, &other); refusal != nil {
+				continue
+			}
+		}
+		if decision.Verdict != call.Block {
+			if names = append(names, name); len(names) > maxNamed {
+				break
+			}
+		}
+	}
+	return names
+}
+
+// check says what is wrong with a call's arguments and credentials.
+func (f *Filter) check(ctx context.Context, m *request) *call.Refusal {
+	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
+	switch {
+	case !m.checked && m.credentials == nil && !m.unnamed || !invokes:
+		return nil
+	case !m.brought.Read:
+		return rejectedUnread
+	case m.checked && m.schema == nil:
+		return schemaUnknown(&m.call, f.toolsFor(ctx, &m.call))
+	}
+	done, refusal := f.turn(ctx, m.call.Tenant)
+	if refusal != nil {
+		return refusal
+	}
+	defer done()
+	if m.unnamed {
+		if m.named, refusal = filter.NamedArtifacts(&m.brought, &m.call); refusal != nil {
+			return refusal
+		}
+	}
+	if m.checked {
+		if err := m.schema.Check(ctx, m.brought.Args); err != nil {
+			return invalidArguments(&m.call, err)
+		}
+	}
+	if err := m.credentials.Check(m.brought.Config); err != nil {
+		return invalidConfig(&m.call, err)
+	}
+	return nil
+}
+
+var rejectedChecking = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_CHECKS", RetryAfter: time.Second,
+	Message: "too many calls of this tenant wait at once until what they bring is checked"}

@@ -1,0 +1,156 @@
+package authorize
+
+import (
+	"context"
+	"sync"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// Decider says whether a call may run.
+type Decider interface {
+	// Decide answers from memory, and must not block. Where it does not know, Fetch does.
+	Decide(*call.Call) (policy.Decision, bool)
+	// Fetch may wait until ctx ends, and no longer than a store may take for its answer.
+	Fetch(context.Context, *call.Call) (policy.Decision, *call.Refusal)
+	// DependsOnTool says whether the decision depends on the tool of a call.
+	DependsOnTool(capability string) bool
+	// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil: it is not known.
+	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
+	// Credentials are those that calls may bring; nil: they may bring anything.
+	Credentials(capability string) *credentials.Names
+}
+
+// Config is for a Filter. Decider and Memory are required.
+type Config struct {
+	Decider  Decider
+	Shield   Shield          // judges calls, besides Decider; nil: none does
+	Approver Approver        // asks people about calls that need an approval; nil: such calls are rejected
+	Describe Describe        // of tools, for people who are asked; nil: nothing is known
+	Tools    ToolNames       // of a capability, for clients that call another; nil: they are not known
+	Memory   *fairshare.Pool // for messages of calls that wait, by tenant
+}
+
+// State is what is remembered of a call's authorization. What was decided is in Call.Decision.
+type State struct {
+	Use    *approvals.Redemption // of an approval; nil: none was redeemed
+	cancel context.CancelFunc    // of the check beside the relay; nil: there was none
+	result *result               // of that, when it is there
+}
+
+// Filter authorizes calls: at once where memory knows and nothing is to be checked, as it is in the steady state, else
+// beside the relay.
+type Filter struct {
+	cfg     Config
+	slots   *fairshare.Pool      // calls that are checked, by tenant
+	checks  *semaphore.Semaphore // of what takes a processor's time
+	waiting *fairshare.Pool      // calls that wait for a person, by tenant
+	running sync.WaitGroup
+	leaving context.Context // ends when no call may wait for a person any more
+	leave   context.CancelFunc
+}
+
+// New returns a Filter, which is to be closed.
+func New(cfg Config) *Filter {
+	f := &Filter{
+		cfg: cfg, checks: newChecks(),
+		slots: fairshare.New("deciding", maxChecked), waiting: fairshare.New("waiting_for_people", maxWaiting),
+	}
+	f.leaving, f.leave = context.WithCancel(context.Background())
+	return f
+}
+
+// Heeds says whether the decision on calls of a capability depends on their messages.
+func (f *Filter) Heeds(capability string) bool {
+	return f.cfg.Decider.DependsOnTool(capability) || f.shielded(capability)
+}
+
+// Admit implements filter.Filter.
+func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
+	if s.result != nil {
+		return f.decided(c, s, s.result)
+	}
+	q := request{
+		call: c.Info, requestID: c.RequestID, span: c.Span,
+		brought: c.Fields(), credentials: f.cfg.Decider.Credentials(c.Info.Capability),
+		shielded: f.shielded(c.Info.Capability), unnamed: c.Artifacts.Unread,
+	}
+	q.schema, q.checked = f.cfg.Decider.Schema(c.Info.Capability, c.Info.Tool)
+	q.decision, q.known = f.cfg.Decider.Decide(&c.Info)
+	if q.settled() {
+		return f.decided(c, s, &result{decision: q.decision, decided: true})
+	}
+	var refusal *call.Refusal
+	if q.approval, refusal = readApproval(c.Stream); refusal == nil {
+		var ctx context.Context
+		ctx, s.cancel = context.WithCancel(context.Background())
+		refusal = f.start(ctx, c, s, &q)
+	}
+	if refusal != nil {
+		return f.reject(c, s, refusal)
+	}
+	return filter.Wait
+}
+
+// decided goes on with a call, or rejects it, as the result says.
+func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
+	s.Use, c.Decision = r.use, filter.Decision{Decision: r.decision, Made: r.decided, Approval: r.approval()}
+	if c.Artifacts.Unread && r.refusal == nil {
+		c.Artifacts.IDs, c.Artifacts.Unread = r.named, false
+	}
+	if r.use != nil {
+		c.Span.Approved(r.use.Trace)
+	}
+	refusal := r.refusal
+	if c.Keyed && refusal != nil && refusal.Reason == "APPROVAL_USED" {
+		c.Decision.Redeemed, refusal = refusal, nil // by the first call of its key, perhaps
+	}
+	if refusal == nil && r.decision.Verdict == call.Block {
+		refusal = forbidden(&c.Info, r.decision)
+	}
+	if refusal != nil {
+		return f.reject(c, s, refusal)
+	}
+	return filter.Continue
+}
+
+func (f *Filter) reject(c *filter.Call, s *State, refusal *call.Refusal) filter.Step {
+	f.end(c, s)
+	return c.Reject(refusal)
+}
+
+// Done implements filter.Filter.
+func (f *Filter) Done(c *filter.Call, s *State, _ *filter.Result) { f.end(c, s) }
+
+// end ends the check, and gives back an approval that was not made use of.
+func (f *Filter) end(c *filter.Call, s *State) {
+	if s.cancel != nil {
+		s.cancel()
+		s.cancel = nil
+	}
+	f.Release(c, s)
+}
+
+// Release gives a call's approval back if the call provably did not start.
+func (f *Filter) Release(c *filter.Call, s *State) {
+	if !c.Attempt.Started {
+		f.release(s.Use)
+	}
+	s.Use = nil
+}
+
+// Leave ends all waiting for people.
+func (f *Filter) Leave() { f.leave() }
+
+// Close waits for the checks that run.
+func (f *Filter) Close() {
+	f.leave()
+	f.running.Wait()
+}
