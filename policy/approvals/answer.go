@@ -13,7 +13,7 @@ import (
 // maxPage is how many approvals a page has at most.
 const maxPage = 100
 
-// Get answers with one approval. An error is a *call.Refusal: NotFound where there is none.
+// Get returns an approval. Its error is a *call.Refusal: NotFound if there is none.
 func (k *Service) Get(ctx context.Context, tenant, id string) (Approval, error) {
 	if !isID(id) {
 		return Approval{}, refusedUnknown(id)
@@ -32,9 +32,9 @@ func notFound(err error, id string) error {
 	return refusedUnavailable
 }
 
-// List answers with a page of a tenant's approvals, the newest first, and after what to
-// go on: "" is where to begin, and that there is no more. A page has at most 100 and may
-// be short, or empty, with more to come.
+// List returns a page of a tenant's approvals, the newest first, and the token of the next page. "" is
+// the token of the first page, and means that there is no further one. A page has at most 100
+// approvals. It may be short or empty although others follow.
 func (k *Service) List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Approval, next string, err error) {
 	if most <= 0 || most > maxPage {
 		most = maxPage
@@ -49,27 +49,27 @@ func (k *Service) List(ctx context.Context, tenant string, f Filter, after strin
 	return page, next, nil
 }
 
-// Approve lets the call run, once. An error is a *call.Refusal: NotFound; FailedPrecondition
-// where it cannot be answered, or not in this way; Unavailable, and it may have been
-// answered; or a *RuleError with the approval.
+// Approve lets the call run, once. Its error is a *call.Refusal: NotFound; FailedPrecondition if it
+// cannot be answered, or not in this way; Unavailable, after which the answer may have been stored; or a
+// *RuleError with the approval.
 //
-// The answer is given first and the rule of one that holds always is set then. So no rule
-// comes of an answer that was not taken, and one that cannot be set is told.
+// The answer is stored before the rule of an answer for always. So no rule results from an answer
+// that was not accepted, and a failure to set the rule is reported.
 func (k *Service) Approve(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
 	return k.answer(ctx, tenant, id, Approved, answer)
 }
 
-// Deny forbids the call, as Approve lets it run.
+// Deny forbids the call. It has the errors of Approve.
 func (k *Service) Deny(ctx context.Context, tenant, id string, answer Answer) (Approval, error) {
 	return k.answer(ctx, tenant, id, Denied, answer)
 }
 
-// RuleError says that an approval was answered, but that the rule which the answer was to
-// become could not be set, or perhaps not told to all replicas.
+// RuleError says that an approval was answered, but that its rule could not be set, or may not have
+// reached all replicas.
 type RuleError struct{ Cause error }
 
 func (e *RuleError) Error() string {
-	return fmt.Sprintf("the call is answered, but what holds always is not: %v", e.Cause)
+	return fmt.Sprintf("the call is answered, but the rule for later calls could not be set: %v", e.Cause)
 }
 
 func (e *RuleError) Unwrap() error { return e.Cause }
@@ -89,7 +89,7 @@ func (k *Service) answer(ctx context.Context, tenant, id string, s State, answer
 	a := k.view(&r)
 	switch {
 	case errors.Is(err, ErrNoSession):
-		return a, refusedRemember("the call has no session, so that no answer can hold for it")
+		return a, refusedRemember("the call has no session for which an answer could be remembered")
 	case err != nil:
 		return a, notFound(err, id)
 	case !answered:
@@ -112,11 +112,11 @@ func ruleName(a *Approval) policy.Name {
 	return policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
 }
 
-// checkRule says why an answer cannot hold always. A rule of everybody, or of every tool,
-// is nothing that one call's approver was asked about.
+// checkRule refuses answers that cannot become a rule. A rule for all users or for several tools exceeds
+// what the approver of one call was shown.
 func (k *Service) checkRule(ctx context.Context, tenant, id string, s State) error {
 	if k.opts.Rules == nil {
-		return refusedRemember("no answer can hold always: this gateway keeps no rules")
+		return refusedRemember("the answer cannot be remembered always: this gateway has no store of rules")
 	}
 	a, err := k.Get(ctx, tenant, id)
 	switch n := ruleName(&a); {
@@ -125,11 +125,11 @@ func (k *Service) checkRule(ctx context.Context, tenant, id string, s State) err
 	case byBackend(a.Level):
 		return refusedRemember("no answer can hold always: the backend itself asks, which heeds no rules of this gateway")
 	case n.User == "":
-		return refusedRemember("no answer can hold always: the call names no user whom a rule could be of")
+		return refusedRemember("the answer cannot be remembered always: the call names no user for the rule")
 	case n.Capability == policy.Any || n.Tool == policy.Any || n.Capability == "" || n.Tool == "":
-		return refusedRemember("no answer can hold always: a rule of this name would be of more than one tool")
+		return refusedRemember("the answer cannot be remembered always: the rule would apply to more than one tool")
 	case s == Approved && k.opts.Current != nil && k.opts.Current(a.Capability, a.Tool) != a.Schema:
-		return refusedRemember("no answer can hold always: the tool has changed, or is gone, since the call was made")
+		return refusedRemember("the answer cannot be remembered always: the tool has changed or was removed since the call")
 	}
 	return nil
 }

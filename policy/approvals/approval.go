@@ -9,61 +9,61 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Request is a call that has to be approved.
+// Request is a call that needs an approval.
 type Request struct {
 	Tenant, User, Agent, Capability, Tool, Session string
 
-	Description string          // of the tool, "" where it is not known
-	Schema      toolschema.Hash // of the tool; zero: not known
-	Args        []byte          // JSON as it was sent; empty is {}
+	Description string          // of the tool; "": unknown
+	Schema      toolschema.Hash // of the tool; zero: unknown
+	Args        []byte          // JSON as sent; empty means {}
 	Thread      string
-	Config      []byte      // JSON as it was sent, of which only a keyed hash is kept; empty is {}
-	Context     [][2][]byte // what else configures the call, each a name and a value; in any order
-	Settings    []Sum       // of Config and Context, under each key, once they were read; then those are not needed
+	Config      []byte      // JSON as sent; only a keyed hash of it is stored; empty means {}
+	Context     [][2][]byte // further configuration of the call, as pairs of name and value; in any order
+	Settings    []Sum       // of Config and Context, under each key; once computed, those are not needed
 	RequestID   string
-	Trace       string // traceparent of the span that asks; "" where it is not traced
+	Trace       string // traceparent of the requesting span; "": not traced
 	Level       string // which level of policy asked, or which kind of backend
-	Why         string // for who answers; may be ""
+	Why         string // for the approver; may be ""
 
-	// Acquire waits until the arguments may be read, which takes a processor's time; nil: at once.
+	// Turn waits for a permit to parse the arguments, which is CPU work; nil: no limit.
 	Acquire func(context.Context) (done func(), refusal *call.Refusal)
 
-	Until time.Time // there is no more time to answer than this; zero: as long as Options say
+	Until time.Time // latest time of an answer; zero: Options.TTL applies
 }
 
 // byBackend says whether a level is the name of a kind of backends, and not of policy's: then a backend asks by itself.
 // Policy has no part in it, and no answer holds for more than the one question.
 func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
 
-// Binding are what an approval holds for: a call that differs in one of them is another.
+// Binding is the identity of an approved call: a call with another value in any field is another call.
 type Binding struct {
 	Tenant, User, Agent, Capability, Tool, Session, Thread string
 
 	Schema   toolschema.Hash
 	ArgsHash [sha256.Size]byte // see canonical
-	Settings Sum               // of what configures the call, under a key; zero: nothing does
+	Settings Sum               // keyed hash of the call's configuration; zero: none
 }
 
-// Approval is a call that a person was asked about, and what became of it.
+// Approval is a request for a person's approval of a call, with its state.
 type Approval struct {
 	ID string // unguessable
 	Binding
 
 	Description, RequestID, Trace, Level, Why string
 
-	Preview    string // the arguments, pretty-printed, values that look secret masked; at most about 8 KiB
-	Unreadable bool   // there is no preview: the arguments are encrypted with a key that is not configured
+	Preview    string // the arguments, pretty-printed, with likely secrets masked; at most about 8 KiB
+	Unreadable bool   // no preview: the encryption key of the arguments is not configured
 	State      State
 	Created    time.Time
-	Expires    time.Time // until when it can be answered, then used, or holds as a denial; all by the store's clock
+	Expires    time.Time // end of the time to answer, to redeem, or of the denial; all times are of the store's clock
 	Answered   time.Time // zero: not yet
-	Changed    time.Time // when it was last used or released; zero: never
-	By         string    // who answered
+	Changed    time.Time // last redemption or release; zero: never
+	By         string    // the approver
 	Comment    string
 	Remember   Remember
 }
 
-// Updated is when its state last changed.
+// Updated returns the time of the last state change.
 func (a *Approval) Updated() time.Time {
 	last := a.Created
 	for _, t := range []time.Time{a.Answered, a.Changed} {
@@ -77,16 +77,16 @@ func (a *Approval) Updated() time.Time {
 	return last
 }
 
-// State is what became of an approval.
+// State is the state of an approval.
 type State uint8
 
-// The states. The zero value is none: in a Filter it stands for all.
+// The states. The zero value is no state; in a Filter it matches all.
 const (
 	_ State = iota
 	Pending
-	Approved // may be used
+	Approved // can be redeemed
 	Denied
-	Expired // nobody answered, or nobody used it, in time
+	Expired // not answered, or not redeemed, in time
 	Used
 )
 
@@ -94,7 +94,7 @@ var stateNames = [...]string{"", "pending", "approved", "denied", "expired", "us
 
 func (s State) String() string { return stateNames[s] }
 
-// ParseState reads a state's name.
+// ParseState parses a state's name.
 func ParseState(name string) (State, bool) {
 	for i, n := range stateNames {
 		if i > 0 && n == name {
@@ -104,24 +104,24 @@ func ParseState(name string) (State, bool) {
 	return 0, false
 }
 
-// Open says whether the call can still come to run.
+// Open reports whether the call can still run.
 func (s State) Open() bool { return s == Pending || s == Approved }
 
-// Remember is for which calls an answer holds.
+// Remember is the scope of an answer.
 type Remember uint8
 
-// An answer holds for
+// The scopes.
 const (
-	ThisCall    Remember = iota // this call
-	ThisSession                 // calls of the tool, as it is, by this user and agent in this session, for a time
-	Always                      // calls of the tool by this user with this agent: it becomes a rule
+	ThisCall    Remember = iota // the call itself
+	ThisSession                 // calls of the unchanged tool by this user and agent in this session, for a time
+	Always                      // calls of the tool by this user with this agent, as a rule
 )
 
 var rememberNames = [...]string{"call", "session", "always"}
 
 func (r Remember) String() string { return rememberNames[r] }
 
-// ParseRemember reads its name; "" is "call".
+// ParseRemember parses a scope's name; "" is "call".
 func ParseRemember(name string) (Remember, bool) {
 	if name == "" {
 		return ThisCall, true
@@ -134,22 +134,22 @@ func ParseRemember(name string) (Remember, bool) {
 	return ThisCall, false
 }
 
-// Answer is what a person says to an approval.
+// Answer is a person's answer to a request for approval.
 type Answer struct {
-	By       string // who, as they are known to the gateway
-	Comment  string // for the record; cut after 1 KiB
+	By       string // the approver, as known to the gateway
+	Comment  string // for the record; truncated to 1 KiB
 	Remember Remember
 }
 
-// Filter says which approvals are wanted. What is left zero is any.
+// Filter selects approvals. A zero field matches any value.
 type Filter struct {
 	State                         State
 	User, Agent, Capability, Tool string
 
-	Sees func(capability string) bool // nil: of all capabilities
+	Sees func(capability string) bool // nil: all capabilities
 }
 
-// Kind is what happened to an approval.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
@@ -160,22 +160,22 @@ const (
 	EventUsed     Kind = "used"
 	EventReleased Kind = "released"
 	EventExpired  Kind = "expired"
-	// EventsStart tells of no approval but where the events that follow begin.
+	// Began is the first event of every stream, and no approval's: the position where the stream begins.
 	EventsStart Kind = "began"
-	// EventsLost tells of no approval: events after the one where the reader was are gone.
+	// WasMissed is no approval's event: later events than the reader's position were dropped.
 	EventsLost Kind = "missed"
 )
 
 // Event is something that happened to an approval.
 type Event struct {
-	ID       string // where to go on after it
+	ID       string // position of the event in the stream
 	Kind     Kind
-	Approval Approval // as it was when the event was read; only its ID and tenant where it is gone
+	Approval Approval // at the time of reading; only its ID and tenant if it was deleted
 }
 
-// Redemption is an approval that one call has consumed.
+// Use is the redemption of an approval by one call.
 type Redemption struct {
 	Tenant, ID string
-	Trace      string // traceparent of the span that asked for it; "" where it was not traced
+	Trace      string // traceparent of the requesting span; "": not traced
 	token      string
 }

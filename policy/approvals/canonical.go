@@ -15,19 +15,18 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// arguments are those of a call, read and known by their hash.
+// arguments are a call's parsed arguments with their hash.
 type arguments struct {
-	text  []byte // as they were sent
-	value any    // what they say, as toolschema.Decode has it
+	text  []byte // as sent
+	value any    // as parsed by toolschema.Decode
 	hash  [sha256.Size]byte
 }
 
-// readArguments fails where readers could understand them differently. The error says
-// nothing of what is in them.
+// readArguments parses arguments. It fails if other parsers could read them differently. The error
+// contains nothing of their values.
 //
-// The hash is the SHA-256 of their canonical form (RFC 8785). That writes numbers as
-// doubles, in which long integers look the same as their neighbours; where there are such
-// numbers, what was sent of them is hashed too.
+// The hash is the SHA-256 of their canonical form (RFC 8785). That form writes numbers as doubles, which
+// merges neighbouring long integers. The original text of such numbers is hashed too.
 func readArguments(text []byte) (a arguments, err error) {
 	if a.text = bytes.TrimSpace(text); len(a.text) == 0 {
 		a.text = []byte("{}")
@@ -37,24 +36,24 @@ func readArguments(text []byte) (a arguments, err error) {
 	}
 	canonical, err := jcs.Transform(a.text)
 	if err != nil {
-		return a, errors.New("have a number or a character that not every reader knows") // the library's error quotes
+		return a, errors.New("contain a number or a character that is not portable") // the library's error quotes
 	}
 	sum := sha256.New()
 	sum.Write(canonical)
 	var n numbers
 	n.visit(a.value)
 	for _, text := range n.inexact {
-		sum.Write([]byte{0}) // which canonical JSON does not have
+		sum.Write([]byte{0}) // a byte that canonical JSON never contains
 		sum.Write([]byte(text))
 	}
 	sum.Sum(a.hash[:0])
 	return a, nil
 }
 
-// numbers are those in a value, in an order that is the same for the same canonical form.
+// numbers collects those of a value, in an order that depends on the canonical form only.
 type numbers struct {
 	seen    int
-	inexact []string // those that a double does not hold, each with its place
+	inexact []string // those that a double cannot represent, each with its position
 }
 
 func (n *numbers) visit(value any) {
@@ -74,7 +73,7 @@ func (n *numbers) visit(value any) {
 	}
 }
 
-// isExact says whether a number has the digits that its double is written with.
+// isExact reports whether a double represents a number with all its digits.
 func isExact(number string) bool {
 	if len(number) <= 15 && !strings.ContainsAny(number, "eE") { // doubles hold 15 digits
 		return true
@@ -83,7 +82,7 @@ func isExact(number string) bool {
 	return err == nil && digits(number) == digits(strconv.FormatFloat(f, 'e', -1, 64))
 }
 
-// digits are those of a number that count, without sign, point and exponent.
+// digits returns the significant digits of a number, without sign, point and exponent.
 func digits(number string) string {
 	number = strings.TrimPrefix(number, "-")
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
@@ -101,7 +100,7 @@ func sortedNames(object map[string]any) []string {
 	return names
 }
 
-// sumOf hashes words so that no two lists look the same.
+// sumOf returns an unambiguous hash of a list of strings.
 func sumOf(words ...string) (s Sum) {
 	h := sha256.New()
 	for _, w := range words {
@@ -118,7 +117,7 @@ func (w *Binding) sum() Sum {
 	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]), w.Session, w.Thread, string(w.Settings[:]))
 }
 
-// sessionSum is nil for a call without a session.
+// sessionSum returns nil for a call without a session.
 func sessionSum(r *Request) *Sum {
 	if r.Session == "" || byBackend(r.Level) {
 		return nil

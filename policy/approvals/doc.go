@@ -1,27 +1,24 @@
-// Package approvals lets a person decide on calls that policy asks about. A call does not
-// wait inside itself: it is refused with an approval's id, and made again once that is
-// answered.
+// Package approvals lets a person decide on calls for which policy requires an approval. Such a call does
+// not block: it is refused with the id of an approval, and repeated once that is answered.
 //
-//	            Ask                 Approve               Use
+//	           Create               Approve              Redeem
 //	call ──► pending ──────────────► approved ──────────► used ──► the call runs, once
 //	            │  Deny                  │     ◄──────────
 //	            ├──────► denied          │       Release: no byte of it went out
 //	            └──────► expired ◄───────┘
-//	             its time is over
+//	          it expires
 //
-// An approval holds for one call: tenant, user, agent, capability, tool, the tool's schema
-// and the arguments, all of which Use compares. The same call asked for again while one is
-// open gets the same one.
+// An approval is bound to one call: tenant, user, agent, capability, tool, the tool's schema and the
+// arguments, all of which Redeem compares. A repetition of the call gets the same open approval.
 //
-// All state is in a [Store] that replicas share, by whose clock times are; it changes in
-// steps that nothing comes between. A Keeper remembers nothing but remembered sessions, for
-// a moment, and who waits. While the store is away everything is refused.
+// All state is in a [Store] that replicas share, whose clock sets all times. Its transitions are atomic. A
+// Service holds only a short-lived cache of answers for sessions, and the waiters. While the store is
+// unavailable every request is refused.
 //
-// Use consumes before the first byte of the call goes out. Who dies in between leaves an
-// approval that is used and a call that never ran; it never runs twice. The one thing that
-// could undo a use is a store that loses what it has acknowledged, as a Redis does that fails
-// over to a replica which was behind.
+// Redeem consumes an approval before the first byte of the call is sent. A crash in between leaves a used
+// approval and a call that never ran; no call runs twice. Only a store that loses acknowledged writes
+// could undo a redemption, such as a Redis that fails over to a lagging replica.
 //
-// Arguments are in no error, log or metric. The store has their hash, and what an approver
-// gets to see: encrypted where there is a key, else only a preview whose secrets are masked.
+// Errors, logs and metrics contain no arguments. The store has their hash and the approver's view:
+// encrypted if there is a key, else only a preview with masked secrets.
 package approvals

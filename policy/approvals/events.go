@@ -10,20 +10,19 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// eventsPage is how many events are read at once.
+// eventsPage bounds the events of one read.
 const eventsPage = 100
 
-// Events hands all that happens to a tenant's approvals to f, in its order, until ctx ends
-// or f fails, and returns that error. It begins after the event with an id, with "" at
-// what is to come, and with "0" at the oldest that is kept, about 10,000. First of all it
-// says where, by an event of kind Began. Where events are gone that f should have had, one
-// of kind WasMissed comes next.
+// Events calls f for each event of a tenant's approvals, in order, until ctx ends or f fails, and returns
+// that error. It begins after the event with the id after. "" is the current end of the stream, "0" the
+// oldest stored event of about 10,000. The first event is EventsStart with the position. If events after
+// the position were dropped, EventsLost follows.
 //
-// While the store is away it waits. Other errors are ErrBusy, and a *call.Refusal for what
-// is no event's id.
+// While the store is unavailable it waits. Other errors are ErrBusy, and a *call.Refusal for a malformed
+// id.
 func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event) error) error {
 	if !isEventID(after) {
-		return &call.Refusal{Kind: call.InvalidArgument, Reason: "EVENT_INVALID", Message: "that is no id of an event of approvals"}
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "EVENT_INVALID", Message: "this is not the id of an approval event"}
 	}
 	wake, remove, ok := k.waiters.add(waitKey{tenant, ""})
 	if !ok {
@@ -63,7 +62,7 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 	}
 }
 
-// isEventID knows "", "0", and two numbers with a hyphen.
+// isEventID accepts "", "0", and two numbers with a hyphen.
 func isEventID(s string) bool {
 	if s == "" || s == "0" {
 		return true

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// listenerBuffer is how many notices wait for a reader of all tenants' events. One that is slower misses some.
+	// listenerNotices is the buffer of a reader of all tenants' events. A slower reader loses events.
 	listenerBuffer = 256
-	// noEventID is the id of events of all tenants: none of them is a place to go on from.
+	// noPlace is the id of events of all tenants, which have no position.
 	noEventID = "0-0"
 )
 
@@ -21,7 +21,7 @@ type listeners struct {
 
 type listener struct {
 	notifications chan Notification
-	lost          chan struct{} // holds one: notices were lost
+	lost          chan struct{} // capacity 1: notifications were lost
 }
 
 func (l *listeners) add() *listener {
@@ -41,7 +41,7 @@ func (l *listeners) remove(one *listener) {
 	delete(l.all, one)
 }
 
-// notify hands a notice to all of them, and does not block.
+// tell sends a notification to all listeners, and does not block.
 func (l *listeners) notify(n Notification) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *listeners) notify(n Notification) {
 	}
 }
 
-// notifyLost says that notices may have been lost.
+// lose records that notifications may have been lost.
 func (l *listeners) notifyLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,9 +63,9 @@ func (l *listeners) notifyLost() {
 	}
 }
 
-// AllEvents hands what happens to the approvals of all tenants to f from now on, as Events does for one tenant.
-// There is no place to go on from: for a reader that was there before, and wherever notices were lost, there is
-// an event of kind WasMissed. It needs Run.
+// AllEvents calls f for the events of all tenants' approvals from now on, like Events. They have no
+// positions: a reader that reconnects, and any loss of notifications, gets EventsLost. Run must be
+// running.
 func (k *Service) AllEvents(ctx context.Context, before bool, f func(Event) error) error {
 	l := k.listeners.add()
 	defer k.listeners.remove(l)
@@ -86,13 +86,13 @@ func (k *Service) AllEvents(ctx context.Context, before bool, f func(Event) erro
 	return err
 }
 
-// eventFor is what a notice tells of.
+// eventFor loads the approval of a notification.
 func (k *Service) eventFor(ctx context.Context, n *Notification) Event {
 	r, err := k.store.Get(ctx, n.Tenant, n.ID)
 	if err != nil && !errors.Is(err, ErrUnknown) {
 		return Event{ID: noEventID, Kind: EventsLost}
 	}
-	if r.ID == "" { // it is forgotten
+	if r.ID == "" { // it was deleted
 		r.ID, r.Tenant = n.ID, n.Tenant
 		return Event{ID: noEventID, Kind: n.Kind, Approval: r.Approval}
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Rules are where an answer that holds always is written to.
+// Rules stores the answers that apply always.
 type Rules interface {
 	Set(ctx context.Context, r policy.Rule) error
 }
 
-// Options of a Keeper. The zero value is usable.
+// Options of a Service. The zero value is usable.
 type Options struct {
-	Rules           Rules         // nil: there are none, so that no answer can hold always
-	Keys            [][]byte      // of 32 bytes; the first encrypts arguments, all decrypt; none: only a preview is kept
-	TTL             time.Duration // how long there is to answer, then to use, and how long a denial holds; default 10 min
-	SessionTTL      time.Duration // how long an answer for a session holds; default 1 h
-	MaxOpen         int           // approvals of a tenant that are open at once; default 10,000
-	MaxArgs         int           // bytes of arguments that are kept; of longer ones only a preview is. Default 64 KiB
-	Sessions        int           // answers for sessions that are remembered in memory; default 10,000
-	SessionCacheTTL time.Duration // for how long they are, at most; default 30 s
-	MaxWaiting      int           // calls that wait at once, and approvals waited for and readers of events; default 10,000
+	Rules           Rules         // nil: none, and no answer can apply always
+	Keys            [][]byte      // of 32 bytes; the first one encrypts arguments, all decrypt; none: only a preview is stored
+	TTL             time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
+	SessionTTL      time.Duration // lifetime of an answer for a session; default 1 h
+	MaxOpen         int           // open approvals of a tenant; default 10,000
+	MaxArgs         int           // bytes of arguments that are stored; of longer ones only a preview is; default 64 KiB
+	Sessions        int           // cached answers for sessions; default 10,000
+	SessionCacheTTL time.Duration // lifetime of a cached answer; default 30 s
+	MaxWaiting      int           // concurrent waits, watched approvals and readers of events; default 10,000
 
-	// Current is what a tool is known by now, from memory. nil: that is not known.
+	// Current returns the current hash of a tool, from memory. nil: unknown.
 	Current func(capability, tool string) toolschema.Hash
 	Now     func() time.Time // default time.Now
 }
@@ -52,7 +52,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Service is approvals as one replica sees them. It is safe for concurrent use.
+// Service manages approvals in one replica. It is safe for concurrent use.
 type Service struct {
 	store        Store
 	opts         Options
@@ -67,7 +67,7 @@ type Service struct {
 	settingsKeys settingsKeys
 }
 
-// New fails for keys that are none.
+// New returns a Service, or an error for malformed keys.
 func New(store Store, o Options) (*Service, error) {
 	o.setDefaults()
 	sealer, err := newSealer(o.Keys)
@@ -82,8 +82,8 @@ func New(store Store, o Options) (*Service, error) {
 		watches: watches{all: map[waitKey]*watch{}}, settingsKeys: settingsKeys{own: derived(o.Keys)}}, nil
 }
 
-// Run follows the store until ctx ends. Without it answers are seen up to two seconds, and
-// changes of what is remembered for sessions up to Options.Fresh later.
+// Run watches the store until ctx ends. Without it answers are noticed up to two seconds later, and
+// changes of answers for sessions up to Options.SessionCacheTTL later.
 func (k *Service) Run(ctx context.Context) {
 	k.store.Watch(ctx, func(n Notification) {
 		if n.Session != nil {
@@ -101,14 +101,13 @@ func (k *Service) Run(ctx context.Context) {
 	})
 }
 
-// Create finds the open approval of the same call, or makes one. granted says that the call
-// may run now, because of what somebody answered for its session; of the approval only
-// its id and words are known then.
+// Create returns the open approval of the same call, or creates one. granted says that the call may run
+// now, because of an answer for its session. The approval then has only its id and binding.
 //
-// It refuses what was denied, for as long as that holds (APPROVAL_DENIED), arguments that
-// are no JSON (ARGUMENTS_INVALID) or that readers understand differently (AMBIGUOUS_ARGUMENTS),
-// a configuration that is so (CONFIG_INVALID, AMBIGUOUS_ARGUMENTS), one open approval too many (APPROVALS_FULL), and
-// everything while the store is away (APPROVALS_UNAVAILABLE).
+// It refuses denied calls while the denial lasts (APPROVAL_DENIED), arguments that are not JSON
+// (ARGUMENTS_INVALID) or ambiguous (AMBIGUOUS_ARGUMENTS), such a configuration (CONFIG_INVALID,
+// AMBIGUOUS_ARGUMENTS), one open approval too many (APPROVALS_FULL), and every call while the store is
+// unavailable (APPROVALS_UNAVAILABLE).
 func (k *Service) Create(ctx context.Context, r *Request) (a Approval, granted bool, refusal *call.Refusal) {
 	session := sessionSum(r)
 	var epoch uint64
@@ -145,10 +144,10 @@ func (k *Service) Create(ctx context.Context, r *Request) (a Approval, granted b
 	case Denied:
 		return a, false, k.count(refusedDenied("this call was denied", a.ID, a.Comment))
 	}
-	return a, false, k.count(refusedUnavailable) // a store must not say that
+	return a, false, k.count(refusedUnavailable) // invalid answer of the store
 }
 
-// sessionResult is what becomes of a call whose session has an answer.
+// sessionResult applies the answer for a session to a call.
 func (k *Service) sessionResult(r *Request, held sessionAnswer) (a Approval, granted bool, refusal *call.Refusal) {
 	if held.state != Approved {
 		return a, false, k.count(refusedDenied("calls of this tool were denied for this session", held.id, held.comment))
@@ -157,7 +156,7 @@ func (k *Service) sessionResult(r *Request, held sessionAnswer) (a Approval, gra
 	return Approval{ID: held.id, Binding: newBinding(r, nil), State: Approved}, true, nil
 }
 
-// commentOf is what the approver wrote of an approval, as far as a caller is told, "" where that is not known any more.
+// commentOf returns the approver's comment on an approval for callers; "" if it is not available.
 func (k *Service) commentOf(ctx context.Context, tenant, id string) string {
 	r, err := k.store.Get(ctx, tenant, id)
 	if err != nil {
@@ -166,7 +165,7 @@ func (k *Service) commentOf(ctx context.Context, tenant, id string) string {
 	return readable(r.Comment, maxComment)
 }
 
-// prepare reads a call, and makes of it what is stored.
+// prepare parses a call, and makes its draft.
 func (k *Service) prepare(ctx context.Context, r *Request, session *Sum) (*Draft, *call.Refusal) {
 	done, refusal := k.acquire(ctx, r)
 	if refusal != nil {
@@ -180,7 +179,7 @@ func (k *Service) prepare(ctx context.Context, r *Request, session *Sum) (*Draft
 	return k.newDraft(r, &args, session), nil
 }
 
-// acquire waits until a call may be read.
+// acquire waits for a permit to parse a call.
 func (k *Service) acquire(ctx context.Context, r *Request) (done func(), refusal *call.Refusal) {
 	if r.Acquire == nil {
 		return func() {}, nil
@@ -188,7 +187,7 @@ func (k *Service) acquire(ctx context.Context, r *Request) (done func(), refusal
 	return r.Acquire(ctx)
 }
 
-// parse reads what binds an approval.
+// parse parses the parts of a call to which an approval is bound.
 func (k *Service) parse(ctx context.Context, r *Request) (arguments, *call.Refusal) {
 	for _, name := range []string{r.Tenant, r.User, r.Agent, r.Capability, r.Tool, r.Session, r.Thread} {
 		if len(name) > maxName {
@@ -205,7 +204,7 @@ func (k *Service) parse(ctx context.Context, r *Request) (arguments, *call.Refus
 	return args, nil
 }
 
-// newBinding owns its strings: a request may lie in a connection's buffer.
+// newBinding copies all strings: a request may be a view of a connection's buffer.
 func newBinding(r *Request, args *arguments) Binding {
 	w := Binding{Tenant: strings.Clone(r.Tenant), User: strings.Clone(r.User), Agent: strings.Clone(r.Agent),
 		Capability: strings.Clone(r.Capability), Tool: strings.Clone(r.Tool), Schema: r.Schema,
@@ -241,10 +240,10 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	return d
 }
 
-// minTTL is how long there is to answer at least, whoever asks.
+// shortest is the least time for an answer.
 const minTTL = time.Second
 
-// view is a record as a person gets to see it.
+// view converts a record to the approver's view.
 func (k *Service) view(r *Record) Approval {
 	a := r.Approval
 	if len(r.Sealed) == 0 {
@@ -266,10 +265,10 @@ func (k *Service) view(r *Record) Approval {
 
 const idPrefix = "apr_"
 
-// newID draws 130 random bits.
+// newID returns an id of 130 random bits.
 func newID() string { return idPrefix + rand.Text() }
 
-// isID says whether a text could be an approval's id. What could not is not looked for.
+// isID reports whether a text has the form of an id. Others are not looked up.
 func isID(s string) bool {
 	text, ok := strings.CutPrefix(s, idPrefix)
 	return ok && len(text) == 26 && !strings.ContainsFunc(text, func(r rune) bool {

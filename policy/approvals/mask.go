@@ -10,23 +10,22 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// secretWords are what names of secrets have in them, as plain writes it, and secretNames
-// are whole names of some. The more they hide the less can be judged, so numbers of tokens
-// are a price, and authors are not.
+// secretWords are parts of secrets' names, in the form that plain writes. secretNames are whole names. More
+// masks leave less to judge, so counts of tokens are shown as a price, and authors are shown.
 const (
 	secretWords = "password passwd passphrase passcode pwd secret token apikey authorization credential privatekey accesskey " +
 		"signingkey encryptionkey cookie session bearer jwt connectionstring"
 	secretNames = "auth pass pin otp pw creds"
 )
 
-// An object can be a pair of a name and a value, as in {"name": "Authorization", "value": "x"}.
-// Only these words make one: any other member beside the name of a secret is shown.
+// pairNames and pairValues are the keys of objects that are a pair of a name and a value, as in {"name":
+// "Authorization", "value": "x"}. Other members beside the name of a secret are shown.
 const (
 	pairNames  = "k key name header field variable var env param parameter property option flag"
 	pairValues = "v val value values"
 )
 
-// What is said by three letters is in ids by chance. briefName is a name that has one of them as a word.
+// Words of three letters occur in ids by chance. briefName matches names that have one of them as a word.
 var (
 	brief     = regexp.MustCompile(`(?i)pwd|jwt`)
 	briefName = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(?i:pwd|jwt)(?:[^A-Za-z]|[A-Z][a-z])|[a-z](?:Pwd|Jwt|PWD|JWT)(?:[^a-z]|$)|(?i:pwd|jwt)$`)
@@ -34,8 +33,8 @@ var (
 
 // masker finds secrets in arguments. Make one with newMasker.
 //
-// The arguments are written by whoever wants them approved. So a mask covers the value of a
-// secret and nothing beside it, says why and how long it is, and no text of theirs looks like one.
+// The requester of an approval writes its arguments. So a mask covers only the value of a secret, states its
+// reason and length, and no text of the arguments can look like one.
 type masker struct {
 	words, names []string
 	pairNames    map[string]bool
@@ -64,9 +63,9 @@ func newMasker() *masker {
 	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`) // keys that say what they are
 	find(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
 	find(0, nil, `\bAIza[\w-]{20,}`)
-	find(1, nil, `://[^/\s:@]*:([^/\s@]+)@`) // a URL's password
+	find(1, nil, `://[^/\s:@]*:([^/\s@]+)@`) // the password of a URL
 	spelled := strings.ReplaceAll(strings.Join(m.words, "|"), "key", "[-_. ]?key")
-	// By the name before it: what is set to it, and what only follows it.
+	// The following match by the name before the value: assignments, then other forms.
 	find(1, plausibleSecret, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
 	find(1, secretPhrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
 	find(1, secretPhrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
@@ -82,7 +81,7 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// normalize is a name without what differs between spellings: case, separators, widths, accents.
+// plain normalizes a name: case, separators, widths, accents.
 func normalize(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -92,7 +91,7 @@ func normalize(name string) string {
 	}, norm.NFKD.String(name))
 }
 
-// secret says whether what has this name is not for showing.
+// secret reports whether the value of this name must be masked.
 func (m *masker) secret(name string) bool {
 	name = normalize(name)
 	for _, n := range m.names {
@@ -108,7 +107,7 @@ func (m *masker) secret(name string) bool {
 	return false
 }
 
-// namesSecret says whether a value is the name of a secret, which may be beside it, as in
+// namesSecret reports whether a value is the name of a secret, whose value may be next to it, as in
 // ["--password", "x"].
 func (m *masker) namesSecret(value any) bool {
 	text, ok := value.(string)
@@ -118,11 +117,11 @@ func (m *masker) namesSecret(value any) bool {
 	return briefName.MatchString(text) || m.secret(brief.ReplaceAllString(text, "0"))
 }
 
-// pair says under which name of an object there is the value of a secret that another member
-// names; "" if the object is no such pair.
+// pair returns the key of an object that has the value of a secret which another member names; "" if there
+// is none.
 func (m *masker) pair(object map[string]any) (value string) {
 	if len(object) > 8 {
-		return "" // more than a pair with some attributes
+		return "" // more than a pair with a few attributes
 	}
 	announced := false
 	for name, v := range object {
@@ -139,7 +138,7 @@ func (m *masker) pair(object map[string]any) (value string) {
 	return value
 }
 
-// maskText masks what looks secret inside a text.
+// maskText masks likely secrets in a text.
 func (m *masker) maskText(text string) string {
 	for _, f := range m.finders {
 		var out strings.Builder
@@ -160,7 +159,7 @@ func (m *masker) maskText(text string) string {
 	return text
 }
 
-// embeddedJSON is the JSON that a text is, if it is an object or an array.
+// within parses a text that is a JSON object or array.
 func embeddedJSON(text string) (any, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || text[0] != '{' && text[0] != '[' {

@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// maskPrefix stands at the beginning of what an approver does not get to see, as in
-// [masked: 9 to 32 characters, by its name].
+// maskBegins is the beginning of a mask, as in [masked: 9 to 32 characters, by its name].
 const maskPrefix = "[masked"
 
-// maskOf says that there is a value, how long it is, what kind of text, and why it is not shown.
+// maskOf describes a value: its length, its kind of text, and the reason of the mask.
 func maskOf(value, why string) string {
 	text := maskPrefix + ": " + lengthClass(utf8.RuneCountInString(value)) + " characters"
 	if strings.ContainsFunc(value, unicode.IsSpace) {
 		text += ", with spaces"
 	}
 	if strings.ContainsAny(value, shellMetacharacters) {
-		text += ", with signs of a shell"
+		text += ", with shell metacharacters"
 	}
 	return text + ", " + why + "]"
 }
@@ -37,33 +36,33 @@ func lengthClass(n int) string {
 	return "over 1024"
 }
 
-// fakeMask is a text of the asker's that looks like a mask. Its bracket is shown as an escape.
+// posing matches text that looks like a mask. Its bracket is escaped.
 var fakeMask = regexp.MustCompile(`(?i)\[(\s*masked)`)
 
-// escapedBracket stands for that bracket until it is written; it is no character.
+// posed stands for that bracket until it is written; it is a noncharacter.
 const escapedBracket = '\ufdd0'
 
 func escapeMasks(text string) string {
 	return fakeMask.ReplaceAllString(text, string(escapedBracket)+"$1")
 }
 
-// shellMetacharacters do more in a command than be part of a word.
+// shellSigns have a meaning in shell commands.
 const shellMetacharacters = "$`|&;<>(){}\\"
 
-// plausibleSecret says whether a word can be a secret, and is nothing that would do something else
-// in a command: an option, a path, an address.
+// plausible reports whether a word can be a secret, and cannot be another part of a command: an option, a
+// path, an address.
 func plausibleSecret(word string) bool {
 	return word != "" && !strings.ContainsAny(word, shellMetacharacters) && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "/") &&
 		!strings.HasPrefix(word, "./") && !strings.HasPrefix(word, "~/") && !strings.Contains(word, "://")
 }
 
-// looksRandom says whether a word has letters and digits as no word of a language has them.
+// random reports whether a word mixes letters and digits as no natural word does.
 func looksRandom(word string) bool {
 	return len(word) >= 6 && plausibleSecret(word) && strings.ContainsFunc(word, unicode.IsLetter) && strings.ContainsFunc(word, unicode.IsDigit)
 }
 
-// secretPhrase says whether a text can be a secret of one or several words: all can be part of one,
-// and if there are several one of them is no word of a language.
+// phrase reports whether a text can be a secret of one or several words: all are plausible, and one of
+// several looks random.
 func secretPhrase(text string) bool {
 	words := strings.Fields(text)
 	some := len(words) == 1

@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// backlogInterval is how often what is pending is counted.
+	// pendingEvery is the interval of the counts.
 	backlogInterval = 5 * time.Second
-	// tenantsPage is how many tenants are looked at in one step.
+	// pendingTenants bounds the tenants of one page.
 	tenantsPage = 1000
 )
 
-// Backlog is what of a tenant waits for an answer.
+// Backlog describes a tenant's pending approvals.
 type Backlog struct {
 	Count  int
-	Oldest time.Time // when the oldest of them was asked for
+	Oldest time.Time // creation of the oldest one
 }
 
-// PendingSource is what counts need. A page of tenants may leave out those that have no approvals.
+// PendingSource counts pending approvals. A page of tenants may leave out those without approvals.
 type PendingSource interface {
 	Tenants(ctx context.Context, after string, most int) (page []string, next string, err error)
 	Pending(ctx context.Context, tenant string) (Backlog, error)
 }
 
-// Backlogs counts, for metrics, which approvals wait for an answer. It asks the store by itself, never for a scrape,
-// and only for tenants of which it has heard something since nothing of theirs was pending.
+// Pendings counts pending approvals for metrics. It queries the store on its own schedule, not for a scrape,
+// and only for tenants with events since their backlog was empty.
 type Backlogs struct {
 	snapshot atomic.Pointer[map[string]Backlog]
 }
 
-// Snapshot is what was pending when it was counted last, by tenant; others have none. It must not be changed.
+// Snapshot returns the last counts by tenant; other tenants have none. The map is immutable.
 func (p *Backlogs) Snapshot() map[string]Backlog {
 	if all := p.snapshot.Load(); all != nil {
 		return *all
@@ -40,13 +40,13 @@ func (p *Backlogs) Snapshot() map[string]Backlog {
 	return nil
 }
 
-// Run counts until ctx ends. It hears of approvals from k, which has to run.
+// Run counts until ctx ends. It listens to events of k, which must be running.
 func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
 	l := k.listeners.add()
 	defer k.listeners.remove(l)
 	tick := time.NewTicker(backlogInterval)
 	defer tick.Stop()
-	heard, all := map[string]struct{}{}, true // all: nobody knows of whom nothing was heard
+	heard, all := map[string]struct{}{}, true // all: every tenant may have had events
 	for {
 		if all {
 			all = !p.listTenants(ctx, source, heard)
@@ -67,7 +67,7 @@ func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
 	}
 }
 
-// listTenants has all tenants looked at that have approvals, and says whether they are known.
+// listTenants adds all tenants with approvals, and reports success.
 func (p *Backlogs) listTenants(ctx context.Context, source PendingSource, heard map[string]struct{}) bool {
 	for after := ""; ; {
 		page, next, err := source.Tenants(ctx, after, tenantsPage)
@@ -83,13 +83,13 @@ func (p *Backlogs) listTenants(ctx context.Context, source PendingSource, heard 
 	}
 }
 
-// count looks at those of whom something was heard. What cannot be counted stays as it was.
+// count counts the tenants with events. After an error the former counts stay.
 func (p *Backlogs) count(ctx context.Context, source PendingSource, heard map[string]struct{}) {
 	next := map[string]Backlog{}
 	for tenant := range heard {
 		found, err := source.Pending(ctx, tenant)
 		if err != nil {
-			next = maps.Clone(p.Snapshot()) // the store is away: others would not be counted either
+			next = maps.Clone(p.Snapshot()) // the store is unavailable: further counts would fail too
 			break
 		}
 		if found.Count == 0 {

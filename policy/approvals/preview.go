@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what an approver gets to see.
+// Bounds of the approver's view.
 const (
-	maxPreview = 8 << 10 // bytes of a preview, and a line that says that there is more
+	maxPreview = 8 << 10 // bytes of a preview, without the line that marks a truncation
 	maxString  = 512     // bytes of one string
 	maxText    = 4 << 10 // bytes of a description and a reason
-	maxName    = 1 << 10 // bytes of a comment, a name, and of who answered
-	maxDepth   = 3       // strings with JSON in each other that are looked into
+	maxName    = 1 << 10 // bytes of a comment, a name, and the approver
+	maxDepth   = 3       // levels of JSON in strings that are parsed
 )
 
-// preview shows arguments to a person, with secrets masked. What cannot be seen in them
-// can be seen in it: it escapes what does not print, or would change how the rest reads.
+// preview formats arguments for a person, with secrets masked. It escapes characters that are invisible or
+// change how the rest reads.
 func (m *masker) preview(value any) string {
 	p := &printer{masker: m}
 	p.value(value, "", showAll)
@@ -27,7 +27,7 @@ func (m *masker) preview(value any) string {
 	return strings.Join(p.lines, "\n")
 }
 
-// printer makes lines until there are enough.
+// printer collects lines up to the maximum size.
 type printer struct {
 	*masker
 	lines []string
@@ -37,7 +37,7 @@ type printer struct {
 	depth int // of JSON inside strings
 }
 
-// end ends a line, if it still has room.
+// end ends a line, if there is room.
 func (p *printer) end() {
 	if p.full {
 		return
@@ -52,14 +52,14 @@ func (p *printer) end() {
 	p.line.Reset()
 }
 
-// visibility is how much of a value is shown.
+// shows is the part of a value that is shown.
 type visibility uint8
 
 const (
 	showAll             visibility = iota
-	maskLikelySecrets              // it follows the name of a secret: only what looks like one is not shown
-	maskPossibleSecrets            // it is paired with such a name: only what can be none is shown
-	maskAll                        // it has the name of a secret
+	maskLikelySecrets              // the value follows the name of a secret: likely secrets are masked
+	maskPossibleSecrets            // the value is paired with such a name: possible secrets are masked
+	maskAll                        // the value has the name of a secret
 )
 
 func (p *printer) value(value any, indent string, show visibility) {
@@ -83,7 +83,7 @@ func (p *printer) value(value any, indent string, show visibility) {
 			return
 		}
 		p.line.WriteString(clip(string(v), maxString))
-	default: // a boolean or null says nothing of a secret but that there is one
+	default: // a boolean or null reveals nothing of a secret but its existence
 		fmt.Fprint(&p.line, literal(v))
 	}
 }
@@ -151,7 +151,7 @@ func (p *printer) array(a []any, indent string, show visibility) {
 	p.line.WriteString(indent + "]")
 }
 
-// string writes a string without its secrets. JSON in it has names too.
+// string writes a string with its secrets masked, also those in embedded JSON.
 func (p *printer) string(s string) {
 	var text string
 	var whole bool
@@ -175,8 +175,8 @@ func (p *printer) string(s string) {
 	}
 }
 
-// window is as much of a text as is looked at: whole words, so that no secret is cut in two
-// and looks like none.
+// window returns the part of a text that is searched: whole words, so that no secret is cut in two and
+// missed.
 func window(s string) string {
 	const most = 8 * maxString
 	if len(s) <= most {
@@ -210,7 +210,7 @@ func writeRune(b *strings.Builder, r rune) {
 	}
 }
 
-// clip is a text cut after so many bytes, at the end of a character.
+// clip truncates a text at a character boundary.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -221,8 +221,7 @@ func clip(s string, most int) string {
 	return s[:most]
 }
 
-// readable is a text that others wrote, as a person may see it: cut, and without what does
-// not print.
+// readable makes a foreign text safe to show: truncated, and without unprintable characters.
 func readable(s string, most int) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

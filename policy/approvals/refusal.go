@@ -9,14 +9,14 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// The refusals that are the same for every call.
+// The refusals without parameters.
 var (
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "approvals cannot be read or written at the moment"}
+		Message: "approvals are unavailable at the moment; retry later"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "APPROVALS_FULL", RetryAfter: 10 * time.Second,
-		Message: "too many calls of this tenant wait for approval already"}
+		Message: "too many calls of this tenant already wait for approval"}
 	refusedNames = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID",
-		Message: "a name in the call is longer than 1024 bytes, so that nobody can be asked about it"}
+		Message: "a name in the call is longer than 1024 bytes, the limit for approvals"}
 )
 
 func refusedArguments(err error) *call.Refusal {
@@ -30,8 +30,8 @@ func refusedArguments(err error) *call.Refusal {
 
 func refusedConfig(err error) *call.Refusal { return unreadable("CONFIG_INVALID", "config_json ", err) }
 
-// unreadable is the end of a call whose arguments or configuration not every reader
-// understands alike, so that a person would approve one thing, and another would run.
+// unreadable refuses arguments or a configuration that parsers could read differently: the approver could
+// see another call than the one that runs.
 func unreadable(reason, what string, err error) *call.Refusal {
 	var text *strictjson.Error
 	if errors.As(err, &text) && text.Ambiguous {
@@ -40,11 +40,11 @@ func unreadable(reason, what string, err error) *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: reason, Message: what + err.Error()}
 }
 
-// maxComment is how much of what an approver wrote the caller of a denied call is told, in bytes: it goes into
-// a header. It is the approver's own text, in which nothing moves a cursor or turns the direction of a line.
+// longestReason bounds the approver's comment in the refusal of a denied call, in bytes: it goes into a
+// header. Its characters are printable.
 const maxComment = 512
 
-// refusedDenied says that a call was denied, and why, in the approver's words.
+// refusedDenied reports a denial with the approver's comment.
 func refusedDenied(message, id, comment string) *call.Refusal {
 	r := refused("APPROVAL_DENIED", message, id)
 	if reason := readable(comment, maxComment); reason != "" {
@@ -54,13 +54,13 @@ func refusedDenied(message, id, comment string) *call.Refusal {
 	return r
 }
 
-// refused is what a call gets whose approval does not let it run.
+// refused refuses a call because of its approval.
 func refused(reason, message, id string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: reason, Message: message,
 		Metadata: map[string]string{"approval": clip(id, maxName)}}
 }
 
-// refusedState says why an approval in a state cannot be used.
+// refusedState explains why an approval in a state cannot be redeemed.
 func refusedState(s State, id string) *call.Refusal {
 	switch s {
 	case Pending:
@@ -68,27 +68,27 @@ func refusedState(s State, id string) *call.Refusal {
 	case Denied:
 		return refusedDenied("the call was denied", id, "")
 	case Expired:
-		return refused("APPROVAL_EXPIRED", "the approval's time is over", id)
+		return refused("APPROVAL_EXPIRED", "the approval has expired", id)
 	case Used:
-		return refused("APPROVAL_USED", "the approval was for one call, which has been made", id)
+		return refused("APPROVAL_USED", "the approval has been used; it was for one call", id)
 	}
 	return refused("APPROVAL_UNKNOWN", "there is no such approval", id)
 }
 
 func refusedMismatch(words []string, id string) *call.Refusal {
-	r := refused("APPROVAL_MISMATCH", "the approval is of another call; these differ: "+strings.Join(words, ", "), id)
+	r := refused("APPROVAL_MISMATCH", "the approval is for another call; these fields differ: "+strings.Join(words, ", "), id)
 	r.Metadata["differs"] = strings.Join(words, ",")
 	return r
 }
 
-// refusedAnswer says that an approval cannot be answered any more.
+// refusedAnswer reports that an approval cannot be answered any more.
 func refusedAnswer(a *Approval) *call.Refusal {
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_NOT_PENDING",
-		Message:  "the approval is " + a.State.String() + ", so that it cannot be answered",
+		Message:  "the approval is " + a.State.String() + ", and can no longer be answered",
 		Metadata: map[string]string{"approval": a.ID, "state": a.State.String()}}
 }
 
-// refusedUnknown is for who looks for an approval.
+// refusedUnknown is the refusal of a lookup.
 func refusedUnknown(id string) *call.Refusal {
 	r := refusedState(0, id)
 	r.Kind = call.NotFound

@@ -6,11 +6,10 @@ import (
 	"github.com/capgate/capgate/internal/lib/aead"
 )
 
-// sealer encrypts what is kept of arguments, bound to the approval that it is of. The zero
-// value does not.
+// sealer encrypts stored arguments, bound to their approval. The zero value does not encrypt.
 type sealer struct{ aead.Sealer }
 
-// KeyBytes is how long a key is.
+// KeyBytes is the length of a key.
 const KeyBytes = aead.KeyBytes
 
 func newSealer(keys [][]byte) (*sealer, error) {
@@ -21,13 +20,13 @@ func newSealer(keys [][]byte) (*sealer, error) {
 	return &sealer{*s}, nil
 }
 
-// What a sealed text is: the arguments as they were sent, or only a preview of them.
+// The kinds of sealed text: the arguments as sent, or only their preview.
 const (
 	sealedArgs    = 'a'
 	sealedPreview = 'p'
 )
 
-// seal must not be called without a key.
+// seal encrypts a text. There must be a key.
 func (s *sealer) seal(a *Approval, what byte, text []byte) []byte {
 	return s.Seal(additionalData(a), append([]byte{what}, text...))
 }
@@ -43,7 +42,7 @@ func (s *sealer) open(a *Approval, sealed []byte) (what byte, text []byte, err e
 	return text[0], text[1:], nil
 }
 
-// additionalData is what a sealed text belongs to.
+// bond is the additional data of a sealed text.
 func additionalData(a *Approval) []byte {
 	s := sumOf("capgate approval", a.Tenant, a.ID, string(a.ArgsHash[:]))
 	return s[:]

@@ -12,20 +12,20 @@ type sessionKey struct {
 	sum    Sum
 }
 
-// sessionAnswer is what was answered for a session, and to which approval.
+// remembered is the answer for a session.
 type sessionAnswer struct {
 	state   State
 	id      string
-	comment string // of a denial: why; at most longestReason bytes
+	comment string // of a denial; at most longestReason bytes
 }
 
-// sessions holds the answers for sessions that were asked for last.
+// sessions caches the answers for sessions.
 type sessions struct {
 	now func() time.Time
 
 	mu         sync.Mutex
 	cache      *lru.Cache[sessionKey, session]
-	generation uint64 // how often something was forgotten
+	generation uint64 // number of invalidations
 }
 
 type session struct {
@@ -38,7 +38,7 @@ func newSessions(most int, now func() time.Time) (*sessions, error) {
 	return &sessions{now: now, cache: known}, err
 }
 
-// get answers with nothing for what is not known, and with what put has to be told.
+// get returns the cached answer, or a zero one, and the generation for put.
 func (s *sessions) get(k sessionKey) (sessionAnswer, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *sessions) get(k sessionKey) (sessionAnswer, uint64) {
 	return sessionAnswer{}, s.generation
 }
 
-// put keeps what the store said, unless something has changed since it was asked.
+// put caches the store's answer, unless it was invalidated since.
 func (s *sessions) put(k sessionKey, r sessionAnswer, left time.Duration, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,19 +12,19 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// SettingsField is what a store calls Words.Settings in a MismatchError.
+// SettingsWord is the name of Binding.Settings in a MismatchError.
 const SettingsField = "config_json"
 
-// settingsKeys are the keys under which configurations are known by a hash. They hold secrets,
-// some of few bits, which a hash without a key would give away to whoever can read the store.
+// settingsKeys are the keys of the hashes of configurations. These contain secrets, some of few bits, which a
+// hash without a key would reveal to readers of the store.
 type settingsKeys struct {
-	own [][]byte // made of the keys of the configuration; the first is for what is asked
+	own [][]byte // derived from the configured keys; the first one is for new approvals
 
 	mu     sync.Mutex
-	shared []byte // what replicas share in the store, where there are none; nil: not known yet
+	shared []byte // from the store, without configured keys; nil: not loaded yet
 }
 
-// derived are keys for this one purpose.
+// derived derives keys for this purpose.
 func derived(keys [][]byte) (all [][]byte) {
 	for _, key := range keys {
 		h := hmac.New(sha256.New, key)
@@ -34,7 +34,7 @@ func derived(keys [][]byte) (all [][]byte) {
 	return all
 }
 
-// all asks the store once, where it has to.
+// all returns the keys. It loads the shared key once, if needed.
 func (s *settingsKeys) all(ctx context.Context, store Store) ([][]byte, error) {
 	if len(s.own) > 0 {
 		return s.own, nil
@@ -56,7 +56,7 @@ func (s *settingsKeys) all(ctx context.Context, store Store) ([][]byte, error) {
 	return [][]byte{shared}, nil
 }
 
-// readSettings replaces what configures a call by what it is known by.
+// readSettings computes the keyed hashes of a call's configuration.
 func (k *Service) readSettings(ctx context.Context, r *Request) *call.Refusal {
 	config := bytes.TrimSpace(r.Config)
 	if r.Settings != nil || len(r.Context) == 0 && (len(config) == 0 || string(config) == "{}") {

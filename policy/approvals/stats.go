@@ -6,20 +6,20 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Stats count what this replica did. All but Waiting only grow.
+// Stats count the work of this replica. All but Waiting only grow.
 type Stats struct {
-	Asked    int64            // approvals made
-	Granted  int64            // calls that ran because of what was answered for their session
+	Asked    int64            // approvals created
+	Granted  int64            // calls that ran because of an answer for their session
 	Approved int64            // answers
 	Denied   int64            // answers
-	Used     int64            // approvals that calls consumed
-	Released int64            // approvals that calls gave back
-	Expired  int64            // approvals found to be over
-	Refused  map[string]int64 // calls, by reason, of which there are few
-	Waiting  int64            // calls that wait for an answer now
+	Used     int64            // approvals redeemed by calls
+	Released int64            // approvals released by calls
+	Expired  int64            // approvals found to have expired
+	Refused  map[string]int64 // calls, by a bounded set of reasons
+	Waiting  int64            // calls that wait for an answer
 }
 
-// reasons are those of all refusals of calls.
+// reasons are the reasons of refused calls.
 var reasons = [...]string{ //nolint:gochecknoglobals // a constant, if Go had such
 	"APPROVALS_UNAVAILABLE", "APPROVALS_FULL", "ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS", "CONFIG_INVALID", "APPROVAL_UNKNOWN", "APPROVAL_PENDING", "APPROVAL_DENIED",
 	"APPROVAL_EXPIRED", "APPROVAL_USED", "APPROVAL_MISMATCH",
@@ -49,7 +49,7 @@ func (k *Service) count(r *call.Refusal) *call.Refusal {
 	return r
 }
 
-// Stats may be asked at any time.
+// Stats returns the current counters.
 func (k *Service) Stats() Stats {
 	c := &k.counters
 	s := Stats{

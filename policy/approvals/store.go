@@ -7,106 +7,104 @@ import (
 	"time"
 )
 
-// Record is an approval as it is stored.
+// Record is a stored approval.
 type Record struct {
-	Approval // the preview only where there is no key
+	Approval // the preview only without a key
 	Sealed   []byte
 }
 
-// Sum names calls that are the same in some of their words, in a tenant.
+// Sum identifies the calls of a tenant that share some fields.
 type Sum [sha256.Size]byte
 
-// Draft is an approval that is made unless there is one of the same call.
+// Draft is an approval to create, unless the same call has one.
 type Draft struct {
 	Record          // without state and times
 	CallSum    Sum  // the same for the same call
-	SessionSum *Sum // the same for the calls for which a session's answer holds; nil: the call has no session
+	SessionSum *Sum // the same for the calls that share a session's answer; nil: no session
 	TTL        time.Duration
-	MaxOpen    int // how many of a tenant may be open
+	MaxOpen    int // maximum of a tenant's open approvals
 }
 
-// CreateResult is what a store says to a Draft.
+// Asked is the store's result for a Draft.
 type CreateResult struct {
-	Record             // the one that there is, or the new one; only its ID where a session's answer decided
-	New          bool  // it was made now
-	LimitReached bool  // it could not be made: there are Most
-	Remembered   State // what was answered for the session: Approved, Denied, or nothing
+	Record             // the existing or the new one; only its ID if a session's answer applies
+	New          bool  // it was created now
+	LimitReached bool  // it was not created: there are Most
+	Remembered   State // the answer for the session: Approved, Denied, or none
 	Left         time.Duration
 }
 
-// CallStore is what a store does for calls. Each method is one step, and ends with ctx. A step
-// that fails may have been taken; a token makes sure that to take it twice is to take it once.
+// Calls are the store's operations for calls. Each is atomic, and ends with ctx. An operation that fails may
+// have been applied; its token makes a repetition idempotent.
 type CallStore interface {
-	// Create finds the approval of the same call that is open, or a denial that holds, or makes one.
+	// Create returns the open approval or the valid denial of the same call, or creates an approval.
 	Create(ctx context.Context, d *Draft) (CreateResult, error)
-	// Redeem makes an approved one used if all words are the same. It answers with what it
-	// was, Approved, when this token has it now, and its Trace, and with a *MismatchError or ErrUnknown.
+	// Redeem marks an approved approval as used, if the binding matches. It returns the former state, which
+	// is Approved if this token now holds it, and its Trace; or a *MismatchError or ErrUnknown.
 	Redeem(ctx context.Context, w *Binding, id, token string) (was State, trace string, err error)
-	// SettingsKey is the key that replicas share to know configurations by: the proposal of whoever
-	// asks first.
+	// SettingsKey returns the shared key for hashes of configurations, which is the first proposal.
 	SettingsKey(ctx context.Context, proposal []byte) ([]byte, error)
-	// Release undoes a use by this token, and says whether it could.
+	// Release undoes a redemption by this token, and reports success.
 	Release(ctx context.Context, tenant, id, token string) (bool, error)
 }
 
-// StoredAnswer is an answer as a store gets it.
+// Reply is an answer in the form of the store.
 type StoredAnswer struct {
 	State State // Approved or Denied
 	Answer
 	Token      string
-	TTL        time.Duration // how long it holds
-	SessionTTL time.Duration // how long for a session
+	TTL        time.Duration // lifetime of the answer
+	SessionTTL time.Duration // its lifetime for a session
 }
 
-// ReviewStore is what a store does for people.
+// Desk are the store's operations for people.
 type ReviewStore interface {
-	// Get answers with ErrUnknown where there is none, or none that can be understood.
+	// Get returns ErrUnknown if there is no approval, or a malformed one.
 	Get(ctx context.Context, tenant, id string) (Record, error)
-	// State is how one stands, and for how long at most.
+	// State returns the state of an approval, and the longest time for which it lasts.
 	State(ctx context.Context, tenant, id string) (State, time.Duration, error)
-	// List answers with a page, the newest first, and after what to go on: "" is where to
-	// begin, and that there is no more. A page may be short.
+	// List returns a page, the newest first, and the token of the next page. "" is the token of the first
+	// page, and means that there is no further one. A page may be short.
 	List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Record, next string, err error)
-	// Answer answers one that is pending, and says whether it was; the record is as it is then.
-	// ErrNoSession: it was to hold for a session, and the call has none.
+	// Answer answers a pending approval, and reports whether it was pending. The record is the current one.
+	// ErrNoSession: the scope is a session, and the call has none.
 	Answer(ctx context.Context, tenant, id string, r *StoredAnswer) (Record, bool, error)
-	// Events are those after one, the oldest first. "" is the last that there is, and answers
-	// with none of them. last is where to go on.
+	// Events returns the events after a position, the oldest first. "" is the position of the last event,
+	// after which there are none. last is the next position.
 	Events(ctx context.Context, tenant, after string, most int) (events []RecordEvent, last string, err error)
 }
 
-// RecordEvent is an Event with an approval as it is stored.
+// RecordEvent is an Event with a stored approval.
 type RecordEvent struct {
 	ID     string
 	Kind   Kind
 	Record Record
 }
 
-// Notification is told to all replicas when something happens to an approval.
+// Notice is sent to all replicas for each event.
 type Notification struct {
 	Tenant, ID string
 	Kind       Kind
-	Session    *Sum // whose answer has changed; nil: no session's
+	Session    *Sum // the session whose answer has changed; nil: none
 }
 
-// Store is what replicas share.
+// Store is shared by replicas.
 type Store interface {
 	CallStore
 	ReviewStore
-	// Watch tells of what happens until ctx ends. It may lose notices, and says with
-	// connected when it may have.
-	Watch(ctx context.Context, told func(Notification), connected func())
-	// Expired is how many approvals it has found to be over, which nobody had before.
+	// Watch delivers notifications until ctx ends. It may lose some, and calls connected when it may have.
+	Watch(ctx context.Context, notified func(Notification), connected func())
+	// Expired returns the number of approvals that this store first found to have expired.
 	Expired() int64
 }
 
-// What a Store answers.
+// The errors of a Store.
 var (
 	ErrUnknown   = errors.New("there is no such approval")
-	ErrNoSession = errors.New("the call has no session for which the answer could hold")
+	ErrNoSession = errors.New("the call has no session for which the answer could be remembered")
 )
 
-// MismatchError says in which words a call differs from the one that was approved.
+// MismatchError names the fields in which a call differs from the approved one.
 type MismatchError struct{ Fields []string }
 
-func (*MismatchError) Error() string { return "the approval is of another call" }
+func (*MismatchError) Error() string { return "the approval is for another call" }

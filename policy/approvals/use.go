@@ -9,13 +9,12 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Redeem consumes an approval for a call: of any number of callers, on any replicas, one gets
-// it. The others are refused with what it was (APPROVAL_UNKNOWN, APPROVAL_PENDING,
-// APPROVAL_DENIED, APPROVAL_EXPIRED, APPROVAL_USED), or with APPROVAL_MISMATCH, and which
-// words differ, where it is of another call, which leaves it as it is.
+// Redeem consumes an approval for a call. Of concurrent callers, on any replicas, only one succeeds. The others
+// are refused with the approval's state (APPROVAL_UNKNOWN, APPROVAL_PENDING, APPROVAL_DENIED, APPROVAL_EXPIRED,
+// APPROVAL_USED). A call with another binding gets APPROVAL_MISMATCH with the different fields, and leaves the
+// approval unchanged.
 //
-// Where the store does not say whether it did (APPROVALS_UNAVAILABLE), the call must not
-// run; the approval may be used.
+// If the result is unknown (APPROVALS_UNAVAILABLE), the call must not run; the approval may be used.
 func (k *Service) Redeem(ctx context.Context, id string, r *Request) (Redemption, *call.Refusal) {
 	if !isID(id) {
 		return Redemption{}, k.count(refusedState(0, id))
@@ -45,7 +44,7 @@ func (k *Service) Redeem(ctx context.Context, id string, r *Request) (Redemption
 	return u, nil
 }
 
-// bindingOf are those that an approval of the call has.
+// bindingOf returns the binding of a call.
 func (k *Service) bindingOf(ctx context.Context, r *Request) (*Binding, *call.Refusal) {
 	done, refusal := k.acquire(ctx, r)
 	if refusal != nil {
@@ -60,8 +59,8 @@ func (k *Service) bindingOf(ctx context.Context, r *Request) (*Binding, *call.Re
 	return &w, nil
 }
 
-// redeemWithKeys tries the keys that there are: another replica, or this one before, may have asked
-// under another.
+// redeemWithKeys tries all keys: another replica, or this one earlier, may have created the approval with
+// another key.
 func (k *Service) redeemWithKeys(ctx context.Context, w *Binding, settings []Sum, id, token string) (was State, trace string, err error) {
 	for i := 0; ; i++ {
 		was, trace, err = k.store.Redeem(ctx, w, id, token)
@@ -73,11 +72,11 @@ func (k *Service) redeemWithKeys(ctx context.Context, w *Binding, settings []Sum
 	}
 }
 
-// ErrNotUsed is what Release says of an approval that this use does not have.
-var ErrNotUsed = errors.New("the approval is not used by this call")
+// ErrNotUsed is the error of Release for an approval that this redemption does not hold.
+var ErrNotUsed = errors.New("the approval is not in use by this call")
 
-// Release gives an approval back whose call provably never started. It can be used again
-// if its time is not over.
+// Release returns the approval of a call that provably never started. It can be redeemed again until it
+// expires.
 func (k *Service) Release(ctx context.Context, u Redemption) error {
 	if u.token == "" {
 		return ErrNotUsed

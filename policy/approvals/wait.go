@@ -11,16 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// poll is how often the store is asked for an approval that somebody waits for: so late at
-// most, a lost notice is made up for.
+// poll is the interval at which watched approvals are queried, in case a notification is lost.
 const poll = 2 * time.Second
 
-// ErrBusy is what Wait and Events say where as many wait as may.
-var ErrBusy = errors.New("too many wait for approvals already")
+// ErrBusy is the error of Wait and Events at their limit.
+var ErrBusy = errors.New("too many calls already wait for approvals")
 
-// Wait waits until an approval is answered or over. Where ctx ends before, it is as it was
-// last known, without an error. Errors are ErrBusy and *call.Refusal: NotFound, or
-// Unavailable where the store could not be asked at all, or not for the answer.
+// Wait waits until an approval is answered or expires. If ctx ends before, it returns the last known state
+// without an error. Errors are ErrBusy and *call.Refusal: NotFound, or Unavailable if the store could not
+// be queried.
 func (k *Service) Wait(ctx context.Context, tenant, id string) (Approval, error) {
 	if !isID(id) {
 		return Approval{}, refusedUnknown(id)
@@ -48,14 +47,13 @@ func (k *Service) Wait(ctx context.Context, tenant, id string) (Approval, error)
 	}
 }
 
-// watch is an approval that somebody waits for. However many do, the store is asked once
-// for all.
+// watch is an approval that callers wait for. They share one query of the store.
 type watch struct {
 	key     waitKey
 	waiters int // guarded by watching.mu
 	stop    context.CancelFunc
-	done    chan struct{} // closed when it is not pending any more
-	ended   chan struct{} // closed when nobody asks any more
+	done    chan struct{} // closed when it is no longer pending
+	ended   chan struct{} // closed when the goroutine has ended
 }
 
 type watches struct {
@@ -64,7 +62,7 @@ type watches struct {
 	waiters int // of all of them
 }
 
-// startWatch begins to watch an approval, or joins those who do.
+// startWatch watches an approval, or joins the existing watch.
 func (k *Service) startWatch(key waitKey) (*watch, error) {
 	k.watches.mu.Lock()
 	defer k.watches.mu.Unlock()
@@ -84,7 +82,7 @@ func (k *Service) startWatch(key waitKey) (*watch, error) {
 	w := &watch{key: key, waiters: 1, stop: stop, done: make(chan struct{}), ended: make(chan struct{})}
 	k.watches.all[key] = w
 	k.watches.waiters++
-	go func() { // leave stops it and waits
+	go func() { // stopWatch stops it and waits
 		defer close(w.ended)
 		defer remove()
 		recovery.Loop(ctx, "approval", func() { k.watch(ctx, w, wake) })()
@@ -92,7 +90,7 @@ func (k *Service) startWatch(key waitKey) (*watch, error) {
 	return w, nil
 }
 
-// stopWatch ends the watch with the last who waits.
+// stopWatch ends the watch with its last waiter.
 func (k *Service) stopWatch(w *watch) {
 	k.watches.mu.Lock()
 	w.waiters--
@@ -108,7 +106,7 @@ func (k *Service) stopWatch(w *watch) {
 	}
 }
 
-// watch asks for the state until it is not pending, or ctx ends.
+// watch queries the state until it is not pending, or ctx ends.
 func (k *Service) watch(ctx context.Context, w *watch, wake <-chan struct{}) {
 	for {
 		state, left, err := k.store.State(ctx, w.key.tenant, w.key.id)

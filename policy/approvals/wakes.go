@@ -2,10 +2,10 @@ package approvals
 
 import "sync"
 
-// waitKey is what is waited for: an approval, or with no id any event of a tenant.
+// wakeKey identifies an approval, or without an id any event of a tenant.
 type waitKey struct{ tenant, id string }
 
-// waiters are those who wait for news. A wake says that there is some, not which.
+// wakes are the channels that are signaled by events.
 type waiters struct {
 	limit int
 
@@ -18,7 +18,7 @@ func newWaiters(most int) *waiters {
 	return &waiters{limit: most, all: map[waitKey]map[chan struct{}]struct{}{}}
 }
 
-// add is not ok when as many wait as may. remove has to be called when it is.
+// add returns false at the limit. Otherwise remove must be called.
 func (w *waiters) add(k waitKey) (wake chan struct{}, remove func(), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// backoff is how long to wait after so many attempts: exponential, with full jitter, and no
-// less than the receiver asked for, as far as that is bearable.
+// backoff returns the wait after so many attempts: exponential, with full jitter, and at least the receiver's
+// Retry-After up to a bound.
 func (o *Options) backoff(attempts int, asked time.Duration) time.Duration {
 	most := o.Longest
 	if shift := attempts - 1; shift < 30 {

@@ -12,19 +12,19 @@ import (
 // maxBody bounds a request's body, in bytes.
 const maxBody = 64 << 10
 
-// Render writes an approval as JSON, as the API does.
+// Render formats an approval as JSON, as the API does.
 type Render func(*approvals.Approval) ([]byte, error)
 
 // message is the body of a request.
 type message struct {
 	Type      string          `json:"type"`
-	Timestamp time.Time       `json:"timestamp"` // when it happened
+	Timestamp time.Time       `json:"timestamp"` // of the event
 	Data      json.RawMessage `json:"data"`
 }
 
-var errBody = errors.New("what there is to tell is too long")
+var errBody = errors.New("the event is too long for a request")
 
-// body is what is told. Where that is too long, it goes without the arguments.
+// body formats an event. An event that is too long goes without the arguments.
 func body(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
 	text, err := bodyOf(e, a, render)
 	if err == nil && len(text) > maxBody {
@@ -45,7 +45,7 @@ func bodyOf(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // which makes it longer for nobody
+	encoder.SetEscapeHTML(false) // it would only make the text longer
 	err = encoder.Encode(message{Type: "approval." + string(e.Kind), Timestamp: e.At.UTC(), Data: data})
 	return bytes.TrimSpace(text.Bytes()), err
 }

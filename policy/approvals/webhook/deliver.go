@@ -9,11 +9,11 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// settling is how long the store has to take note of what became of an entry.
+// settling is the time for the store to record a result.
 const settling = 2 * time.Second
 
-// deliver makes one attempt at an entry, and says what becomes of it. Where the store does
-// not take that, the lease ends, and the entry is tried again.
+// deliver makes one attempt at an entry, and records its result. If the store does not record it, the lease
+// ends and the entry is tried again.
 func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 	to := d.endpoint.Load()
 	text, why := d.compose(ctx, e)
@@ -40,7 +40,7 @@ func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 		d.counted.delivered.Add(1)
 		_ = d.store.Done(settle, e.ID)
 		if d.failing.Swap(false) {
-			d.opts.Log.Info("webhook: what happens to approvals is told again")
+			d.opts.Log.Info("webhook: delivery works again")
 		}
 		return
 	case ctx.Err() != nil:
@@ -49,7 +49,7 @@ func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 	}
 	d.counted.failed.Add(1)
 	if !d.failing.Swap(true) {
-		d.opts.Log.Warn("webhook: what happens to approvals cannot be told", "why", r.why, "id", e.ID)
+		d.opts.Log.Warn("webhook: delivery fails", "why", r.why, "id", e.ID)
 	}
 	if r.gone || e.Attempts >= to.Attempts {
 		d.bury(settle, e, r.why)
@@ -58,7 +58,7 @@ func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 	_ = d.store.Later(settle, e, d.opts.backoff(e.Attempts, r.wait))
 }
 
-// giveBack puts an entry back that was not tried.
+// giveBack returns an entry that was not tried.
 func (d *Deliverer) giveBack(ctx context.Context, e *Entry, wait time.Duration) {
 	e.Attempts--
 	_ = d.store.Later(ctx, e, wait)
@@ -72,14 +72,14 @@ func (d *Deliverer) bury(ctx context.Context, e *Entry, why string) {
 	}
 }
 
-// Why nothing is sent.
+// The reasons of sending nothing.
 const (
-	notNow     = "approvals cannot be read" // later they can
-	tooLate    = "nobody can answer the approval any more"
-	unreadable = "the approval cannot be written as JSON, or is too long"
+	notNow     = "approvals are unavailable" // temporary
+	tooLate    = "the approval can no longer be answered"
+	unreadable = "the approval cannot be encoded as JSON, or is too long"
 )
 
-// compose writes what is to be told of an event, or says why nothing is.
+// compose formats an entry's request, or returns the reason of sending nothing.
 func (d *Deliverer) compose(ctx context.Context, e *Entry) (text []byte, why string) {
 	a, err := d.approvals.Get(ctx, e.Tenant, e.Approval)
 	var refusal *call.Refusal

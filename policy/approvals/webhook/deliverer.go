@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// workers is how many requests a replica makes at once.
+	// workers bounds the concurrent requests of a replica.
 	workers = 8
-	// spareLease is how long a lease is besides the request that it is for.
+	// spareLease is the duration of a lease beyond its request's timeout.
 	spareLease = 20 * time.Second
 )
 
-// Approvals has them. Get's error is a *call.Refusal: NotFound where there is none.
+// Approvals returns approvals. Get's error is a *call.Refusal: NotFound if there is none.
 type Approvals interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
 }
 
-// Config is what is told, and to whom. It may change while a Deliverer runs.
+// Config is the endpoint and the events it gets. It may change while a Deliverer runs.
 type Config struct {
 	URL      string           // see CheckURL
 	Secrets  [][]byte         // see ParseSecrets; at least one
-	Kinds    []approvals.Kind // of events that are told; default WasAsked alone
+	Kinds    []approvals.Kind // of delivered events; default: creation alone
 	Timeout  time.Duration    // of one request; default 10 s
-	Attempts int              // requests for one event, at most; default 10
+	Attempts int              // maximum number of requests for one event; default 10
 
 	Proxy func(*http.Request) (*url.URL, error) // nil: none
-	TLS   *tls.Config                           // of https; nil: the system's authorities
+	TLS   *tls.Config                           // of https; nil: the system's CAs
 }
 
 func (c *Config) setDefaults() error {
@@ -58,13 +58,13 @@ func (c *Config) setDefaults() error {
 
 // Options of a Deliverer. The zero value is usable.
 type Options struct {
-	First   time.Duration // the longest wait after a first attempt; default 1 s, twice as long after each
-	Longest time.Duration // the longest of all, also if a receiver asks for more; default 10 min
-	Poll    time.Duration // how often to look for what no notice told of; default 2 s
-	Outbox  int           // events that wait at once, of all tenants; default 10,000
-	Dead    int           // dead letters that are kept; default 1,000
+	First   time.Duration // the longest wait after the first attempt; default 1 s; doubled by each attempt
+	Longest time.Duration // the longest wait, also for a receiver's Retry-After; default 10 min
+	Poll    time.Duration // interval of the polls for events without a notification; default 2 s
+	Outbox  int           // maximum number of waiting events of all tenants; default 10,000
+	Dead    int           // maximum number of dead letters; default 1,000
 
-	Tenants []string     // that are looked at from the start; others when something happens
+	Tenants []string     // that are collected from the start; others after their first event
 	Log     *slog.Logger // default: none
 	Now     func() time.Time
 }
@@ -88,7 +88,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Deliverer is one replica's part in telling. It is safe for concurrent use.
+// Deliverer delivers events in one replica. It is safe for concurrent use.
 type Deliverer struct {
 	store     Store
 	approvals Approvals
@@ -97,18 +97,18 @@ type Deliverer struct {
 	endpoint  atomic.Pointer[endpoint]
 	news      *news
 	counted   counters
-	full      atomic.Bool // it is logged that the outbox is
-	failing   atomic.Bool // it is logged that the receiver takes nothing
+	full      atomic.Bool // the full outbox was logged
+	failing   atomic.Bool // the failure of the receiver was logged
 }
 
-// New fails for a Config that cannot work.
+// New returns a Deliverer, or an error for an invalid Config.
 func New(store Store, of Approvals, render Render, c Config, o Options) (*Deliverer, error) {
 	o.setDefaults()
 	d := &Deliverer{store: store, approvals: of, render: render, opts: o, news: newNews(o.Tenants)}
 	return d, d.Set(c)
 }
 
-// Set changes what is told and to whom, from the next request on.
+// Set replaces the Config, from the next request on.
 func (d *Deliverer) Set(c Config) error {
 	if err := c.setDefaults(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (d *Deliverer) Set(c Config) error {
 	return nil
 }
 
-// Run delivers until ctx ends. What is then under way is broken off, and left to others.
+// Run delivers until ctx ends. Requests in flight are then canceled, and left to other replicas.
 func (d *Deliverer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -136,19 +136,19 @@ func (d *Deliverer) Run(ctx context.Context) {
 		})
 	}
 	defer close(work)
-	held := 0 // places that this loop has taken from free
+	held := 0 // permits that this loop has taken from free
 	for ctx.Err() == nil {
 		d.gather(ctx)
 		for held < workers && len(free) > 0 {
 			<-free
 			held++
 		}
-		again := d.opts.Poll*3/4 + rand.N(d.opts.Poll/4) // replicas need not all come at once
-		var freed <-chan struct{}                        // is waited for where all are busy
+		again := d.opts.Poll*3/4 + rand.N(d.opts.Poll/4) // jitter, so that replicas do not synchronize
+		var freed <-chan struct{}                        // nil unless all workers are busy
 		if held > 0 {
 			entries, next := d.claim(ctx, held)
 			for i := range entries {
-				work <- entries[i] // there is a worker for each
+				work <- entries[i] // each has an idle worker
 			}
 			held -= len(entries)
 			again = min(again, next)
@@ -162,7 +162,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	}
 }
 
-// wait waits until there may be something to do. It is true when it has taken a place from freed.
+// wait waits until there may be work. It returns true if it has taken a permit from freed.
 func (d *Deliverer) wait(ctx context.Context, most time.Duration, freed <-chan struct{}) bool {
 	t := time.NewTimer(most)
 	defer t.Stop()
@@ -176,7 +176,7 @@ func (d *Deliverer) wait(ctx context.Context, most time.Duration, freed <-chan s
 	return false
 }
 
-// claim takes what is due, and says when to come again.
+// claim leases due entries, and returns the time until the next poll.
 func (d *Deliverer) claim(ctx context.Context, most int) ([]Entry, time.Duration) {
 	entries, next, sizes, err := d.store.Claim(ctx, most, d.endpoint.Load().Timeout+spareLease)
 	if err != nil {

@@ -1,21 +1,21 @@
-// Package webhook tells a URL of what happens to approvals, with requests that are signed as
-// Standard Webhooks says (github.com/standard-webhooks/standard-webhooks, spec).
+// Package webhook delivers the events of approvals to a URL, in requests that are signed according to Standard
+// Webhooks (github.com/standard-webhooks/standard-webhooks, spec).
 //
-//	a step of an approval ──► the tenant's events      one script, so neither is without the other
-//	                               │ gather: after the tenant's cursor
+//	a transition of an approval ──► the tenant's events    in one script, so that both or none exist
+//	                               │ collect: after the tenant's cursor
 //	                               ▼
-//	                            outbox ◄───────────────┐ later: backoff, Retry-After
-//	                               │ claim: a lease     │
+//	                            outbox ◄───────────────┐ retry: backoff, Retry-After
+//	                               │ lease               │
 //	                               ▼                    │
-//	                     look the approval up ──► POST ─┴─► delivered, or a dead letter
+//	                     load the approval ──► POST ─┴─► delivered, or a dead letter
 //
-// No call waits for any of it, or fails because of it: what is to be told is read from the
-// events that approvals leave behind anyway. A replica may die at any point. Who dies after
-// a step leaves an event, which another gathers; who dies with an entry leaves a lease that
-// ends. A delivery is made at least once, and each time has the same webhook-id.
+// No call waits for a delivery or fails because of it: events are read from the stream that approvals write
+// anyway. A replica may crash at any point. After a transition its event remains, and another replica collects
+// it; after a lease the entry becomes due again. A delivery is made at least once, always with the same
+// webhook-id.
 //
-// What is lost: events of a tenant beyond the last 10,000 or so, or older than a day, while no
-// replica lives to gather them; and those that find the outbox full, which are counted.
+// These events are lost: those of a tenant beyond the last 10,000 or so, or older than a day, while no replica
+// is alive; and those that find the outbox full, which are counted.
 //
-// Requests have no secrets but what the URL holds, which is in no error, log or metric.
+// The only secret of a request is its URL, which is in no error, log or metric.
 package webhook

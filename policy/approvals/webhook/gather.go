@@ -10,24 +10,22 @@ import (
 )
 
 const (
-	// gatherPage is how many events are read at once.
+	// gatherPage bounds the events of one read.
 	gatherPage = 100
-	// gatherAll is how often all tenants are looked at: notices get lost, and what expires
-	// gives none.
+	// gatherAll is the interval of scans of all tenants: notifications get lost, and expirations cause none.
 	gatherAll = 30 * time.Second
-	// moreTenants bounds those that are remembered to have news. Beyond it all that
-	// the store knows are looked at.
+	// moreTenants bounds the tenants that are marked. Beyond it all tenants are scanned.
 	moreTenants = 1000
 )
 
-// news is which tenants' events have to be gathered.
+// news holds the tenants whose events must be collected.
 type news struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
 	tenants map[string]struct{}
 	all     bool
-	last    time.Time // when all were looked at
+	last    time.Time // time of the last scan
 }
 
 func newNews(tenants []string) *news {
@@ -38,7 +36,7 @@ func newNews(tenants []string) *news {
 	return n
 }
 
-// of says that a tenant has some.
+// of marks a tenant.
 func (n *news) of(tenant string) {
 	n.mu.Lock()
 	if len(n.tenants) < moreTenants {
@@ -50,7 +48,7 @@ func (n *news) of(tenant string) {
 	n.signal()
 }
 
-// ofAll says that nobody knows which have.
+// ofAll marks all tenants.
 func (n *news) ofAll() {
 	n.mu.Lock()
 	n.all = true
@@ -65,7 +63,7 @@ func (n *news) signal() {
 	}
 }
 
-// take answers with those that have news, and whether all others may have some, too.
+// take returns the marked tenants, and whether all others must be scanned too.
 func (n *news) take(now time.Time) (tenants []string, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,15 +78,14 @@ func (n *news) take(now time.Time) (tenants []string, all bool) {
 	return tenants, all
 }
 
-// heard is told of every event as it happens. Of those that are not wanted the cursor moves
-// when there is another reason to look.
+// heard is called for every event. Unwanted events do not mark the tenant; a later collection skips them.
 func (d *Deliverer) heard(tenant string, kind approvals.Kind) {
 	if slices.Contains(d.endpoint.Load().Kinds, kind) {
 		d.news.of(tenant)
 	}
 }
 
-// gather brings new events into the outbox.
+// gather collects new events into the outbox.
 func (d *Deliverer) gather(ctx context.Context) {
 	tenants, all := d.news.take(d.opts.Now())
 	if len(tenants) == 0 && !all {
@@ -99,7 +96,7 @@ func (d *Deliverer) gather(ctx context.Context) {
 		asked = tenants
 	}
 	cursors, err := d.store.Cursors(ctx, asked)
-	if err != nil { // the poll comes again
+	if err != nil { // the next poll retries
 		d.again(tenants, all)
 		return
 	}
@@ -118,7 +115,7 @@ func (d *Deliverer) gather(ctx context.Context) {
 	}
 }
 
-// expire has a tenant's approvals that are over noted, so that there are events of it.
+// expire records a tenant's expired approvals, which makes events of them.
 func (d *Deliverer) expire(ctx context.Context, tenant string) {
 	ids, err := d.store.Overdue(ctx, tenant, gatherPage)
 	for i := 0; err == nil && i < len(ids); i++ {
@@ -126,19 +123,19 @@ func (d *Deliverer) expire(ctx context.Context, tenant string) {
 	}
 }
 
-// again remembers what could not be looked at, and wakes nobody: it would not go better.
+// again marks tenants that could not be read, without a wake-up: a retry at once would fail too.
 func (d *Deliverer) again(tenants []string, all bool) {
 	d.news.mu.Lock()
 	defer d.news.mu.Unlock()
 	d.news.all = d.news.all || all || len(d.news.tenants)+len(tenants) > moreTenants
-	for _, t := range tenants { // also if all are looked at: the store does not know one that is new
+	for _, t := range tenants { // also for a scan of all: the store does not list a new tenant
 		if len(d.news.tenants) < moreTenants {
 			d.news.tenants[t] = struct{}{}
 		}
 	}
 }
 
-// gatherFrom brings a tenant's events after a cursor.
+// gatherFrom collects a tenant's events after a cursor.
 func (d *Deliverer) gatherFrom(ctx context.Context, tenant, after string) error {
 	for {
 		events, next, err := d.store.Read(ctx, tenant, after, gatherPage)
@@ -154,7 +151,7 @@ func (d *Deliverer) gatherFrom(ctx context.Context, tenant, after string) error 
 		}
 		d.counted.dropped.Add(int64(dropped))
 		if dropped > 0 && !d.full.Swap(true) {
-			d.opts.Log.Warn("webhook: the outbox is full, so that some of what happens to approvals is not told", "most", d.opts.Outbox)
+			d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "most", d.opts.Outbox)
 		}
 		if dropped == 0 && len(wanted) > 0 {
 			d.full.Store(false)

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	maxReply  = 64 << 10 // bytes of an answer's body that are read, so that its connection can be used again
-	maxReason = 200      // bytes of why a request failed
+	maxReply  = 64 << 10 // bytes of a response body that are read, so that the connection can be reused
+	maxReason = 200      // bytes of the reason of a failure
 )
 
-// endpoint is where requests go.
+// endpoint is the receiver of requests.
 type endpoint struct {
 	Config
 	client http.Client
 }
 
-// CheckURL says what is wrong with a webhook's URL. The error does not repeat it.
+// CheckURL validates a webhook's URL. The error does not repeat it.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("is not a URL as in https://hooks.example.com/approvals")
+		return errors.New("is not a URL of the form https://hooks.example.com/approvals")
 	case u.User != nil:
 		return errors.New("must not have a user or password; requests are signed")
 	case u.Fragment != "":
@@ -47,7 +47,7 @@ func newEndpoint(c Config) *endpoint {
 	}
 	return &endpoint{Config: c, client: http.Client{
 		Timeout: c.Timeout,
-		// Where a URL leads is not for its receiver to say.
+		// A redirect would let the receiver choose another URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy: c.Proxy, TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
@@ -58,18 +58,18 @@ func newEndpoint(c Config) *endpoint {
 
 func (p *endpoint) close() { p.client.CloseIdleConnections() }
 
-// reply is what became of a request.
+// reply is the result of a request.
 type reply struct {
 	delivered bool
-	gone      bool          // the receiver wants no more of it
-	wait      time.Duration // at least, before the next; 0: it did not say
-	why       string        // it was not delivered; without the URL
+	gone      bool          // the receiver wants no further requests for it
+	wait      time.Duration // the least wait before the next request; 0: none given
+	why       string        // of a failure; without the URL
 }
 
 func (p *endpoint) post(ctx context.Context, id string, now time.Time, body []byte) reply {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
 	if err != nil {
-		return reply{why: "the URL cannot be asked"}
+		return reply{why: "the URL is invalid"}
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "capgate-webhook",
@@ -82,7 +82,7 @@ func (p *endpoint) post(ctx context.Context, id string, now time.Time, body []by
 		return reply{why: reason(err)}
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxReply) // nothing in it matters
+	_, _ = io.CopyN(io.Discard, response.Body, maxReply) // the body is ignored
 	r := reply{why: "HTTP status " + strconv.Itoa(response.StatusCode)}
 	switch code := response.StatusCode; {
 	case code >= 200 && code < 300:
@@ -95,7 +95,7 @@ func (p *endpoint) post(ctx context.Context, id string, now time.Time, body []by
 	return r
 }
 
-// retryAfter reads seconds, or a date (RFC 9110 §10.2.3).
+// retryAfter parses seconds, or a date (RFC 9110 §10.2.3).
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second
@@ -107,8 +107,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// reason is why a request got no answer, in words that hold neither its URL nor anything
-// that a receiver said.
+// reason describes a request without an answer. It contains neither its URL nor any text of the receiver.
 func reason(err error) string {
 	var network *net.OpError
 	var name *net.DNSError
@@ -122,13 +121,13 @@ func reason(err error) string {
 	case errors.As(err, &certificate), errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)):
 		return "its TLS certificate is not trusted"
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
-		return "no TLS where TLS is wanted"
+		return "the server does not speak TLS"
 	case errors.As(err, &network):
 		return clip(network.Op + ": " + network.Err.Error())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was lost"
 	}
-	return "no answer that is HTTP"
+	return "the answer is not HTTP"
 }
 
 func clip(text string) string {

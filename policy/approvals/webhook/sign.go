@@ -13,13 +13,12 @@ import (
 
 const (
 	secretPrefix = "whsec_"
-	leastSecret  = 24 // bytes; the standard's least
-	mostSecrets  = 10 // a request has a signature by each
+	leastSecret  = 24 // bytes; the standard's minimum
+	mostSecrets  = 10 // each adds a signature to a request
 )
 
-// ParseSecrets reads secrets, one a line: whsec_ and base64, or anything else of at least 24
-// bytes as it is. Requests are signed with all of them, so that receivers can go from one to
-// the next. The error names lines and quotes nothing.
+// ParseSecrets parses secrets, one a line: whsec_ and base64, or any other text of at least 24 bytes. Requests
+// are signed with all of them, so that receivers can rotate them. The error names lines and quotes nothing.
 func ParseSecrets(text []byte) (secrets [][]byte, err error) {
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -36,7 +35,7 @@ func ParseSecrets(text []byte) (secrets [][]byte, err error) {
 		}
 	}
 	if len(secrets) == 0 {
-		return nil, errors.New("there is no secret")
+		return nil, errors.New("the file has no secret")
 	}
 	return secrets, nil
 }
@@ -46,7 +45,7 @@ func parseSecret(line string) ([]byte, error) {
 	if text, ok := strings.CutPrefix(line, secretPrefix); ok {
 		var err error
 		if secret, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "=")); err != nil {
-			return nil, errors.New("what follows whsec_ is not base64")
+			return nil, errors.New("the text after whsec_ is not base64")
 		}
 	}
 	if len(secret) < leastSecret {
@@ -55,7 +54,7 @@ func parseSecret(line string) ([]byte, error) {
 	return secret, nil
 }
 
-// sign is the webhook-signature of a request: one by each secret, all of version 1.
+// sign returns the webhook-signature of a request: one signature for each secret, all of version 1.
 func sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {

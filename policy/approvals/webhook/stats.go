@@ -2,22 +2,22 @@ package webhook
 
 import "sync/atomic"
 
-// Stats count what this replica did. The counters only grow.
+// Stats count the work of this replica. The counters only grow.
 type Stats struct {
 	Delivered int64 // events
 	Failed    int64 // requests
-	Retried   int64 // requests that were not an event's first
+	Retried   int64 // requests after an event's first
 	Dead      int64 // events that became dead letters
-	Late      int64 // questions that were not told at all, as nobody can answer them any more
-	Dropped   int64 // events that found the outbox full, and dead letters that were one too many
-	Sizes           // of all replicas, as this one saw them last
+	Late      int64 // requests for approval that were not delivered, as they can no longer be answered
+	Dropped   int64 // events that found the outbox full, and evicted dead letters
+	Sizes           // of all replicas, as last seen
 }
 
 type counters struct {
 	delivered, failed, retried, dead, late, dropped, queued, letters atomic.Int64
 }
 
-// Stats may be asked at any time.
+// Stats returns the current counters.
 func (d *Deliverer) Stats() Stats {
 	c := &d.counted
 	return Stats{

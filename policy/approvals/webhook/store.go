@@ -8,36 +8,41 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// Event is something that happened to an approval, and is to be told.
+// Event is an event of an approval that is to be delivered.
 type Event struct {
-	ID       string // the webhook-id; the same event has the same one
+	ID       string // the webhook-id, the same for all attempts
 	Tenant   string
 	Approval string
 	Kind     approvals.Kind
 	At       time.Time // by the store's clock
 }
 
+// Entry is an Event that one replica has leased.
 // Entry is an Event that one replica has to deliver.
 type Entry struct {
 	Event
-	Attempts int    // this one included
-	Lease    string // by which the store knows whose it is
+	Attempts int    // including this one
+	Lease    string // identifies the holder
 }
 
+// Letter is a dead letter: an Event that is not retried any more.
 // Letter is an Event that is not delivered any more.
 type Letter struct {
 	Event
 	Attempts int
-	Why      string    // what became of the last one
+	Why      string    // result of the last attempt
 	Died     time.Time // by the store's clock
 }
 
+// Sizes are the numbers of entries of all replicas.
 // Sizes are how many there are, of all replicas.
 type Sizes struct{ Queued, Dead int }
 
+// ErrMoved says that another replica has moved the cursor or holds the lease.
 // ErrMoved says that another replica was faster.
 var ErrMoved = errors.New("another replica was faster")
 
+// Store is shared by replicas. Each method is atomic; one that fails may have been applied.
 // Store is what replicas share. Each method is one step; one that fails may have been taken.
 type Store interface {
 	// Follow tells of new events of tenants, until ctx ends. It may lose some, and says with
