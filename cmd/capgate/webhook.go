@@ -25,7 +25,7 @@ func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error
 	metrics.WatchWebhook(func() telemetry.Webhook {
 		s := p.webhook.Stats()
 		return telemetry.Webhook{
-			Events:   map[string]int64{"delivered": s.Delivered, "dead": s.Dead, "late": s.Late, "dropped": s.Dropped},
+			Events:   map[string]int64{"delivered": s.Delivered, "dead": s.Dead, "late": s.Skipped, "dropped": s.Dropped},
 			Requests: map[string]int64{"failed": s.Failed, "retried": s.Retried},
 			Queued:   s.Queued, Letters: s.Sizes.Dead,
 		}

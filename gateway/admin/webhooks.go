@@ -72,7 +72,7 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 	for i := range found {
 		l := &found[i]
 		page.Dead = append(page.Dead, Letter{l.ID, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(),
-			l.Died.UTC(), l.Attempts, l.Why})
+			l.Died.UTC(), l.Attempts, l.Reason})
 	}
 	if len(found) == size {
 		page.Next = strconv.Itoa(skip + size)

@@ -24,7 +24,7 @@ func (n lettersOf) Dead(_ context.Context, skip, most int) (page []webhook.Lette
 		return nil, errors.New("away")
 	}
 	for i := skip; i < int(n) && len(page) < most; i++ {
-		l := webhook.Letter{Attempts: i, Why: "HTTP status 502", Died: time.UnixMilli(2000)}
+		l := webhook.Letter{Attempts: i, Reason: "HTTP status 502", Died: time.UnixMilli(2000)}
 		l.Event = webhook.Event{ID: fmt.Sprint("msg_", i), Tenant: "acme", Approval: "apr_1",
 			Kind: approvals.EventCreated, At: time.UnixMilli(1000)}
 		page = append(page, l)

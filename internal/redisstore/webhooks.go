@@ -33,8 +33,8 @@ func (w *Webhooks) keys() []string {
 	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"), w.key(t, "letters")}
 }
 
-// Follow implements webhook.Store.
-func (w *Webhooks) Follow(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func()) {
+// Watch implements webhook.Store.
+func (w *Webhooks) Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func()) {
 	channel := w.channel("approvals")
 	w.subscribe(ctx, channel, func(message string) {
 		all, ok := parseWords(message, 4)
@@ -126,8 +126,8 @@ func (w *Webhooks) Put(ctx context.Context, tenant, after, next string, events [
 	return faster(w.run(ctx, putScript, w.keys(), args...).Int())
 }
 
-// Claim implements webhook.Store.
-func (w *Webhooks) Claim(ctx context.Context, most int, lease time.Duration) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
+// Lease implements webhook.Store.
+func (w *Webhooks) Lease(ctx context.Context, most int, lease time.Duration) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
 	token := rand.Text()
 	said, err := w.run(ctx, claimScript, w.keys(), token, most, lease.Milliseconds()).Slice()
 	if err != nil {
@@ -167,13 +167,13 @@ func (w *Webhooks) Done(ctx context.Context, id string) error {
 	return w.run(ctx, doneScript, w.keys(), id).Err()
 }
 
-// Later implements webhook.Store.
-func (w *Webhooks) Later(ctx context.Context, e *webhook.Entry, wait time.Duration) error {
+// Reschedule implements webhook.Store.
+func (w *Webhooks) Reschedule(ctx context.Context, e *webhook.Entry, wait time.Duration) error {
 	return w.run(ctx, laterScript, w.keys(), e.ID, e.Lease, e.Attempts, wait.Milliseconds()).Err()
 }
 
-// Bury implements webhook.Store.
-func (w *Webhooks) Bury(ctx context.Context, e *webhook.Entry, why string, most int) (dropped int, err error) {
+// DeadLetter implements webhook.Store.
+func (w *Webhooks) DeadLetter(ctx context.Context, e *webhook.Entry, why string, most int) (dropped int, err error) {
 	return faster(w.run(ctx, buryScript, w.keys(), e.ID, e.Lease, words([]string{strconv.Itoa(e.Attempts), why}), most).Int())
 }
 
@@ -200,7 +200,7 @@ func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.
 		var l webhook.Letter
 		l.Event, ok = eventOf(textAt(said, i), all[:4])
 		attempts, bad := strconv.Atoi(all[4])
-		if l.Attempts, l.Why = attempts, all[5]; !ok || bad != nil || !readTime(&l.Died, textAt(said, i+1)) {
+		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !readTime(&l.Died, textAt(said, i+1)) {
 			w.malformed(w.keys()[5])
 			continue
 		}

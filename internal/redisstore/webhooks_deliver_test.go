@@ -102,8 +102,8 @@ type told struct {
 func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o webhook.Options) *told {
 	t.Helper()
 	c.URL, c.Secrets = url, [][]byte{[]byte(webhookSecret)}
-	if o.First == 0 {
-		o.First, o.Longest = 2*time.Millisecond, 10*time.Millisecond
+	if o.BackoffBase == 0 {
+		o.BackoffBase, o.BackoffMax = 2*time.Millisecond, 10*time.Millisecond
 	}
 	o.Poll, o.Tenants = 5*time.Millisecond, []string{request("").Tenant}
 	render := func(a *approvals.Approval) ([]byte, error) {
@@ -154,7 +154,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		})
 		d.stop()
 		e.stop()
-		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+a.Late+b.Late != 0 {
+		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+a.Skipped+b.Skipped != 0 {
 			t.Errorf("told: %+v, %+v", a, b)
 		}
 		ids := map[string]bool{}
@@ -219,7 +219,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		a := ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
 		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
 		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
-		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 || letters[0].Why != "HTTP status 502" {
+		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 || letters[0].Reason != "HTTP status 502" {
 			t.Fatalf("dead: %+v, %v", letters, err)
 		}
 		r.mu.Lock()
@@ -282,7 +282,7 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 			return err == nil && now.State == approvals.Expired
 		})
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
-		settle(t, "not passed over", func() bool { return d.Stats().Late == 1 })
+		settle(t, "not passed over", func() bool { return d.Stats().Skipped == 1 })
 		if d.stop(); len(r.all) != 0 {
 			t.Errorf("told: %+v", r.all)
 		}

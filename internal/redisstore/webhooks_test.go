@@ -40,7 +40,7 @@ func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event
 // claim takes what is due.
 func claim(t *testing.T, w *redisstore.Webhooks, most int, lease time.Duration) ([]webhook.Entry, time.Duration, webhook.Sizes) {
 	t.Helper()
-	taken, again, sizes, err := w.Claim(t.Context(), most, lease)
+	taken, again, sizes, err := w.Lease(t.Context(), most, lease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,16 +95,16 @@ func TestEntriesAreOneReplicasAtATime(t *testing.T) {
 		}
 		stranger := first[0]
 		stranger.Lease = rest[0].Lease
-		if err := one.Later(t.Context(), &stranger, 0); err != nil {
+		if err := one.Reschedule(t.Context(), &stranger, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := one.Bury(t.Context(), &stranger, "", 9); !errors.Is(err, webhook.ErrMoved) {
+		if _, err := one.DeadLetter(t.Context(), &stranger, "", 9); !errors.Is(err, webhook.ErrMoved) {
 			t.Errorf("buried by another: %v", err)
 		}
 		if got, _, _ := claim(t, one, 9, time.Hour); len(got) != 0 {
 			t.Errorf("another put back %+v", got)
 		}
-		if err := one.Later(t.Context(), &first[0], 0); err != nil {
+		if err := one.Reschedule(t.Context(), &first[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := one.Done(t.Context(), first[1].ID); err != nil {
@@ -136,7 +136,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 		put(t, s, 5, 10)
 		entries, _, _ := claim(t, w, 9, time.Hour)
 		for i, want := range []int{0, 0, 0, 1, 1} {
-			if dropped, err := w.Bury(t.Context(), &entries[i], "why: {not}", 3); err != nil || dropped != want {
+			if dropped, err := w.DeadLetter(t.Context(), &entries[i], "why: {not}", 3); err != nil || dropped != want {
 				t.Errorf("buried %d: %d, %v", i, dropped, err)
 			}
 		}
@@ -144,7 +144,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 		if err != nil || len(letters) != 3 {
 			t.Fatalf("dead: %+v, %v", letters, err)
 		}
-		if l := letters[0]; l.Attempts != 1 || l.Why != "why: {not}" || l.Died.Before(l.At) || l.Tenant != request("").Tenant {
+		if l := letters[0]; l.Attempts != 1 || l.Reason != "why: {not}" || l.Died.Before(l.At) || l.Tenant != request("").Tenant {
 			t.Errorf("dead: %+v", l)
 		}
 		if page, err := w.Dead(t.Context(), 2, 10); err != nil || len(page) != 1 || page[0] != letters[2] {

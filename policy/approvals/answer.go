@@ -35,7 +35,8 @@ func notFound(err error, id string) error {
 // List returns a page of a tenant's approvals, the newest first, and the token of the next page. "" is
 // the token of the first page, and means that there is no further one. A page has at most 100
 // approvals. It may be short or empty although others follow.
-func (k *Service) List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Approval, next string, err error) {
+func (k *Service) List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Approval,
+	next string, err error) {
 	if most <= 0 || most > maxPage {
 		most = maxPage
 	}
@@ -102,7 +103,9 @@ func (k *Service) answer(ctx context.Context, tenant, id string, s State, answer
 	if answer.Remember != Always {
 		return a, nil
 	}
-	if err := k.opts.Rules.Set(ctx, policy.Rule{Tenant: tenant, Name: ruleName(&a), Verdict: verdict, By: answer.By}); err != nil {
+	if err := k.opts.Rules.Set(ctx, policy.Rule{
+		Tenant: tenant, Name: ruleName(&a), Verdict: verdict, By: answer.By,
+	}); err != nil {
 		return a, &RuleError{err}
 	}
 	return a, nil

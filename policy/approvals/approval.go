@@ -31,7 +31,8 @@ type Request struct {
 	Until time.Time // latest time of an answer; zero: Options.TTL applies
 }
 
-// byBackend says whether a level is the name of a kind of backends, and not of policy's: then a backend asks by itself.
+// byBackend says whether a level is the name of a kind of backends, and not of policy's: then a backend asks by
+// itself.
 // Policy has no part in it, and no answer holds for more than the one question.
 func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
 

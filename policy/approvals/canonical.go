@@ -114,7 +114,8 @@ func sumOf(words ...string) (s Sum) {
 }
 
 func (w *Binding) sum() Sum {
-	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]), w.Session, w.Thread, string(w.Settings[:]))
+	return sumOf(w.User, w.Agent, w.Capability, w.Tool, string(w.Schema[:]), string(w.ArgsHash[:]), w.Session, w.Thread,
+		string(w.Settings[:]))
 }
 
 // sessionSum returns nil for a call without a session.

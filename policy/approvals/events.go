@@ -22,7 +22,9 @@ const eventsPage = 100
 // id.
 func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event) error) error {
 	if !isEventID(after) {
-		return &call.Refusal{Kind: call.InvalidArgument, Reason: "EVENT_INVALID", Message: "this is not the id of an approval event"}
+		return &call.Refusal{
+			Kind: call.InvalidArgument, Reason: "EVENT_INVALID", Message: "this is not the id of an approval event",
+		}
 	}
 	wake, remove, ok := k.waiters.add(waitKey{tenant, ""})
 	if !ok {

@@ -73,9 +73,15 @@ func TestAMaskSaysWhatItIs(t *testing.T) {
 		{`{"pin":1234}`, `"pin": [masked: 1 to 8 characters, by a name, a number]`},
 		{`{"auth":{"command":"rm -rf /"}}`, `"command": [masked: 1 to 8 characters, with spaces, by its name]`},
 		{`["--password","hunter2hunter2"]`, `[masked: 9 to 32 characters, by the name beside it]`},
-		{`{"name":"token","value":"` + strings.Repeat("a1", 40) + `"}`, `[masked: 33 to 128 characters, by the name beside it]`},
+		{
+			`{"name":"token","value":"` + strings.Repeat("a1", 40) + `"}`,
+			`[masked: 33 to 128 characters, by the name beside it]`,
+		},
 		{`{"secret":"` + strings.Repeat("a", 2000) + `"}`, `[masked: over 1024 characters, by its name]`},
-		{`"deploy --token=hunter2hunter2 --to=prod"`, `"deploy --token=[masked: 9 to 32 characters, by what it looks like] --to=prod"`},
+		{
+			`"deploy --token=hunter2hunter2 --to=prod"`,
+			`"deploy --token=[masked: 9 to 32 characters, by what it looks like] --to=prod"`,
+		},
 		{`"https://user:pw@host/x"`, `"https://user:[masked: 1 to 8 characters, by what it looks like]@host/x"`},
 	} {
 		if got := preview(t, test.args); !strings.Contains(got, test.mask) {

@@ -28,7 +28,8 @@ const (
 // Words of three letters occur in ids by chance. briefName matches names that have one of them as a word.
 var (
 	brief     = regexp.MustCompile(`(?i)pwd|jwt`)
-	briefName = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(?i:pwd|jwt)(?:[^A-Za-z]|[A-Z][a-z])|[a-z](?:Pwd|Jwt|PWD|JWT)(?:[^a-z]|$)|(?i:pwd|jwt)$`)
+	briefName = regexp.MustCompile(
+		`(?:^|[^A-Za-z0-9])(?i:pwd|jwt)(?:[^A-Za-z]|[A-Z][a-z])|[a-z](?:Pwd|Jwt|PWD|JWT)(?:[^a-z]|$)|(?i:pwd|jwt)$`)
 )
 
 // masker finds secrets in arguments. Make one with newMasker.
@@ -50,17 +51,23 @@ type finder struct {
 }
 
 func newMasker() *masker {
-	m := &masker{words: strings.Fields(secretWords), names: strings.Fields(secretNames), pairNames: setOf(pairNames), pairValues: setOf(pairValues)}
+	m := &masker{
+		words: strings.Fields(secretWords), names: strings.Fields(secretNames), pairNames: setOf(pairNames),
+		pairValues: setOf(pairValues),
+	}
 	find := func(value int, secret func(string) bool, pattern string) {
 		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, secret})
 	}
 	const bare = "[^\\s\"',;&|<>(){}$`\\\\]" // what ends no word, in no shell
 	find(1, looksRandom, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
 	find(0, nil, `\beyJ[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)+`) // JWT
-	find(1, plausibleSecret, `(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+bare+`{4,})`)
+	find(1, plausibleSecret,
+		`(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+
+			bare+`{4,})`)
 	find(1, nil, `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
 	find(1, looksRandom, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
-	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`) // keys that say what they are
+	// keys that say what they are
+	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`)
 	find(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
 	find(0, nil, `\bAIza[\w-]{20,}`)
 	find(1, nil, `://[^/\s:@]*:([^/\s@]+)@`) // the password of a URL
@@ -145,7 +152,8 @@ func (m *masker) maskText(text string) string {
 		from := 0
 		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {
 			begin, end := at[2*f.value], at[2*f.value+1]
-			if begin < from || begin == end || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil && !f.secret(text[begin:end]) {
+			if begin < from || begin == end || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil &&
+				!f.secret(text[begin:end]) {
 				continue
 			}
 			out.WriteString(text[from:begin])

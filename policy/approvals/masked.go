@@ -52,13 +52,15 @@ const shellMetacharacters = "$`|&;<>(){}\\"
 // plausible reports whether a word can be a secret, and cannot be another part of a command: an option, a
 // path, an address.
 func plausibleSecret(word string) bool {
-	return word != "" && !strings.ContainsAny(word, shellMetacharacters) && !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "/") &&
+	return word != "" && !strings.ContainsAny(word, shellMetacharacters) && !strings.HasPrefix(word, "-") &&
+		!strings.HasPrefix(word, "/") &&
 		!strings.HasPrefix(word, "./") && !strings.HasPrefix(word, "~/") && !strings.Contains(word, "://")
 }
 
 // random reports whether a word mixes letters and digits as no natural word does.
 func looksRandom(word string) bool {
-	return len(word) >= 6 && plausibleSecret(word) && strings.ContainsFunc(word, unicode.IsLetter) && strings.ContainsFunc(word, unicode.IsDigit)
+	return len(word) >= 6 && plausibleSecret(word) && strings.ContainsFunc(word, unicode.IsLetter) &&
+		strings.ContainsFunc(word, unicode.IsDigit)
 }
 
 // phrase reports whether a text can be a secret of one or several words: all are plausible, and one of

@@ -40,15 +40,23 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 	t.Parallel()
 	const hidden = "hunter2hunter2"
 	for _, args := range []string{
-		`{"password":"%s"}`, `{"PassWord":"%s"}`, `{"user_pass-word":"%s"}`, `{"p a s s w d":"%s"}`, `{"apiKey":"%s"}`, `{"API.KEY":"%s"}`, `{"x-api-key":"%s"}`,
-		`{"clientSecret":{"a":["%s"]}}`, `{"credentials":["%s"]}`, `{"a":[{"b":{"access_key_id":"%s"}}]}`, `{"ｐａｓｓｗｏｒｄ":"%s"}`, `{"to\u212aen":"%s"}`,
-		`{"session\u200bid":"%s"}`, `{"set-cookie":"%s"}`, `{"private-key":"%s"}`, `{"auth":"%s"}`, `{"private_key\u0300":"%s"}`, `{"pásswörd":"%s"}`, `{"otp":"%s"}`,
-		`{"name":"Authorization","value":"%s"}`, `{"headers":[{"k":"X-Api-Key","v":["%s"]}]}`, `["--password","%s"]`, `["curl","--token=%s"]`, `["--api-key %s"]`,
-		`["DB_PWD","%s"]`, `["userPwd","%s"]`, `["mypwd","%s"]`, `["--pwd","%s"]`, `{"name":"jwt","value":"%s"}`, `["pwdHash","%s"]`, `["x-jwt-assertion","%s"]`,
-		`"Bearer %s"`, `"authorization: Basic %s"`, `"x\nCookie: a=b; c=%s\n"`, `"sk-%s"`, `"sk_live_%s"`, `"see ghp_%s."`, `"xoxb-%s"`,
-		`"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----"`, `"-----BEGIN RSA PRIVATE KEY-----\n%s"`, `"a eyJhbGciOiJIUzI1NiJ9.%s.x"`,
+		`{"password":"%s"}`, `{"PassWord":"%s"}`, `{"user_pass-word":"%s"}`, `{"p a s s w d":"%s"}`, `{"apiKey":"%s"}`,
+		`{"API.KEY":"%s"}`, `{"x-api-key":"%s"}`,
+		`{"clientSecret":{"a":["%s"]}}`, `{"credentials":["%s"]}`, `{"a":[{"b":{"access_key_id":"%s"}}]}`,
+		`{"ｐａｓｓｗｏｒｄ":"%s"}`, `{"to\u212aen":"%s"}`,
+		`{"session\u200bid":"%s"}`, `{"set-cookie":"%s"}`, `{"private-key":"%s"}`, `{"auth":"%s"}`,
+		`{"private_key\u0300":"%s"}`, `{"pásswörd":"%s"}`, `{"otp":"%s"}`,
+		`{"name":"Authorization","value":"%s"}`, `{"headers":[{"k":"X-Api-Key","v":["%s"]}]}`, `["--password","%s"]`,
+		`["curl","--token=%s"]`, `["--api-key %s"]`,
+		`["DB_PWD","%s"]`, `["userPwd","%s"]`, `["mypwd","%s"]`, `["--pwd","%s"]`, `{"name":"jwt","value":"%s"}`,
+		`["pwdHash","%s"]`, `["x-jwt-assertion","%s"]`,
+		`"Bearer %s"`, `"authorization: Basic %s"`, `"x\nCookie: a=b; c=%s\n"`, `"sk-%s"`, `"sk_live_%s"`, `"see ghp_%s."`,
+		`"xoxb-%s"`,
+		`"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----"`, `"-----BEGIN RSA PRIVATE KEY-----\n%s"`,
+		`"a eyJhbGciOiJIUzI1NiJ9.%s.x"`,
 		`"postgres://ann:%s@db/x"`, `"password=%s&x=1"`, `"my password is %s"`, `"PASSWORD: '%s x'"`, `"api_key=\"a %s\""`,
-		`"{\"password\":\"%s\"}"`, `"{\"credentials\":{\"a\":\"%s\"}}"`, `"[\"{\\\"secret\\\":[\\\"%s\\\"]}\"]"`, `{"sk-%s":1}`, `"x {\"password\": \"a %s\""`,
+		`"{\"password\":\"%s\"}"`, `"{\"credentials\":{\"a\":\"%s\"}}"`, `"[\"{\\\"secret\\\":[\\\"%s\\\"]}\"]"`,
+		`{"sk-%s":1}`, `"x {\"password\": \"a %s\""`,
 	} {
 		args = strings.ReplaceAll(args, "%s", hidden)
 		if got := preview(t, args); strings.Contains(got, hidden) || !strings.Contains(got, "[masked: ") {
@@ -109,7 +117,8 @@ func (p *planter) pick(of ...string) string { return of[p.random.IntN(len(of))] 
 // name is one that a secret could have, in some spelling.
 func (p *planter) name() string {
 	var b strings.Builder
-	for _, r := range p.pick("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key", "access_key", "cookie", "session") {
+	for _, r := range p.pick("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential",
+		"private_key", "access_key", "cookie", "session") {
 		if p.random.IntN(2) == 0 {
 			r = unicode.ToUpper(r)
 		}
@@ -171,7 +180,9 @@ func FuzzPreview(f *testing.F) {
 		if strings.Contains(a.Preview, marker) {
 			t.Errorf("%s:\n%s", args, a.Preview)
 		}
-		if len(a.Preview) > 9<<10 || !utf8.ValidString(a.Preview) || strings.ContainsFunc(a.Preview, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+		if len(a.Preview) > 9<<10 || !utf8.ValidString(a.Preview) || strings.ContainsFunc(a.Preview, func(r rune) bool {
+			return r != '\n' && !unicode.IsPrint(r)
+		}) {
 			t.Errorf("%q", a.Preview)
 		}
 	})
@@ -179,7 +190,8 @@ func FuzzPreview(f *testing.F) {
 
 func BenchmarkPreview(b *testing.B) {
 	k := newKeeper(b, &memory{}, approvals.Options{})
-	r := request(`{"text":"` + strings.Repeat("lorem ipsum dolor ", 1000) + `","list":[` + strings.Repeat(`{"a":"b c d"},`, 1000) + `1]}`)
+	r := request(`{"text":"` + strings.Repeat("lorem ipsum dolor ", 1000) + `","list":[` + strings.Repeat(
+		`{"a":"b c d"},`, 1000) + `1]}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		ask(b, k, r)

@@ -76,7 +76,8 @@ func refusedState(s State, id string) *call.Refusal {
 }
 
 func refusedMismatch(words []string, id string) *call.Refusal {
-	r := refused("APPROVAL_MISMATCH", "the approval is for another call; these fields differ: "+strings.Join(words, ", "), id)
+	r := refused("APPROVAL_MISMATCH", "the approval is for another call; these fields differ: "+strings.Join(words,
+		", "), id)
 	r.Metadata["differs"] = strings.Join(words, ",")
 	return r
 }

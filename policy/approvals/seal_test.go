@@ -64,7 +64,8 @@ func TestArgumentsAreEncrypted(t *testing.T) {
 		}
 		store.put(a.ID, func(r *approvals.Record) { *r = whole })
 	}
-	if again := ask(t, first, request(`{"to":"bob","id":12345678901234567890}`)); bytes.Equal(store.records[again.ID].Sealed, sealed) {
+	if again := ask(t, first, request(`{"to":"bob","id":12345678901234567890}`)); bytes.Equal(
+		store.records[again.ID].Sealed, sealed) {
 		t.Error("the same arguments look the same")
 	}
 }
@@ -75,7 +76,8 @@ func TestLongArgumentsAreNotKept(t *testing.T) {
 	k := newKeeper(t, store, approvals.Options{Keys: [][]byte{key(1)}, MaxArgs: 1000})
 	a := ask(t, k, request(`["a","`+strings.Repeat("b ", 20_000)+`"]`))
 	got, err := k.Get(t.Context(), a.Tenant, a.ID)
-	if err != nil || !strings.HasPrefix(got.Preview, "[\n  \"a\",\n  \"b b") || got.Preview != a.Preview || len(store.records[a.ID].Sealed) > 9<<10 {
+	if err != nil || !strings.HasPrefix(got.Preview, "[\n  \"a\",\n  \"b b") || got.Preview != a.Preview ||
+		len(store.records[a.ID].Sealed) > 9<<10 {
 		t.Errorf("%d bytes: %+v, %v", len(store.records[a.ID].Sealed), got, err)
 	}
 }
@@ -83,7 +85,8 @@ func TestLongArgumentsAreNotKept(t *testing.T) {
 func TestBadKeys(t *testing.T) {
 	t.Parallel()
 	for _, bad := range [][]byte{nil, {}, key(1)[1:], append(key(1), 1)} {
-		if _, err := approvals.New(&memory{}, approvals.Options{Keys: [][]byte{key(1), bad}}); err == nil || !strings.Contains(err.Error(), "key 2") {
+		if _, err := approvals.New(&memory{}, approvals.Options{Keys: [][]byte{key(1), bad}}); err == nil ||
+			!strings.Contains(err.Error(), "key 2") {
 			t.Errorf("%d bytes: %v", len(bad), err)
 		}
 	}

@@ -21,7 +21,8 @@ type Stats struct {
 
 // reasons are the reasons of refused calls.
 var reasons = [...]string{ //nolint:gochecknoglobals // a constant, if Go had such
-	"APPROVALS_UNAVAILABLE", "APPROVALS_FULL", "ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS", "CONFIG_INVALID", "APPROVAL_UNKNOWN", "APPROVAL_PENDING", "APPROVAL_DENIED",
+	"APPROVALS_UNAVAILABLE", "APPROVALS_FULL", "ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS", "CONFIG_INVALID",
+	"APPROVAL_UNKNOWN", "APPROVAL_PENDING", "APPROVAL_DENIED",
 	"APPROVAL_EXPIRED", "APPROVAL_USED", "APPROVAL_MISMATCH",
 }
 
@@ -53,7 +54,8 @@ func (k *Service) count(r *call.Refusal) *call.Refusal {
 func (k *Service) Stats() Stats {
 	c := &k.counters
 	s := Stats{
-		Asked: c.asked.Load(), Granted: c.granted.Load(), Approved: c.approved.Load(), Denied: c.denied.Load(), Used: c.used.Load(),
+		Asked: c.asked.Load(), Granted: c.granted.Load(), Approved: c.approved.Load(), Denied: c.denied.Load(),
+		Used:     c.used.Load(),
 		Released: c.released.Load(), Expired: k.store.Expired(), Refused: map[string]int64{}, Waiting: k.waiting.Load(),
 	}
 	for i, reason := range reasons {

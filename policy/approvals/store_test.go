@@ -102,7 +102,8 @@ func (m *memory) State(_ context.Context, _, id string) (approvals.State, time.D
 	return r.State, time.Hour, err
 }
 
-func (m *memory) List(context.Context, string, approvals.Filter, string, int) (page []approvals.Record, _ string, err error) {
+func (m *memory) List(context.Context, string, approvals.Filter, string, int) (page []approvals.Record, _ string,
+	err error) {
 	leave, err := m.enter()
 	defer leave()
 	for _, r := range m.records {
@@ -111,7 +112,8 @@ func (m *memory) List(context.Context, string, approvals.Filter, string, int) (p
 	return page, "", err
 }
 
-func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.StoredAnswer) (approvals.Record, bool, error) {
+func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.StoredAnswer) (approvals.Record,
+	bool, error) {
 	leave, err := m.enter()
 	defer leave()
 	r, err := m.find(id, err)
@@ -167,7 +169,9 @@ func newKeeper(t testing.TB, s approvals.Store, o approvals.Options) *approvals.
 }
 
 func request(args string) *approvals.Request {
-	return &approvals.Request{Tenant: "acme", User: "ann", Agent: "bot", Capability: "mail", Tool: "send", Args: []byte(args)}
+	return &approvals.Request{
+		Tenant: "acme", User: "ann", Agent: "bot", Capability: "mail", Tool: "send", Args: []byte(args),
+	}
 }
 
 func ask(t testing.TB, k *approvals.Service, r *approvals.Request) approvals.Approval {

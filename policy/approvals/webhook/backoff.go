@@ -8,9 +8,9 @@ import (
 // backoff returns the wait after so many attempts: exponential, with full jitter, and at least the receiver's
 // Retry-After up to a bound.
 func (o *Options) backoff(attempts int, asked time.Duration) time.Duration {
-	most := o.Longest
+	most := o.BackoffMax
 	if shift := attempts - 1; shift < 30 {
-		most = min(most, o.First<<shift)
+		most = min(most, o.BackoffBase<<shift)
 	}
-	return max(rand.N(most)+time.Millisecond, min(asked, o.Longest))
+	return max(rand.N(most)+time.Millisecond, min(asked, o.BackoffMax))
 }

@@ -19,8 +19,8 @@ import (
 const (
 	// workers bounds the concurrent requests of a replica.
 	workers = 8
-	// spareLease is the duration of a lease beyond its request's timeout.
-	spareLease = 20 * time.Second
+	// leaseMargin is the duration of a lease beyond its request's timeout.
+	leaseMargin = 20 * time.Second
 )
 
 // Approvals returns approvals. Get's error is a *call.Refusal: NotFound if there is none.
@@ -58,11 +58,11 @@ func (c *Config) setDefaults() error {
 
 // Options of a Deliverer. The zero value is usable.
 type Options struct {
-	First   time.Duration // the longest wait after the first attempt; default 1 s; doubled by each attempt
-	Longest time.Duration // the longest wait, also for a receiver's Retry-After; default 10 min
-	Poll    time.Duration // interval of the polls for events without a notification; default 2 s
-	Outbox  int           // maximum number of waiting events of all tenants; default 10,000
-	Dead    int           // maximum number of dead letters; default 1,000
+	BackoffBase time.Duration // the longest wait after the first attempt; default 1 s; doubled by each attempt
+	BackoffMax  time.Duration // the longest wait, also for a receiver's Retry-After; default 10 min
+	Poll        time.Duration // interval of the polls for events without a notification; default 2 s
+	Outbox      int           // maximum number of waiting events of all tenants; default 10,000
+	Dead        int           // maximum number of dead letters; default 1,000
 
 	Tenants []string     // that are collected from the start; others after their first event
 	Log     *slog.Logger // default: none
@@ -70,7 +70,9 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	for d, standard := range map[*time.Duration]time.Duration{&o.First: time.Second, &o.Longest: 10 * time.Minute, &o.Poll: 2 * time.Second} {
+	for d, standard := range map[*time.Duration]time.Duration{
+		&o.BackoffBase: time.Second, &o.BackoffMax: 10 * time.Minute, &o.Poll: 2 * time.Second,
+	} {
 		if *d == 0 {
 			*d = standard
 		}
@@ -95,8 +97,8 @@ type Deliverer struct {
 	render    Render
 	opts      Options
 	endpoint  atomic.Pointer[endpoint]
-	news      *news
-	counted   counters
+	dirty     *dirtyTenants
+	counters  counters
 	full      atomic.Bool // the full outbox was logged
 	failing   atomic.Bool // the failure of the receiver was logged
 }
@@ -104,7 +106,7 @@ type Deliverer struct {
 // New returns a Deliverer, or an error for an invalid Config.
 func New(store Store, of Approvals, render Render, c Config, o Options) (*Deliverer, error) {
 	o.setDefaults()
-	d := &Deliverer{store: store, approvals: of, render: render, opts: o, news: newNews(o.Tenants)}
+	d := &Deliverer{store: store, approvals: of, render: render, opts: o, dirty: newDirtyTenants(o.Tenants)}
 	return d, d.Set(c)
 }
 
@@ -124,7 +126,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer func() { d.endpoint.Load().close() }()
-	running.Go(recovery.Loop(ctx, "webhook feed", func() { d.store.Follow(ctx, d.heard, d.news.ofAll) }))
+	running.Go(recovery.Loop(ctx, "webhook feed", func() { d.store.Watch(ctx, d.onEvent, d.dirty.markAll) }))
 	work, free := make(chan Entry), make(chan struct{}, workers)
 	for range workers {
 		free <- struct{}{}
@@ -136,28 +138,28 @@ func (d *Deliverer) Run(ctx context.Context) {
 		})
 	}
 	defer close(work)
-	held := 0 // permits that this loop has taken from free
+	permits := 0 // permits that this loop has taken from free
 	for ctx.Err() == nil {
-		d.gather(ctx)
-		for held < workers && len(free) > 0 {
+		d.collect(ctx)
+		for permits < workers && len(free) > 0 {
 			<-free
-			held++
+			permits++
 		}
 		again := d.opts.Poll*3/4 + rand.N(d.opts.Poll/4) // jitter, so that replicas do not synchronize
 		var freed <-chan struct{}                        // nil unless all workers are busy
-		if held > 0 {
-			entries, next := d.claim(ctx, held)
+		if permits > 0 {
+			entries, next := d.lease(ctx, permits)
 			for i := range entries {
 				work <- entries[i] // each has an idle worker
 			}
-			held -= len(entries)
+			permits -= len(entries)
 			again = min(again, next)
 		}
-		if held == 0 {
+		if permits == 0 {
 			again, freed = d.opts.Poll, free
 		}
 		if d.wait(ctx, again, freed) {
-			held++
+			permits++
 		}
 	}
 }
@@ -168,7 +170,7 @@ func (d *Deliverer) wait(ctx context.Context, most time.Duration, freed <-chan s
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-d.news.wake:
+	case <-d.dirty.wake:
 	case <-t.C:
 	case <-freed:
 		return true
@@ -176,14 +178,14 @@ func (d *Deliverer) wait(ctx context.Context, most time.Duration, freed <-chan s
 	return false
 }
 
-// claim leases due entries, and returns the time until the next poll.
-func (d *Deliverer) claim(ctx context.Context, most int) ([]Entry, time.Duration) {
-	entries, next, sizes, err := d.store.Claim(ctx, most, d.endpoint.Load().Timeout+spareLease)
+// lease leases due entries, and returns the time until the next poll.
+func (d *Deliverer) lease(ctx context.Context, most int) ([]Entry, time.Duration) {
+	entries, next, sizes, err := d.store.Lease(ctx, most, d.endpoint.Load().Timeout+leaseMargin)
 	if err != nil {
 		return nil, d.opts.Poll
 	}
-	d.counted.queued.Store(int64(sizes.Queued))
-	d.counted.letters.Store(int64(sizes.Dead))
+	d.counters.queued.Store(int64(sizes.Queued))
+	d.counters.letters.Store(int64(sizes.Dead))
 	if next == 0 {
 		next = d.opts.Poll
 	}

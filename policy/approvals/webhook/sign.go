@@ -13,8 +13,8 @@ import (
 
 const (
 	secretPrefix = "whsec_"
-	leastSecret  = 24 // bytes; the standard's minimum
-	mostSecrets  = 10 // each adds a signature to a request
+	minSecret    = 24 // bytes; the standard's minimum
+	maxSecrets   = 10 // each adds a signature to a request
 )
 
 // ParseSecrets parses secrets, one a line: whsec_ and base64, or any other text of at least 24 bytes. Requests
@@ -30,8 +30,8 @@ func ParseSecrets(text []byte) (secrets [][]byte, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if secrets = append(secrets, secret); len(secrets) > mostSecrets {
-			return nil, fmt.Errorf("line %d: there are more than %d secrets", n, mostSecrets)
+		if secrets = append(secrets, secret); len(secrets) > maxSecrets {
+			return nil, fmt.Errorf("line %d: there are more than %d secrets", n, maxSecrets)
 		}
 	}
 	if len(secrets) == 0 {
@@ -48,8 +48,8 @@ func parseSecret(line string) ([]byte, error) {
 			return nil, errors.New("the text after whsec_ is not base64")
 		}
 	}
-	if len(secret) < leastSecret {
-		return nil, fmt.Errorf("the secret is too short; it must have at least %d bytes", leastSecret)
+	if len(secret) < minSecret {
+		return nil, fmt.Errorf("the secret is too short; it must have at least %d bytes", minSecret)
 	}
 	return secret, nil
 }

@@ -39,7 +39,8 @@ func TestSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := ParseSecrets([]byte(test.text))
-			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret-but") || strings.Contains(err.Error(), "!!") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret-but") ||
+				strings.Contains(err.Error(), "!!") {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
@@ -53,7 +54,10 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "hooks/secret", "ftp://h/secret", "http://u:secret@h/", "http://u:secret@%zz/", "https:///secret", "http://h/#secret"} {
+	for _, bad := range []string{
+		"", "hooks/secret", "ftp://h/secret", "http://u:secret@h/", "http://u:secret@%zz/", "https:///secret",
+		"http://h/#secret",
+	} {
 		if err := CheckURL(bad); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -8,7 +8,7 @@ type Stats struct {
 	Failed    int64 // requests
 	Retried   int64 // requests after an event's first
 	Dead      int64 // events that became dead letters
-	Late      int64 // requests for approval that were not delivered, as they can no longer be answered
+	Skipped   int64 // requests for approval that were not delivered, as they can no longer be answered
 	Dropped   int64 // events that found the outbox full, and evicted dead letters
 	Sizes           // of all replicas, as last seen
 }
@@ -19,9 +19,10 @@ type counters struct {
 
 // Stats returns the current counters.
 func (d *Deliverer) Stats() Stats {
-	c := &d.counted
+	c := &d.counters
 	return Stats{
-		Delivered: c.delivered.Load(), Failed: c.failed.Load(), Retried: c.retried.Load(), Dead: c.dead.Load(), Late: c.late.Load(),
+		Delivered: c.delivered.Load(), Failed: c.failed.Load(), Retried: c.retried.Load(), Dead: c.dead.Load(),
+		Skipped: c.late.Load(),
 		Dropped: c.dropped.Load(), Sizes: Sizes{Queued: int(c.queued.Load()), Dead: int(c.letters.Load())},
 	}
 }

@@ -30,7 +30,7 @@ type Entry struct {
 type Letter struct {
 	Event
 	Attempts int
-	Why      string    // result of the last attempt
+	Reason   string    // result of the last attempt
 	Died     time.Time // by the store's clock
 }
 
@@ -45,9 +45,9 @@ var ErrMoved = errors.New("another replica was faster")
 // Store is shared by replicas. Each method is atomic; one that fails may have been applied.
 // Store is what replicas share. Each method is one step; one that fails may have been taken.
 type Store interface {
-	// Follow tells of new events of tenants, until ctx ends. It may lose some, and says with
+	// Watch tells of new events of tenants, until ctx ends. It may lose some, and says with
 	// connected when it may have.
-	Follow(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func())
+	Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func())
 	// Overdue are approvals of a tenant whose time is over, which nobody has noted. To get one
 	// is to note it, and makes it an event.
 	Overdue(ctx context.Context, tenant string, most int) ([]string, error)
@@ -60,17 +60,17 @@ type Store interface {
 	// does neither if the cursor is not at after any more: ErrMoved. dropped are those without
 	// a place.
 	Put(ctx context.Context, tenant, after, next string, events []Event, most int) (dropped int, err error)
-	// Claim takes entries whose time has come, which are nobody else's for lease, and answers
+	// Lease takes entries whose time has come, which are nobody else's for lease, and answers
 	// with when to come again: never, if there are none, is 0.
-	Claim(ctx context.Context, most int, lease time.Duration) (taken []Entry, again time.Duration, sizes Sizes, err error)
+	Lease(ctx context.Context, most int, lease time.Duration) (taken []Entry, again time.Duration, sizes Sizes, err error)
 	// Done takes an entry out that was delivered, or need not be any more.
 	Done(ctx context.Context, id string) error
-	// Later puts an entry back until wait is over, with the attempts that it has, unless its
+	// Reschedule puts an entry back until wait is over, with the attempts that it has, unless its
 	// lease is over.
-	Later(ctx context.Context, e *Entry, wait time.Duration) error
-	// Bury makes an entry a dead letter, unless its lease is over: ErrMoved. Of more than most
+	Reschedule(ctx context.Context, e *Entry, wait time.Duration) error
+	// DeadLetter makes an entry a dead letter, unless its lease is over: ErrMoved. Of more than most
 	// the oldest go, which it counts.
-	Bury(ctx context.Context, e *Entry, why string, most int) (dropped int, err error)
+	DeadLetter(ctx context.Context, e *Entry, why string, most int) (dropped int, err error)
 	// Dead are letters, the newest first, beginning with the one after so many.
 	Dead(ctx context.Context, skip, most int) ([]Letter, error)
 	// Retry puts a dead letter into the outbox, as if it had never been tried. It is false

@@ -61,11 +61,13 @@ func (k *Service) bindingOf(ctx context.Context, r *Request) (*Binding, *call.Re
 
 // redeemWithKeys tries all keys: another replica, or this one earlier, may have created the approval with
 // another key.
-func (k *Service) redeemWithKeys(ctx context.Context, w *Binding, settings []Sum, id, token string) (was State, trace string, err error) {
+func (k *Service) redeemWithKeys(ctx context.Context, w *Binding, settings []Sum, id, token string) (was State,
+	trace string, err error) {
 	for i := 0; ; i++ {
 		was, trace, err = k.store.Redeem(ctx, w, id, token)
 		var mismatch *MismatchError
-		if i+1 >= len(settings) || !errors.As(err, &mismatch) || len(mismatch.Fields) != 1 || mismatch.Fields[0] != SettingsField {
+		if i+1 >= len(settings) || !errors.As(err, &mismatch) || len(mismatch.Fields) != 1 ||
+			mismatch.Fields[0] != SettingsField {
 			return was, trace, err
 		}
 		w.Settings = settings[i+1]

@@ -20,7 +20,7 @@ import (
 // to is where requests to a URL go, which has a secret in its query.
 func to(t *testing.T, url string, c Config) *endpoint {
 	t.Helper()
-	c.URL, c.Secrets = url+"/hook?token=hidden", [][]byte{make([]byte, leastSecret)}
+	c.URL, c.Secrets = url+"/hook?token=hidden", [][]byte{make([]byte, minSecret)}
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 				w.WriteHeader(test.code)
 			}))
 			defer receiver.Close()
-			got := to(t, receiver.URL, Config{}).post(t.Context(), "msg_1", now, []byte("{}"))
+			got := to(t, receiver.URL, Config{}).send(t.Context(), "msg_1", now, []byte("{}"))
 			if got.delivered != test.want.delivered || got.gone != test.want.gone || got.wait != test.want.wait {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
@@ -93,8 +93,9 @@ func TestFailuresNameNoSecret(t *testing.T) {
 		"garbage":   {"http://" + garbage, "no answer that is HTTP", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := to(t, test.url, Config{Timeout: test.timeout}).post(t.Context(), "msg_1", time.Now(), nil)
-			if got.delivered || !strings.Contains(got.why, test.want) || strings.Contains(got.why, "hidden") || strings.Contains(got.why, "hook") {
+			got := to(t, test.url, Config{Timeout: test.timeout}).send(t.Context(), "msg_1", time.Now(), nil)
+			if got.delivered || !strings.Contains(got.reason, test.want) || strings.Contains(got.reason, "hidden") ||
+				strings.Contains(got.reason, "hook") {
 				t.Errorf("got %+v, want %s", got, test.want)
 			}
 		})
@@ -102,8 +103,10 @@ func TestFailuresNameNoSecret(t *testing.T) {
 	t.Run("trusted", func(t *testing.T) {
 		roots := x509.NewCertPool()
 		roots.AddCert(secure.Certificate())
-		got := to(t, secure.URL, Config{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).post(t.Context(), "msg_1", time.Now(), nil)
-		if got.why != "HTTP status 404" {
+		got := to(t, secure.URL, Config{
+			TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		}).send(t.Context(), "msg_1", time.Now(), nil)
+		if got.reason != "HTTP status 404" {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -142,7 +145,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		t.Errorf("got %s, %v", text, err)
 	}
 	long := strings.Repeat("x", maxBody)
-	if text, err = body(e, &approvals.Approval{Preview: long, Why: "it is far"}, render); err != nil || !strings.Contains(string(text), `{"arguments":"","why":"it is far"}`) {
+	if text, err = body(e, &approvals.Approval{Preview: long, Why: "it is far"}, render); err != nil ||
+		!strings.Contains(string(text), `{"arguments":"","why":"it is far"}`) {
 		t.Errorf("long arguments: %d bytes, %v", len(text), err)
 	}
 	if _, err = body(e, &approvals.Approval{Why: long}, render); !errors.Is(err, errBody) {
@@ -154,7 +158,9 @@ func TestBackoffGrowsAndEnds(t *testing.T) {
 	t.Parallel()
 	o := Options{}
 	o.setDefaults()
-	for attempts, most := range map[int]time.Duration{1: time.Second, 4: 8 * time.Second, 10: 512 * time.Second, 11: 10 * time.Minute, 99: 10 * time.Minute} {
+	for attempts, most := range map[int]time.Duration{
+		1: time.Second, 4: 8 * time.Second, 10: 512 * time.Second, 11: 10 * time.Minute, 99: 10 * time.Minute,
+	} {
 		for range 100 {
 			if got := o.backoff(attempts, 0); got <= 0 || got > most+time.Millisecond {
 				t.Errorf("after %d attempts: %v", attempts, got)

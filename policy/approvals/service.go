@@ -21,8 +21,9 @@ type Rules interface {
 
 // Options of a Service. The zero value is usable.
 type Options struct {
-	Rules           Rules         // nil: none, and no answer can apply always
-	Keys            [][]byte      // of 32 bytes; the first one encrypts arguments, all decrypt; none: only a preview is stored
+	Rules Rules // nil: none, and no answer can apply always
+	// of 32 bytes; the first one encrypts arguments, all decrypt; none: only a preview is stored
+	Keys            [][]byte
 	TTL             time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
 	SessionTTL      time.Duration // lifetime of an answer for a session; default 1 h
 	MaxOpen         int           // open approvals of a tenant; default 10,000
@@ -37,12 +38,16 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	for d, standard := range map[*time.Duration]time.Duration{&o.TTL: 10 * time.Minute, &o.SessionTTL: time.Hour, &o.SessionCacheTTL: 30 * time.Second} {
+	for d, standard := range map[*time.Duration]time.Duration{
+		&o.TTL: 10 * time.Minute, &o.SessionTTL: time.Hour, &o.SessionCacheTTL: 30 * time.Second,
+	} {
 		if *d == 0 {
 			*d = standard
 		}
 	}
-	for n, standard := range map[*int]int{&o.MaxOpen: 10_000, &o.MaxArgs: 64 << 10, &o.Sessions: 10_000, &o.MaxWaiting: 10_000} {
+	for n, standard := range map[*int]int{
+		&o.MaxOpen: 10_000, &o.MaxArgs: 64 << 10, &o.Sessions: 10_000, &o.MaxWaiting: 10_000,
+	} {
 		if *n == 0 {
 			*n = standard
 		}
@@ -78,7 +83,8 @@ func New(store Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sessions of approvals: %w", err)
 	}
-	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: sessions, waiters: newWaiters(o.MaxWaiting),
+	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: sessions,
+		waiters: newWaiters(o.MaxWaiting),
 		watches: watches{all: map[waitKey]*watch{}}, settingsKeys: settingsKeys{own: derived(o.Keys)}}, nil
 }
 
@@ -225,7 +231,8 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	}
 	d.Approval = Approval{
 		ID: newID(), Binding: newBinding(r, args),
-		Description: readable(r.Description, maxText), RequestID: readable(r.RequestID, maxName), Trace: readable(r.Trace, maxName),
+		Description: readable(r.Description, maxText), RequestID: readable(r.RequestID, maxName),
+		Trace: readable(r.Trace, maxName),
 		Level: readable(r.Level, maxName), Why: readable(r.Why, maxText),
 	}
 	d.CallSum = d.sum()

@@ -50,8 +50,9 @@ func newEndpoint(c Config) *endpoint {
 		// A redirect would let the receiver choose another URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy: c.Proxy, TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost: workers, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
+			Proxy: c.Proxy, TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
+			MaxResponseHeaderBytes: 16 << 10,
+			MaxConnsPerHost:        workers, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
 		},
 	}}
 }
@@ -63,27 +64,28 @@ type reply struct {
 	delivered bool
 	gone      bool          // the receiver wants no further requests for it
 	wait      time.Duration // the least wait before the next request; 0: none given
-	why       string        // of a failure; without the URL
+	reason    string        // of a failure; without the URL
 }
 
-func (p *endpoint) post(ctx context.Context, id string, now time.Time, body []byte) reply {
+func (p *endpoint) send(ctx context.Context, id string, now time.Time, body []byte) reply {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
 	if err != nil {
-		return reply{why: "the URL is invalid"}
+		return reply{reason: "the URL is invalid"}
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "capgate-webhook",
-		"Webhook-Id": id, "Webhook-Timestamp": strconv.FormatInt(now.Unix(), 10), "Webhook-Signature": sign(p.Secrets, id, now, body),
+		"Webhook-Id": id, "Webhook-Timestamp": strconv.FormatInt(now.Unix(), 10), "Webhook-Signature": sign(p.Secrets, id,
+			now, body),
 	} {
 		request.Header.Set(name, value)
 	}
 	response, err := p.client.Do(request)
 	if err != nil {
-		return reply{why: reason(err)}
+		return reply{reason: reason(err)}
 	}
 	defer response.Body.Close()
 	_, _ = io.CopyN(io.Discard, response.Body, maxReply) // the body is ignored
-	r := reply{why: "HTTP status " + strconv.Itoa(response.StatusCode)}
+	r := reply{reason: "HTTP status " + strconv.Itoa(response.StatusCode)}
 	switch code := response.StatusCode; {
 	case code >= 200 && code < 300:
 		r.delivered = true
@@ -118,7 +120,8 @@ func reason(err error) string {
 		return "no answer in time"
 	case errors.As(err, &name):
 		return "the host is not known to DNS"
-	case errors.As(err, &certificate), errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)):
+	case errors.As(err, &certificate), errors.As(err, new(x509.UnknownAuthorityError)),
+		errors.As(err, new(x509.HostnameError)):
 		return "its TLS certificate is not trusted"
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS"

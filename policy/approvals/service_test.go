@@ -23,10 +23,14 @@ func TestTheHashOfArguments(t *testing.T) {
 	for i, same := range [][]string{
 		{"", " ", "{}", " { }\n"},
 		{`{"a":1,"b":[1,2]}`, "{\"b\" :[1.0, 2e0],\n\"\\u0061\":10E-1}"},
-		{`{"a":1,"b":[2,1]}`}, {`{"a":1}`}, {`{"a":"1"}`}, {`{"A":1}`}, {`[]`}, {`null`}, {`1`}, {`"é"`, `"\u00e9"`}, {`"e\u0301"`}, // not the same to RFC 8785
-		{`9007199254740992`, `9007199254740992`}, {`9007199254740993`}, {`{"a":9007199254740993}`}, {`{"b":9007199254740993}`},
+		// not the same to RFC 8785
+		{`{"a":1,"b":[2,1]}`}, {`{"a":1}`}, {`{"a":"1"}`}, {`{"A":1}`}, {`[]`}, {`null`}, {`1`}, {`"é"`, `"\u00e9"`},
+		{`"e\u0301"`},
+		{`9007199254740992`, `9007199254740992`}, {`9007199254740993`}, {`{"a":9007199254740993}`},
+		{`{"b":9007199254740993}`},
 		{`[9007199254740993,9007199254740992]`}, {`[9007199254740992,9007199254740993]`},
-		{`1e21`, `1000000000000000000000`}, {`1000000000000000000001`}, {`0.1`, `1e-1`, `0.10`}, {`0.1000000000000000055`}, {`12345678901234567890`},
+		{`1e21`, `1000000000000000000000`}, {`1000000000000000000001`}, {`0.1`, `1e-1`, `0.10`}, {`0.1000000000000000055`},
+		{`12345678901234567890`},
 		{`0.30000000000000004`, `3.0000000000000004e-1`}, {`-5`}, {`5`}, {`true`}, {`"true"`},
 	} {
 		for _, args := range same {
@@ -49,14 +53,16 @@ func TestBadArguments(t *testing.T) {
 	k := newKeeper(t, &memory{}, approvals.Options{})
 	unread := []string{"ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS"}
 	for _, args := range []string{
-		`{`, planted, `"` + planted, `{"` + planted + `":1,"` + planted + `":2}`, `"\ud800` + planted + `"`, `{"a":1e400,"` + planted + `":1}`, "\"\xff" + planted + `"`,
+		`{`, planted, `"` + planted, `{"` + planted + `":1,"` + planted + `":2}`, `"\ud800` + planted + `"`,
+		`{"a":1e400,"` + planted + `":1}`, "\"\xff" + planted + `"`,
 		strings.Repeat("[", 101) + strings.Repeat("]", 101), `{} {"` + planted + `":1}`, `{"a":` + planted + `}`,
 	} {
 		r := request(args)
 		_, _, refusal := k.Create(t.Context(), r)
 		_, again := k.Redeem(t.Context(), "apr_"+strings.Repeat("A", 26), r)
 		for _, got := range []*call.Refusal{refusal, again} {
-			if got == nil || got.Kind != call.InvalidArgument || !slices.Contains(unread, got.Reason) || strings.Contains(fmt.Sprint(got.Message, got.Metadata), "canary") {
+			if got == nil || got.Kind != call.InvalidArgument || !slices.Contains(unread, got.Reason) ||
+				strings.Contains(fmt.Sprint(got.Message, got.Metadata), "canary") {
 				t.Errorf("%q: %+v", args, got)
 			}
 		}
@@ -91,14 +97,17 @@ func TestTheStoreIsAway(t *testing.T) {
 	_, always := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
 	_, waited := k.Wait(t.Context(), a.Tenant, a.ID)
 	for what, err := range map[string]error{
-		"ask": asked, "use": used, "get": got, "list": listed, "approve": approved, "always": always, "wait": waited, "release": k.Release(t.Context(), use),
+		"ask": asked, "use": used, "get": got, "list": listed, "approve": approved, "always": always, "wait": waited,
+		"release": k.Release(t.Context(), use),
 	} {
 		var r *call.Refusal
-		if !errors.As(err, &r) || r.Reason != "APPROVALS_UNAVAILABLE" || r.Kind != call.Unavailable || r.RetryAfter == 0 || strings.Contains(r.Message, "canary") {
+		if !errors.As(err, &r) || r.Reason != "APPROVALS_UNAVAILABLE" || r.Kind != call.Unavailable || r.RetryAfter == 0 ||
+			strings.Contains(r.Message, "canary") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if s := k.Stats(); s.Asked != 1 || s.Used != 1 || s.Approved+s.Denied+s.Released != 0 || s.Refused["APPROVALS_UNAVAILABLE"] != 2 {
+	if s := k.Stats(); s.Asked != 1 || s.Used != 1 || s.Approved+s.Denied+s.Released != 0 ||
+		s.Refused["APPROVALS_UNAVAILABLE"] != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -126,14 +135,20 @@ func TestAnAnswerThatHoldsAlways(t *testing.T) {
 			answer = k.Deny
 		}
 		a := ask(t, k, request("{}"))
-		if _, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve", Remember: approvals.Always}); err != nil {
+		if _, err := answer(t.Context(), a.Tenant, a.ID,
+			approvals.Answer{By: "eve", Remember: approvals.Always}); err != nil {
 			t.Fatal(err)
 		}
-		want := policy.Rule{Tenant: "acme", Name: policy.Name{User: "ann", Agent: "bot", Capability: "mail", Tool: "send"}, Verdict: verdict, By: "eve"}
+		want := policy.Rule{
+			Tenant: "acme", Name: policy.Name{
+				User: "ann", Agent: "bot", Capability: "mail", Tool: "send",
+			}, Verdict: verdict, By: "eve",
+		}
 		if len(set.set) != i+1 || set.set[i] != want {
 			t.Errorf("%+v", set.set)
 		}
-		if _, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); reason(err) != "APPROVAL_NOT_PENDING" || len(set.set) != i+1 {
+		if _, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); reason(
+			err) != "APPROVAL_NOT_PENDING" || len(set.set) != i+1 {
 			t.Errorf("answered twice: %v, %+v", err, set.set)
 		}
 	}
@@ -159,16 +174,21 @@ func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 		test.change(r)
 		a := ask(t, test.keeper, r)
 		_, err := test.keeper.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
-		if got, _ := test.keeper.Get(t.Context(), a.Tenant, a.ID); reason(err) != "APPROVAL_NOT_REMEMBERED" || got.State != approvals.Pending || len(set.set) > 0 {
+		if got, _ := test.keeper.Get(t.Context(), a.Tenant, a.ID); reason(err) != "APPROVAL_NOT_REMEMBERED" ||
+			got.State != approvals.Pending || len(set.set) > 0 {
 			t.Errorf("%s: %v, %+v, %+v", name, err, got, set.set)
 		}
 	}
-	changed := newKeeper(t, &memory{}, approvals.Options{Rules: set, Current: func(string, string) toolschema.Hash { return toolschema.Hash{9} }})
+	changed := newKeeper(t, &memory{}, approvals.Options{
+		Rules: set, Current: func(string, string) toolschema.Hash { return toolschema.Hash{9} },
+	})
 	a := ask(t, changed, request("{}"))
-	if _, err := changed.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); reason(err) != "APPROVAL_NOT_REMEMBERED" || len(set.set) > 0 {
+	if _, err := changed.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); reason(
+		err) != "APPROVAL_NOT_REMEMBERED" || len(set.set) > 0 {
 		t.Errorf("the tool is another one: %v, %+v", err, set.set)
 	}
-	if _, err := changed.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); err != nil || len(set.set) != 1 {
+	if _, err := changed.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always}); err != nil ||
+		len(set.set) != 1 {
 		t.Errorf("the tool is another one, and denied: %v, %+v", err, set.set)
 	}
 	set.fail = errAway
