@@ -21,10 +21,10 @@ type feedAdapter struct{ *Decider }
 // Now implements changefeed.Cache, as the other methods do.
 func (c feedAdapter) Now() int64 { return c.now() }
 
-func (c feedAdapter) InvalidateAll() { c.Invalidate(Change{Everything: true}) }
+func (c feedAdapter) InvalidateAll() { c.Decider.Invalidate(Change{Everything: true}) }
 
 // Invalidate handles a change of the feed.
-func (c feedAdapter) Invalidate(change Change) { c.Invalidate(change) }
+func (c feedAdapter) Invalidate(change Change) { c.Decider.Invalidate(change) }
 
 func (c feedAdapter) Synced(at int64) { c.synced(at) }
 

@@ -114,7 +114,7 @@ func TestWebhookNeedsASecret(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, "127.0.0.1:1", "approvals: {webhook: {url: 'http://h', secret_file: /dev/null}}")
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
-	if exit == 0 || !strings.Contains(stderr, "approvals.webhook.secret_file: /dev/null: there is no secret") {
+	if exit == 0 || !strings.Contains(stderr, "approvals.webhook.secret_file: /dev/null: the file has no secret") {
 		t.Errorf("%d: %s", exit, stderr)
 	}
 }

@@ -69,7 +69,7 @@ func TestAMaskSaysWhatItIs(t *testing.T) {
 		{`{"password":"x"}`, `"password": [masked: 1 to 8 characters, by its name]`},
 		{`{"password":""}`, `"password": ""`},
 		{`{"password":"ten letters and more"}`, `[masked: 9 to 32 characters, with spaces, by its name]`},
-		{`{"password":"$(rm -rf /)"}`, `[masked: 9 to 32 characters, with spaces, with signs of a shell, by its name]`},
+		{`{"password":"$(rm -rf /)"}`, `[masked: 9 to 32 characters, with spaces, with shell metacharacters, by its name]`},
 		{`{"pin":1234}`, `"pin": [masked: 1 to 8 characters, by a name, a number]`},
 		{`{"auth":{"command":"rm -rf /"}}`, `"command": [masked: 1 to 8 characters, with spaces, by its name]`},
 		{`["--password","hunter2hunter2"]`, `[masked: 9 to 32 characters, by the name beside it]`},

@@ -17,7 +17,7 @@ const (
 )
 
 var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
-	Message: "approvals cannot be read or written at the moment"}
+	Message: "approvals are unavailable at the moment; retry later"}
 
 // list is a page of what a viewer asks for.
 func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string,

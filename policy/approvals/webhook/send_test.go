@@ -89,8 +89,8 @@ func TestFailuresNameNoSecret(t *testing.T) {
 		"silent":    {silent.URL, "no answer in time", 50 * time.Millisecond},
 		"unknown":   {"http://nowhere.invalid", "DNS", 0},
 		"untrusted": {secure.URL, "certificate is not trusted", 0},
-		"no TLS":    {"https" + strings.TrimPrefix(silent.URL, "http"), "no TLS", 0},
-		"garbage":   {"http://" + garbage, "no answer that is HTTP", 0},
+		"does not speak TLS":    {"https" + strings.TrimPrefix(silent.URL, "http"), "does not speak TLS", 0},
+		"garbage":   {"http://" + garbage, "the answer is not HTTP", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := to(t, test.url, Config{Timeout: test.timeout}).send(t.Context(), "msg_1", time.Now(), nil)

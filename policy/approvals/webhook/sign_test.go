@@ -30,10 +30,10 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("signatures by both: %s", got)
 	}
 	for name, test := range map[string]struct{ text, want string }{
-		"none":       {"\n \n", "there is no secret"},
+		"none":       {"\n \n", "the file has no secret"},
 		"short":      {raw + "\nsecret-but-short\n", "line 2: the secret is too short"},
 		"short key":  {"whsec_c2hvcnQ=", "line 1: the secret is too short"},
-		"not base64": {"\nwhsec_!!secret!!", "line 2: what follows whsec_ is not base64"},
+		"not base64": {"\nwhsec_!!secret!!", "line 2: the text after whsec_ is not base64"},
 		"too many":   {strings.Repeat(raw+"\n", 11), "line 11: there are more than 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
