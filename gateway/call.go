@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/capgate/capgate/gateway/dialect"
-	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
@@ -18,9 +17,8 @@ import (
 // stream, belongs to it from Headers to Done, and is used again after that.
 type callState struct {
 	filter.Call
-	walk   walk           // along the filters
-	engine *engine.Method // of OpenParallax; nil: the call is of something else
-	errand *errand        // what is done for its idempotency key; nil: it has none
+	walk   walk    // along the filters
+	errand *errand // what is done for its idempotency key; nil: it has none
 
 	auth      authState
 	overload  overload.State
@@ -76,5 +74,4 @@ func (t *callState) readMethod(path string) {
 		return
 	}
 	t.Info.Service = service
-	t.engine = engine.Lookup(t.Info.Path)
 }

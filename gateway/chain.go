@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 
+	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -89,7 +90,7 @@ func (c *chain) of(t *callState) *list {
 	case call.Other:
 	}
 	switch path := t.Info.Path; {
-	case t.engine != nil:
+	case enginefilter.Owns(path):
 		return c.engine
 	case t.Info.Service == "":
 		return c.other
@@ -106,7 +107,7 @@ func (c *chain) of(t *callState) *list {
 // inside the process. Others made theirs up, and have theirs by path.
 func (h *handler) inside(t *callState, ticket string) *list {
 	switch {
-	case ticket == h.crossings.ours && t.engine != nil:
+	case ticket == h.crossings.ours && enginefilter.Owns(t.Info.Path):
 		return h.chain.internalEngine
 	case ticket == h.crossings.ours:
 		return h.chain.internal

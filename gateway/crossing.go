@@ -150,7 +150,7 @@ func (h *handler) stay(t *callState) {
 func (t *callState) cross(came time.Time) *crossing {
 	c := t.Info
 	c.User, c.Agent, c.Tool, c.Session = strings.Clone(c.User), strings.Clone(c.Agent), strings.Clone(c.Tool), strings.Clone(c.Session)
-	if t.engine != nil { // else they are the dialects' own
+	if c.Method == call.Other { // else they are the dialects' own
 		c.Path = strings.Clone(c.Path)
 		c.Service, _, _ = call.SplitPath(c.Path)
 	}

@@ -43,14 +43,6 @@ func note(name string, of func(*filter.Call)) row {
 	}}
 }
 
-// noteWhole is note for what knows the gateway's own struct.
-func noteWhole(name string, of func(*callState)) row {
-	return row{name: name, admit: func(t *callState) filter.Step {
-		of(t)
-		return filter.Continue
-	}}
-}
-
 // list is the filters of a kind of call, in order.
 type list struct {
 	name     string

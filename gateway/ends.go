@@ -16,7 +16,7 @@ import (
 // last makes it. The zero value is a call that goes on.
 type ends struct {
 	refused atomic.Pointer[call.Refusal] // by the translator
-	outcome atomic.Int32                 // telemetry.Outcome, as the guard of engines saw it; 0: it did not
+	outcome atomic.Int32                 // telemetry.Outcome, as a server inside the process saw it; 0: it did not
 
 	mu     sync.Mutex
 	caller *callersEnd       // of the first passage
@@ -69,7 +69,7 @@ func (e *ends) second(rec *telemetry.Record) bool {
 	return true
 }
 
-// judge is what the guard of engines made of an answer that its caller got, if it did.
+// judge is what a server inside the process made of an answer that its caller got, if it did.
 func (e *ends) judge(rec *telemetry.Record) {
 	if o := telemetry.Outcome(e.outcome.Load()); o != telemetry.NoOutcome && rec.Code == 0 {
 		rec.Outcome = o

@@ -9,16 +9,12 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
+	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/strictproto"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
 )
-
-// backendHeader is where a call of the gateway's own goes. It is believed of nobody else.
-const backendHeader = "x-capgate-backend"
 
 // guard is the guard of OpenParallax engines as an upstream like any other: a gRPC server inside the
 // process. A guarded call goes there when its engine is chosen, and comes back as the translator's do.
@@ -40,7 +36,8 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnI
 			return ctx, append(opts, asBytes)
 		},
 		Beside: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
-			return metadata.NewOutgoingContext(ctx, metadata.Pairs(capabilityHeader, fleet, ticketHeader, c.ours, backendHeader, backend)), []grpc.CallOption{asBytes}
+			md := metadata.Pairs(capabilityHeader, fleet, ticketHeader, c.ours, enginefilter.BackendHeader, backend)
+			return metadata.NewOutgoingContext(ctx, md), []grpc.CallOption{asBytes}
 		},
 		Refuse: c.refuse,
 		Log:    cfg.Log,
@@ -78,95 +75,21 @@ func (c *crossings) passage(ctx context.Context, r *router.Router) (*engine.Pass
 	}, true
 }
 
-// notEngine rejects calls of a fleet of engines that engines have no method for.
-func (t *callState) notEngine() *call.Refusal {
-	if engine.SettingsOf(t.Fleet) != nil {
-		return refusedNoEngine
-	}
-	return nil
+// guarded sends a call of an engine that is guarded to the guard.
+type guarded struct {
+	h    *handler
+	back *list // that a guarded call comes back by
 }
-
-// ofEngine rejects calls of an engine's method whose fleet is of none, or does not take it.
-func (t *callState) ofEngine() *call.Refusal {
-	switch settings := engine.SettingsOf(t.Fleet); {
-	case settings == nil:
-		return refusedNotEngine
-	case t.engine.Ends && !settings.Shutdown:
-		return refusedShutdown
-	}
-	return nil
-}
-
-// backFromGuard is ofEngine for a call that the guard has let pass.
-func (t *callState) backFromGuard() *call.Refusal {
-	if engine.SettingsOf(t.Fleet) == nil {
-		return refusedNotEngine
-	}
-	t.Stream.DropHeader(engine.ModesHeader)
-	return nil
-}
-
-// sentTo finds the engine that a call of the gateway's own is for.
-func (t *callState) sentTo() *call.Refusal {
-	if engine.SettingsOf(t.Fleet) == nil {
-		return refusedNotEngine
-	}
-	addr, ok := t.Stream.Header(backendHeader)
-	if !ok {
-		return nil
-	}
-	for _, b := range t.Fleet.Backends {
-		if b.Addr == addr {
-			t.Attempt.Directed = b
-			t.Stream.DropHeader(backendHeader)
-			return nil
-		}
-	}
-	return filter.Unreachable(t.Fleet)
-}
-
-// peekSession reads the session out of the first message of an engine's method, where that has one.
-type peekSession struct{ h *handler }
 
 // Admit implements filter.Filter.
-func (f peekSession) Admit(_ *filter.Call, t *callState) filter.Step {
-	if t.engine.Session == 0 {
+func (f guarded) Admit(_ *filter.Call, t *callState) filter.Step {
+	if !enginefilter.Guarded(&t.Call) {
 		return filter.Continue
 	}
-	read := func(_ *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) { return readEngine(t, msg) }
-	return peek{f.h, read}.Admit(&t.Call, &t.peek)
+	f.h.leave(t, f.back)
+	t.Stream.TapResponse(t)
+	return t.Serve(f.h.guard.server.upstream)
 }
 
 // Done implements filter.Filter.
-func (peekSession) Done(*filter.Call, *callState, *filter.Result) {}
-
-// readEngine takes out of the first message of an engine's method what it is routed by.
-func readEngine(t *callState, msg []byte) (filter.Peeked, *call.Refusal) {
-	id, err := t.engine.ReadSession(msg)
-	if err != nil {
-		return filter.Peeked{}, strictproto.Refuse(err, refusedEngineMessage)
-	}
-	t.Info.Session = t.Keep(filter.View(id))
-	return filter.Peeked{Read: true}, nil
-}
-
-// readOne rejects a call of which it is not known to which engine of several it should go.
-func (t *callState) readOne() *call.Refusal {
-	if t.engine.Anyone || t.Info.Session != "" || len(t.Fleet.Backends) < 2 {
-		return nil
-	}
-	return refusedManyEngines
-}
-
-var (
-	refusedNotEngine = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_UNKNOWN",
-		Message: "the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that one is"}
-	refusedNoEngine = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-		Message: "the fleet is of OpenParallax engines, which have no method of this name"}
-	refusedShutdown = &call.Refusal{Kind: call.PermissionDenied, Reason: "ENGINE_SHUTDOWN_OFF",
-		Message: "nobody may shut this engine down by way of the gateway, unless its fleet is configured so"}
-	refusedEngineMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-		Message: "the request is not a well-formed message of its method"}
-	refusedManyEngines = &call.Refusal{Kind: call.FailedPrecondition, Reason: "ENGINE_AMBIGUOUS",
-		Message: "the fleet has several engines, and the call names no session by which one could be told: name one, also by metadata x-session-id, or call an engine that is a fleet of its own"}
-)
+func (f guarded) Done(_ *filter.Call, t *callState, r *filter.Result) { f.h.comeHome(t, r) }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
@@ -52,7 +53,7 @@ func newFilters(h *handler, c *chain) *filters {
 		comeBack:            bind("comeback", comeBack{h}, whole),
 		scope:               check("scope", scopeInvoke),
 		scopeDownload:       check("scope", scopeDownload),
-		scopeEngine:         checkWhole("scope", scopeEngine),
+		scopeEngine:         check("scope", enginefilter.Scope),
 		scopeBuiltin:        check("scope", scopeBuiltin),
 
 		wellformed:    check("wellformed", wellFormed),
@@ -63,23 +64,23 @@ func newFilters(h *handler, c *chain) *filters {
 
 		peek:         bind("peek", peek{h, readInvoke}, peeked),
 		peekDownload: bind("peek", peek{h, readDownload}, peeked),
-		peekSession:  bind("peek", peekSession{h}, whole),
+		peekSession:  bind("peek", peekIf{peek{h, enginefilter.ReadSession}, enginefilter.NamesSession}, peeked),
 		await:        bind("await", await{}, peeked),
 
 		resolve:        check("resolve", h.resolve),
-		capability:     checkWhole("capability", (*callState).notEngine),
+		capability:     check("capability", enginefilter.Foreign),
 		method:         check("method", hasMethod),
-		engine:         checkWhole("engine", (*callState).ofEngine),
-		sentTo:         checkWhole("engine", (*callState).sentTo),
-		backFromGuard:  checkWhole("engine", (*callState).backFromGuard),
+		engine:         check("engine", enginefilter.Fleet),
+		sentTo:         check("engine", enginefilter.Directed),
+		backFromGuard:  check("engine", enginefilter.FromGuard),
 		deadline:       note("deadline", setDeadline),
-		engineDeadline: noteWhole("deadline", (*callState).setEngineDeadline),
+		engineDeadline: note("deadline", enginefilter.Deadline),
 
 		restrict:      check("restrict", restrict),
 		session:       check("session", readSession),
 		forgetSession: note("session", forgetSession),
 		artifacts:     check("artifacts", readArtifacts),
-		oneEngine:     checkWhole("session", (*callState).readOne),
+		oneEngine:     check("session", enginefilter.Routed),
 		key:           checkWhole("key", h.readKey),
 
 		audit:       checkWhole("audit", h.admitToAudit),

@@ -104,25 +104,6 @@ func (f translate) Admit(_ *filter.Call, t *callState) filter.Step {
 // Done implements filter.Filter.
 func (f translate) Done(_ *filter.Call, t *callState, r *filter.Result) { f.h.comeHome(t, r) }
 
-// guarded sends a call of an engine that is guarded to the guard.
-type guarded struct {
-	h    *handler
-	back *list // that a guarded call comes back by
-}
-
-// Admit implements filter.Filter.
-func (f guarded) Admit(_ *filter.Call, t *callState) filter.Step {
-	if !t.engine.Guarded {
-		return filter.Continue
-	}
-	f.h.leave(t, f.back)
-	t.Stream.TapResponse(t)
-	return t.Serve(f.h.guard.server.upstream)
-}
-
-// Done implements filter.Filter.
-func (f guarded) Done(_ *filter.Call, t *callState, r *filter.Result) { f.h.comeHome(t, r) }
-
 // answerHealth answers a Healthcheck, which no capability gets.
 func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }
 

@@ -55,6 +55,20 @@ func (f peek) unpack(t *filter.Call, s *peekState) filter.Step {
 // Done implements filter.Filter.
 func (peek) Done(*filter.Call, *peekState, *filter.Result) {}
 
+// peekIf is peek for calls of which not all have a message to read.
+type peekIf struct {
+	peek
+	wanted func(*filter.Call) bool
+}
+
+// Admit implements filter.Filter.
+func (f peekIf) Admit(t *filter.Call, s *peekState) filter.Step {
+	if !f.wanted(t) {
+		return filter.Continue
+	}
+	return f.peek.Admit(t, s)
+}
+
 // await waits for the first message, which says nothing: some callers take an early answer for a broken stream.
 type await struct{}
 

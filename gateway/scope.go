@@ -24,17 +24,6 @@ func scopeDownload(t *filter.Call) *call.Refusal {
 	return nil
 }
 
-// scopeEngine is scopeInvoke for methods of engines, each of which has a scope of its own.
-func scopeEngine(t *callState) *call.Refusal {
-	switch {
-	case t.Principal.Only != nil:
-		return tenant.RefuseSignature()
-	case !t.Principal.Scopes.Any(t.engine.Scope):
-		return missing(t.engine.Scope, "the credential is not one that may call this method of engines")
-	}
-	return nil
-}
-
 // scopeBuiltin is scopeInvoke for the services of the gateway's own.
 func scopeBuiltin(t *filter.Call) *call.Refusal {
 	have := t.Principal.Scopes
@@ -63,13 +52,9 @@ func scopeBuiltin(t *filter.Call) *call.Refusal {
 }
 
 var (
-	refusedInvoking  = missing(tenant.Invoke, "the credential is not one that may call capabilities")
-	refusedReading   = missing(tenant.Read, "the credential is not one that may list what there is")
-	refusedAnswering = missing(tenant.Approve, "the credential is not one that may answer approvals")
+	refusedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential is not one that may call capabilities")
+	refusedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
+	refusedAnswering = filter.ScopeMissing(tenant.Approve, "the credential is not one that may answer approvals")
 
-	refusedAdministering = missing(tenant.Admin, "the credential is not one that may see its tenant and that one's keys")
+	refusedAdministering = filter.ScopeMissing(tenant.Admin, "the credential is not one that may see its tenant and that one's keys")
 )
-
-func missing(scope tenant.Scopes, message string) *call.Refusal {
-	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING", Message: message, Metadata: map[string]string{"scope": scope.String()}}
-}

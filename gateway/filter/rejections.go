@@ -66,3 +66,9 @@ func Unreachable(f *router.Fleet) *call.Refusal {
 		RetryAfter: retryUnreachable,
 	}
 }
+
+// ScopeMissing is the rejection of a call whose credential lacks a scope.
+func ScopeMissing(scope tenant.Scopes, message string) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING", Message: message,
+		Metadata: map[string]string{"scope": scope.String()}}
+}

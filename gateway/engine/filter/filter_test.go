@@ -1,0 +1,194 @@
+package filter_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/engine"
+	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+	"github.com/capgate/capgate/router"
+)
+
+const (
+	clients = engine.Prefix + "ClientService/"
+	agents  = engine.Prefix + "AgentService/"
+)
+
+// fleet is a fleet with some backends; nil settings: it is of no engines.
+func fleet(t testing.TB, settings *engine.Settings, backends ...string) *router.Fleet {
+	t.Helper()
+	cfg := router.FleetConfig{Capability: "f", Backends: router.Addrs(backends...),
+		Deadlines: router.Deadlines{Default: time.Minute, Max: 2 * time.Minute, Stream: time.Hour}}
+	if settings != nil {
+		cfg.Protocol = settings
+	}
+	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{cfg}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.Fleet("f")
+}
+
+func reason(r *call.Refusal) string {
+	if r == nil {
+		return ""
+	}
+	return r.Reason
+}
+
+func TestOwns(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		clients + "SendMessage": true, agents + "RunSession": true, clients + "Other": false, clients: false,
+		"/openparallax.v2.ClientService/SendMessage": false, "": false, "/p.S/M": false,
+	} {
+		if got := enginefilter.Owns(path); got != want {
+			t.Errorf("%q: %t", path, got)
+		}
+	}
+}
+
+func TestScope(t *testing.T) {
+	t.Parallel()
+	for path, scope := range map[string]tenant.Scopes{
+		clients + "SendMessage": tenant.EngineChat, clients + "Shutdown": tenant.EngineAdmin, agents + "RunSession": tenant.EngineAgent,
+		engine.Prefix + "SubAgentService/RegisterSubAgent": tenant.EngineSubAgent,
+		engine.Prefix + "ShieldService/Evaluate":           tenant.EngineShield,
+	} {
+		c, _ := filtertest.NewCall()
+		c.Info.Path, c.Principal.Scopes = path, scope
+		if r := enginefilter.Scope(c); r != nil {
+			t.Errorf("%s: with its scope: %s", path, r.Reason)
+		}
+		c.Principal.Scopes = ^scope
+		if r := enginefilter.Scope(c); reason(r) != "SCOPE_MISSING" || r.Metadata["scope"] != scope.String() {
+			t.Errorf("%s: with all other scopes: %+v", path, r)
+		}
+	}
+}
+
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	engines, stoppable := fleet(t, &engine.Settings{}, "a:1"), fleet(t, &engine.Settings{Shutdown: true}, "a:1")
+	weather := fleet(t, nil, "a:1")
+	for name, test := range map[string]struct {
+		filter func(*filter.Call) *call.Refusal
+		path   string
+		fleet  *router.Fleet
+		want   string
+	}{
+		"a method of engines":       {enginefilter.Fleet, clients + "SendMessage", engines, ""},
+		"of another fleet":          {enginefilter.Fleet, clients + "SendMessage", weather, "ENGINE_UNKNOWN"},
+		"shutdown":                  {enginefilter.Fleet, clients + "Shutdown", engines, "ENGINE_SHUTDOWN_OFF"},
+		"shutdown where it may be":  {enginefilter.Fleet, clients + "Shutdown", stoppable, ""},
+		"from the guard":            {enginefilter.FromGuard, clients + "SendMessage", engines, ""},
+		"from the guard, elsewhere": {enginefilter.FromGuard, clients + "SendMessage", weather, "ENGINE_UNKNOWN"},
+		"another method":            {enginefilter.Foreign, "/p.S/M", engines, "METHOD_UNKNOWN"},
+		"another method, elsewhere": {enginefilter.Foreign, "/p.S/M", weather, ""},
+	} {
+		c, s := filtertest.NewCall(engine.ModesHeader, "seed")
+		c.Info.Path, c.Fleet = test.path, test.fleet
+		if got := reason(test.filter(c)); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if _, says := s.Header(engine.ModesHeader); says == (name == "from the guard") {
+			t.Errorf("%s: the engine gets the header for the gateway: %t", name, says)
+		}
+	}
+}
+
+func TestDirected(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, &engine.Settings{}, "a:1", "b:2")
+	for addr, want := range map[string]string{"": "", "b:2": "b:2", "c:3": "NO_BACKEND"} {
+		c, s := filtertest.NewCall()
+		c.Info.Path, c.Fleet = clients+"GetHistory", f
+		if addr != "" {
+			s.SetHeader(enginefilter.BackendHeader, addr)
+		}
+		r := enginefilter.Directed(c)
+		switch {
+		case addr == "c:3":
+			if r == nil || c.Attempt.Directed != nil {
+				t.Errorf("%s: %+v", addr, c.Attempt)
+			}
+		case r != nil:
+			t.Errorf("%q: %s", addr, r.Reason)
+		case want == "" && c.Attempt.Directed != nil, want != "" && c.Attempt.Directed.Addr != want:
+			t.Errorf("%q: it goes to %v", addr, c.Attempt.Directed)
+		}
+		if _, left := s.Header(enginefilter.BackendHeader); r == nil && left {
+			t.Errorf("%q: the engine gets the header", addr)
+		}
+	}
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	one, two := fleet(t, &engine.Settings{}, "a:1"), fleet(t, &engine.Settings{}, "a:1", "b:2")
+	c, _ := filtertest.NewCall()
+	c.Info.Path, c.Fleet = clients+"SendMessage", two
+	if !enginefilter.NamesSession(c) {
+		t.Error("a message names a session")
+	}
+	if got := reason(enginefilter.Routed(c)); got != "ENGINE_AMBIGUOUS" {
+		t.Errorf("of two engines: %q", got)
+	}
+	if _, r := enginefilter.ReadSession(c, []byte{0xff}); reason(r) != "REQUEST_MALFORMED" {
+		t.Errorf("no message: %+v", r)
+	}
+	if p, r := enginefilter.ReadSession(c, []byte{2<<3 | 2, 1, 's'}); r != nil || !p.Read || c.Info.Session != "s" {
+		t.Errorf("%+v, %+v, %q", p, r, c.Info.Session)
+	}
+	if r := enginefilter.Routed(c); r != nil {
+		t.Errorf("of a session: %s", r.Reason)
+	}
+	c.Info.Session, c.Fleet = "", one
+	if r := enginefilter.Routed(c); r != nil {
+		t.Errorf("of one engine: %s", r.Reason)
+	}
+	c.Info.Path, c.Fleet = clients+"GetStatus", two
+	if r := enginefilter.Routed(c); r != nil || enginefilter.NamesSession(c) {
+		t.Errorf("any engine may answer: %+v", r)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, &engine.Settings{}, "a:1")
+	for name, test := range map[string]struct {
+		path  string
+		asked time.Duration // 0: none
+		want  time.Duration
+	}{
+		"unary":                  {clients + "GetHistory", 0, time.Minute},
+		"unary, long":            {clients + "GetHistory", time.Hour, 2 * time.Minute},
+		"a stream":               {clients + "SendMessage", 0, time.Hour},
+		"without end":            {agents + "RunSession", 0, 0},
+		"without end, but asked": {agents + "RunSession", 100 * time.Hour, 100 * time.Hour},
+	} {
+		c, s := filtertest.NewCall()
+		if test.asked > 0 {
+			s.SetHeader("grpc-timeout", strconv.FormatInt(test.asked.Milliseconds(), 10)+"m")
+		}
+		c.Info.Path, c.Fleet = test.path, f
+		enginefilter.Deadline(c)
+		if c.Deadline != test.want || s.Deadline != test.want {
+			t.Errorf("%s: %v, %v, want %v", name, c.Deadline, s.Deadline, test.want)
+		}
+	}
+}
+
+// A credential that may call capabilities alone may not talk to an engine.
+func Example() {
+	c, _ := filtertest.NewCall()
+	c.Info.Path, c.Principal.Scopes = engine.Prefix+"ClientService/SendMessage", tenant.Invoke
+	fmt.Println(enginefilter.Scope(c).Metadata["scope"])
+	// Output: engine.chat
+}

@@ -1,0 +1,66 @@
+package filter
+
+import (
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// BackendHeader is the engine that a call of the gateway's own is for. It is believed of such calls alone.
+const BackendHeader = "x-capgate-backend"
+
+// Foreign rejects calls of other services whose fleet is of engines: those have no such method.
+func Foreign(c *filter.Call) *call.Refusal {
+	if engine.SettingsOf(c.Fleet) != nil {
+		return refusedMethod
+	}
+	return nil
+}
+
+// Fleet rejects calls whose fleet is of something else, or does not take their method.
+func Fleet(c *filter.Call) *call.Refusal {
+	switch settings := engine.SettingsOf(c.Fleet); {
+	case settings == nil:
+		return refusedFleet
+	case method(c).Ends && !settings.Shutdown:
+		return refusedShutdown
+	}
+	return nil
+}
+
+// FromGuard is Fleet for calls that the Guard has let pass.
+func FromGuard(c *filter.Call) *call.Refusal {
+	if engine.SettingsOf(c.Fleet) == nil {
+		return refusedFleet
+	}
+	c.Stream.DropHeader(engine.ModesHeader)
+	return nil
+}
+
+// Directed is Fleet for calls of the gateway's own, which name their engine.
+func Directed(c *filter.Call) *call.Refusal {
+	if engine.SettingsOf(c.Fleet) == nil {
+		return refusedFleet
+	}
+	addr, ok := c.Stream.Header(BackendHeader)
+	if !ok {
+		return nil
+	}
+	for _, b := range c.Fleet.Backends {
+		if b.Addr == addr {
+			c.Attempt.Directed = b
+			c.Stream.DropHeader(BackendHeader)
+			return nil
+		}
+	}
+	return filter.Unreachable(c.Fleet)
+}
+
+var (
+	refusedFleet = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_UNKNOWN",
+		Message: "the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that one is"}
+	refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
+		Message: "the fleet is of OpenParallax engines, which have no method of this name"}
+	refusedShutdown = &call.Refusal{Kind: call.PermissionDenied, Reason: "ENGINE_SHUTDOWN_OFF",
+		Message: "nobody may shut this engine down by way of the gateway, unless its fleet is configured so"}
+)

@@ -1,0 +1,29 @@
+package filter
+
+import (
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Owns says whether a path is that of an engine's method. The filters of this package are for such calls alone, but for
+// Foreign.
+func Owns(path string) bool { return engine.Lookup(path) != nil }
+
+// method is the one that a call is of.
+func method(c *filter.Call) *engine.Method { return engine.Lookup(c.Info.Path) }
+
+// Guarded says whether a call goes by way of the Guard.
+func Guarded(c *filter.Call) bool { return method(c).Guarded }
+
+// Scope rejects calls whose caller lacks the scope of their method.
+func Scope(c *filter.Call) *call.Refusal {
+	switch scope := method(c).Scope; {
+	case c.Principal.Only != nil:
+		return tenant.RefuseSignature()
+	case !c.Principal.Scopes.Any(scope):
+		return filter.ScopeMissing(scope, "the credential is not one that may call this method of engines")
+	}
+	return nil
+}

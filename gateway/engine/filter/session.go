@@ -1,0 +1,36 @@
+package filter
+
+import (
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictproto"
+)
+
+// NamesSession says whether the first message of a call may name a session.
+func NamesSession(c *filter.Call) bool { return method(c).Session != 0 }
+
+// ReadSession reads the session out of the first message of a call.
+func ReadSession(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) {
+	id, err := method(c).ReadSession(msg)
+	if err != nil {
+		return filter.Peeked{}, strictproto.Refuse(err, refusedMessage)
+	}
+	c.Info.Session = c.Keep(filter.View(id))
+	return filter.Peeked{Read: true}, nil
+}
+
+// Routed rejects a call of a fleet of several engines that does not say which of them it is for.
+func Routed(c *filter.Call) *call.Refusal {
+	if method(c).Anyone || c.Info.Session != "" || len(c.Fleet.Backends) < 2 {
+		return nil
+	}
+	return refusedManyEngines
+}
+
+var (
+	refusedMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+		Message: "the request is not a well-formed message of its method"}
+	refusedManyEngines = &call.Refusal{Kind: call.FailedPrecondition, Reason: "ENGINE_AMBIGUOUS",
+		Message: "the fleet has several engines, and the call names no session by which one could be told: name one, " +
+			"also by metadata x-session-id, or call an engine that is a fleet of its own"}
+)
