@@ -10,182 +10,186 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Config is the whole file. Parse fills in the defaults.
+// Config is a parsed configuration file. Parse fills in the defaults.
 type Config struct {
-	Listen   string   // listen: public address, every protocol, host:port; default ":8080"
-	Admin    string   // admin: operators' address, host:port; default "127.0.0.1:8081"
-	Redis    Redis    // redis: what replicas share
-	Replicas Replicas // replicas: how replicas that have a Redis in common share the probing of backends
+	Listen   string   // listen: public address for every protocol, host:port; default ":8080"
+	Admin    string   // admin: address of the admin API, host:port; default "127.0.0.1:8081"
+	Redis    Redis    // redis: the store that replicas share
+	Replicas Replicas // replicas: how replicas with a common Redis share the probing of backends
 	// domains: weather.<domain> as :authority names the capability weather; lower-case; default none
 	Domains []string
-	// hosts: names that the public port answers to where callers need no credential, besides localhost,
-	// addresses and domains; *.example.com: all below it, "*": any; default none
+	// hosts: names at which the public port answers callers without credentials, besides localhost, addresses
+	// and domains; *.example.com: all below it, "*": any; default none
 	Hosts []string
-	// admin_hosts: names that the operators' port answers to, besides localhost and the address that is
-	// connected to, as hosts; default none
+	// admin_hosts: names at which the admin API answers, besides localhost and the address of the connection,
+	// as hosts; default none
 	AdminHosts []string
-	// zone: where the gateway is; calls stay with backends of the same zone while these can take them; default
-	// no preference
+	// zone: the gateway's zone; calls prefer backends of the same zone; default no preference
 	Zone      string
 	TLS       ServerTLS // tls: of the public port; default cleartext
-	Proxies   Proxies   // trusted_proxies, proxy_protocol: what stands before the public port
-	Drain     Drain     // drain: how the gateway stops
-	Log       Log       // log: what it writes to standard error
-	Metrics   Metrics   // metrics: what is counted
+	Proxies   Proxies   // trusted_proxies, proxy_protocol: proxies in front of the public port
+	Drain     Drain     // drain: the shutdown of the gateway
+	Log       Log       // log: the log on standard error
+	Metrics   Metrics   // metrics: labels of metrics
 	REST      REST      // rest: the JSON API
-	CORS      CORS      // cors: which pages of other sites may call from browsers; default none
+	CORS      CORS      // cors: origins whose pages may call from browsers; default none
 	Artifacts Artifacts // artifacts: files over HTTP
-	// client_limits: what clients may take of this replica before anything else is known of them than their
-	// network
+	// client_limits: resources of this replica that clients may use by their network
 	ClientLimits ClientLimits
-	Overload     Overload // overload: what this process can take, before it turns calls away
-	Traces       Traces   // traces: where spans of calls go; default nowhere
-	Fleets       []Fleet  // fleets: at least one, unless registration.capabilities allows others
+	Overload     Overload // overload: limits of this process, beyond which it rejects calls
+	Traces       Traces   // traces: collector of spans; default none
+	Fleets       []Fleet  // fleets: at least one, unless registration.capabilities permits others
 	// manifests: files, and directories of capabilities, with the manifests of fleets that name none, by their
 	// ids; default none
 	Manifests    []string
-	DNS          DNS          // dns: how the names of dns:///… backends are looked up
-	Registration Registration // registration: what backends that register themselves may do
-	Policies     Policies     // policies: rules on who may call what
-	Approvals    Approvals    // approvals: calls that people are asked about
-	Idempotency  Idempotency  // idempotency: calls that are carried out once, however often they are made
-	Webhook      Webhook      // approvals.webhook: a URL that is told what happens to approvals; default none
+	DNS          DNS          // dns: resolution of dns:///… backends
+	Registration Registration // registration: permissions of backends that register themselves
+	Policies     Policies     // policies: authorization rules
+	Approvals    Approvals    // approvals: calls that need a person's approval
+	Idempotency  Idempotency  // idempotency: calls with idempotency keys
+	Webhook      Webhook      // approvals.webhook: a URL that gets events of approvals; default none
 	// shields: OpenParallax Shields, which judge calls that policy allows or asks about; default none
 	Shields []Shield
-	Shield  string // shield: name of the one for all fleets that name none; default none
-	// callers need credentials: the file has tenants, if none at all (tenants: []), or identity.store
+	Shield  string // shield: name of the shield of all fleets that name none; default none
+	// Multi is true if callers need credentials: the file has tenants, even none (tenants: []), or
+	// identity.store.
 	Multi bool
-	// tenants: who may call, each with its API keys; default one tenant, to whom every call belongs
+	// tenants: tenants with their API keys; default one tenant, to which every call belongs
 	Tenants  []Tenant
 	Identity Identity // identity: tenants and API keys that replicas share in Redis
-	Issuers  []Issuer // issuers: whose tokens tell who calls, beside API keys; default none
-	// pepper_file: what the secrets of keys are hashed under, HMAC-SHA-256, at least 16 bytes without the end
-	// of its line; default none, and hashes are SHA-256
+	Issuers  []Issuer // issuers: issuers of tokens that callers may send in place of API keys; default none
+	// pepper_file: key of the HMAC-SHA-256 of secrets, at least 16 bytes without the final newline; default
+	// none, and hashes are SHA-256
 	PepperFile string
 
-	// certificates: tenants' client certificates, which need tls.client_ca_file; default none, and a
-	// certificate says nothing of who calls
+	// certificates: client certificates of tenants, which need tls.client_ca_file; default none, and
+	// certificates do not authenticate callers
 	Certificates []Certificate
-	Audit        Audit // audit: the record of who did what
+	Audit        Audit // audit: the audit log
 
-	Limits tenant.Limits // limits: how much each tenant may do that has no limits of its own; default anything
+	Limits tenant.Limits // limits: limits of each tenant without limits of its own; default none
 
-	Named map[string]Named // not a field: the files and directories that it names, and where it does first
+	// Named is not a field of the file. It has the files and directories that the file names, and the first
+	// place of each.
+	Named map[string]Named
 }
 
-// Tenant is who may call.
+// Tenant is a tenant of the file.
 type Tenant struct {
 	ID string // id: letters, digits, hyphens, dots and underscores, at most 63; unique
-	// capabilities: patterns (path.Match) of those that it sees and may call, at most 256; required; "*": all
+	// capabilities: patterns (path.Match) of the capabilities that it may see and call, at most 256; required;
+	// "*": all
 	Capabilities tenant.Grants
 	Keys         []Key // keys: its API keys
-	// limits: how much its callers may do, on all replicas together; {}: anything; default the file's limits
+	// limits: limits of its callers, on all replicas together; {}: none; default the file's limits
 	Limits *tenant.Limits
 }
 
-// Issuer is an OpenID Connect issuer of tokens, JWTs. The way to a claim is its name, or names
-// with dots between.
+// Issuer is an OpenID Connect issuer of tokens, JWTs. The path of a claim is its name, or names with dots
+// between.
 type Issuer struct {
 	// name: letters, digits, hyphens, dots and underscores, at most 63; unique; the log's key of its callers
 	Name string
-	// issuer: its URL, which is the iss of its tokens, exactly; unique; https, unless it is loopback or
-	// insecure
+	// issuer: its URL, which equals the iss of its tokens; unique; https, unless it is loopback or insecure
 	URL       string
-	Audiences []string // audiences: aud of a token must have one of them; needed
-	JWKSURL   string   // jwks_url: of its keys; default what discovery says
-	// algorithms: of signatures, of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA;
-	// default RS256, PS256, ES256 and EdDSA
+	Audiences []string // audiences: a token's aud must contain one of them; required
+	JWKSURL   string   // jwks_url: URL of its keys; default from discovery
+	// algorithms: permitted signature algorithms, of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384,
+	// ES512 and EdDSA; default RS256, PS256, ES256 and EdDSA
 	Algorithms  []string
-	Leeway      time.Duration // leeway: by which its clock and this one may differ, 0s to 5m; default 60s
-	MaxLifetime time.Duration // max_lifetime: of a token, 1m to 8760h; default any
-	// refresh: from one look at its keys to the next, give or take a tenth, 1s to 24h; default 5m
-	Refresh  time.Duration
-	MaxStale time.Duration // max_stale: how long known keys go on while it is away, 1m to 720h; default 24h
-	CAFile   string        // ca_file: authorities that may vouch for it, PEM; default the system's
-	Insecure bool          // insecure: true lets it be reached by cleartext HTTP; for tests only
-	// id_tokens: true takes tokens that say that they are ID tokens of a login; default false
+	Leeway      time.Duration // leeway: permitted clock skew, 0s to 5m; default 60s
+	MaxLifetime time.Duration // max_lifetime: maximum lifetime of a token, 1m to 8760h; default any
+	// refresh: interval of requests for its keys, plus or minus a tenth, 1s to 24h; default 5m
+	Refresh time.Duration
+	// max_stale: how long known keys are valid while it is unavailable, 1m to 720h; default 24h
+	MaxStale time.Duration
+	CAFile   string // ca_file: authorities that may vouch for it, PEM; default the system's
+	Insecure bool   // insecure: true permits cleartext HTTP; for tests only
+	// id_tokens: true accepts tokens that are marked as ID tokens of a login; default false
 	IDTokens bool
-	Tenant   string        // tenant: of all its tokens; default the claim says it
-	Scopes   tenant.Scopes // scopes: of all its tokens; default invoke and read, or the claim says them
-	// asserts: what callers may say by x-user-id and x-agent-id, in place of the claims, of user and agent;
-	// default nothing
+	Tenant   string        // tenant: tenant of all its tokens; default from a claim
+	Scopes   tenant.Scopes // scopes: scopes of all its tokens; default invoke and read, or from a claim
+	// asserts: names that callers may assert with x-user-id and x-agent-id, in place of the claims: user,
+	// agent; default none
 	Asserts tenant.Asserts
-	Claims  Claims // claims: where its tokens say who calls
-	// scope_names: what the words of claims.scopes mean; others mean nothing; default the scopes' own names
+	Claims  Claims // claims: names of the claims with the identity
+	// scope_names: scopes for the values of claims.scopes; other values are ignored; default the scopes' own
+	// names
 	ScopeNames map[string]tenant.Scopes
-	Required   map[string]string // required_claims: what claims must be, or lists must have; default nothing
+	Required   map[string]string // required_claims: required values of claims, or elements of lists; default none
 }
 
 // Claims are names of claims.
 type Claims struct {
 	Tenant string // tenant: default tenant_id
-	User   string // user: default sub; it must be there
+	User   string // user: default sub; required in each token
 	Agent  string // agent: default none
-	Scopes string // scopes: a list, or words with blanks between; default none
+	Scopes string // scopes: a list, or words separated by spaces; default none
 }
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
 type ServerTLS struct {
-	CertFile     string // cert_file: certificate chain, PEM; with key_file
-	KeyFile      string // key_file: its private key, PEM
-	ClientCAFile string // client_ca_file: authorities that clients' certificates are from, PEM; default none asked for
-	// client_auth: optional lets clients connect without a certificate, while one that is shown must be good;
-	// with require, the default, they must show one
+	CertFile string // cert_file: certificate chain, PEM; with key_file
+	KeyFile  string // key_file: its private key, PEM
+	// client_ca_file: authorities of client certificates, PEM; default none, and no certificate is requested
+	ClientCAFile string
+	// client_auth: optional permits connections without a certificate, and verifies one that is sent; require,
+	// the default, needs one
 	Optional bool
 }
 
-// Redis is where replicas share what they know. The file has the URL alone, or a mapping
-// with a url.
+// Redis is the store that replicas share. The file has the URL alone, or a mapping with a url.
 type Redis struct {
-	// url: as in redisurl.Parse; default "embedded", one inside the process that is shared with nobody
+	// url: see redisurl.Parse; default "embedded", one inside the process that is not shared
 	URL string
-	// password_file: holds the password, without the end of its line; goes before the url's; default none
+	// password_file: file with the password, without the final newline; overrides the url's; default none
 	PasswordFile string
-	CAFile       string // ca_file: authorities that may vouch for a rediss server, PEM; default the system's
-	CertFile     string // cert_file: certificate to show to it, PEM, with key_file; default none
+	CAFile       string // ca_file: authorities of a rediss server, PEM; default the system's
+	CertFile     string // cert_file: client certificate, PEM, with key_file; default none
 	KeyFile      string // key_file: its private key, PEM
-	// server_name: name that its certificate must be for; default the host that is connected to
+	// server_name: name in the server's certificate; default the host of the address
 	ServerName string
-	// timeout: how long a command may take before Redis counts as away, 1ms to 10s; default 250ms
+	// timeout: how long a command may take before Redis counts as unavailable, 1ms to 10s; default 250ms
 	Timeout time.Duration
-	// wait_replicas: how many replicas must have the use of an approval, or the claim of an idempotency key,
-	// before the call runs, 1 to 10; default 0, none
+	// wait_replicas: how many Redis replicas must have the redemption of an approval, or the claim of an
+	// idempotency key, before the call runs, 1 to 10; default 0, none
 	WaitReplicas int
-	// store_key_file: keys that sign what allows something in Redis, one a line of 32 bytes in base64 or hex:
-	// the first signs, all verify; default none, and nothing is signed
+	// store_key_file: keys that sign records that grant something, one a line of 32 bytes in base64 or hex: the
+	// first signs, all verify; default none, and nothing is signed
 	StoreKeyFile string
-	// store_key_accept_unsigned: records that are not signed are taken yet; for the days in which a
-	// store_key_file is new; default false
-	Unsigned    bool
-	WaitTimeout time.Duration // wait_timeout: how long that may take before the call is refused, 10ms to 10s; default 1s
+	// store_key_accept_unsigned: true accepts unsigned records, during the introduction of a store_key_file;
+	// default false
+	Unsigned bool
+	// wait_timeout: how long that may take before the call is rejected, 10ms to 10s; default 1s
+	WaitTimeout time.Duration
 }
 
-// Replicas is how replicas share the probing. It should be the same for all, but for the id.
+// Replicas is how replicas share the probing. It should be the same for all replicas, except for the id.
 type Replicas struct {
-	// id: this replica's name, unique, without spaces, at most 128 bytes; default auto: the host's name and
-	// something random
+	// id: this replica's name, unique, without spaces, at most 128 bytes; default auto: the host's name and a
+	// random suffix
 	ID string
-	// heartbeat: a replica that is not heard of for a quarter longer is dead, and others probe in its place,
-	// 200ms to 1m; default 2s
+	// heartbeat: interval of heartbeats; a replica without one for a quarter longer is dead, and others take
+	// over its probes, 200ms to 1m; default 2s
 	Heartbeat time.Duration
-	// reconcile: how often each replica makes sure that it knows what Redis says, should it have missed it, 1s
+	// reconcile: interval at which each replica compares its state with Redis, in case it missed a change, 1s
 	// to 10m; default 10s
 	Reconcile time.Duration
-	// stale: what is known of a backend counts no longer, and calls may go there, when nobody is known to have
-	// looked for so long, 5s to 1h; default 30s
+	// stale: time without a probe after which the state of a backend is unknown, and calls may go there, 5s to
+	// 1h; default 30s
 	Stale time.Duration
 }
 
-// Policies are rules on who may call what, which replicas share in Redis. Without rules
-// the manifests and fleets alone say what becomes of a call.
+// Policies are the authorization rules that replicas share in Redis. Without rules, manifests and fleets alone
+// decide about calls.
 type Policies struct {
-	Enabled bool // the file has a policies block, if an empty one: policies: {}
-	Shadow  bool // shadow: count what candidate rules would change; default false
-	Cache   int  // cache: decisions kept in memory, 16 to 10000000; default 100000
-	// ttl: how long a decision is kept, give or take a fifth, should a change have been missed, 1s to 1h;
-	// default 1m
+	Enabled bool // the file has a policies block, even an empty one: policies: {}
+	Shadow  bool // shadow: true counts decisions that candidate rules would change; default false
+	Cache   int  // cache: cached decisions, 16 to 10000000; default 100000
+	// ttl: how long a decision is cached, plus or minus a fifth, in case a change was missed, 1s to 1h; default
+	// 1m
 	TTL time.Duration
-	// max_stale: how long decisions are made from memory while Redis is away; then calls are refused, 10s to
+	// max_stale: how long cached decisions are used while Redis is unavailable; then calls are rejected, 10s to
 	// 24h; default 10m
 	MaxStale time.Duration
 }
@@ -196,78 +200,81 @@ type Shield struct {
 	Address string        // address: host:port of its gRPC server
 	URL     string        // url: of its HTTP form, the path included, as in http://shield:9090/evaluate
 	TLS     BackendTLS    // tls: to it; default cleartext for an address, the system's authorities for https
-	Timeout time.Duration // timeout: of one question, 1ms to 30s; default 500ms
-	// on_failure: allow, ask or block, what becomes of a call while it does not answer; an answer that cannot
-	// be understood is never allow; default block
+	Timeout time.Duration // timeout: timeout of a request, 1ms to 30s; default 500ms
+	// on_failure: verdict about calls while it does not respond: allow, ask or block; an invalid response never
+	// allows; default block
 	OnFailure call.Verdict
-	Cache     int // cache: verdicts kept until they expire, 0 to 1000000; 0: none; default 10000
+	Cache     int // cache: cached verdicts, until they expire, 0 to 1000000; 0: none; default 10000
 }
 
-// Approvals are calls that people are asked about. It should be the same for all replicas.
+// Approvals are calls that need a person's approval. It should be the same for all replicas.
 type Approvals struct {
-	TTL        time.Duration // ttl: how long there is to answer, and then to make the call, 1s to 24h; default 10m
-	SessionTTL time.Duration // session_ttl: how long an answer for a session holds, 1s to 720h; default 1h
+	TTL        time.Duration // ttl: time to answer, and then to make the call, 1s to 24h; default 10m
+	SessionTTL time.Duration // session_ttl: how long an answer for a session is valid, 1s to 720h; default 1h
 	// key_file: keys that encrypt arguments in Redis, AES-256, in base64 or hex, one a line: the first
-	// encrypts, all decrypt; default none, so that only a preview is kept whose secrets are masked
+	// encrypts, all decrypt; default none, and only a preview with masked secrets is stored
 	KeyFile string
-	// max_pending: approvals of a tenant that wait, for an answer or their call, 1 to 100000; default 10000
+	// max_pending: approvals of a tenant that wait for an answer or their call, 1 to 100000; default 10000
 	MaxPending int
 }
 
-// Idempotency is what is kept of calls with idempotency keys. It should be the same for all replicas.
+// Idempotency is about stored responses of calls with idempotency keys. It should be the same for all replicas.
 type Idempotency struct {
-	TTL time.Duration // ttl: how long an answer is kept for repeats, and a key is not free, 1s to 720h; default 24h
-	// max_answer: the longest answer that is kept, in bytes, 1 to 4194304; who repeats a call with a longer one
-	// is told so; default 65536
+	// ttl: how long a response is stored for repeated calls, and a key cannot be reused, 1s to 720h; default
+	// 24h
+	TTL time.Duration
+	// max_answer: maximum size of a stored response, in bytes, 1 to 4194304; a repeated call with a larger one
+	// gets an error; default 65536
 	MaxAnswer int
-	MaxKeys   int // max_keys: of a tenant that are kept at once, 1 to 1000000; default 10000
-	// key_file: keys that encrypt answers in Redis, as approvals.key_file; default that one's; without either,
-	// calls with idempotency keys are refused, unless Redis is embedded
+	MaxKeys   int // max_keys: stored keys of a tenant, 1 to 1000000; default 10000
+	// key_file: keys that encrypt responses in Redis, as approvals.key_file, which is the default; without
+	// either, calls with idempotency keys are rejected, unless Redis is embedded
 	KeyFile string
 }
 
-// Webhook is a URL that is told what happens to approvals. It is in the approvals block.
+// Webhook is a URL that gets events of approvals. It is in the approvals block.
 type Webhook struct {
-	URL string // url: where a request goes for each event, http or https
-	// secret_file: secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more as they are;
-	// all sign
+	URL string // url: URL of a request for each event, http or https
+	// secret_file: secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more verbatim; all
+	// sign
 	SecretFile string
 	Events     []string      // events: asked, approved, denied, used, released, expired; default [asked]
-	Timeout    time.Duration // timeout: of one request, 100ms to 1m; default 10s
-	Attempts   int           // attempts: requests for one event, at most, 1 to 100; default 10
-	// proxy: environment takes the proxy that HTTPS_PROXY and HTTP_PROXY name, none goes straight there;
-	// default none
+	Timeout    time.Duration // timeout: timeout of a request, 100ms to 1m; default 10s
+	Attempts   int           // attempts: maximum number of requests for one event, 1 to 100; default 10
+	// proxy: environment uses the proxy of HTTPS_PROXY and HTTP_PROXY, none uses no proxy; default none
 	Proxy bool
 }
 
-// DNS is how the names of dns:///… backends are looked up.
+// DNS is the resolution of dns:///… backends.
 type DNS struct {
-	Server  string        // server: ip:port of the DNS server to ask; default the system's
-	Resolve time.Duration // resolve: from one look at a name to the next, give or take a tenth, 10ms to 1h; default 5s
+	Server  string        // server: ip:port of the DNS server; default the system's
+	Resolve time.Duration // resolve: interval of lookups, plus or minus a tenth, 10ms to 1h; default 5s
 }
 
 // Registration is what backends that register themselves may do.
 type Registration struct {
-	// allow: addresses that may be registered although they are loopback, link-local, cloud metadata, multicast
-	// or reserved; IP addresses or prefixes; default none
+	// allow: permitted addresses although they are loopback, link-local, cloud metadata, multicast or reserved;
+	// IP addresses or prefixes; default none
 	Allow []netip.Prefix
-	// capabilities: patterns, where * stands for anything, of capabilities without a fleet that may be
-	// registered, and then get one with every default; default none
+	// capabilities: patterns, in which * stands for any text, of capabilities without a fleet that may be
+	// registered, and then get a fleet with defaults; default none
 	Capabilities []string
-	Policy       call.Verdict // policy: of these capabilities, as a fleet's; default block
-	// manifests: true lets a backend bring the manifest of its capability, which says what the tools are and
-	// recommends policies, for fleets that name none; default false, and who brings one is refused
+	Policy       call.Verdict // policy: policy of these capabilities, as of a fleet; default block
+	// manifests: true lets a backend send the manifest of its capability, with its tools and recommended
+	// policies, for fleets that name none; default false, and a backend with a manifest is rejected
 	Manifests        bool
-	MinTTL           time.Duration // min_ttl: of a lease, 1s to 1h; default 5s
-	Max              int           // max: registrations in all, 0 to 100000; default 10000
+	MinTTL           time.Duration // min_ttl: minimum lease, 1s to 1h; default 5s
+	Max              int           // max: all registrations, 0 to 100000; default 10000
 	MaxPerCapability int           // max_per_capability: registrations of one capability, 0 to 100000; default 1000
 }
 
-// Drain is how the gateway stops.
+// Drain is the shutdown of the gateway.
 type Drain struct {
-	// delay: between readiness off and the first refused connection, for load balancers to notice; default 5s
-	Delay   time.Duration
-	Timeout time.Duration // timeout: for calls to finish after that; default 20s, so that both fit into Kubernetes' 30s
+	// delay: time between failing readiness and the first refused connection, for load balancers to notice;
+	// default 5s
+	Delay time.Duration
+	// timeout: time for calls to finish after that; default 20s, so that both fit into Kubernetes' 30s
+	Timeout time.Duration
 }
 
 // Log is what the gateway logs.
@@ -276,206 +283,206 @@ type Log struct {
 	Format string     // format: text or json; default json
 }
 
-// Metrics is what is counted.
+// Metrics are settings of metrics.
 type Metrics struct {
-	// tenants: how many tenants, the file's that have limits and the first that call, have series of their own;
-	// all others share tenant="other", 0 to 10000; default 100
+	// tenants: how many tenants, those of the file with limits and then the first that call, have series of
+	// their own; all others share tenant="other", 0 to 10000; default 100
 	Tenants int
 }
 
-// Overload is what this process can take. Beyond it calls are turned away, of the tenants
-// first that have more than their fair share.
+// Overload are the limits of this process. Beyond them calls are rejected, first those of tenants above their
+// fair share.
 type Overload struct {
-	Off bool // overload: off turns none away
-	// max_in_flight: calls at once, 1 to 100000000; default one for each 16 KiB of memory that the process may
-	// have
+	Off bool // overload: off disables the limits
+	// max_in_flight: concurrent calls, 1 to 100000000; default one for each 16 KiB of memory of the process
 	MaxInFlight int
-	MaxMemory   int64 // max_memory: bytes that live; default three quarters of what the process may have
-	// max_delay: how long a caller's bytes may wait for their turn, all through a tenth of a second, 100µs to
-	// 10s; default 10ms, and 100ms without tenants, who could harm each other
+	MaxMemory   int64 // max_memory: live bytes; default three quarters of the process's memory limit
+	// max_delay: how long the input of a connection may wait, throughout a tenth of a second, 100µs to 10s;
+	// default 10ms, and 100ms without tenants, which need no protection from each other
 	MaxDelay time.Duration
 }
 
-// Traces is which calls are traced, and where their spans go. No call is when Endpoint is empty.
+// Traces are the traced calls and the collector of their spans. Tracing is off if Endpoint is empty.
 type Traces struct {
-	// endpoint: an OpenTelemetry collector, host:port for OTLP over gRPC, or a URL for OTLP over HTTP, whose
-	// path is /v1/traces where it has none
+	// endpoint: an OpenTelemetry collector, host:port for OTLP over gRPC, or a URL for OTLP over HTTP, with
+	// /v1/traces as the default path
 	Endpoint string
 	TLS      BackendTLS // tls: to it; default cleartext for host:port, the system's authorities for https
-	// headers_file: what is sent with each request, such as a credential, name: value a line; default nothing
+	// headers_file: headers of each request, such as a credential, one "name: value" a line; default none
 	HeadersFile string
-	Sample      float64 // sample: share of the calls that begin a trace here which are traced, 0 to 1; default 0.01
-	// follow: true lets callers decide who send a traceparent; false: sample alone decides; default true
+	Sample      float64 // sample: fraction of traced calls among those that begin a trace here, 0 to 1; default 0.01
+	// follow: true lets callers decide with traceparent; false: sample alone decides; default true
 	Follow  bool
 	Service string // service: service.name of the spans; default capgate
-	// queue: spans that wait for the collector, 100 to 1000000; more are dropped and counted; default 4096
+	// queue: spans that wait for the collector, 100 to 1000000; further spans are dropped and counted; default
+	// 4096
 	Queue   int
-	Timeout time.Duration // timeout: of one request, 100ms to 1m; default 10s
+	Timeout time.Duration // timeout: timeout of a request, 100ms to 1m; default 10s
 }
 
 // Fleet is one capability and the backends that serve it.
 type Fleet struct {
 	Capability string // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
-	// services: gRPC services whose calls come here when they name no capability, package.Service; default none
+	// services: gRPC services whose calls use this fleet if they name no capability, package.Service; default
+	// none
 	Services []string
-	// methods: gRPC methods that its backends have beside those of the dialects and of services,
-	// package.Service/Method or package.Service/*; all others are refused; default none
+	// methods: gRPC methods of its backends besides those of the dialects and of services,
+	// package.Service/Method or package.Service/*; all others are rejected; default none
 	Methods  []string
-	Backends []Backend    // backends: host:port or {addr, weight, zone} each; [] where all register themselves
-	Names    []Name       // backends: those that are dns:///… instead
+	Backends []Backend    // backends: host:port or {addr, weight, zone} each; [] if all register themselves
+	Names    []Name       // backends: those with dns:///… addresses
 	Dialect  call.Dialect // dialect: auto (ask the backends, the default), doc, live or legacy
-	Deadline Deadline     // deadline: how long calls may take
-	Health   Health       // health: how the backends are probed
-	Ejection Ejection     // ejection: when the ends of calls take a backend out, long before a probe
-	Retry    Retry        // retry: second tries of calls that provably did not start
-	// idempotent: tools that may be carried out twice for one call, so that a call may be tried again although
-	// a lost backend may have begun it; "*": all tools, and every other call but uploads; default none
+	Deadline Deadline     // deadline: deadlines of calls
+	Health   Health       // health: health checks of the backends
+	Ejection Ejection     // ejection: outlier detection by the results of calls
+	Retry    Retry        // retry: retry budget for calls that provably did not start
+	// idempotent: tools that may run twice for one call, so that a call may be retried although a lost backend
+	// may have begun it; "*": all tools, and every other call but uploads; default none
 	Idempotent []string
-	// idempotency.grpc: true takes idempotency-key of calls by gRPC for the gateway; default false, and it is
-	// the backends'
+	// idempotency.grpc: true handles idempotency-key of gRPC calls in the gateway; default false, and it is
+	// forwarded to backends
 	Keyed bool
 	// class: tool, which answers each call by itself (the default), or environment, which keeps state between
 	// the calls of a session
 	Class    call.Class
-	Affinity Affinity // what has to come to the same backend; each field is the fleet's own
-	Limit    Limit    // max_concurrent, queue: how many calls a backend has at once, and how many wait
-	// slow_start: in which a backend that comes back, or is new, gets its whole share of calls; 0s: at once;
-	// default 30s
+	Affinity Affinity // affinity of sessions and files; each field is a field of the fleet
+	Limit    Limit    // max_concurrent, queue: concurrent calls of a backend, and waiting calls
+	// slow_start: time in which the share of calls of a new or returning backend grows to its full size; 0s: at
+	// once; default 30s
 	SlowStart time.Duration
-	// policy: allow, ask or block, for tools of which neither a rule nor the manifest says anything; default
-	// block
+	// policy: allow, ask or block, for tools without a rule or a recommendation of the manifest; default block
 	Policy call.Verdict
 	// validate_arguments: true checks the arguments of each call against the input_schema of its tool, before
 	// it goes to a backend; needs a manifest; default false
 	Validate bool
-	// enforce_credentials: true lets the config_json of a call name only credentials that the manifest
-	// declares; needs a manifest; default false, and config_json is not looked at
+	// enforce_credentials: true rejects a config_json with credentials that the manifest does not declare;
+	// needs a manifest; default false, and config_json is not read
 	Enforce bool
-	// manifest: file of the capability's manifest.yaml, which says what its tools are and recommends policies;
-	// default none
+	// manifest: file of the capability's manifest.yaml, with its tools and recommended policies; default none
 	Manifest  string
-	Discovery Discovery // discovery: how the tools of a manifest with tool_source: dynamic are asked for
-	// drift_guard: false takes a tool whose description or schema has changed as it was; else it is asked
-	// about, where it would be allowed, until somebody accepts it; default true
+	Discovery Discovery // discovery: calls of the discovery tool of a manifest with tool_source: dynamic
+	// drift_guard: false accepts a tool whose description or schema has changed; true asks for approval of its
+	// calls, if they would be allowed, until an operator accepts it; default true
 	Unguarded bool
 	TLS       BackendTLS // tls: to the backends; default cleartext
 	Shield    string     // shield: name of the shield that judges its calls, or none; default the file's shield
-	Protocol  string     // protocol: what its backends speak: the name of a Protocol, or selu, the default, which is ""
-	Settings  any        // the field of its Protocol; nil: selu
-	Own       Own        // not a field
+	// protocol: protocol of its backends: the name of a Protocol, or selu, the default, which is ""
+	Protocol string
+	Settings any // the field of its Protocol; nil: selu
+	Own      Own // not a field
 
-	// event_source: tools that may be called by GET too, as a browser's EventSource does. They must change
-	// nothing, for browsers send GET again, and of their own accord; "*": all; default none.
+	// event_source: tools that may be called with GET too, as a browser's EventSource does. They must have no
+	// side effects, because browsers may repeat GET requests; "*": all; default none.
 	EventSource []string
 }
 
-// Own is what the file says of a fleet itself, so that its manifest does not.
+// Own are the fields that the file sets for a fleet, so that its manifest does not.
 type Own struct{ Class, Affinity, MaxConcurrent, Deadline, Discovery bool }
 
 // Backend is one server of a fleet.
 type Backend struct {
 	Addr string // addr: host:port, unique within the fleet; a name is resolved at each connect
-	// weight: share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls; default 100, so
-	// that a canary with 5 gets a twentieth of what each other one gets
+	// weight: share of calls relative to the fleet's other backends, 0 to 10000; 0: no new calls; default 100,
+	// so that a canary with 5 gets a twentieth of the calls of each other backend
 	Weight int
-	Zone   string // zone: where it is; default nowhere
-	// session: it serves this session, which goes nowhere else, and no other, at most 512 bytes; default any
+	Zone   string // zone: its zone; default none
+	// session: the only session that it serves, and which uses no other backend, at most 512 bytes; default any
 	Session string
-	Tenant  string // tenant: whose session that is; needed with session where there are tenants, and nowhere else
+	// tenant: tenant of the session; required with session if there are tenants, and an error otherwise
+	Tenant string
 }
 
-// Name is an entry of backends whose addresses DNS knows.
+// Name is an entry of backends whose addresses come from DNS.
 type Name struct {
 	// addr: dns:///host:port for A and AAAA records, dns:///_service._proto.host for SRV records; unique within
 	// the fleet
 	registry.Name
-	Weight  int // weight: of each address, as a Backend's; SRV records' own are taken in proportion to 100
+	Weight  int // weight: weight of each address, as a Backend's; the weights of SRV records are proportional to 100
 	Zone    string
 	Session string
 	Tenant  string
 }
 
-// Discovery is how the tools of a capability are asked for. One replica does, and also when
-// the fleet becomes healthy.
+// Discovery are the calls of a capability's discovery tool. One replica makes them, also when the fleet becomes
+// healthy.
 type Discovery struct {
-	Interval time.Duration // interval: from one discovery to the next, 1s to 24h; default 5m
-	// timeout: of one call of the discovery tool, of which there are two at most, 10ms to 2m; default 10s
+	Interval time.Duration // interval: interval of discoveries, 1s to 24h; default 5m
+	// timeout: timeout of one call of the discovery tool, which is made twice at most, 10ms to 2m; default 10s
 	Timeout time.Duration
 }
 
-// Ejection is when calls stop going to a backend for a while because of how calls to
-// it ended. What a tool answers never counts, nor does a caller that leaves. Never more
-// than half of a fleet is out at once.
+// Ejection is outlier detection: a backend gets no calls for a while because of the results of earlier calls. A
+// tool's own error never counts, nor does a canceled call. At most half of a fleet is ejected at once.
 type Ejection struct {
-	// failures: calls in a row that were lost, timed out or got UNAVAILABLE, 0 to 1000; 0: never; default 5
+	// failures: consecutive calls that were lost, timed out or got UNAVAILABLE, 0 to 1000; 0: never; default 5
 	Failures int
-	// connect_failures: connections in a row that could not be made, 0 to 1000; 0: never; default 1
+	// connect_failures: consecutive failed connections, 0 to 1000; 0: never; default 1
 	ConnectFailures int
-	// timeout_least: a call that timed out counts if the backend had it for so long, more than 0; default 1s
+	// timeout_least: a timeout counts if the backend had the call for so long, more than 0; default 1s
 	TimeoutLeast time.Duration
-	// base: of the first ejection; each further one without a success between is twice as long, give or take a
-	// fifth; default 5s
+	// base: duration of the first ejection; each further one without a success in between is twice as long,
+	// plus or minus a fifth; default 5s
 	Base time.Duration
-	Max  time.Duration // max: of any ejection; default 5m, or base if that is more
+	Max  time.Duration // max: maximum duration of an ejection; default 5m, or base if that is more
 }
 
-// Retry bounds second tries. A call is tried twice at most, and only if it provably
-// did not start the first time, or if its tool is idempotent and no answer has begun.
+// Retry is the retry budget. A call is retried once, and only if it provably did not start, or if its tool is
+// idempotent and no response has begun.
 type Retry struct {
-	Share float64 // share: of the calls of about the last 10 s that may be tried again, 0 to 1; default 0.1
-	Floor int     // floor: second tries per second that are allowed besides, 0 to 10000; default 10
+	Share float64 // share: fraction of the calls of about the last 10 s that may be retried, 0 to 1; default 0.1
+	Floor int     // floor: retries per second that are permitted besides, 0 to 10000; default 10
 }
 
-// Affinity is which calls of a fleet have to come to the same backend.
+// Affinity binds calls of a fleet to one backend.
 type Affinity struct {
 	// affinity: session: calls of one session go to one backend, while it lives; none: they go to any; default
 	// session for the class environment, else none
 	Sessions bool
 	// session_ttl: how long a session keeps its backend without a call, 10s to 720h; default 1h
 	SessionTTL time.Duration
-	// artifacts: shared: backends find each other's files, so that calls that name one go to any; own: they go
-	// to the backend that has it; default own
+	// artifacts: shared: backends share their files, so that calls that name one go to any; own: they go to the
+	// backend with the file; default own
 	SharedArtifacts bool
-	// artifact_ttl: how long it is remembered which backend has a file, and whose it is, 10s to 720h; default
-	// 24h
+	// artifact_ttl: how long the backend and the owner of a file are remembered, 10s to 720h; default 24h
 	ArtifactTTL time.Duration
 }
 
-// Limit bounds the calls that each backend of a fleet has at once. MaxConcurrent is a field of the
-// fleet's own.
+// Limit bounds the concurrent calls of each backend of a fleet. MaxConcurrent is a field of the fleet.
 type Limit struct {
 	MaxConcurrent int // max_concurrent: of all replicas together, 0 to 100000; 0: no limit; default 0
 	// length: calls of the fleet that may wait in each replica, 0 to 10000; 0: none; default 100
 	Queue int
-	Wait  time.Duration // wait: how long one may, more than 0; its deadline counts meanwhile; default 10s
+	Wait  time.Duration // wait: how long a call may wait, more than 0; its deadline includes the wait; default 10s
 }
 
 // Deadline bounds the calls of a fleet.
 type Deadline struct {
-	Default time.Duration // default: of a unary call whose caller names none; default 120s, or max if that is less
-	Max     time.Duration // max: of any unary call; default 15m
-	Stream  time.Duration // stream: of any call that streams; default 1h
+	// default: deadline of a unary call whose caller sets none; default 120s, or max if that is less
+	Default time.Duration
+	Max     time.Duration // max: maximum deadline of a unary call; default 15m
+	Stream  time.Duration // stream: maximum duration of a streaming call; default 1h
 }
 
-// Health is how backends are probed.
+// Health are the health checks of backends.
 type Health struct {
-	// interval: from the end of one probe to the next, and a quarter of that when one that was up has failed
-	// and not yet for the last time; default 5s
+	// interval: time from the end of one probe to the next; a quarter of that after the first failures of a
+	// backend that was up; default 5s
 	Interval time.Duration
-	// timeout: of one probe, connecting included, at most interval; default 1s, or interval if that is less
+	// timeout: timeout of one probe, including the connection, at most interval; default 1s, or interval if
+	// that is less
 	Timeout time.Duration
-	Jitter  float64 // jitter: share of interval by which each wait varies, more than 0 and at most 1; default 0.1
-	Probe   string  // probe: the kind of probe, in the words of the fleet's Protocol; default its first
-	Rise    int     // rise: good probes in a row that bring a backend back, 1 to 100; default 2
-	Fall    int     // fall: bad probes in a row that take it out, 1 to 100; default 2
+	Jitter  float64 // jitter: fraction of interval by which each wait varies, above 0 and up to 1; default 0.1
+	Probe   string  // probe: the kind of probe, as the fleet's Protocol names it; default its first
+	Rise    int     // rise: consecutive good probes that bring a backend back, 1 to 100; default 2
+	Fall    int     // fall: consecutive bad probes that take it out, 1 to 100; default 2
 }
 
 // BackendTLS is TLS to the backends of a fleet, or to a shield.
 type BackendTLS struct {
-	Enabled    bool   // the file has a tls block, if an empty one: tls: {}
-	CAFile     string // ca_file: authorities that may vouch for backends, PEM; default the system's
-	CertFile   string // cert_file: certificate to show to backends, PEM, with key_file; default none
+	Enabled    bool   // the file has a tls block, even an empty one: tls: {}
+	CAFile     string // ca_file: authorities of the backends, PEM; default the system's
+	CertFile   string // cert_file: client certificate, PEM, with key_file; default none
 	KeyFile    string // key_file: its private key, PEM
-	ServerName string // server_name: name that certificates must be for; default the host of the backend's address
-	Insecure   bool   // insecure: true takes any certificate; for tests only, and excludes ca_file
+	ServerName string // server_name: name in their certificates; default the host of the backend's address
+	Insecure   bool   // insecure: true accepts any certificate; for tests only, and excludes ca_file
 }

@@ -29,7 +29,7 @@ func Default() *Config {
 	}
 }
 
-// DefaultFleet returns a fleet of which the file names capability and backends.
+// DefaultFleet returns a fleet with the defaults, a capability and backends.
 func DefaultFleet(capability string, backends ...string) Fleet {
 	f := Fleet{
 		Capability: capability,
@@ -49,7 +49,7 @@ func DefaultFleet(capability string, backends ...string) Fleet {
 	return f
 }
 
-// DefaultBackend returns a backend of which the file names the address alone.
+// DefaultBackend returns a backend with the defaults and an address.
 func DefaultBackend(addr string) Backend { return Backend{Addr: addr, Weight: 100} }
 
 // Addrs returns the addresses of the fleet's backends.

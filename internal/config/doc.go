@@ -1,7 +1,6 @@
-// Package config is the configuration file of the gateway: YAML in, checked
-// structs out. Every problem of a file is reported at once, each with its line
-// and what would be right.
+// Package config parses the configuration file of the gateway from YAML into checked structs. It reports every
+// problem of a file at once, each with its line and a correction.
 //
-// It reads neither files nor the environment, and nothing but the command line
-// imports it: every other package has a configuration struct of its own.
+// It reads neither files nor the environment. Only the command line imports it: every other package has a
+// configuration struct of its own.
 package config

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Parse reads a configuration file whose text is data; name is what errors call
-// it. The error is an Errors with every problem of the file. Backends may speak protocols besides Selu's.
+// Parse parses a configuration file. Errors call it name. The error is an Errors with every problem of the
+// file. Backends may speak the given protocols besides Selu's.
 func Parse(name string, data []byte, protocols ...*Protocol) (*Config, error) {
 	c := Default()
 	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{},
@@ -25,27 +25,27 @@ func Parse(name string, data []byte, protocols ...*Protocol) (*Config, error) {
 	return c, nil
 }
 
-// parser knows the fields of the file.
+// parser parses the fields of the file.
 type parser struct {
 	strictyaml.Reader
 	config       *Config
 	capabilities map[string]int     // capability → line of its fleet
-	wanting      []wanting          // of the fleets that name no manifest
-	services     map[string]string  // gRPC service → path where it was given first
-	protocols    []*Protocol        // beside Selu's
-	sole         map[string]string  // address of a backend that one fleet may have → capability of that
+	wanting      []wanting          // fields of fleets without a manifest that need one
+	services     map[string]string  // gRPC service → path of its first occurrence
+	protocols    []*Protocol        // besides Selu's
+	sole         map[string]string  // address of a backend that only one fleet may have → capability of that fleet
 	shields      map[string]int     // name → line
 	tenantIDs    map[string]int     // id → line
-	certified    []strictyaml.Place // of the certificates
-	peppered     []strictyaml.Place // hashes that need a pepper
-	keyIDs       map[string]int     // the same, of all tenants' keys
+	certified    []strictyaml.Place // places of certificates
+	peppered     []strictyaml.Place // places of hashes that need a pepper
+	keyIDs       map[string]int     // ids of all tenants' keys → line
 	issuers      map[string]int     // name → line
 	issuerURLs   map[string]int     // URL → line
-	reserved     []reserved         // backends
-	shielded     []strictyaml.Place // that name a shield: which there are is known at the end
+	reserved     []reserved         // backends with a session
+	shielded     []strictyaml.Place // places with the name of a shield, which are checked at the end
 }
 
-// wanting is a field of a fleet that needs a manifest, which does something for it.
+// wanting is a field of a fleet that needs a manifest.
 type wanting struct {
 	at   strictyaml.Place
 	does string
@@ -130,11 +130,11 @@ func (p *parser) manifests(at strictyaml.Place) {
 
 // Named is a place in the file.
 type Named struct {
-	File string // as errors call it
+	File string // name in errors
 	Line int    // from 1
 }
 
-// names reads the name of a file, or of a directory.
+// names reads the name of a file or a directory.
 func (p *parser) names(to *string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		p.Text(to, nil)(at)
