@@ -85,7 +85,7 @@ func TestParseTenantsErrors(t *testing.T) {
 		"a long grant": {fleet + "tenants: [{id: a, capabilities: ['" + strings.Repeat("*", 129) + "']}]\n",
 			"f:2: tenants[0].capabilities[0]: "},
 		"many grants": {fleet + "tenants: [{id: a, capabilities: [" + strings.Repeat("a,", 257) + "]}]\n",
-			"f:2: tenants[0].capabilities: there are 257 of them; at most 256"},
+			"f:2: tenants[0].capabilities: there are 257 patterns; at most 256"},
 		"a mapping":      {fleet + "tenants: {acme: []}\n", "f:2: tenants: must be a list"},
 		"key without id": {key("hash: '" + aHash + "'"), "tenants[0].keys[0].id: needed"},
 		"a whole key": {key("id: " + secret + ", hash: '" + aHash + "'"),

@@ -8,26 +8,24 @@ import (
 	"time"
 )
 
-// The defaults of AccessLogConfig, and how much is handed to the sink at once.
+// Defaults of AccessLogConfig, and the size of a write to the sink.
 const (
 	defaultMaxPending = 1 << 20
 	defaultInterval   = 100 * time.Millisecond
 	flushBytes        = 32 << 10
 )
 
-// AccessLogConfig says what lines there are and how they wait. The zero value
-// works.
+// AccessLogConfig selects the lines of an access log, and bounds their buffer. The zero value works.
 type AccessLogConfig struct {
 	Level      slog.Leveler  // the lowest level that is written; default INFO. May change while calls run
-	Text       bool          // slog's text layout instead of JSON
-	MaxPending int           // bytes that may wait for the sink; default 1 MiB. The buffer exists twice
-	Interval   time.Duration // the longest that a line waits for others; default 100 ms
+	Text       bool          // slog's text format instead of JSON
+	MaxPending int           // bytes that may wait for the sink; default 1 MiB. There are two such buffers
+	Interval   time.Duration // maximum time that a line waits for others; default 100 ms
 }
 
-// AccessLog writes one line per call to a sink, in slog's layouts but not through
-// slog, which costs about eight times as much (BenchmarkSlog). Lines gather in memory and one goroutine
-// writes them when 32 KiB are there or Interval has passed. When the sink cannot
-// keep up, lines are dropped and counted; a call never waits for it.
+// AccessLog writes one line per call to a sink. Lines have slog's formats but do not pass through slog, which
+// costs about eight times as much (BenchmarkSlog). They gather in memory, and one goroutine writes them after
+// 32 KiB or Interval. If the sink is too slow, lines are dropped and counted. A call never waits for it.
 type AccessLog struct {
 	out     io.Writer
 	cfg     AccessLogConfig
@@ -38,16 +36,16 @@ type AccessLog struct {
 	full  chan struct{} // capacity 1: pending reached flushBytes
 	stop  chan struct{} // closed by Close
 	done  chan struct{} // closed by run
-	err   error         // the sink's last error; run's until done
+	err   error         // last error of the sink; owned by run until done
 
-	mu      sync.Mutex // held for a copy of one line, or a swap
+	mu      sync.Mutex // held to copy one line, or to swap buffers
 	pending []byte     // whole lines
-	lines   uint64     // in pending
+	lines   uint64     // number of lines in pending
 	closed  bool
 }
 
-// NewAccessLog starts a log that writes to out, which only the log's goroutine
-// uses until Close. Every Write gets whole lines.
+// NewAccessLog starts a log that writes to out. Only the log's goroutine uses out until Close. Every Write gets
+// whole lines.
 func NewAccessLog(out io.Writer, cfg AccessLogConfig) *AccessLog {
 	if cfg.Level == nil {
 		cfg.Level = slog.LevelInfo
@@ -67,7 +65,7 @@ func NewAccessLog(out io.Writer, cfg AccessLogConfig) *AccessLog {
 	return l
 }
 
-// Dropped returns how many lines were lost.
+// Dropped returns the number of lost lines.
 func (l *AccessLog) Dropped() uint64 { return l.dropped.Load() }
 
 // Close writes what is pending, waits for it, and returns the sink's last error.
@@ -89,7 +87,7 @@ func (l *AccessLog) write(rec *Record) {
 	if level < l.cfg.Level.Level() {
 		return
 	}
-	// Built outside the lock, on the stack: under it there is but one copy.
+	// The line is built outside the lock, on the stack, so that the lock covers one copy.
 	var scratch [1024]byte
 	l.queue(l.appendRecord(scratch[:0], rec, level))
 }

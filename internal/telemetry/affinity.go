@@ -1,33 +1,31 @@
 package telemetry
 
-// Affinity is what is to be told of sessions and artifacts when somebody scrapes. The
-// int64s are counters.
+// Affinity holds figures of sessions and artifacts. The int64s are counters.
 type Affinity struct {
 	Sessions  int   // in memory
 	Artifacts int   // in memory
-	Lost      int64 // calls that were told SESSION_LOST
-	Lookups   int64 // questions to the store of calls that waited
-	Timeouts  int64 // of these, such that had no answer in time
-	Failures  int64 // of these, such that failed otherwise
-	Local     int64 // sessions that were placed without the store
-	Dropped   int64 // artifacts that the store was not told of
+	Lost      int64 // calls that got SESSION_LOST
+	Lookups   int64 // lookups in the store for which calls waited
+	Timeouts  int64 // lookups that timed out
+	Failures  int64 // lookups that failed otherwise
+	Local     int64 // sessions that were pinned without the store
+	Dropped   int64 // artifacts that could not be written to the store
 }
 
-// WatchAffinity lets every scrape report what ask answers. It may be called from any
-// goroutine.
+// WatchAffinity calls ask at every scrape. It may be called from any goroutine.
 func (m *Metrics) WatchAffinity(ask func() Affinity) { m.affinity.read.Store(&ask) }
 
-// newAffinity's metrics have no label that a caller could choose.
+// newAffinity returns the collector. No label has a value that a caller can choose.
 func newAffinity() *polled[Affinity] {
 	m := metrics{prefix: "capgate_"}
-	known := m.add("affinity_known", "Sessions, and artifacts, of which it is in memory which backend has them.", "what")
-	lost := m.add("sessions_lost_total", "Calls that were told SESSION_LOST: their session's backend had died.")
+	known := m.add("affinity_known", "Sessions and artifacts whose backend is known in memory.", "what")
+	lost := m.add("sessions_lost_total", "Calls that got SESSION_LOST because their session's backend died.")
 	lookups := m.add("affinity_lookups_total",
-		"Questions to the store of calls that waited for the answer, by what became of them.", "result")
+		"Lookups in the store for which calls waited, by result.", "result")
 	local := m.add("sessions_placed_locally_total",
-		"Sessions that were placed without asking the store, as it was away, slow or busy.")
+		"Sessions that were pinned without the store because it was unavailable, slow or busy.")
 	dropped := m.add("artifacts_dropped_total",
-		"Artifacts that other gateways will not know of, as too many waited for the store.")
+		"Artifacts unknown to other gateways because too many waited for the store.")
 	return &polled[Affinity]{metrics: m, emit: func(t emitter, a Affinity) {
 		t.gauge(known, float64(a.Sessions), "sessions")
 		t.gauge(known, float64(a.Artifacts), "artifacts")

@@ -1,13 +1,13 @@
 package telemetry
 
-// Audit is what is to be told of the audit log when somebody scrapes.
+// Audit holds figures of the audit log.
 type Audit struct {
 	Written uint64            // records
-	Lost    map[string]uint64 // records that were not written, by reason, one of a bounded set
-	Failing bool              // the last try to write failed
+	Lost    map[string]uint64 // lost records by reason, one of a bounded set
+	Failing bool              // the last write failed
 }
 
-// WatchAudit lets every scrape report what ask answers. It may be called from any goroutine.
+// WatchAudit calls ask at every scrape. It may be called from any goroutine.
 func (m *Metrics) WatchAudit(ask func() Audit) { m.audit.read.Store(&ask) }
 
 func newAudit() *polled[Audit] {

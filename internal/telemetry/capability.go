@@ -9,19 +9,17 @@ import (
 // numMethods is the number of call.Method values that have series of their own.
 const numMethods = int(call.DownloadOutputArtifact) + 1
 
-// CapabilityMetrics is the handle of one capability's series. Resolve it once,
-// when a routing table is built, and hand it to every Record: counting through it
-// looks nothing up.
+// CapabilityMetrics is the handle of one capability's series. Resolve it once, when a routing table is built,
+// and pass it to every Record, so that counting needs no lookup.
 //
-// Every counter is a row of cells, one for each of a few goroutines that count at
-// the same time, so that they do not fight over a cache line; a scrape sums the
-// row. A method and code that never occurred cost a nil pointer.
+// Every counter is a row of cells for the few goroutines that count at the same time, so that they do not share
+// a cache line. A scrape sums the row. A method and code that never occurred cost a nil pointer.
 type CapabilityMetrics struct {
 	name      string
 	inFlight  []paddedInt
 	methods   [numMethods]atomic.Pointer[methodSeries]
 	exemplars [numCodes]atomic.Pointer[exemplars] // nil: no such call was traced
-	shadow    atomic.Pointer[[]differences]       // a row, made when candidate rules first differ
+	shadow    atomic.Pointer[[]differences]       // a row, allocated when candidate rules first differ
 }
 
 type methodSeries [numCodes]atomic.Pointer[series]
@@ -29,7 +27,7 @@ type methodSeries [numCodes]atomic.Pointer[series]
 // series is the row of cells of one method and code.
 type series []counters
 
-// counters holds what one goroutine counted. It fills whole cache lines.
+// counters holds the counts of one goroutine. It fills whole cache lines.
 type counters struct {
 	outcomes [numOutcomes]atomic.Int64
 	bytesIn  atomic.Int64
@@ -43,7 +41,7 @@ type paddedInt struct {
 	_ [56]byte
 }
 
-// newCapabilityMetrics makes a handle with rows of that many cells, a power of two.
+// newCapabilityMetrics returns a handle with rows of that many cells, a power of two.
 func newCapabilityMetrics(name string, cells int) *CapabilityMetrics {
 	return &CapabilityMetrics{name: name, inFlight: make([]paddedInt, cells)}
 }
@@ -69,7 +67,7 @@ func (c *CapabilityMetrics) count(rec *Record) {
 	}
 }
 
-// series finds the row of a method and code, and makes it the first time.
+// series returns the row of a method and code, and allocates it the first time.
 func (c *CapabilityMetrics) series(method call.Method, code uint32) series {
 	if int(method) >= numMethods {
 		method = call.Other

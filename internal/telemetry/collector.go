@@ -8,12 +8,11 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// collector turns the cells into Prometheus metrics when somebody scrapes.
+// collector turns the cells into Prometheus metrics at a scrape.
 //
-// Why not client_golang's own counters: for one call they cost a third more than
-// the cells even when looked up beforehand (BenchmarkClientGolang), they would need
-// an object for every capability, method, code and outcome, and all shards would
-// write to the same ones.
+// client_golang's own counters cost a third more for a call, even with the lookup done beforehand
+// (BenchmarkClientGolang). They would need an object for every capability, method, code and outcome, and all
+// shards would write to the same ones.
 type collector struct {
 	metrics
 	from *Metrics
@@ -25,20 +24,20 @@ type collector struct {
 
 func newCollector(m *Metrics) *collector {
 	c := &collector{metrics: metrics{prefix: "capgate_"}, from: m}
-	c.calls = c.add("calls_total", "Finished calls. Outcome is what the payload says: success, tool_error, "+
-		"incomplete, or nothing.",
+	c.calls = c.add("calls_total", "Finished calls. Outcome is the result in the payload: success, tool_error, "+
+		"incomplete, or empty.",
 		"capability", "method", "code", "outcome")
 	c.inFlight = c.add("calls_in_flight", "Calls that were routed and have not finished.", "capability")
 	c.duration = c.add("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code")
 	c.bytes = c.add("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability",
 		"direction")
-	c.refusals = c.add("refusals_total", "Calls that the gateway refused.", "reason")
-	c.failures = c.add("failures_total", "Calls that the relay ended because something broke.", "failure")
+	c.refusals = c.add("refusals_total", "Calls that the gateway rejected, by reason.", "reason")
+	c.failures = c.add("failures_total", "Calls that the relay ended because of a failure, by cause.", "failure")
 	c.differences = c.add("policy_shadow_differences_total",
-		"Calls of which candidate rules would have decided otherwise: what was decided, and what they would have said.",
+		"Calls with another decision by the candidate rules, by both decisions.",
 		"capability", "decision", "candidate")
 	c.droppedLines = c.add("log_lines_dropped_total",
-		"Log lines of calls that were lost because the sink was slow or failed.")
+		"Access log lines that were lost because the sink was slow or failed.")
 	c.buildInfo = c.add("build_info", "Always 1.", "version", "revision", "goversion")
 	return c
 }
@@ -99,8 +98,7 @@ func (c *collector) emitCapability(to emitter, h *CapabilityMetrics) {
 	h.emitDifferences(to, c.differences)
 }
 
-// emitCalls tells of the calls of one method that ended with one code, and answers how
-// many bytes they were.
+// emitCalls emits the calls of one method with one code, and returns their number of bytes.
 func (c *collector) emitCalls(to emitter, row series, labels ...string) (in, out int64) {
 	var outcomes [numOutcomes]int64
 	for i := range row {

@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxString bounds the bytes of any one string in a line. Tool names, paths and
-// request ids come from clients.
+// maxString bounds the bytes of each string in a line. Tool names, paths and request ids come from clients.
 const maxString = 128
 
-// truncate cuts s to at most maxString bytes, not inside a character.
+// truncate cuts s to at most maxString bytes, at the end of a character.
 func truncate(s string) string {
 	if len(s) <= maxString {
 		return s
@@ -22,8 +21,7 @@ func truncate(s string) string {
 	return s[:end]
 }
 
-// plainJSON says which bytes stand for themselves in a JSON string whatever their
-// neighbours are: ASCII, less controls, quote and backslash.
+// plainJSON marks the bytes that need no escape in a JSON string: ASCII without controls, quote and backslash.
 var plainJSON = func() (plain [256]bool) {
 	for b := ' '; b < utf8.RuneSelf; b++ {
 		plain[b] = b != '"' && b != '\\'
@@ -80,7 +78,7 @@ func appendJSON(b []byte, s string) []byte {
 	return append(b, s[start:]...)
 }
 
-// appendText appends a value as slog.TextHandler does: quoted only where it must be.
+// appendText appends a value as slog.TextHandler does: quoted only if necessary.
 func appendText(b []byte, s string) []byte {
 	if needsQuotes(s) {
 		return strconv.AppendQuote(b, s)
@@ -92,7 +90,7 @@ func needsQuotes(s string) bool {
 	if s == "" {
 		return true
 	}
-	for _, r := range s { // invalid UTF-8 comes as RuneError, which is quoted too
+	for _, r := range s { // invalid UTF-8 becomes RuneError, which is quoted too
 		if r < utf8.RuneSelf {
 			if r == ' ' || r == '=' || r != '\\' && !plainJSON[r] {
 				return true

@@ -8,26 +8,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TraceID is the id of a call's trace. Zero: there is none.
+// TraceID is the id of a call's trace. Zero: it has none.
 type TraceID [16]byte
 
-// IsZero says that there is none.
+// IsZero reports whether there is no trace.
 func (id TraceID) IsZero() bool { return id == TraceID{} }
 
-// Text is 32 hexadecimal digits.
+// Text returns 32 hexadecimal digits.
 func (id TraceID) Text() string { return hex.EncodeToString(id[:]) }
 
-// exemplars are the newest calls that were traced, by bucket of the classic histogram.
+// exemplars are the newest traced calls by bucket of the classic histogram.
 type exemplars [numBuckets]atomic.Pointer[exemplar]
 
-// exemplar is one call. It is never changed.
+// exemplar is one call. It is immutable.
 type exemplar struct {
 	trace TraceID
 	took  time.Duration
 	at    time.Time
 }
 
-// keep makes a traced call the newest of its bucket. It allocates, as a trace does.
+// keep stores a traced call as the newest of its bucket. It allocates, as a trace does.
 func (c *CapabilityMetrics) keep(rec *Record, code uint32, bucket int) {
 	all := c.exemplars[code].Load()
 	if all == nil {
@@ -37,7 +37,7 @@ func (c *CapabilityMetrics) keep(rec *Record, code uint32, bucket int) {
 	all[bucket].Store(&exemplar{trace: rec.Trace, took: rec.Ended, at: rec.Started.Add(rec.Ended)})
 }
 
-// list returns them with the label trace_id.
+// list returns the exemplars with the label trace_id.
 func (all *exemplars) list() (list []prometheus.Exemplar) {
 	if all == nil {
 		return nil

@@ -7,38 +7,36 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Fleet is what is to be told of a fleet when somebody scrapes. The counters only grow.
+// Fleet holds figures of a fleet. The counters only grow.
 type Fleet struct {
 	Capability string
 
-	Usable   int  // backends that calls go to
-	Down     int  // by probes
-	Ejected  int  // by how calls ended
-	Off      int  // of weight 0
-	Draining int  // taken out by an operator
-	Panic    bool // fewer than half are healthy, and calls go to all that are not surely dead
+	Usable   int  // backends that get calls
+	Down     int  // down by health checks
+	Ejected  int  // ejected by outlier detection
+	Off      int  // with the weight 0
+	Draining int  // drained by an operator
+	Panic    bool // fewer than half are healthy, and calls go to all that are not certainly dead
 
 	Ejections          int64
-	EjectionsPrevented int64 // failures that would have ejected a backend, but for the half that must stay
-	Retries            int64 // second tries
-	RetriesDenied      int64 // that the budget did not allow
+	EjectionsPrevented int64 // failures that would have ejected a backend beyond half of the fleet
+	Retries            int64 // retries
+	RetriesDenied      int64 // retries that the budget denied
 
-	Limited          bool  // the rest is told only of a fleet with max_concurrent
-	ConcurrencyLimit int   // that this replica has at the backends
-	InFlight         int   // of these, by calls
-	Waiting          int   // calls that wait for a place
+	Limited          bool  // the following fields are reported only for a fleet with max_concurrent
+	ConcurrencyLimit int   // permits of this replica at the backends
+	InFlight         int   // permits in use
+	Waiting          int   // calls that wait for a permit
 	Waits            int64 // calls that had to wait
 	LimitRefused     int64 // calls that could not wait, or waited too long
 }
 
-// WatchFleets lets every scrape report what fleets yields, each capability once. It
-// may be called from any goroutine.
+// WatchFleets reports the fleets at every scrape, each capability once. It may be called from any goroutine.
 func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) {
 	m.fleets.read.Store(new(func() iter.Seq[Fleet] { return fleets }))
 }
 
-// fleetMetrics are those of fleets. None has a backend as a label: there may be
-// 100,000 of them.
+// fleetMetrics are the metrics of fleets. No backend is a label: there may be 100,000 of them.
 type fleetMetrics struct {
 	metrics
 	backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc
@@ -47,25 +45,25 @@ type fleetMetrics struct {
 func newFleets() *polled[iter.Seq[Fleet]] {
 	m := fleetMetrics{metrics: metrics{prefix: "capgate_"}}
 	m.backends = m.add("fleet_backends",
-		"Backends by what calls see of them: usable, down by probes, ejected by how calls ended, off by weight "+
+		"Backends by state: usable, down by health checks, ejected by outlier detection, off by weight "+
 			"0, draining by an operator.",
 		"capability", "state")
 	m.panicking = m.add("fleet_panic",
-		"1 while fewer than half of a fleet's backends are healthy and calls go to all that are not surely dead.",
+		"1 while fewer than half of a fleet's backends are healthy and calls go to all that are not certainly dead.",
 		"capability")
 	m.ejections = m.add("ejections_total",
-		"Backends that were ejected, and failures whose backend was spared as half of the fleet must stay.",
+		"Ejected backends, and ejections that were prevented because at most half of a fleet is ejected.",
 		"capability", "result")
-	m.retries = m.add("retries_total", "Second tries of calls that did not start, and those that the budget denied.",
+	m.retries = m.add("retries_total", "Retries of calls that did not start, and those that the retry budget denied.",
 		"capability", "result")
 	m.places = m.add("fleet_places",
-		"Calls that this replica may have at a fleet's backends at once, as they share max_concurrent: used by "+
+		"Permits of this replica for concurrent calls of a fleet with max_concurrent: used by "+
 			"calls, and free.", "capability", "state")
-	m.waiting = m.add("fleet_waiting", "Calls that wait for a backend with fewer calls than max_concurrent.",
+	m.waiting = m.add("fleet_waiting", "Calls that wait for a backend below max_concurrent.",
 		"capability")
 	m.waits = m.add("limit_waits_total", "Calls that had to wait because of max_concurrent.", "capability")
 	m.limited = m.add("limit_refused_total",
-		"Calls that were refused because of max_concurrent: too many waited, or they waited too long.", "capability")
+		"Calls that were rejected because of max_concurrent: too many waited, or they waited too long.", "capability")
 	return &polled[iter.Seq[Fleet]]{metrics: m.metrics, emit: func(t emitter, all iter.Seq[Fleet]) {
 		for f := range all {
 			m.emit(t, &f)

@@ -1,27 +1,25 @@
 package telemetry
 
-// Identities is what is to be told, when somebody scrapes, of finding out who calls.
+// Identities holds figures of authentication.
 type Identities struct {
 	Counts  map[AuthResult]int64 // a fixed set, which only grows
 	Entries int                  // API keys, tenants and tokens in memory
 }
 
-// AuthResult is a kind of credential, and how it was found out whose it is: two words of
-// fixed sets.
+// AuthResult is a kind of credential and the result of its authentication: two labels of fixed sets.
 type AuthResult struct{ Kind, Result string }
 
-// WatchIdentities lets every scrape report what ask answers. It may be called from any
-// goroutine.
+// WatchIdentities calls ask at every scrape. It may be called from any goroutine.
 func (m *Metrics) WatchIdentities(ask func() Identities) { m.identities.read.Store(&ask) }
 
 func newIdentities() *polled[Identities] {
 	m := metrics{prefix: "capgate_"}
 	found := m.add("identifications_total",
-		"Calls of which it was found out who makes them, by the kind of credential: from memory; asked: "+
-			"it was not in memory; refused: the credential is not good; away: who would know did not answer, so that "+
-			"it was refused.", "kind", "result")
+		"Authentications of calls, by kind of credential and result. memory: answered from memory; asked: "+
+			"the store or issuer answered; refused: the credential is invalid; away: neither answered, so "+
+			"the call was refused.", "kind", "result")
 	entries := m.add("identity_cache_entries",
-		"API keys and tenants of Redis in memory, ids that are not there, and tokens that were verified.")
+		"Cached API keys and tenants of Redis, negative entries, and verified tokens.")
 	return &polled[Identities]{metrics: m, emit: func(t emitter, i Identities) {
 		for of, n := range i.Counts {
 			t.count(found, n, of.Kind, of.Result)

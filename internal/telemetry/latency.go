@@ -9,9 +9,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// bucketBounds are the upper bounds of the classic histogram: from half a
-// millisecond, below which scheduling is all there is to see, to five minutes,
-// beyond which a call is a session.
+// bucketBounds are the upper bounds of the classic histogram. Below half a millisecond, scheduling dominates.
+// Beyond five minutes, a call is a session.
 var bucketBounds = [...]time.Duration{
 	500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
 	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -21,9 +20,8 @@ var bucketBounds = [...]time.Duration{
 
 const numBuckets = len(bucketBounds) + 1
 
-// The native histogram has 2^schema buckets to an octave, so that each is 9% wider than the
-// one below. What takes no longer than 2^(minExp-1) s, 15 µs, is in its zero bucket, and what
-// takes longer than 2^maxExp s, 9 h, in the last one.
+// The native histogram has 2^schema buckets to an octave, so each is 9% wider than the one below. The zero
+// bucket has durations up to 2^(minExp-1) s, 15 µs, and the last one has those above 2^maxExp s, 9 h.
 const (
 	schema        = 3
 	perOctave     = 1 << schema
@@ -33,34 +31,34 @@ const (
 	zeroThreshold = 1.0 / (1 << (1 - minExp)) // seconds
 )
 
-// octaveBounds are the upper bounds of an octave's buckets but the last, 2^(1/8) apart, as
-// math.Frexp has fractions.
+// octaveBounds are the upper bounds of an octave's buckets but the last, 2^(1/8) apart, as fractions of
+// math.Frexp.
 var octaveBounds = [perOctave - 1]float64{
 	0.5452538663326288, 0.5946035575013605, 0.6484197773255048, 0.7071067811865475, 0.7711054127039704,
 	0.8408964152537144, 0.9170040432046711,
 }
 
-// latencies holds what one goroutine counted, in a classic histogram, for scrapers that know
-// no other, and in a native one.
+// latencies holds the counts of one goroutine: a classic histogram, for scrapers that support no other, and a
+// native one.
 type latencies struct {
 	nanos   atomic.Int64
 	buckets [numBuckets]atomic.Int64 // not cumulative; the last is +Inf
 	zero    atomic.Int64
-	octaves [numOctaves]atomic.Pointer[octave] // nil: nothing was counted there
+	octaves [numOctaves]atomic.Pointer[octave] // nil: no counts
 }
 
 // octave holds the native buckets up to a power of two. It fills a cache line.
 type octave [perOctave]atomic.Int64
 
-// count adds a latency. The native histogram goes first, and is read last: the number of
-// calls is taken from it, and must not be below that in the classic one.
+// count adds a latency. It counts the native histogram first, and a scrape reads it last: the number of calls
+// comes from it, and must not be below that of the classic one.
 func (l *latencies) count(d time.Duration, bucket int) {
 	l.nanos.Add(int64(d))
 	l.native(d.Seconds()).Add(1)
 	l.buckets[bucket].Add(1)
 }
 
-// native finds the native bucket of a latency, and makes its octave the first time.
+// native returns the native bucket of a latency, and allocates its octave the first time.
 func (l *latencies) native(seconds float64) *atomic.Int64 {
 	if seconds <= zeroThreshold {
 		return &l.zero
@@ -95,7 +93,7 @@ func bucketOf(d time.Duration) int {
 	return len(bucketBounds)
 }
 
-// latency is what several goroutines counted, and examples.
+// latency is the sum of the counts of several goroutines, with exemplars.
 type latency struct {
 	nanos     int64
 	buckets   [numBuckets]uint64
@@ -134,7 +132,7 @@ func (l *latency) count() uint64 {
 	return n
 }
 
-// metric is both histograms in one.
+// metric returns both histograms as one metric.
 func (l *latency) metric(desc *prometheus.Desc, since time.Time, labels ...string) prometheus.Metric {
 	seconds := time.Duration(l.nanos).Seconds()
 	native := prometheus.MustNewConstNativeHistogram(desc, l.count(), seconds, l.native, nil, l.zero, schema,
@@ -151,7 +149,7 @@ func (l *latency) metric(desc *prometheus.Desc, since time.Time, labels ...strin
 	return prometheus.MustNewMetricWithExemplars(both, l.exemplars...)
 }
 
-// histogram is a native histogram that has classic buckets, too.
+// histogram is a native histogram with classic buckets.
 type histogram struct {
 	prometheus.Metric
 	classic []*dto.Bucket

@@ -8,14 +8,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// limited counts the calls of a tenant that a limit refused, and those that it would have refused
-// were it in force.
+// limited counts the calls of a tenant that a limit rejected, and those that a shadow limit would have
+// rejected.
 type limited [call.NumLimits][2]atomic.Int64
 
 // modes are the labels of the second index of limited.
 var modes = [2]string{"enforced", "shadow"}
 
-// Limited counts a call that is beyond a limit. With shadow it went on all the same.
+// Limited counts a call beyond a limit. With shadow, the call continued.
 func (t *TenantMetrics) Limited(l call.Limit, shadow bool) {
 	if t == nil {
 		return
@@ -27,7 +27,7 @@ func (t *TenantMetrics) Limited(l call.Limit, shadow bool) {
 	t.limited[l][mode].Add(1)
 }
 
-// HasLimit says that a tenant has a limit, so that its series is there before it refuses anything.
+// HasLimit records that a tenant has a limit, so that its series exists before a rejection.
 func (t *TenantMetrics) HasLimit(l call.Limit) {
 	if t != nil {
 		t.limits[l].Store(true)

@@ -9,9 +9,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// lineFormat appends the parts of a log line as slog.JSONHandler or, when true, as
-// slog.TextHandler would. It passes the line by value from part to part: behind a
-// pointer the compiler would move it to the heap.
+// lineFormat appends the parts of a log line as slog.JSONHandler or, if true, as slog.TextHandler would. It
+// passes the line by value from part to part, because the compiler would move a pointer's target to the heap.
 type lineFormat bool
 
 const text lineFormat = true
@@ -107,7 +106,7 @@ func (w lineFormat) key(b []byte, key string) []byte {
 	return append(b, key...)
 }
 
-// word appends a string of ours, which needs no escaping.
+// word appends a constant string, which needs no escaping.
 func (w lineFormat) word(b []byte, key, s string) []byte {
 	if w == text {
 		return append(w.key(b, key), s...)
@@ -151,13 +150,12 @@ func (w lineFormat) num(b []byte, key string, n int64) []byte {
 	return strconv.AppendInt(w.key(b, key), n, 10)
 }
 
-// millis appends milliseconds with at most three decimals: whole microseconds. It
-// prints what slog prints for the same float64, without the search for the
-// shortest form.
+// millis appends milliseconds with at most three decimals: whole microseconds. The result equals slog's for the
+// same float64, without the search for the shortest form.
 func (w lineFormat) millis(b []byte, key string, d time.Duration) []byte {
 	b = w.key(b, key)
 	micros := max(d.Microseconds(), 0)
-	if w == text && micros >= 1e9 { // slog's text turns to exponents at 1e6
+	if w == text && micros >= 1e9 { // slog's text format uses exponents from 1e6 on
 		return strconv.AppendFloat(b, float64(micros)/1000, 'g', -1, 64)
 	}
 	b = strconv.AppendInt(b, micros/1000, 10)
@@ -168,8 +166,7 @@ func (w lineFormat) millis(b []byte, key string, d time.Duration) []byte {
 	return b
 }
 
-// appendFraction appends n as that many digits with zeros in front, and, with
-// trim, none at the end.
+// appendFraction appends n as that many digits with leading zeros and, with trim, no trailing ones.
 func appendFraction(b []byte, n uint32, digits int, trim bool) []byte {
 	for trim && n%10 == 0 {
 		n /= 10

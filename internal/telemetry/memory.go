@@ -1,23 +1,23 @@
 package telemetry
 
-// MemoryPool is a part of what the process gives out, at one moment.
+// MemoryPool is the state of a pool of memory.
 type MemoryPool struct {
 	Name        string
 	Used, Limit int64 // bytes
 	Refused     int64 // since the start
 }
 
-// WatchMemory lets every scrape report what ask answers. It may be called from any goroutine.
+// WatchMemory calls ask at every scrape. It may be called from any goroutine.
 func (m *Metrics) WatchMemory(ask func() []MemoryPool) { m.memory.read.Store(&ask) }
 
-// newMemory's metrics have no label that a caller could choose.
+// newMemory returns the collector. No label has a value that a caller can choose.
 func newMemory() *polled[[]MemoryPool] {
 	m := metrics{prefix: "capgate_"}
-	used := m.add("memory_bytes", "Bytes that calls, requests and connections have, by pool; memory is all of them.",
+	used := m.add("memory_bytes", "Bytes reserved by calls, requests and connections, by pool; memory is the total.",
 		"pool")
-	limit := m.add("memory_limit_bytes", "Bytes that they may have at the most.", "pool")
+	limit := m.add("memory_limit_bytes", "Maximum bytes of a pool.", "pool")
 	refused := m.add("memory_refused_total",
-		"How often a tenant, or an address of callers that are not known yet, had its share of a pool already.", "pool")
+		"Reservations that failed because a tenant, or an unauthenticated address, had used its share of a pool.", "pool")
 	return &polled[[]MemoryPool]{metrics: m, emit: func(t emitter, pools []MemoryPool) {
 		for _, p := range pools {
 			t.gauge(used, float64(p.Used), p.Name)

@@ -20,12 +20,12 @@ import (
 // and code that occurs, and 64 for each power of two in which its latencies are.
 const maxCells = 8
 
-// MetricsConfig describes the process that is measured.
+// MetricsConfig describes the process.
 type MetricsConfig struct {
 	Version  string     // label of capgate_build_info
 	Revision string     // label of capgate_build_info: the commit
-	Log      *AccessLog // whose dropped lines are counted; may be nil
-	Tenants  int        // how many tenants get a label of their own; all others share one
+	Log      *AccessLog // the log whose dropped lines are counted; may be nil
+	Tenants  int        // number of tenants with a label of their own; all others share one
 }
 
 // Metrics are the gateway's counters.
@@ -33,7 +33,7 @@ type Metrics struct {
 	registry  *prometheus.Registry
 	cfg       MetricsConfig
 	cells     int                // of every row; a power of two
-	since     time.Time          // when everything was 0
+	since     time.Time          // when all counters were 0
 	unknown   *CapabilityMetrics // calls without a known capability; not in byName
 	tenants   *tenants
 	refusals  reasonCounter
@@ -97,7 +97,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	return m, nil
 }
 
-// Register adds a collector of a feature that counts for itself.
+// Register adds a collector of a feature with counters of its own.
 func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
 // cellsFor returns the power of two that is not below procs, at most maxCells.
@@ -109,8 +109,8 @@ func cellsFor(procs int) int {
 	return n
 }
 
-// Capability returns the handle of a configured capability, always the same one
-// for the same name. Names become label values: never pass one that a client sent.
+// Capability returns the handle of a configured capability, the same one for the same name. Names become label
+// values: never pass one that a client sent.
 func (m *Metrics) Capability(name string) *CapabilityMetrics {
 	if name == "" {
 		return m.unknown
@@ -126,21 +126,21 @@ func (m *Metrics) Capability(name string) *CapabilityMetrics {
 	return c
 }
 
-// Forget drops the series of a capability that is configured no more. Calls that
-// still hold its handle end without being seen.
+// Forget drops the series of a capability that is no longer configured. Running calls with its handle end
+// without being counted.
 func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byName, strings.ToValidUTF8(name, "\uFFFD"))
 }
 
-// Handler serves the registry: in Prometheus' protobuf format to who asks for it, which alone has native
-// histograms, in OpenMetrics' text, which has exemplars too, or in Prometheus' text.
+// Handler serves the registry in the format that the client requests: Prometheus' protobuf, which alone has
+// native histograms, OpenMetrics' text, which has exemplars too, or Prometheus' text.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// handle returns where a record is counted.
+// handle returns the handle that counts a record.
 func (m *Metrics) handle(rec *Record) *CapabilityMetrics {
 	if rec.Capability == nil {
 		return m.unknown

@@ -2,8 +2,7 @@ package telemetry
 
 import "github.com/capgate/capgate/internal/lib/recovery"
 
-// newPanics reports the process's panics that did not end it. There is nothing to watch: they are counted where
-// they are recovered.
+// newPanics returns the collector of recovered panics, which package recovery counts.
 func newPanics() *polled[map[string]int64] {
 	m := metrics{prefix: "capgate_"}
 	total := m.add("panics_total", "Panics that ended one call, one round of a loop or one shard's connections. "+

@@ -9,40 +9,38 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Decision is what policy said of a call. The zero value is that it was not asked.
+// Decision is the policy's decision about a call. The zero value is that of a call without one.
 type Decision struct {
-	Made    bool // it was asked
+	Made    bool // a decision was made
 	Level   call.Level
 	Verdict call.Verdict
-	Cached  bool // and answered from memory
+	Cached  bool // the decision came from memory
 
-	Differs   bool         // candidate rules would have said something else
-	Candidate call.Verdict // what
-	Approval  string       // id of a person's consent, which was asked for or made use of; "" where there was none
+	Differs   bool         // candidate rules would have decided otherwise
+	Candidate call.Verdict // the decision of the candidate rules
+	Approval  string       // id of the approval that was created or redeemed; "" if there was none
 }
 
-// Policy is what is to be told of the cache of decisions when somebody scrapes. The
-// counters only grow.
+// Policy holds figures of the cache of decisions. The counters only grow.
 type Policy struct {
 	Misses, Failures int64
 	Entries          int
 	Age              time.Duration // since the rules were last known to be complete
 	Lost             bool          // Redis has lost rules
-	Rules            bool          // there are rules at all; without, the rest is zero
+	Rules            bool          // there are rules; otherwise the rest is zero
 }
 
-// WatchPolicy lets every scrape report what ask answers. It may be called from any
-// goroutine.
+// WatchPolicy calls ask at every scrape. It may be called from any goroutine.
 func (m *Metrics) WatchPolicy(ask func() Policy) { m.cache.read.Store(&ask) }
 
-// newCache tells of the cache.
+// newCache returns the collector of the cache.
 func newCache() *polled[Policy] {
 	m := metrics{prefix: "capgate_policy_"}
 	lookups := m.add("lookups_total",
-		"Questions for a decision that was not in memory, or not any more: asked of Redis, or failed.", "result")
-	entries := m.add("cache_entries", "Decisions in memory.")
-	age := m.add("staleness_seconds", "Time since the rules in memory were last known to be what Redis has.")
-	lost := m.add("rules_lost", "1 while Redis has fewer rules than it had: unknown decisions are refused.")
+		"Lookups of decisions that were not cached, or not any more, by result.", "result")
+	entries := m.add("cache_entries", "Cached decisions.")
+	age := m.add("staleness_seconds", "Time since the cache was last known to be consistent with Redis.")
+	lost := m.add("rules_lost", "1 while Redis has lost rules, so that calls without a cached decision are rejected.")
 	return &polled[Policy]{metrics: m, emit: func(t emitter, p Policy) {
 		if !p.Rules {
 			return
@@ -55,15 +53,15 @@ func newCache() *polled[Policy] {
 	}}
 }
 
-// decisions counts those on calls.
+// decisions counts the decisions about calls.
 type decisions struct {
 	metrics
 	made *prometheus.Desc
-	row  []decisionCell // as CapabilityMetrics has them
+	row  []decisionCell // a row as in CapabilityMetrics
 }
 
-// decisionCell holds what one goroutine counted: by level, verdict, and whether memory
-// knew. It fills whole cache lines.
+// decisionCell holds the counts of one goroutine by level, verdict, and whether the decision was cached. It
+// fills whole cache lines.
 type decisionCell struct {
 	counts [call.NumLevels][numVerdicts][2]atomic.Int64
 	_      [(64 - call.NumLevels*numVerdicts*16%64) % 64]byte
@@ -71,11 +69,11 @@ type decisionCell struct {
 
 const numVerdicts = int(call.Allow) + 1
 
-// newDecisions makes one with a row of that many cells, a power of two.
+// newDecisions returns decisions with a row of that many cells, a power of two.
 func newDecisions(cells int) *decisions {
 	d := &decisions{metrics: metrics{prefix: "capgate_policy_"}, row: make([]decisionCell, cells)}
 	d.made = d.add("decisions_total",
-		"Decisions on calls of tools, by what became of them, the level that decided, and whether memory knew.",
+		"Decisions about tool calls, by verdict, the level that decided, and whether the decision was cached.",
 		"decision", "level", "cached")
 	return d
 }

@@ -7,15 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// maxReasons bounds the label values of one reasonCounter. Reasons are constants
-// of the code that refuses, some dozens; the bound is for the day when one is not.
+// maxReasons bounds the label values of one reasonCounter. Reasons are some dozens of constants. The bound is a
+// safeguard.
 const maxReasons = 64
 
-// otherReason counts what found no place of its own.
+// otherReason counts reasons beyond that bound.
 const otherReason = "OTHER"
 
-// reasonCounter counts by a word. Its map is replaced, never changed, so counting
-// takes no lock once a word is known.
+// reasonCounter counts reasons. Its map is replaced, never changed, so counting a known reason takes no lock.
 type reasonCounter struct {
 	counts atomic.Pointer[map[string]*atomic.Int64]
 	mu     sync.Mutex // held to replace counts
@@ -31,7 +30,7 @@ func (c *reasonCounter) add(reason string) {
 	c.counter(reason).Add(1)
 }
 
-// counter finds or makes the counter of a reason that add did not know.
+// counter finds or adds the counter of a reason that add did not find.
 func (c *reasonCounter) counter(reason string) *atomic.Int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

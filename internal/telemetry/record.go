@@ -6,14 +6,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Outcome is what the payload says about a call, apart from its gRPC status.
+// Outcome is the result of a call in its payload, apart from its gRPC status.
 type Outcome uint8
 
 // The outcomes.
 const (
-	NoOutcome Outcome = iota // nobody looked, or the RPC has no such thing
-	Succeeded                // the tool answered
-	ToolError                // the tool reported an error of its own
+	NoOutcome Outcome = iota // not examined, or the RPC has no outcome
+	Succeeded                // the tool succeeded
+	ToolError                // the tool reported an error
 	CutOff                   // a stream ended without its last chunk
 	numOutcomes
 )
@@ -22,40 +22,40 @@ var outcomeNames = [numOutcomes]string{"", "success", "tool_error", "incomplete"
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Record is one finished call, as metrics and log see it.
+// Record is one finished call for metrics and the access log.
 type Record struct {
 	Call       *call.Call         // never nil
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
-	Tenant     *TenantMetrics     // from Metrics.Tenant; nil when nobody knows who calls
-	Client     string             // IP address that the call comes from; "" when it is not known
-	Backend    string             // address; "" when the call was forwarded nowhere
-	// any number that differs between goroutines that record at the same time; spreads counters
+	Tenant     *TenantMetrics     // from Metrics.Tenant; nil without an authenticated caller
+	Client     string             // client's IP address; "" if it is unknown
+	Backend    string             // address; "" if the call was not forwarded
+	// a number that differs between goroutines that record at the same time; spreads counters
 	Shard     uint32
-	Code      uint32 // google.rpc.Code that ended the call
+	Code      uint32 // google.rpc.Code of the call
 	Outcome   Outcome
-	Decision  Decision      // whether it might run
-	Reason    string        // call.Refusal.Reason when the gateway refused, one of a bounded set
-	Shadowed  string        // the limit that would have refused the call, were it in force
-	Failure   string        // relay.Failure when the relay ended the call, one of a bounded set
+	Decision  Decision      // the policy's decision
+	Reason    string        // call.Refusal.Reason if the gateway rejected the call, one of a bounded set
+	Shadowed  string        // the shadow limit that would have rejected the call
+	Failure   string        // relay.Failure if the relay ended the call, one of a bounded set
 	BytesIn   int64         // from the client
 	BytesOut  int64         // to the client
-	Started   time.Time     // request headers came
-	Forwarded time.Duration // since Started; 0 never
-	FirstByte time.Duration // since Started; 0 never
+	Started   time.Time     // arrival of the request headers
+	Forwarded time.Duration // since Started; 0: never
+	FirstByte time.Duration // since Started; 0: never
 	Ended     time.Duration // since Started
 	RequestID string        // "" when there is none
-	Trace     TraceID       // zero when there is none
-	Traced    bool          // spans of it go to the collector
-	Shed      bool          // turned away, as the process had too much to do
+	Trace     TraceID       // zero: none
+	Traced    bool          // its spans are exported
+	Shed      bool          // rejected because of overload
 	Quiet     bool          // counted, but not logged
-	Replayed  bool          // a repeat, by its idempotency key, that got the first call's answer
+	Replayed  bool          // repeated with its idempotency key, and got the first call's response
 	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant
 }
 
-// Recorder is the step "record".
+// Recorder counts and logs finished calls.
 type Recorder struct {
 	metrics *Metrics
-	log     *AccessLog // nil: no lines
+	log     *AccessLog // nil: no access log
 }
 
 // NewRecorder returns a recorder that counts in m and writes to log, which may be
@@ -64,16 +64,16 @@ func NewRecorder(m *Metrics, log *AccessLog) *Recorder {
 	return &Recorder{metrics: m, log: log}
 }
 
-// Begin counts a call of a capability, which must not be nil, by a tenant, which may be, as
-// in flight until it is recorded with Begun. Calls that are refused before their capability
-// is known need no Begin. shard is Record.Shard.
+// Begin counts a call of a capability, which must not be nil, by a tenant, which may be, as in flight until it
+// is recorded with InFlight. A call that is rejected before its capability is known needs no Begin. The
+// argument shard is Record.Shard.
 func (r *Recorder) Begin(c *CapabilityMetrics, t *TenantMetrics, shard uint32) {
 	c.addInFlight(shard, 1)
 	t.addInFlight(shard, 1)
 }
 
-// Record counts the finished call and writes its line. It does not block or keep rec,
-// and may be called from any goroutine, once for each call.
+// Record counts the finished call and writes its line. It neither blocks nor keeps rec. It may be called from
+// any goroutine, once for each call.
 func (r *Recorder) Record(rec *Record) {
 	if rec.InFlight {
 		rec.Capability.addInFlight(rec.Shard, -1)

@@ -8,14 +8,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// differences holds what one goroutine counted: by what was decided, and what candidate
-// rules would have said. It fills whole cache lines.
+// differences holds the counts of one goroutine by the decision and that of the candidate rules. It fills whole
+// cache lines.
 type differences struct {
 	counts [numVerdicts][numVerdicts]atomic.Int64
 	_      [56]byte
 }
 
-// differ counts a call of which candidate rules would have decided otherwise.
+// differ counts a call with another decision by the candidate rules.
 func (c *CapabilityMetrics) differ(rec *Record) {
 	row := c.shadow.Load()
 	if row == nil {

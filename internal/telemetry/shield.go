@@ -6,29 +6,28 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Shield is what is to be told of one shield when somebody scrapes. The counters only grow.
+// Shield holds figures of one shield. The counters only grow.
 type Shield struct {
 	Name      string
-	Answered  [call.Allow + 1][2]int64 // calls, by verdict; [1]: without asking
-	Absent    int64                    // questions without an answer
-	Malformed int64                    // questions whose answer could not be understood
-	Asked     uint64                   // questions in all
-	Took      map[float64]uint64       // those that took no more than so many seconds
-	Seconds   float64                  // that all took together
+	Answered  [call.Allow + 1][2]int64 // calls by verdict; [1]: from memory
+	Absent    int64                    // requests without a response
+	Malformed int64                    // requests with an invalid response
+	Asked     uint64                   // all requests
+	Took      map[float64]uint64       // requests that took at most so many seconds
+	Seconds   float64                  // sum of all durations
 }
 
-// WatchShields lets every scrape report what ask answers. It may be called from any
-// goroutine. Names become label values.
+// WatchShields calls ask at every scrape. It may be called from any goroutine. Names become label values.
 func (m *Metrics) WatchShields(ask func() []Shield) { m.shields.read.Store(&ask) }
 
 func newShields() *polled[[]Shield] {
 	m := metrics{prefix: "capgate_shield_"}
-	verdicts := m.add("verdicts_total", "Calls that a shield judged, by what it said, and whether memory knew.",
+	verdicts := m.add("verdicts_total", "Calls judged by a shield, by verdict, and whether it was cached.",
 		"shield", "decision", "cached")
 	failures := m.add("failures_total",
-		"Questions to a shield that it did not answer (absent), or not so that anybody understands it (malformed).",
+		"Requests to a shield without a response (absent), or with an invalid one (malformed).",
 		"shield", "kind")
-	duration := m.add("duration_seconds", "How long a shield took to answer.", "shield")
+	duration := m.add("duration_seconds", "Response times of a shield.", "shield")
 	return &polled[[]Shield]{metrics: m, emit: func(t emitter, all []Shield) {
 		for i := range all {
 			s := &all[i]

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// clock remembers how the present second is written, because formatting it costs
-// more than the rest of a line.
+// clock caches the formatted second, because formatting costs more than the rest of a line.
 type clock struct {
 	now atomic.Pointer[second]
 }
 
-// second is a whole second in a time zone, written out. It is never changed.
+// second is a formatted second in a time zone. It is immutable.
 type second struct {
 	unix   int64
 	zone   *time.Location
@@ -19,13 +18,13 @@ type second struct {
 	suffix string // Z07:00
 }
 
-// stamp is a moment to be written.
+// stamp is a time to be formatted.
 type stamp struct {
 	*second
 	nanos uint32
 }
 
-// at returns t's stamp. It allocates when the second is another than last time.
+// at returns t's stamp. It allocates once a second.
 func (c *clock) at(t time.Time) stamp {
 	s := c.now.Load()
 	if s == nil || s.unix != t.Unix() || s.zone != t.Location() {
@@ -35,7 +34,7 @@ func (c *clock) at(t time.Time) stamp {
 	return stamp{s, uint32(t.Nanosecond())}
 }
 
-// appendNanos writes the stamp as time.RFC3339Nano does: without zeros at the end.
+// appendNanos formats the stamp as time.RFC3339Nano does: without trailing zeros.
 func (s stamp) appendNanos(b []byte) []byte {
 	b = append(b, s.prefix...)
 	if s.nanos != 0 {
@@ -45,7 +44,7 @@ func (s stamp) appendNanos(b []byte) []byte {
 	return append(b, s.suffix...)
 }
 
-// appendMillis writes the stamp with three decimals, always.
+// appendMillis formats the stamp with three decimals.
 func (s stamp) appendMillis(b []byte) []byte {
 	b = append(b, s.prefix...)
 	b = append(b, '.')

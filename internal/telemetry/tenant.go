@@ -13,21 +13,21 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// OtherTenant is the label of all tenants that have none of their own.
+// OtherTenant is the label of all tenants without one of their own.
 const OtherTenant = "other"
 
-// TenantMetrics is the handle of one tenant's series, or of those of all tenants that
-// have no label of their own. The methods of nil do nothing.
+// TenantMetrics is the handle of one tenant's series, or of the common series of tenants without a label of
+// their own. The methods of nil do nothing.
 type TenantMetrics struct {
-	id    string // "" for all others
+	id    string // "" for the common series
 	label string
 	row   []tenantCell
 
 	limited limited
-	limits  [call.NumLimits]atomic.Bool // that it has
+	limits  [call.NumLimits]atomic.Bool // limits of the tenant
 }
 
-// tenantCell holds what one goroutine counted. It fills whole cache lines.
+// tenantCell holds the counts of one goroutine. It fills whole cache lines.
 type tenantCell struct {
 	inFlight atomic.Int64
 	bytesIn  atomic.Int64
@@ -37,8 +37,7 @@ type tenantCell struct {
 	_        [24]byte
 }
 
-// Label is the value of the label tenant, "" for nil. There are not more of them than
-// MetricsConfig.Tenants, and one.
+// Label returns the value of the label tenant, "" for nil. There are at most MetricsConfig.Tenants + 1 values.
 func (t *TenantMetrics) Label() string {
 	if t == nil {
 		return ""
@@ -68,16 +67,16 @@ func (t *TenantMetrics) count(rec *Record) {
 	}
 }
 
-// tenants finds handles by id without a lock: a hash table that only grows, to a size that
-// is known beforehand. Where one goes another table takes its place.
+// tenants finds handles by id without a lock. It is a hash table that grows to a known size. The removal of a
+// tenant replaces the table.
 type tenants struct {
 	seed  maphash.Seed
-	slots atomic.Pointer[[]tenantSlot] // a power of two of them, at least half of which stay empty
+	slots atomic.Pointer[[]tenantSlot] // a power of two of slots, at least half of which stay empty
 	other *TenantMetrics
 	cells int
-	free  atomic.Int64 // labels left
+	free  atomic.Int64 // labels that are left
 
-	mu sync.Mutex // held for adding one, or taking one out
+	mu sync.Mutex // held to add or remove a tenant
 }
 
 type tenantSlot = atomic.Pointer[TenantMetrics]
@@ -94,10 +93,9 @@ func newTenants(labels, cells int) *tenants {
 	return all
 }
 
-// Tenant returns the handle of a tenant, the same one for the same id until it is forgotten: the first
-// ones have a label of their own, all others share one. It does not block but for adding
-// one of the first and, for a tenant that was there before, does not allocate. The tenant
-// "", of calls that nobody identified, has none: nil.
+// Tenant returns the handle of a tenant, the same one for the same id until it is forgotten. The first tenants
+// have a label of their own, and all others share one. It blocks only to add one of the first. It does not
+// allocate for a known tenant. The tenant "", of unauthenticated calls, has none: nil.
 func (m *Metrics) Tenant(id string) *TenantMetrics {
 	if id == "" {
 		return nil
@@ -109,7 +107,7 @@ func (m *Metrics) Tenant(id string) *TenantMetrics {
 	return t
 }
 
-// slot is where a tenant's handle is, or nil where it would be.
+// slot returns the slot of a tenant's handle, or nil if there is none.
 func (all *tenants) slot(id string) *tenantSlot { return slotIn(*all.slots.Load(), all.seed, id) }
 
 func slotIn(slots []tenantSlot, seed maphash.Seed, id string) *tenantSlot {
@@ -121,7 +119,7 @@ func slotIn(slots []tenantSlot, seed maphash.Seed, id string) *tenantSlot {
 	}
 }
 
-// add gives a tenant a label of its own, if there is one left and it can be one.
+// add gives a tenant a label of its own, if one is left and the id is valid.
 func (all *tenants) add(id string) *TenantMetrics {
 	if all.free.Load() == 0 || id == OtherTenant || !utf8.ValidString(id) {
 		return all.other
@@ -143,8 +141,8 @@ func (all *tenants) add(id string) *TenantMetrics {
 	return t
 }
 
-// ForgetTenant drops the series of a tenant that there is no more, so that another can have its
-// label. Calls that still hold its handle end without being seen.
+// ForgetTenant drops the series of a deleted tenant, so that another can have its label. Running calls with its
+// handle end without being counted.
 func (m *Metrics) ForgetTenant(id string) {
 	all := m.tenants
 	all.mu.Lock()
@@ -163,7 +161,7 @@ func (m *Metrics) ForgetTenant(id string) {
 	all.free.Add(1)
 }
 
-// Tenants are those that have a label of their own.
+// Tenants returns the tenants with a label of their own.
 func (m *Metrics) Tenants() (ids []string) {
 	slots := *m.tenants.slots.Load()
 	for i := range slots {
@@ -189,14 +187,14 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 		"tenant")
 	m.bytes = m.add("tenant_bytes_total", "Message bytes of a tenant's finished calls; in is from the client."+other,
 		"tenant", "direction")
-	m.shed = m.add("shed_total", "Calls of a tenant that were turned away, as the process had too much to do."+other,
+	m.shed = m.add("shed_total", "Calls of a tenant that were rejected because of overload."+other,
 		"tenant")
 	m.limited = m.add("tenant_limited_total",
-		"Calls of a tenant beyond one of its limits: refused, or with mode shadow not."+other, "tenant", "limit", "mode")
+		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant", "limit", "mode")
 	return m
 }
 
-// Collect implements prometheus.Collector. It tells of every tenant that has called, or has limits in the
+// Collect implements prometheus.Collector. It emits every tenant that has called, or has limits in the
 // configuration.
 func (m *tenantMetrics) Collect(ch chan<- prometheus.Metric) {
 	slots := *m.from.slots.Load()

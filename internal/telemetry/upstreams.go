@@ -1,7 +1,7 @@
 package telemetry
 
-// WatchUpstreams lets every scrape report ask's answer as the number of open connections to
-// backends. It may be called from any goroutine.
+// WatchUpstreams calls ask at every scrape for the number of open connections to backends. It may be called
+// from any goroutine.
 func (m *Metrics) WatchUpstreams(ask func() int) { m.upstreams.read.Store(&ask) }
 
 func newUpstreams() *polled[int] {

@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// polled asks somebody, whenever somebody scrapes, what there is to tell. Before it knows whom to
-// read it tells nothing.
+// polled calls a function at every scrape, and emits its result. Without a function it emits nothing.
 type polled[T any] struct {
 	metrics
 	read atomic.Pointer[func() T]
@@ -21,7 +20,7 @@ func (w *polled[T]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metrics are some whose names begin alike.
+// metrics are metrics whose names have a common prefix.
 type metrics struct {
 	prefix string
 	all    []*prometheus.Desc
@@ -40,7 +39,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// emitter is where one scrape's values go.
+// emitter is the channel of one scrape.
 type emitter chan<- prometheus.Metric
 
 func (t emitter) count(desc *prometheus.Desc, n int64, labels ...string) {
@@ -51,7 +50,7 @@ func (t emitter) gauge(desc *prometheus.Desc, v float64, labels ...string) {
 	t <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 }
 
-// flag is a gauge that is 1 or 0.
+// flag emits a gauge that is 1 or 0.
 func (t emitter) flag(desc *prometheus.Desc, set bool, labels ...string) {
 	v := 0.0
 	if set {

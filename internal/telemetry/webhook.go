@@ -1,26 +1,24 @@
 package telemetry
 
-// Webhook is what is to be told of telling a URL of approvals when somebody scrapes. The
-// counters only grow.
+// Webhook holds figures of the webhook. The counters only grow.
 type Webhook struct {
-	Events          map[string]int64 // what became of events at this replica: a fixed set of words
-	Requests        map[string]int64 // a fixed set of words
+	Events          map[string]int64 // events at this replica by result: a fixed set of labels
+	Requests        map[string]int64 // a fixed set of labels
 	Queued, Letters int              // of all replicas
 }
 
-// WatchWebhook lets every scrape report what ask answers. It may be called from any
-// goroutine.
+// WatchWebhook calls ask at every scrape. It may be called from any goroutine.
 func (m *Metrics) WatchWebhook(ask func() Webhook) { m.webhook.read.Store(&ask) }
 
 func newWebhook() *polled[Webhook] {
 	m := metrics{prefix: "capgate_webhook_"}
-	events := m.add("events_total", "What became of events of approvals that the webhook is to be told of: "+
+	events := m.add("events_total", "Events of approvals for the webhook, by result: "+
 		"delivered; dead: given up; "+
-		"late: questions that nobody could answer any more; dropped: there was no room.", "result")
+		"late: approvals that had expired; dropped: the queue was full.", "result")
 	requests := m.add("requests_total",
-		"Requests to the webhook that failed, and those that were not an event's first.", "kind")
-	queued := m.add("queued", "Events that wait to be told, at all replicas.")
-	dead := m.add("dead_letters", "Events that were given up and are kept, of all replicas.")
+		"Requests to the webhook that failed, and those that were retries.", "kind")
+	queued := m.add("queued", "Events that wait for delivery, at all replicas.")
+	dead := m.add("dead_letters", "Dead letters: events that were given up, of all replicas.")
 	return &polled[Webhook]{metrics: m, emit: func(t emitter, w Webhook) {
 		for result, n := range w.Events {
 			t.count(events, n, result)
