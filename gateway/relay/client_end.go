@@ -21,6 +21,10 @@ type Request struct {
 	// MaxMessage bounds one message of the response, in bytes; default Config.MaxFirstMessage. A longer one ends the
 	// call with MessageTooLarge.
 	MaxMessage int
+	// Parent makes the call a subrequest, see Handle. Its Peer is that of its parent unless it has one.
+	Parent Handle
+
+	continues bool
 }
 
 // clientEnd is a downstream in the process: that of a ClientStream, or of Unary.
@@ -31,13 +35,14 @@ type clientEnd struct {
 	answer  *Response // of Unary
 
 	// Under the shard's lock.
-	stream     *Stream // nil: not open yet, or no more
-	opened     bool
-	over       bool // the user has been told how the call ended
-	strange    ledger
-	prev, next *clientEnd // in shard.locals
-	stop       func() bool
-	junk       uint32 // the status of a response that is not gRPC
+	stream         *Stream // nil: not open yet, or no more
+	opened         bool
+	over           bool // the user has been told how the call ended
+	strange        ledger
+	prev, next     *clientEnd // in shard.locals
+	elder, sibling *clientEnd // in the parent's children
+	stop           func() bool
+	junk           uint32 // the status of a response that is not gRPC
 
 	// Under mu.
 	canceled error // why the user has ended the call
@@ -56,6 +61,9 @@ func (c *clientEnd) prepare(ctx context.Context, sh *shard, q *Request) {
 		if c.request.Timeout <= 0 || left < c.request.Timeout {
 			c.request.Timeout = left
 		}
+	}
+	if p := q.Parent.end; p != nil && q.Peer == nil {
+		c.request.Peer = p.peer
 	}
 	if c.request.Peer == nil {
 		c.request.Peer = sh.relay.process()
@@ -76,11 +84,15 @@ func (c *clientEnd) act() {
 	if !c.opened {
 		c.opened = true
 		c.sh.locals.add(c)
-		if canceled == nil {
+		switch {
+		case !c.joinParent():
+			c.refuse(Status{Code: codeCanceled, Message: ErrHandleDead.Error()})
+		case canceled == nil:
 			c.open()
 		}
 	}
 	switch {
+	case c.over:
 	case canceled != nil:
 		c.abort(canceled)
 	case c.half == nil:
@@ -126,6 +138,7 @@ func (c *clientEnd) open() {
 		c.refuse(Status{Code: codeResourceExhausted, Message: "too many bytes are held for slow readers"})
 		return
 	}
+	c.shorten()
 	s := sh.newStream()
 	c.stream = s
 	s.open(c, c.request.Peer, 0, cfg.StreamWindow, c.head(), false)
@@ -139,6 +152,18 @@ func (c *clientEnd) open() {
 		s.latest = s.deadline
 	}
 	s.begin()
+}
+
+// shorten holds the call to the deadline of its parent.
+func (c *clientEnd) shorten() {
+	p := c.request.Parent.end
+	if p == nil || p.deadline == 0 {
+		return
+	}
+	left := max(time.Duration(p.deadline-c.sh.now), 1)
+	if c.request.Timeout <= 0 || left < c.request.Timeout {
+		c.request.Timeout = left
+	}
 }
 
 // head makes the request's headers.
@@ -198,12 +223,11 @@ func (c *clientEnd) refuse(st Status) {
 func (c *clientEnd) leave() {
 	c.stream = nil
 	c.sh.locals.remove(c)
+	c.leaveParent()
 	if c.stop != nil {
 		c.stop()
 	}
-	if c.sh.parting {
-		wake(c.sh.relay.gone)
-	}
+	c.sh.relay.localGone()
 }
 
 func (c *clientEnd) detach(h *half) {

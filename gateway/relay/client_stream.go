@@ -24,14 +24,27 @@ func (r *Relay) Open(ctx context.Context, q Request) (*ClientStream, error) {
 	if len(q.Path) == 0 || q.Path[0] != '/' {
 		return nil, errors.New("relay: the path of a request begins with /")
 	}
+	sh, err := r.shardOf(&q)
+	if err != nil {
+		return nil, err
+	}
 	s := &ClientStream{ctx: ctx}
 	c := &s.end
-	c.prepare(ctx, r.shard(), &q)
+	c.prepare(ctx, sh, &q)
 	if ctx.Done() != nil {
 		c.stop = context.AfterFunc(ctx, func() { c.cancel(ctx.Err()) })
 	}
 	c.sh.post(&c.event)
 	return s, nil
+}
+
+// shardOf is where a call is to be: with its parent, if it may have that.
+func (r *Relay) shardOf(q *Request) (*shard, error) {
+	p := q.Parent.end
+	if p == nil {
+		return r.shard(), nil
+	}
+	return p.sh, p.beget(q.continues)
 }
 
 // Context is Open's.

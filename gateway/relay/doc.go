@@ -9,7 +9,7 @@
 //	listener ─ sniff ─┬─ HTTP/1.1 ───────────────────────► http.Handler
 //	                  └─ HTTP/2 ─ conn ─ stream ─┬─ other ─► http.Handler (in-process)
 //	                                             └─ gRPC ──► Handler ─► Upstream ─ conn ─► backend
-//	front door ─ Open, Unary ──────────────────────────┘
+//	front door ─ Open, Unary ──────────────────────────┘    └► Serve ─ code in the process
 //
 // A shard is one lock over a set of client connections and the upstream
 // connections that their streams use. Every event (bytes from a socket, a timer, a
@@ -24,15 +24,30 @@
 // messages cross; windows, deadlines, limits and groups are those of connections; what waits for a reader in the process
 // is charged to the stream; Shutdown waits for all of them, and a shard that crashes ends its own.
 //
-// Such code never waits for a shard's lock. It pushes an event into the shard's inbox and tries the lock; whoever holds
-// the lock drains the inbox before letting go of it, and signals the code once a turn. [Parked.Resume] uses the same.
+// The Handler has other code in the process answer a stream by [Stream.Serve]. What that code calls onward for the
+// stream is a subrequest: [ServerStream.Continue] is the same call further on, of which there is one at a time, and a [Request]
+// with a Parent is a call of its own beside it. The relay sees to this:
+//
+//   - a subrequest runs on its parent's shard, under its parent's lock;
+//   - its deadline is never later than its parent's;
+//   - it ends with its parent, and never ends it; by [ServerStream.Detach] it may outlive its parent;
+//   - a [Handle] is dead when the functions that may use it have returned, and never meets another call.
+//
+// All else is the Handler's: where a call goes on that [Stream.Continues] another, that its identity and decision stay,
+// which group its bytes are charged to, and that both are one record.
+//
+// Code in the process never waits for a shard's lock. It pushes an event into the shard's inbox and tries the
+// lock; whoever holds the lock drains the inbox before letting go of it, and signals the code once a turn.
+// [Parked.Resume] uses the same.
 //
 //	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS and pipes by net.Conn
 //	shard.go                    lock, timers, flushing
 //	conn*.go, frame.go          HTTP/2 connection: frames in, frames out, settings, flow control
 //	stream*.go, half.go         one call: two halves, their windows, their pending bytes
 //	inbox.go, park.go           events from goroutines without the lock; streams that wait for a decision
-//	local*.go, client_*.go      halves whose side is code in the process; Open
+//	local*.go                   halves whose side is code in the process
+//	client_*.go, server_*.go    Open and Serve: the end in the relay, and the stream as its user has it
+//	handle.go                   subrequests
 //	unary.go                    the same for one message each way
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections

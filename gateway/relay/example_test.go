@@ -53,3 +53,34 @@ func ExampleRelay_Unary() {
 	fmt.Println(response.Status.Code, string(response.Message))
 	// Output: 0 hello, Ada
 }
+
+// server answers every call by code in the process.
+type server struct{ *forwarder }
+
+func (server) Headers(s *relay.Stream) {
+	s.Serve(func(s *relay.ServerStream) relay.Status {
+		for {
+			m, err := s.Recv(nil)
+			if errors.Is(err, io.EOF) {
+				return relay.Status{}
+			}
+			if err == nil {
+				err = s.Send(m)
+			}
+			if err != nil {
+				return relay.Status{Code: 1, Message: err.Error()} // the caller is gone
+			}
+		}
+	})
+}
+
+// A served call has whole messages, whoever its caller is: here the process itself.
+func ExampleStream_Serve() {
+	r := relay.New(relay.Config{}, server{&forwarder{}}, http.NotFoundHandler())
+	defer r.Close()
+	msg := append(make([]byte, relay.Headroom), "hello"...)
+	var response relay.Response
+	r.Unary(context.Background(), relay.Request{Path: "/echo.v1.Echo/Echo"}, msg, &response)
+	fmt.Println(response.Status.Code, string(response.Message))
+	// Output: 0 hello
+}

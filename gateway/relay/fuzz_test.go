@@ -18,6 +18,7 @@ type fuzzHandler struct {
 	done    int
 	message *Message
 	failure Failure
+	serve   func(*Stream) // what goes to /serve
 }
 
 func (h *fuzzHandler) Headers(s *Stream) {
@@ -27,7 +28,17 @@ func (h *fuzzHandler) Headers(s *Stream) {
 		s.ReadMessage()
 	case "/reply":
 		s.Reply(make([]byte, 100_000))
+	case "/serve":
+		h.forward(s)
 	default:
+		s.Forward(h.up)
+	}
+}
+
+func (h *fuzzHandler) forward(s *Stream) {
+	if h.serve != nil && s.Path() == "/serve" {
+		h.serve(s)
+	} else {
 		s.Forward(h.up)
 	}
 }

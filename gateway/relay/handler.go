@@ -11,7 +11,7 @@ import (
 // not block, and must not keep msg. A method that has to wait parks the stream.
 type Handler interface {
 	// Headers is called when a stream's request headers are complete. Before it
-	// returns it must call one of ReadMessage, Forward, Reply, Refuse or Park.
+	// returns it must call one of ReadMessage, Forward, Serve, Reply, Refuse or Park.
 	Headers(s *Stream)
 
 	// Message is called when the first message asked for by ReadMessage is there.

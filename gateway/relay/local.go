@@ -23,6 +23,7 @@ type localEnd struct {
 	told     uint8 // in shard.inbox.signals
 	early    int   // window that the sender has had in advance
 	most     int   // bytes of a message
+	counted  int   // of in's capacity, in Stream.inside
 	pumps    bool  // a pump is put off to the end of the turn
 	discards bool  // what comes is no message
 	tooLong  bool  // a message was longer than most
@@ -82,8 +83,17 @@ func (e *localEnd) tell(what uint8) {
 func (e *localEnd) attach(h *half) { e.half = h }
 
 func (e *localEnd) detach(h *half) {
-	e.half = nil
+	e.leave(h)
 	e.owner.ended(h.stream)
+}
+
+// leave parts with a half. What is in the buffer is its user's from now on.
+func (e *localEnd) leave(h *half) {
+	e.half = nil
+	h.stream.inside -= e.counted
+	h.stream.account(-e.counted)
+	e.counted = 0
+	h.stream.recount()
 }
 
 func (e *localEnd) room(h *half) int { return h.sendWin }
@@ -124,6 +134,7 @@ func (e *localEnd) copyData(h *half, p []byte, end bool) {
 func (e *localEnd) deliver(h *half, p []byte) {
 	s := h.stream
 	grown, have, need := e.append(p)
+	e.counted += grown
 	if s.inside += grown; grown != 0 {
 		if f := s.holds(grown); f != NoFailure {
 			e.failLater(s, f)
@@ -196,10 +207,11 @@ func (e *localEnd) dropFront() {
 func (e *localEnd) failLater(s *Stream, f Failure) {
 	gen := s.gen
 	e.sh.later(func() {
-		if s.gen != gen || s.phase == over {
-			return
-		}
-		if s.fail(f); s.phase != over { // the response had come whole
+		switch {
+		case s.gen != gen:
+		case s.phase != answered:
+			s.fail(f)
+		case e.half == &s.down: // the response had come whole
 			s.result.Code, s.result.Failure, s.result.Upstream = codeResourceExhausted, f, false
 			s.finish()
 		}
@@ -226,6 +238,7 @@ func (e *localEnd) pass() {
 	s := h.stream
 	out, end, taken, drained := e.exchange()
 	if drained != nil {
+		e.counted -= cap(drained)
 		s.inside -= cap(drained)
 		s.account(-cap(drained))
 		e.sh.buffers.put(drained)

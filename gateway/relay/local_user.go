@@ -175,7 +175,7 @@ func keepFields(list *hpack.List) []Field {
 
 func ofSender(f *hpack.Field) bool {
 	switch f.Tag & nameMask {
-	case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
+	case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails, nameTimeout, nameTE:
 		return false
 	case nameContentType:
 		return f.Tag&tagGRPC == 0

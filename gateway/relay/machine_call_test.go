@@ -17,13 +17,16 @@ type call struct {
 	mode string // what the handler does with it
 
 	reqHead   []xhpack.HeaderField
-	msgLen    int // first message, without its prefix
-	reqLen    int // body, the first message included
+	msgLen    int   // first message, without its prefix
+	requests  []int // lengths of messages
+	responses []int
+	reqLen    int // of the body, prefixes included
 	respLen   int
 	respHead  []xhpack.HeaderField
 	trailers  []xhpack.HeaderField // nil: END_STREAM on the last DATA
 	down      *side                // at the client
 	local     *localTalk           // nil: the client is at a connection
+	served    *servedTalk          // nil: the backend is at a connection, or there is none
 	ups       []*side              // at backends; only the last may be alive
 	unsent    int
 	done      int
@@ -52,13 +55,10 @@ func (k *call) bytes(up bool, from, to int) []byte {
 	for i := len(*body); i < to; i++ {
 		*body = append(*body, k.octet(up, i))
 	}
-	switch {
-	case up && k.local != nil:
-		frame(*body, k.local.requests)
-	case up:
-		frame(*body, []int{k.msgLen})
-	case k.local != nil:
-		frame(*body, k.local.responses)
+	if up {
+		frame(*body, k.requests)
+	} else {
+		frame(*body, k.responses)
 	}
 	return (*body)[from:to:to]
 }
@@ -79,26 +79,27 @@ func (k *call) replyBytes() []byte {
 	return append(appendUint32([]byte{0}, uint32(len(msg))), msg...)
 }
 
-var machineModes = []string{"forward", "forward", "read", "read", "park", "park-read", "read-park", "reply", "read-reply", "refuse"}
+var machineModes = []string{"forward", "forward", "read", "read", "park", "park-read", "read-park", "reply", "read-reply", "refuse", "serve", "read-serve"}
 
 // newCall makes a call up; open sends its headers.
 func (m *machine) newCall() *call {
 	k := &call{m: m, num: len(m.calls), mode: machineModes[m.rng.IntN(len(machineModes))]}
 	m.calls = append(m.calls, k)
 	m.byNum[strconv.Itoa(k.num)] = k
-	k.msgLen, k.respLen = m.size(), m.size()
-	k.reqLen = 5 + k.msgLen
-	switch m.rng.IntN(6) {
-	case 0:
-		k.reqLen += m.size()
-	case 1:
-		k.reqLen = 0
+	k.requests, k.responses = append([]int{m.size()}, m.lengths(2)...), m.lengths(4)
+	k.msgLen = k.requests[0]
+	if m.rng.IntN(6) == 0 {
+		k.requests = nil
 	}
+	k.reqLen, k.respLen = framed(k.requests), framed(k.responses)
 	k.reqHead = append(fields(":method", "POST", ":scheme", "https", ":path", "/x.Y/Z", ":authority", "a.example",
 		"content-type", "application/grpc", "te", "trailers", "x-call", strconv.Itoa(k.num), "x-mode", k.mode), m.extras()...)
 	k.respHead = append(fields(":status", "200", "content-type", "application/grpc"), m.extras()...)
 	if m.rng.IntN(5) > 0 {
 		k.trailers = append(fields("grpc-status", "0", "grpc-message", ""), m.extras()...)
+	}
+	if k.inProcess() {
+		k.respHead, k.trailers = plain(k.respHead), append(fields("grpc-status", "0"), plain(m.extras())...)
 	}
 	return k
 }
@@ -279,8 +280,8 @@ func (h *machineHandler) Headers(s *Stream) {
 		s.Limit(Limits{Bytes: 1 << 40, Messages: 1 << 40})
 	}
 	switch k.mode {
-	case "forward":
-		s.Forward(h.m.up)
+	case "forward", "serve":
+		k.forward(s)
 	case "park", "park-read":
 		k.parked = append(k.parked, s.Park())
 	case "refuse":
@@ -304,7 +305,7 @@ func (h *machineHandler) Message(s *Stream, msg Message) {
 		k.mode = "reply"
 		s.Reply(k.bytes(false, 0, k.respLen))
 	default:
-		s.Forward(h.m.up)
+		k.forward(s)
 	}
 }
 
@@ -315,7 +316,7 @@ func (h *machineHandler) Unsent(s *Stream, err error) {
 		s.Refuse(Status{Code: 14, Message: err.Error()})
 		return
 	}
-	s.Forward(h.m.up)
+	k.forward(s)
 }
 
 func (h *machineHandler) Again(s *Stream, a Answer) bool {
@@ -367,7 +368,7 @@ func (k *call) resume() {
 			s.ReadMessage()
 			return
 		}
-		s.Forward(k.m.up)
+		k.forward(s)
 	})
 }
 

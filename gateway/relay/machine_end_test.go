@@ -54,6 +54,10 @@ func (k *call) next(s *side, total int) int {
 
 // sendResponse lets the backend say the next piece of its response.
 func (k *call) sendResponse() {
+	if k.served != nil {
+		k.served.step(k)
+		return
+	}
 	if len(k.ups) == 0 {
 		return
 	}
@@ -187,6 +191,12 @@ func (m *machine) verify() {
 		if !k.forwarded() || t.Failed() {
 			continue
 		}
+		if k.inProcess() {
+			if got := k.served.got; got > len(k.requests) || k.served.whole && got < len(k.requests) {
+				t.Errorf("call %d: the server got %d of %d messages", k.num, got, len(k.requests))
+			}
+			continue
+		}
 		s := k.ups[len(k.ups)-1]
 		if s.gotEnd && s.got != k.reqLen {
 			t.Errorf("call %d: the backend got %d of %d bytes, and the end", k.num, s.got, k.reqLen)
@@ -235,7 +245,7 @@ func (m *machine) balance() {
 			waits := s.down.queue.len()
 			if h == &s.down {
 				waits = s.up.queue.len() - s.early
-				held += int64(s.down.queue.len() + s.up.queue.len() + s.headSize)
+				held += int64(s.down.queue.len() + s.up.queue.len() + s.headSize + s.inside)
 				if s.replay {
 					held += int64(s.up.queue.off)
 				}

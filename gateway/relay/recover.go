@@ -188,13 +188,14 @@ func (c *conn) abandon() {
 // abandon tells the user of a local end of which nothing is certain.
 func (c *clientEnd) abandon() {
 	c.half, c.stream, c.pumps, c.prev, c.next = nil, nil, false, nil, nil
+	c.leaveParent()
 	if c.stop != nil {
 		c.stop()
 	}
 	if !c.over {
 		c.end(Status{Code: codeInternal, Message: "internal error"}, nil)
 	}
-	wake(c.sh.relay.gone)
+	c.sh.relay.localGone()
 }
 
 // abandon reports a stream of which nothing is certain. It is never used again.
@@ -204,6 +205,9 @@ func (s *Stream) abandon() {
 		s.result.Code, s.result.Failure, s.result.Upstream = codeInternal, Panicked, false
 	}
 	s.phase, s.gen = over, s.gen+1
+	if e, served := s.up.transport.(*serverEnd); served {
+		e.abandon()
+	}
 	s.down.transport, s.up.transport = nil, nil
 	if s.group != nil {
 		s.group.shards[s.sh.index].reset()

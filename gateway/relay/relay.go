@@ -33,6 +33,8 @@ type Relay struct {
 	gate   gate          // of TLS handshakes
 	gone   chan struct{} // signals that a client connection has ended, or a call of the process
 
+	serving  atomic.Int64 // functions that serve calls, or were detached from one
+	parting  atomic.Bool  // the ends of those, and of calls of the process, are waited for
 	selfOnce sync.Once
 	self     *Peer // see process
 

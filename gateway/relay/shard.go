@@ -20,7 +20,6 @@ type shard struct {
 	inbox    inbox
 	locals   localEnds // downstreams in the process
 	closed   bool      // none begins any more
-	parting  bool      // the end of each is waited for
 	mu       sync.Mutex
 	now      int64 // nanoseconds since relay.epoch, of this turn
 	light    int64 // when a client was there last that brings little; 0: none was

@@ -2,10 +2,12 @@ package relay
 
 import "context"
 
-// awaitLocals waits for the calls that began in the process. Others may still begin: what is served may need them.
+// awaitLocals waits for the calls that began in the process, and for what it serves. Others may still begin: what is
+// served may need them.
 func (r *Relay) awaitLocals(ctx context.Context) error {
+	r.parting.Store(true)
 	for {
-		left := 0
+		left := int(r.serving.Load())
 		for _, sh := range r.shards {
 			left += sh.localsLeft()
 		}
@@ -20,11 +22,17 @@ func (r *Relay) awaitLocals(ctx context.Context) error {
 	}
 }
 
-// localsLeft counts the calls that are there, and has the relay be told when one ends.
+// localGone is called when a call of the process has ended, or a function that served one.
+func (r *Relay) localGone() {
+	if r.parting.Load() {
+		wake(r.gone)
+	}
+}
+
+// localsLeft counts the calls that are there.
 func (sh *shard) localsLeft() int {
 	sh.enter()
 	defer sh.leave()
-	sh.parting = true
 	return sh.locals.count
 }
 

@@ -20,18 +20,31 @@ func (s *Stream) Forward(u *Upstream) {
 // start puts a queued stream on an upstream connection. A stream whose deadline has passed does not begin:
 // timers have the resolution of a tick.
 func (s *Stream) start(c *conn) {
-	if s.deadline != 0 && s.sh.now >= s.deadline {
-		s.phase = deciding // it is in no queue any more
-		s.fail(DeadlineExceeded)
+	if s.tooLate() {
 		return
 	}
-	s.phase = forwarded
 	c.lastID = (c.lastID + 1) | 1 // 1, 3, 5, …
 	if c.lastID == maxStreamID {  // the last that a connection can have (RFC 9113 §5.1.1)
 		c.pool.retire(c)
 		c.draining = true
 	}
-	s.up.join(c, c.lastID, c.peerWindow)
+	s.startOn(c, c.lastID, c.peerWindow)
+}
+
+// tooLate ends a stream that would begin after its deadline.
+func (s *Stream) tooLate() bool {
+	if s.deadline == 0 || s.sh.now < s.deadline {
+		return false
+	}
+	s.phase = deciding // it is in no queue any more
+	s.fail(DeadlineExceeded)
+	return true
+}
+
+// startOn sends the request to its upstream. window is what we may send.
+func (s *Stream) startOn(t transport, id uint32, window int) {
+	s.phase = forwarded
+	s.up.join(t, id, window)
 	s.up.gotEnd, s.up.sentEnd = false, false
 	if s.result.Forwarded == 0 {
 		s.result.Forwarded = max(time.Duration(s.sh.now)-s.began, 1)
@@ -39,13 +52,13 @@ func (s *Stream) start(c *conn) {
 	if len(s.up.queue.buf) > s.sh.relay.cfg.MaxReplay {
 		s.replay = false
 	}
-	s.writeRequest(c)
+	s.writeRequest(t)
 	s.pump(&s.up)
 }
 
 // writeRequest writes the request's headers as the upstream shall see them.
-func (s *Stream) writeRequest(c *conn) {
-	w := c.beginBlock()
+func (s *Stream) writeRequest(t transport) {
+	w := t.beginBlock()
 	for i := range s.head.Fields {
 		f := &s.head.Fields[i]
 		if f.Tag&tagHidden != 0 && s.grpc {
@@ -53,7 +66,9 @@ func (s *Stream) writeRequest(c *conn) {
 		}
 		switch f.Tag & nameMask {
 		case nameScheme:
-			w.field(s.upstream.scheme(&s.sh.consts))
+			if s.upstream != nil { // else there is none on the way
+				w.field(s.upstream.scheme(&s.sh.consts))
+			}
 			continue
 		case nameTimeout:
 			if s.deadline != 0 {

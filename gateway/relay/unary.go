@@ -28,11 +28,15 @@ var unaryEnds = sync.Pool{New: func() any { return new(clientEnd) }}
 // and costs less: one event takes it to its shard, and one signal brings it back.
 func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 	a.Status, a.Message, a.Compressed, a.Header, a.Trailer = Status{}, nil, false, nil, nil
-	if len(msg)-frameHeaderLen > maxFrame {
-		r.unaryLong(ctx, q, msg[Headroom:], a)
+	sh, err := r.shardOf(&q)
+	if err != nil {
+		a.Status = Status{Code: codeCanceled, Message: err.Error()}
 		return
 	}
-	sh := r.shard()
+	if len(msg)-frameHeaderLen > maxFrame {
+		sh.unaryLong(ctx, q, msg[Headroom:], a)
+		return
+	}
 	c := unaryEnds.Get().(*clientEnd)
 	c.prepareUnary(ctx, sh, &q, a)
 	msg[frameHeaderLen] = 0
@@ -53,9 +57,9 @@ func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 }
 
 // unaryLong is Unary for a message that is sent in several frames.
-func (r *Relay) unaryLong(ctx context.Context, q Request, msg []byte, a *Response) {
+func (sh *shard) unaryLong(ctx context.Context, q Request, msg []byte, a *Response) {
 	c := &clientEnd{}
-	c.prepareUnary(ctx, r.shard(), &q, a)
+	c.prepareUnary(ctx, sh, &q, a)
 	defer context.AfterFunc(ctx, func() { c.cancel(ctx.Err()) })()
 	_ = c.send(Message{Data: msg}, true) // io.EOF: it was answered before
 	<-c.readable

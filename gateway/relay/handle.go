@@ -1,0 +1,128 @@
+package relay
+
+import (
+	"context"
+	"errors"
+)
+
+// Handle is a call that the process serves, as the parent of others: its subrequests. They run on its shard, end no
+// later than its deadline, and end with it unless the handle was detached; none of them ends it. A handle is dead when
+// the function that serves the call has returned.
+type Handle struct{ end *serverEnd }
+
+// Errors of Open and Continue.
+var (
+	ErrHandleDead = errors.New("relay: the call that this one would be part of is over")
+	ErrContinued  = errors.New("relay: the call is being continued already")
+)
+
+// parentState is under serverEnd.mu.
+type parentState struct {
+	users      int  // functions that may use the handle; 0: it is dead
+	detached   bool // subrequests outlive the call
+	continuing bool // there is a live Continue
+}
+
+// Handle is for subrequests.
+func (s *ServerStream) Handle() Handle { return Handle{&s.end} }
+
+// Continue begins a subrequest that is the same call further on: the Handler finds what Stream.Value was of the call
+// that is served by Stream.Continues. There is one at a time.
+func (s *ServerStream) Continue(ctx context.Context, q Request) (*ClientStream, error) {
+	return s.Handle().Continue(ctx, q)
+}
+
+// Continue is ServerStream.Continue, for a function that was detached.
+func (h Handle) Continue(ctx context.Context, q Request) (*ClientStream, error) {
+	q.Parent, q.continues = h, true
+	return h.end.sh.relay.Open(ctx, q)
+}
+
+// Detach runs f on a goroutine of its own that may outlive the call; so may the subrequests of its handle. Its context
+// ends with the call's deadline, and with the relay. Close and Shutdown wait for f. A panic is told of, and ends f.
+func (s *ServerStream) Detach(f func(context.Context, Handle)) {
+	e := &s.end
+	e.mu.Lock()
+	e.parent.users++
+	e.parent.detached = true
+	e.mu.Unlock()
+	ctx, cancel := e.context()
+	e.sh.relay.goServe(func() {
+		defer func() {
+			if v := recover(); v != nil {
+				e.sh.relay.panicked("relay serve", v)
+			}
+			cancel()
+			e.release()
+		}()
+		f(ctx, Handle{e})
+	})
+}
+
+// release is called when a function that could use the handle has returned.
+func (e *serverEnd) release() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.parent.users--
+}
+
+func (e *serverEnd) isDetached() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.parent.detached
+}
+
+// beget makes sure that a subrequest may begin.
+func (e *serverEnd) beget(continues bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.parent.users == 0:
+		return ErrHandleDead
+	case continues && e.parent.continuing:
+		return ErrContinued
+	}
+	e.parent.continuing = e.parent.continuing || continues
+	return nil
+}
+
+// continued ends a Continue.
+func (e *serverEnd) continued() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.parent.continuing = false
+}
+
+// joinParent makes the call one of its parent's, with the shard locked. It returns false when the parent is over.
+func (c *clientEnd) joinParent() bool {
+	p := c.request.Parent.end
+	if p == nil {
+		return true
+	}
+	if p.half == nil && !p.isDetached() {
+		return false
+	}
+	p.children.add(c)
+	return true
+}
+
+// leaveParent undoes joinParent.
+func (c *clientEnd) leaveParent() {
+	p := c.request.Parent.end
+	if p == nil {
+		return
+	}
+	p.children.remove(c)
+	if c.request.continues {
+		p.continued()
+	}
+}
+
+// Continues is the Value of the stream that this one continues, as it was when that was served; false: it continues none.
+func (s *Stream) Continues() (value any, ok bool) {
+	c, local := s.client.(*clientEnd)
+	if !local || !c.request.continues {
+		return nil, false
+	}
+	return c.request.Parent.end.value, true
+}

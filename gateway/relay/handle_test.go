@@ -1,0 +1,161 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// parentWorld serves /t.T/Parent by serve; other calls go to the backend.
+func parentWorld(t testing.TB, serve func(*relay.ServerStream) relay.Status) *world {
+	w := newWorld(t, relay.Config{Shards: 2})
+	w.h.onHeaders(func(s *relay.Stream) {
+		if _, continues := s.Continues(); s.Path() == "/t.T/Parent" && !continues {
+			s.Value = "the call"
+			s.Serve(serve)
+			return
+		}
+		s.Forward(w.h.target())
+	})
+	return w
+}
+
+// TestContinue: a subrequest is on its parent's shard, knows its parent's Value, and is the only one of its kind.
+func TestContinue(t *testing.T) {
+	t.Parallel()
+	var w *world
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		first, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Echo"})
+		must(t, err)
+		if _, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Echo"}); !errors.Is(err, relay.ErrContinued) {
+			t.Errorf("a second one: %v", err)
+		}
+		beside, err := w.Open(s.Context(), relay.Request{Path: "/t.T/Echo", Parent: s.Handle()})
+		must(t, err)
+		for _, c := range []*relay.ClientStream{first, beside} {
+			must(t, c.Send(relay.Message{Data: []byte("x")}))
+			wantMessage(t, c, []byte("x"))
+			c.CloseSend()
+			wantEnd(t, c, codes.OK)
+		}
+		again, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Nothing"})
+		must(t, err)
+		wantEnd(t, again, codes.Unimplemented) // which is no end of its parent
+		return sent(s.Send(relay.Message{Data: []byte("done")}))
+	})
+	h := w.h.headers
+	shard := -1
+	w.h.onHeaders(func(s *relay.Stream) {
+		value, continues := s.Continues()
+		if s.Path() == "/t.T/Parent" {
+			shard = s.Shard()
+		} else if s.Shard() != shard || continues && value != "the call" {
+			t.Errorf("%s on shard %d, not %d; %v", s.Path(), s.Shard(), shard, value)
+		}
+		h(s)
+	})
+	for range 4 {
+		s := w.open(t, "Parent")
+		wantMessage(t, s, []byte("done"))
+		wantEnd(t, s, codes.OK)
+	}
+	w.drained(t)
+}
+
+// TestHandleDies: a handle is of no use when the function that serves the call has returned, and what it began ends.
+func TestHandleDies(t *testing.T) {
+	t.Parallel()
+	var handle relay.Handle
+	var child *relay.ClientStream
+	var w *world
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		handle = s.Handle()
+		var err error
+		child, err = s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait"})
+		must(t, err)
+		<-w.back.started
+		return relay.Status{}
+	})
+	wantEnd(t, w.open(t, "Parent"), codes.OK)
+	wantEnd(t, child, codes.Canceled)
+	waitFor(t, func() error { // the function has returned, its goroutine perhaps not
+		c, err := handle.Continue(w.ctx, relay.Request{Path: "/t.T/Echo"})
+		if err == nil {
+			c.Cancel()
+			return errors.New("a dead handle was taken")
+		}
+		if !errors.Is(err, relay.ErrHandleDead) && !errors.Is(err, relay.ErrContinued) {
+			t.Errorf("%v", err)
+		}
+		return nil
+	})
+	var a relay.Response
+	w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo", Parent: handle}, make([]byte, relay.Headroom), &a)
+	if a.Status.Code == 0 {
+		t.Error("Unary took a dead handle")
+	}
+	w.drained(t)
+}
+
+// TestParentEnds: subrequests end with their parent, and no later than it has to.
+func TestParentEnds(t *testing.T) {
+	t.Parallel()
+	children := make(chan *relay.ClientStream, 1)
+	var w *world
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait", Timeout: time.Hour})
+		must(t, err)
+		children <- c
+		<-s.Context().Done()
+		return relay.Status{Code: 1}
+	})
+	s := w.open(t, "Parent")
+	<-w.back.started
+	s.Cancel()
+	wantEnd(t, s, codes.Canceled)
+	wantEnd(t, <-children, codes.Canceled)
+	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 50 * time.Millisecond})
+	must(t, err)
+	wantEnd(t, s, codes.DeadlineExceeded)
+	if c := <-children; true {
+		for err == nil {
+			_, err = c.Recv(nil)
+		}
+		if code := codes.Code(c.Status().Code); code != codes.DeadlineExceeded && code != codes.Canceled {
+			t.Errorf("%+v", c.Status())
+		}
+	}
+	w.drained(t)
+}
+
+// TestDetach: a detached function outlives the call, and may begin calls for it, until its deadline.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	var w *world
+	proceed, done := make(chan struct{}), make(chan struct{})
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		s.Detach(func(ctx context.Context, h relay.Handle) {
+			defer close(done)
+			<-proceed
+			c, err := h.Continue(ctx, relay.Request{Path: "/t.T/Echo"})
+			must(t, err)
+			must(t, c.Send(relay.Message{Data: []byte("late")}))
+			wantMessage(t, c, []byte("late"))
+			c.CloseSend()
+			wantEnd(t, c, codes.OK)
+		})
+		return relay.Status{}
+	})
+	wantEnd(t, w.open(t, "Parent"), codes.OK)
+	w.drained(t)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Shutdown(w.ctx) }()
+	close(proceed)
+	<-done
+	must(t, <-stopped)
+}

@@ -1,0 +1,242 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// Serve has f answer the stream, on a goroutine of its own, in place of an upstream. What f gets is what an upstream
+// would: the Handler's changes to the headers, flow control, and the end of the call as the end of its context. The
+// Status that f returns follows what it has sent. A panic is INTERNAL. Close and Shutdown wait for f.
+func (s *Stream) Serve(f func(*ServerStream) Status) {
+	s.sh.acting++
+	defer func() { s.sh.acting-- }()
+	if s.tooLate() {
+		return
+	}
+	s.upstream = nil
+	stream := &ServerStream{}
+	e := &stream.end
+	e.serve(s)
+	s.startOn(e, 0, s.sh.relay.cfg.StreamWindow)
+	s.sh.relay.goServe(func() { e.run(stream, f) })
+}
+
+// goServe starts a goroutine that Shutdown and Close wait for.
+func (r *Relay) goServe(f func()) {
+	r.serving.Add(1)
+	r.wg.Go(func() {
+		defer r.localGone()
+		defer r.serving.Add(-1)
+		f()
+	})
+}
+
+// serverEnd is an upstream in the process: that of a ServerStream. It is never used again, so whoever has one does not
+// meet another call.
+type serverEnd struct {
+	localEnd
+	ctx    context.Context //nolint:containedctx // of the call, as grpc.ServerStream has it
+	cancel context.CancelFunc
+
+	// Set before f runs.
+	path, authority string
+	header          []Field
+	peer            *Peer
+	value           any   // Stream.Value of the stream that is served
+	deadline        int64 // on the shard's clock; 0: none
+
+	// Under the shard's lock.
+	begun    bool // the request's headers are here
+	children childList
+
+	// Under mu.
+	requestEnd bool // END_STREAM came
+	reply      answer
+	parent     parentState
+}
+
+// answer is what served code has said, besides messages.
+type answer struct {
+	headed  bool // headers are to be sent, or were
+	header  []Field
+	trailer []Field
+	ended   bool // status is there
+	status  Status
+}
+
+func (e *serverEnd) serve(s *Stream) {
+	r := s.sh.relay
+	e.init(e, s.sh, r.cfg.MaxFirstMessage)
+	e.peer, e.value, e.deadline = s.peer, s.Value, s.deadline
+	e.parent.users = 1
+	e.ctx, e.cancel = e.context()
+}
+
+// context ends with the deadline, or with the relay.
+func (e *serverEnd) context() (context.Context, context.CancelFunc) {
+	r := e.sh.relay
+	if e.deadline != 0 {
+		return context.WithDeadline(r.ctx, r.epoch.Add(time.Duration(e.deadline)))
+	}
+	return context.WithCancel(r.ctx)
+}
+
+// run has f answer the call.
+func (e *serverEnd) run(stream *ServerStream, f func(*ServerStream) Status) {
+	st := Status{Code: codeInternal, Message: "internal error"}
+	defer func() {
+		if v := recover(); v != nil {
+			e.sh.relay.panicked("relay serve", v)
+		}
+		e.mu.Lock()
+		e.reply.ended, e.reply.status = true, st
+		e.mu.Unlock()
+		e.sh.post(&e.event)
+		e.release()
+		e.cancel()
+	}()
+	st = f(stream)
+}
+
+// act implements actor.
+func (e *serverEnd) act() {
+	h := e.half
+	if h == nil {
+		return
+	}
+	a := e.said()
+	if a.headed && !h.stream.started {
+		e.send(h, a.header, nil)
+	}
+	if e.half == h {
+		e.pass()
+	}
+	if a.ended && e.half == h {
+		e.finish(h, &a)
+	}
+}
+
+// finish ends the response. A function that stopped because the time was over knows it before the shard's timer does.
+func (e *serverEnd) finish(h *half, a *answer) {
+	stopped := a.status.Code == codeCanceled || a.status.Code == codeDeadlineExceeded
+	if s := h.stream; stopped && s.deadline != 0 && e.sh.now >= s.deadline {
+		s.failWith(DeadlineExceeded)
+		return
+	}
+	e.send(h, a.trailer, &a.status)
+}
+
+func (e *serverEnd) said() answer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reply
+}
+
+// send gives the stream headers, or trailers with a status.
+func (e *serverEnd) send(h *half, fields []Field, st *Status) {
+	s, consts := h.stream, &e.sh.consts
+	list := e.sh.scratch // see Stream.headers
+	list.Reset()
+	if !s.started {
+		list.Fields = append(list.Fields, consts.status200)
+		if !hasContentType(fields) {
+			list.Fields = append(list.Fields, consts.contentType)
+		}
+	}
+	if st != nil {
+		appendStatus(list, consts, *st)
+	}
+	for _, f := range fields {
+		list.Append(f.Name, f.Value, classify(f.Name, f.Value))
+	}
+	s.headers(h, list, st != nil, false)
+}
+
+func hasContentType(fields []Field) bool {
+	for _, f := range fields {
+		if f.Name == "content-type" {
+			return true
+		}
+	}
+	return false
+}
+
+// block implements localOwner: it takes the request's headers. gRPC has no request trailers.
+func (e *serverEnd) block(_ *half, list *hpack.List, end bool) {
+	if !e.begun {
+		e.begun = true
+		for i := range list.Fields {
+			switch f := &list.Fields[i]; f.Tag & nameMask {
+			case namePath:
+				e.path = string(append([]byte(nil), f.Value...))
+			case nameAuthority:
+				e.authority = string(append([]byte(nil), f.Value...))
+			}
+		}
+		e.header = keepFields(list)
+	}
+	if end {
+		e.ended(nil)
+	}
+}
+
+// ended implements localOwner: the request is whole.
+func (e *serverEnd) ended(*Stream) {
+	e.mu.Lock()
+	e.inEnd, e.requestEnd = true, true
+	e.mu.Unlock()
+	e.tell(tellReceiver)
+}
+
+// detach ends the call for those who serve it, and what they have begun for it.
+func (e *serverEnd) detach(h *half) {
+	e.leave(h)
+	e.cancel()
+	e.close()
+	e.children.cancel(e)
+}
+
+// abandon is detach for a shard of which nothing is certain.
+func (e *serverEnd) abandon() {
+	e.half, e.pumps, e.children = nil, false, childList{}
+	e.cancel()
+	e.close()
+}
+
+// childList is the subrequests of a served call.
+type childList struct{ first *clientEnd }
+
+func (l *childList) add(c *clientEnd) {
+	if c.sibling = l.first; c.sibling != nil {
+		c.sibling.elder = c
+	}
+	l.first = c
+}
+
+func (l *childList) remove(c *clientEnd) {
+	if c.elder != nil {
+		c.elder.sibling = c.sibling
+	} else if l.first == c {
+		l.first = c.sibling
+	}
+	if c.sibling != nil {
+		c.sibling.elder = c.elder
+	}
+	c.elder, c.sibling = nil, nil
+}
+
+// cancel ends all of them, unless they were detached.
+func (l *childList) cancel(e *serverEnd) {
+	if e.isDetached() {
+		return
+	}
+	for c := l.first; c != nil; c = c.sibling {
+		c.mu.Lock()
+		c.canceled = context.Canceled
+		c.mu.Unlock()
+		e.sh.push(&c.event)
+	}
+}

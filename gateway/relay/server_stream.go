@@ -1,0 +1,113 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ServerStream is a call that the process serves itself, as the function that Serve was given has it. One goroutine may
+// receive while another sends; both have to end before the function returns.
+type ServerStream struct{ end serverEnd }
+
+// Context ends with the call: by its caller, its deadline, or the end of the function that serves it.
+func (s *ServerStream) Context() context.Context { return s.end.ctx }
+
+// Path is the request's :path as the Handler has left it.
+func (s *ServerStream) Path() string { return s.end.path }
+
+// Authority is the request's :authority.
+func (s *ServerStream) Authority() string { return s.end.authority }
+
+// Header is the request's headers as an upstream would get them, without pseudo-headers, te and grpc-timeout;
+// content-type is there only if it is not application/grpc. It is not to be changed.
+func (s *ServerStream) Header() []Field { return s.end.header }
+
+// Recv waits for the next message, which it puts into buf where there is room. It returns io.EOF when the request is
+// complete, and the error of Context when the call has ended before.
+func (s *ServerStream) Recv(buf []byte) (Message, error) {
+	m, err := s.end.receive(buf)
+	switch {
+	case err == nil:
+		return m, nil
+	case !s.end.whole():
+		return m, s.end.why()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return m, fmt.Errorf("the request ends within a message: %w", err)
+	}
+	return m, io.EOF
+}
+
+// SendHeader sends the response's headers, once. Without it the first message, or the status, has none before it.
+func (s *ServerStream) SendHeader(header ...Field) error {
+	if err := checkFields(header); err != nil {
+		return err
+	}
+	if !s.end.setHeader(header) {
+		return errors.New("relay: the response's headers were sent already")
+	}
+	s.end.sh.post(&s.end.event)
+	return nil
+}
+
+// Send sends a message, which it does not keep. It waits while the caller does not take more. Its error is that of
+// Context: the call has ended.
+func (s *ServerStream) Send(m Message) error {
+	s.end.setHeader(nil)
+	if err := s.end.localEnd.send(m, false); err != nil {
+		return s.end.why()
+	}
+	return nil
+}
+
+// SetTrailer adds trailers, which follow the messages together with the status.
+func (s *ServerStream) SetTrailer(trailer ...Field) error {
+	if err := checkFields(trailer); err != nil {
+		return err
+	}
+	s.end.mu.Lock()
+	defer s.end.mu.Unlock()
+	s.end.reply.trailer = append(s.end.reply.trailer, trailer...)
+	return nil
+}
+
+// setHeader returns false when headers are there already.
+func (e *serverEnd) setHeader(header []Field) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reply.headed {
+		return false
+	}
+	e.reply.headed, e.reply.header = true, header
+	return true
+}
+
+func (e *serverEnd) whole() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.requestEnd
+}
+
+// why is why a call has ended.
+func (e *serverEnd) why() error {
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
+	return context.Canceled
+}
+
+// checkFields keeps fields out that would break the response.
+func checkFields(fields []Field) error {
+	for _, f := range fields {
+		tag := classify(f.Name, f.Value)
+		switch tag & nameMask {
+		case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
+			tag = tagBad // they are in Status
+		}
+		if tag&(tagBad|tagPseudo) != 0 {
+			return fmt.Errorf("relay: %q cannot be a header or trailer of a response", f.Name)
+		}
+	}
+	return nil
+}
