@@ -78,7 +78,7 @@ func (t *callState) recordOf(r *relay.Result) telemetry.Record {
 		rec.Decision = telemetry.Decision{Made: true, Level: t.Decision.Decision.Level, Verdict: t.Decision.Decision.Verdict, Cached: t.Decision.Decision.Cached,
 			Differs: t.Decision.Decision.Differs, Candidate: t.Decision.Decision.Candidate, Approval: t.Decision.Approval}
 	}
-	if t.Endpoint != nil && t.crossing.ticket == "" {
+	if t.Endpoint != nil && !t.Attempt.Elsewhere {
 		rec.Backend = t.Endpoint.Addr
 	}
 	if r.Code == 0 {

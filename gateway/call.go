@@ -5,10 +5,15 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/affinity"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
+	"github.com/capgate/capgate/gateway/filter/pick"
+	"github.com/capgate/capgate/gateway/filter/protocol"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/filter/warm"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -26,12 +31,13 @@ type callState struct {
 	peek      peekState
 	ratelimit ratelimit.State
 	authorize authorize.State
-	retry     retryState
-	pick      pickState
+	retry     retry.State
+	pick      pick.State
 	forward   forwardState
 	audit     auditState
-	affinity  affinityState
-	protocol  protocolState
+	affinity  affinity.State
+	warm      warm.State
+	protocol  protocol.State
 	crossing  crossingState
 }
 

@@ -119,8 +119,8 @@ func (s *crossingState) had() bool { return !s.recorded && (s.ticket == "" || s.
 func (h *handler) leave(t *callState, back *list) {
 	x := t.cross(t.Stream.Started())
 	x.back = back
-	t.crossing.ticket = h.crossings.issue(x)
-	t.pick.claim, t.authorize.Use, t.ratelimit.Permit = router.Permit{}, nil, ratelimit.Permit{}
+	t.crossing.ticket, t.Attempt.Elsewhere = h.crossings.issue(x), true
+	t.pick.Permit, t.authorize.Use, t.ratelimit.Permit = router.Permit{}, nil, ratelimit.Permit{}
 	t.Stream.SetHeader(ticketHeader, t.crossing.ticket)
 	t.Stream.SetHeader(capabilityHeader, t.Info.Capability)
 	t.Stream.SetHeader(originHeader, originText(&t.Client))
@@ -139,8 +139,8 @@ func (h *handler) comeHome(t *callState, r *filter.Result) {
 func (h *handler) stay(t *callState) {
 	if h.crossings.takeBack(t) {
 		h.crossings.open.Delete(t.crossing.ticket)
-		t.crossing.ticket = ""
-		t.done(router.Outcome{})
+		t.crossing.ticket, t.Attempt.Elsewhere = "", false
+		t.pick.Release(router.Outcome{})
 		t.Stream.DropHeader(ticketHeader)
 		t.Stream.DropHeader(originHeader)
 	}
@@ -160,7 +160,7 @@ func (t *callState) cross(came time.Time) *crossing {
 	}
 	who := tenant.Identity{Tenant: c.Tenant, Key: c.Key, Scopes: tenant.Invoke, User: c.User, Agent: c.Agent, Settings: t.Principal.Settings}
 	return &crossing{
-		call: c, caller: who, metered: t.Principal.Metrics, target: t.Endpoint, claim: t.pick.claim, tries: t.Attempt.Past, named: t.Artifacts.IDs,
+		call: c, caller: who, metered: t.Principal.Metrics, target: t.Endpoint, claim: t.pick.Permit, tries: t.Attempt.Past, named: t.Artifacts.IDs,
 		decision: t.Decision.Decision, judged: t.Decision.Made, use: t.authorize.Use, approval: t.Decision.Approval, span: t.Span, trace: t.Trace, came: came, shadowed: shadowed,
 		permit: t.ratelimit.Permit, errand: t.errand,
 	}
@@ -181,7 +181,7 @@ func (f comeBack) Admit(_ *filter.Call, t *callState) filter.Step {
 	}
 	s.before, t.Info, t.Artifacts.IDs = x, x.call, x.named
 	t.Principal.Settings, t.Principal.Metrics = x.caller.Settings, x.metered
-	t.Endpoint, t.pick.claim, t.Attempt.Past, t.Attempt.Assigned = x.target, x.claim, x.tries, x.translated()
+	t.Endpoint, t.pick.Permit, t.Attempt.Past, t.Attempt.Assigned = x.target, x.claim, x.tries, x.translated()
 	t.ratelimit.Permit, t.Shadowed, t.errand = x.permit, x.shadowed, x.errand
 	t.Decision.Decision, t.Decision.Made, t.authorize.Use, t.Decision.Approval = x.decision, x.judged, x.use, x.approval
 	t.Span, t.Trace = x.span, x.trace
@@ -203,7 +203,7 @@ func (f comeBack) Done(_ *filter.Call, t *callState, r *filter.Result) {
 // end gives back what the first passage has handed over.
 func (f comeBack) end(t *callState) {
 	f.h.ratelimit.Release(&t.Call, &t.ratelimit)
-	t.done(router.Outcome{}) // unless pick has
+	t.pick.Release(router.Outcome{}) // unless pick has
 	f.h.authorize.Release(&t.Call, &t.authorize)
 }
 
@@ -217,7 +217,7 @@ func (c *crossings) takeBack(t *callState) (here bool) {
 	}
 	x, here := c.claim(t.crossing.ticket)
 	if here {
-		t.pick.claim, t.authorize.Use, t.ratelimit.Permit = x.claim, x.use, x.permit
+		t.pick.Permit, t.authorize.Use, t.ratelimit.Permit = x.claim, x.use, x.permit
 	}
 	return here
 }

@@ -2,10 +2,15 @@ package gateway
 
 import (
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
+	"github.com/capgate/capgate/gateway/filter/affinity"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
+	"github.com/capgate/capgate/gateway/filter/pick"
+	"github.com/capgate/capgate/gateway/filter/protocol"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/filter/warm"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -94,17 +99,16 @@ func newFilters(h *handler, c *chain) *filters {
 
 // bindAttempt binds the filters that run for each attempt.
 func (f *filters) bindAttempt(h *handler, c *chain) {
-	picked := func(t *callState) *pickState { return &t.pick }
-	said := func(t *callState) *protocolState { return &t.protocol }
-	f.driver, f.repeat, f.attempt = h.driver, h.repeat, row{}
+	said := func(t *callState) *protocol.State { return &t.protocol }
+	f.driver, f.repeat, f.attempt = h.driver, repeat, row{}
 
-	f.backoff = bind("backoff", backoff{h}, func(t *callState) *retryState { return &t.retry })
-	f.affinity = bind("affinity", sticky{h}, func(t *callState) *affinityState { return &t.affinity })
-	f.pick = bind("pick", pick{h}, whole)
-	f.warm = bind("warm", warm{h}, picked)
+	f.backoff = bind("backoff", retry.Filter{}, func(t *callState) *retry.State { return &t.retry })
+	f.affinity = bind("affinity", affinity.New(h.affinity), func(t *callState) *affinity.State { return &t.affinity })
+	f.pick = bind("pick", pick.Filter{}, func(t *callState) *pick.State { return &t.pick })
+	f.warm = bind("warm", warm.Filter{}, func(t *callState) *warm.State { return &t.warm })
 
-	f.protocol = bind("protocol", protocol{}, said)
-	f.protocolOnce = bind("protocol", protocol{once: true}, said)
+	f.protocol = bind("protocol", protocol.Filter{}, said)
+	f.protocolOnce = bind("protocol", protocol.Filter{Once: true}, said)
 	f.translate = bind("translate", translate{h, c.translated}, whole)
 	f.translateInternal = bind("translate", translate{h, c.translatedInternal}, whole)
 	f.guard = bind("guard", guarded{h, c.guarded}, whole)
@@ -117,7 +121,7 @@ func (f *filters) bindAttempt(h *handler, c *chain) {
 
 // list makes a list of rows, of which one may be where an attempt begins.
 func (f *filters) list(name string, all ...row) *list {
-	l := &list{name: name, driver: f.driver, attempts: maxTries, repeat: f.repeat}
+	l := &list{name: name, driver: f.driver, attempts: retry.MaxAttempts, repeat: f.repeat}
 	l.attempt = len(all)
 	for _, r := range all {
 		if r.admit == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
@@ -133,6 +134,17 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 	// Not for the caller: it names addresses.
 	h.log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
 	h.driver.again(t, err)
+}
+
+// Again says whether a call that its backend may have carried out is made once more.
+func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
+	t := callOf(s)
+	return retry.Again(&t.Call, &t.retry, a)
+}
+
+// repeat says whether a call that did not start makes another attempt; nil: it does.
+func repeat(t *callState, _ error) *call.Refusal {
+	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts)
 }
 
 // Done ends a call.

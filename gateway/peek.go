@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictproto"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/router"
 )
 
 // peekState is what peek remembers.
@@ -132,4 +133,21 @@ func nameUser(t *filter.Call, user string) *call.Refusal {
 		t.Info.User = t.Keep(user)
 	}
 	return refusal
+}
+
+// named says that the first message of a call has nothing to go by: its capability is named
+// elsewhere, its fleet does not care for sessions or artifacts, nor policy for its tool.
+func (h *handler) named(t *filter.Call, k router.Key) bool {
+	if t.Info.Dialect == call.Legacy && t.Principal.Asserts&tenant.User != 0 {
+		return false // it may say whose call it is
+	}
+	if t.Principal.Only != nil {
+		return false // it says whether the call is the one that may be
+	}
+	table := h.router.Table()
+	if !table.Names(k) {
+		return false
+	}
+	f, refusal := table.Resolve(k, t.Principal.Settings)
+	return refusal != nil || !f.HasSessions() && !f.TracksArtifacts() && !t.Principal.Bound() && !h.authorize.Heeds(f.Capability)
 }

@@ -37,12 +37,6 @@ func lacking(m call.Method) *call.Refusal {
 		Message: "the legacy dialect, in which the call is made, has no " + m.String() + ": make it in another one"}
 }
 
-// untranslatable is the end of a call that the backend's dialect cannot say.
-func untranslatable(m call.Method, d call.Dialect) *call.Refusal {
-	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
-		Message: "the capability's backend speaks the " + d.String() + " dialect, which has no " + m.String()}
-}
-
 // healthReply answers Healthcheck for a capability from what health knows. Its bytes
 // are the same in the doc and the live dialect, ready=1, message=2; legacy has the first
 // alone.

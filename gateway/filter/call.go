@@ -69,7 +69,9 @@ type Attempt struct {
 	Directed *router.Backend // where this one has to go; nil: pick decides
 	Mode     dialect.Mode    // how the call gets to a backend of another dialect
 	Started  bool            // a backend may have begun to carry the call out
-	Assigned bool            // Endpoint was picked by an earlier passage of the call
+	// Elsewhere: the call was sent to a server inside the process, whose answer says nothing of Endpoint.
+	Elsewhere bool
+	Assigned  bool // Endpoint was picked by an earlier passage of the call
 }
 
 // Answer is what a filter has ended its call with: a rejection, an upstream or a message.

@@ -1,0 +1,103 @@
+package pick
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/router"
+)
+
+// State is what a call has of its backend.
+type State struct {
+	Permit router.Permit        // of Call.Endpoint
+	waiter *router.Waiter       // for a permit of a limited fleet
+	result *router.PermitResult // of that; nil: it is not there
+}
+
+// Release gives the permit back, with what the call says of its backend.
+func (s *State) Release(o router.Outcome) {
+	s.Permit.Done(o)
+	s.Permit = router.Permit{}
+}
+
+// Filter picks the backend of an attempt and takes a permit of it, in one step.
+type Filter struct{}
+
+// Admit implements filter.Filter.
+func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
+	switch {
+	case s.result != nil:
+		r := s.result
+		s.result, s.waiter = nil, nil
+		return f.picked(c, s, r)
+	case c.Attempt.Assigned:
+		c.Attempt.Assigned = false
+		return filter.Continue
+	case c.Fleet.Limited():
+		return f.acquire(c, s)
+	}
+	return c.ContinueUnless(f.route(c, s))
+}
+
+// route picks a backend of a fleet that is not limited.
+func (Filter) route(c *filter.Call, s *State) (refusal *call.Refusal) {
+	switch pinned := c.Pin.Backend; {
+	case c.Attempt.Directed != nil:
+		c.Endpoint, s.Permit = c.Attempt.Directed, c.Fleet.Acquire(c.Attempt.Directed, true)
+		c.Attempt.Directed = nil
+	case pinned != nil:
+		s.Permit = c.Fleet.Acquire(pinned, c.Endpoint != nil)
+		c.Endpoint = pinned
+	default:
+		c.Endpoint, s.Permit, refusal = c.Fleet.Route(c.Endpoint)
+	}
+	return refusal
+}
+
+// acquire is route for a limited fleet: the call may have to wait for a permit. Its deadline counts meanwhile.
+func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
+	to := c.Pin.Backend
+	if c.Attempt.Directed != nil {
+		to, c.Attempt.Directed = c.Attempt.Directed, nil
+	}
+	request := router.PermitRequest{Tenant: c.Info.Tenant, Backend: to, Tried: c.Endpoint}
+	waiter, r := c.Fleet.AcquirePermit(request, func() func(router.PermitResult) bool {
+		p := c.Park(tracing.ForCapacity)
+		return func(r router.PermitResult) bool {
+			p.ResumeOr(func() { s.result = &r }, func() { r.Claim.Done(router.Outcome{}) })
+			return true // the permit is given back here where the call has ended
+		}
+	})
+	if s.waiter = waiter; waiter != nil {
+		return filter.Wait
+	}
+	return f.picked(c, s, &r)
+}
+
+// picked goes on with a call that has a permit, or gets none.
+func (Filter) picked(c *filter.Call, s *State, r *router.PermitResult) filter.Step {
+	if r.Refusal != nil {
+		return c.Reject(r.Refusal)
+	}
+	c.Endpoint, s.Permit = r.Backend, r.Claim
+	return filter.Continue
+}
+
+// Done implements filter.Filter.
+func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
+	s.waiter.Cancel()
+	switch {
+	case r.Unsent != nil:
+		s.Release(outcomeOfUnsent(c, r.Unsent))
+		if !c.Attempt.Elsewhere && errors.Is(r.Unsent, syscall.ECONNREFUSED) {
+			c.Endpoint.MarkGone() // with all that it held
+		}
+	case r.Final:
+		s.Release(outcomeOf(c, r.Result))
+	default:
+		s.Release(router.Outcome{}) // another backend suits the call better
+	}
+}

@@ -1,0 +1,74 @@
+package protocol_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/protocol"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+	"github.com/capgate/capgate/router"
+)
+
+// callTo is a call in a dialect at a backend of another.
+func callTo(method call.Method, from call.Dialect, backends ...router.BackendConfig) *filter.Call {
+	c, _ := filtertest.NewCall()
+	c.Info.Method, c.Spoken.Method, c.Spoken.Dialect = method, method, from
+	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: backends})
+	c.Endpoint = c.Fleet.Backends[0]
+	return c
+}
+
+var (
+	docBackend    = router.BackendConfig{Addr: "doc:1", Dialect: call.Doc}
+	legacyBackend = router.BackendConfig{Addr: "legacy:1", Dialect: call.Legacy}
+)
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from    call.Dialect
+		backend router.BackendConfig
+		once    bool
+		mode    dialect.Mode
+		reason  string
+	}{
+		"same":             {call.Doc, docBackend, false, dialect.Same, ""},
+		"translated":       {call.Doc, legacyBackend, false, dialect.Convert, ""},
+		"translated twice": {call.Doc, legacyBackend, true, dialect.Impossible, "BACKEND_UNREACHABLE"},
+	} {
+		c := callTo(call.Invoke, test.from, test.backend)
+		step := protocol.Filter{Once: test.once}.Admit(c, &protocol.State{})
+		rejected := ""
+		if step == filter.Stop {
+			rejected = c.Answer().Refusal.Reason
+		}
+		if c.Attempt.Mode != test.mode || rejected != test.reason {
+			t.Errorf("%s: mode %d, %q", name, c.Attempt.Mode, rejected)
+		}
+	}
+}
+
+// TestOtherBackend: a call that its backend cannot be told goes to one that can, once an attempt.
+func TestOtherBackend(t *testing.T) {
+	t.Parallel()
+	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)
+	s, f := &protocol.State{}, protocol.Filter{Once: true}
+	if step := f.Admit(c, s); step != filter.Again || c.Attempt.Directed == nil || c.Attempt.Directed.Addr != "doc:1" {
+		t.Fatalf("step %d, directed %v", step, c.Attempt.Directed)
+	}
+	c.Attempt.Directed = nil // pick found that one full
+	if step := f.Admit(c, s); step != filter.Stop {
+		t.Errorf("moved twice: step %d", step)
+	}
+}
+
+// A call in the doc dialect is translated for a legacy backend.
+func Example() {
+	c := callTo(call.Invoke, call.Doc, legacyBackend)
+	protocol.Filter{}.Admit(c, &protocol.State{})
+	fmt.Println(c.Attempt.Mode == dialect.Convert)
+	// Output: true
+}

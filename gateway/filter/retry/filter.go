@@ -1,0 +1,119 @@
+package retry
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+)
+
+// MaxAttempts is how many attempts a call makes that provably did not start, or that may be carried out twice.
+const MaxAttempts = 2
+
+// maxRetryWait is how long a call waits here for its second attempt when the backend asks for that. An answer that asks
+// for more goes to the client, which may wait as well.
+const maxRetryWait = time.Second
+
+// State is what is remembered of attempts.
+type State struct {
+	wait    time.Duration // before the next one, as the backend asked
+	allowed bool          // the retry budget has paid for the next one
+	lost    bool          // a backend of an earlier attempt may have carried the call out
+}
+
+// Again is the retry predicate of a call that its backend may have carried out: it is retried only if it is declared
+// idempotent, and within the fleet's retry budget. A backend's pushback is honoured: a time before which there should
+// be no second attempt, or none at all.
+func Again(c *filter.Call, s *State, a relay.Answer) bool {
+	if c.Endpoint == nil || c.Attempt.Elsewhere || c.Attempt.Past+1 >= MaxAttempts ||
+		!c.Fleet.Idempotent(c.Info.Method, c.Info.Tool) {
+		return false
+	}
+	var wait time.Duration
+	if a.Given {
+		asked, ok := retryWait(a)
+		if !ok || asked > maxRetryWait || asked >= c.Stream.Left() || asked == 0 && !c.Fleet.HasOther(c.Endpoint) {
+			return false
+		}
+		wait = asked
+	}
+	if !c.Fleet.AllowRetry() {
+		return false
+	}
+	s.allowed, s.wait, s.lost = true, wait, true
+	return true
+}
+
+// retryWait is how long a backend wants clients to wait before they retry, by google.rpc.RetryInfo or
+// grpc-retry-pushback-ms, whichever is longer; not ok when it wants no retry.
+func retryWait(a relay.Answer) (wait time.Duration, ok bool) {
+	if v, has := a.Trailer("grpc-retry-pushback-ms"); has {
+		ms, err := strconv.ParseInt(v, 10, 32)
+		if err != nil || ms < 0 { // as gRPC's clients read it (gRFC A6)
+			return 0, false
+		}
+		wait = time.Duration(ms) * time.Millisecond
+	}
+	if v, has := a.Trailer("grpc-status-details-bin"); has {
+		wait = max(wait, retryInfo(v))
+	}
+	return wait, true
+}
+
+// retryInfo is the delay in a status's details; 0 if there is none.
+func retryInfo(details string) time.Duration {
+	packed, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
+	if err != nil {
+		return 0
+	}
+	var st spb.Status
+	if proto.Unmarshal(packed, &st) != nil {
+		return 0
+	}
+	for _, d := range st.GetDetails() {
+		var info errdetails.RetryInfo
+		if d.MessageIs(&info) && d.UnmarshalTo(&info) == nil {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}
+
+// Repeat says whether a call that did not start makes another attempt; nil: it does.
+func Repeat(c *filter.Call, s *State, attempts int) *call.Refusal {
+	c.Attempt.Failed = c.Endpoint
+	c.Span.AttemptFailed()
+	allowed := s.allowed
+	c.Attempt.Started = s.lost
+	s.allowed = false
+	if c.Attempt.Past++; c.Attempt.Past >= attempts || !allowed && !c.Fleet.AllowRetry() {
+		return filter.Unreachable(c.Fleet)
+	}
+	return nil
+}
+
+// Filter is the backoff: it has a further attempt wait as long as the backend of the last one asked for.
+type Filter struct{}
+
+// Admit implements filter.Filter.
+func (Filter) Admit(c *filter.Call, s *State) filter.Step {
+	if s.wait == 0 {
+		return filter.Continue
+	}
+	p := c.Park(tracing.ForRetry)
+	time.AfterFunc(s.wait, func() { p.Resume(func() {}) })
+	s.wait = 0
+	return filter.Wait
+}
+
+// Done implements filter.Filter.
+func (Filter) Done(*filter.Call, *State, *filter.Result) {}

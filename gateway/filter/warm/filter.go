@@ -1,0 +1,33 @@
+package warm
+
+import (
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+)
+
+// State is what is remembered of a call that waits for its backend.
+type State struct {
+	waited bool
+}
+
+// Filter lets a call wait until it is known which dialect its backend speaks.
+type Filter struct{}
+
+// Admit implements filter.Filter.
+func (Filter) Admit(c *filter.Call, s *State) filter.Step {
+	if s.waited || !c.Endpoint.Warming() {
+		s.waited = false
+		return filter.Continue
+	}
+	waits := c.Endpoint.Await(func() func() {
+		p := c.Park(tracing.ForBackend)
+		return func() { p.Resume(func() { s.waited = true }) }
+	})
+	if waits {
+		return filter.Wait
+	}
+	return filter.Continue
+}
+
+// Done implements filter.Filter.
+func (Filter) Done(*filter.Call, *State, *filter.Result) {}

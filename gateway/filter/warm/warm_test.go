@@ -1,0 +1,35 @@
+package warm_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/warm"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+	"github.com/capgate/capgate/router"
+)
+
+// TestKnownDialect: no call waits for a backend whose dialect the configuration says.
+func TestKnownDialect(t *testing.T) {
+	t.Parallel()
+	for _, d := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
+		c, stream := filtertest.NewCall()
+		c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Dialect: d})
+		c.Endpoint = c.Fleet.Backends[0]
+		if step := (warm.Filter{}).Admit(c, &warm.State{}); step != filter.Continue || stream.Waits() {
+			t.Errorf("%s: step %d", d, step)
+		}
+	}
+}
+
+// A call does not wait for a backend whose dialect is known.
+func Example() {
+	c, stream := filtertest.NewCall()
+	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Dialect: call.Live})
+	c.Endpoint = c.Fleet.Backends[0]
+	warm.Filter{}.Admit(c, &warm.State{})
+	fmt.Println(stream.Waits())
+	// Output: false
+}
