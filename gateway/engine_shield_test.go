@@ -12,6 +12,7 @@ import (
 
 	example "github.com/capgate/capgate/examples/openparallax/shield"
 	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/extauthz"
@@ -53,7 +54,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	}))
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(server.Stop)
-	s := &shielding{Shields: extauthz.New(extauthz.Options{Now: clock.Now})}
+	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial, Now: clock.Now})}
 	t.Cleanup(s.Close)
 	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
 	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
@@ -65,7 +66,7 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shielding{Shields: extauthz.New(extauthz.Options{})}
+	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial})}
 	server := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(server, s)
 	go func() { _ = server.Serve(ln) }()

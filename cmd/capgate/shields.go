@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy/extauthz"
@@ -8,7 +9,7 @@ import (
 
 // newShields makes what asks shields. of says by capability which of them judges its calls.
 func (p *process) newShields(s *settings, of map[string]string, metrics *telemetry.Metrics) error {
-	p.shields = extauthz.New(extauthz.Options{Log: p.log})
+	p.shields = extauthz.New(extauthz.Options{Dial: shield.Dial, Log: p.log})
 	metrics.WatchShields(shieldStats(p.shields))
 	return p.shields.Replace(shieldConfigs(s), of)
 }

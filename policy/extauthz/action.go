@@ -23,18 +23,18 @@ const (
 	defaultKind = "tool_call"
 )
 
-// action is a call as Shield sees it.
-type action struct {
-	kind string // its type
-	tool string // capability__tool
-	args []byte // a JSON object
+// Action is a call as Shield sees it.
+type Action struct {
+	Kind string // its type
+	Tool string // capability__tool
+	Args []byte // a JSON object
 	hash hash   // the key of its verdict
 }
 
 type hash [sha256.Size]byte
 
 // newAction makes an action. It does not parse the arguments yet.
-func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal) {
+func newAction(shield string, c *call.Call, args []byte) (*Action, *call.Refusal) {
 	switch {
 	case len(c.Tool) > maxTool || !utf8.ValidString(c.Tool):
 		return nil, invalid(c, "the tool's name is not UTF-8, or longer than 512 bytes")
@@ -43,9 +43,9 @@ func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal
 	case len(args) == 0:
 		args = []byte("{}")
 	}
-	a := &action{kind: cmp.Or(strings.ToLower(c.Tool), defaultKind), tool: c.Capability + "__" + c.Tool, args: args}
+	a := &Action{Kind: cmp.Or(strings.ToLower(c.Tool), defaultKind), Tool: c.Capability + "__" + c.Tool, Args: args}
 	h := sha256.New()
-	for _, word := range []string{c.Tenant, shield, a.kind, c.Capability, c.Tool} {
+	for _, word := range []string{c.Tenant, shield, a.Kind, c.Capability, c.Tool} {
 		var length [8]byte
 		h.Write(binary.BigEndian.AppendUint64(length[:0], uint64(len(word))))
 		h.Write([]byte(word))
@@ -56,11 +56,11 @@ func newAction(shield string, c *call.Call, args []byte) (*action, *call.Refusal
 }
 
 // check rejects arguments that Shield and a backend could parse differently.
-func (a *action) check(c *call.Call) *call.Refusal {
-	if err := strictjson.Check(a.args); err != nil {
+func (a *Action) check(c *call.Call) *call.Refusal {
+	if err := strictjson.Check(a.Args); err != nil {
 		return invalid(c, "the shield cannot check the arguments: the JSON "+err.Error())
 	}
-	if !bytes.HasPrefix(bytes.TrimLeft(a.args, " \t\r\n"), []byte("{")) {
+	if !bytes.HasPrefix(bytes.TrimLeft(a.Args, " \t\r\n"), []byte("{")) {
 		return invalid(c, "the shield cannot check the arguments: they are not a JSON object")
 	}
 	return nil

@@ -1,6 +1,5 @@
 // Package extauthz gets an external authorization decision for calls that policy would allow or ask
-// about: from OpenParallax Shield, over gRPC (openparallax.v1.ShieldService/Evaluate) or over HTTP
-// (POST /evaluate of its standalone server).
+// about: from a Shield, of which Options.Dial has the protocol (gateway/engine/shield).
 //
 //	call ──► cache ──► one request for all equal calls ──► a free permit ──► Shield
 //	           │                                                                    │
@@ -17,9 +16,7 @@
 // The request holds the tool and its arguments, and nothing else: neither the caller nor any
 // configuration, which holds credentials. The tool is "capability__tool". The action's type is the
 // tool's name in lower case, as Shield does for tools that it does not know (openparallax/openparallax,
-// shield/mcpgateway.go). Shield has two forms of a request: type and payload, or tool and arguments. Both
-// are filled in, so that every server sees the arguments. Arguments that two parsers could read
-// differently are rejected, and never sent.
+// shield/mcpgateway.go). Arguments that two parsers could read differently are rejected, and never sent.
 //
 // # When Shield does not answer
 //

@@ -113,18 +113,12 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func FuzzReadVerdict(f *testing.F) {
-	f.Add([]byte(`{"decision":"ALLOW","reasoning":"\u202e","action_hash":"x","evaluated_at":"2026-01-01T00:00:00Z","expires_at":"2026-01-01T01:00:00Z"}`))
-	f.Add([]byte(`{"decision":["BLOCK"],"expires_at":1}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := readVerdict(text)
-		if (r == nil) != (err != nil) {
-			t.Fatalf("%v, %v", r, err)
-		}
-		if err != nil {
-			return
-		}
+func FuzzVerdict(f *testing.F) {
+	f.Add("\u202e", "x", int64(1_767_225_600), int64(1_767_229_200))
+	f.Add("", "\xff", int64(0), int64(1)<<62)
+	f.Fuzz(func(t *testing.T, reasoning, hash string, evaluated, expires int64) {
 		now := time.Unix(1_800_000_000, 0)
+		r := &Reply{Reasoning: reasoning, ActionHash: hash, Evaluated: time.Unix(evaluated, 0), Expires: time.Unix(expires, 0)}
 		if v := verdictOf(r, now); len(v.reason) > maxReason || len(v.actionHash) > maxActionHash ||
 			v.expires.After(now.Add(maxTTL)) {
 			t.Errorf("%+v", v)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -173,6 +174,7 @@ func listen(t *testing.T) net.Listener {
 // judges returns Shields of which one judges the capability weather.
 func judges(t *testing.T, c extauthz.Config, o extauthz.Options) *extauthz.Shields {
 	t.Helper()
+	o.Dial = shield.Dial
 	s := extauthz.New(o)
 	t.Cleanup(s.Close)
 	if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}); err != nil {

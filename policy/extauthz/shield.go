@@ -14,21 +14,21 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// maxConcurrent bounds the concurrent requests to one Shield. The others wait.
-const maxConcurrent = 64
+// MaxConcurrent bounds the concurrent requests to one Shield. The others wait.
+const MaxConcurrent = 64
 
-// client is a client of Shield.
-type client interface {
-	// evaluate waits until ctx ends. The error is a *failure.
-	evaluate(ctx context.Context, a *action) (*reply, error)
-	close()
+// Client is a client of one Shield. It is safe for concurrent use.
+type Client interface {
+	// Evaluate waits until ctx ends. The error is Unreachable's or Malformed's.
+	Evaluate(ctx context.Context, a *Action) (*Reply, error)
+	Close()
 }
 
 // shield is one Shield with its cached verdicts. Its users hold its lease.
 type shield struct {
 	lease
 	cfg      Config
-	client   client
+	client   Client
 	cache    *lru.Cache[hash, verdict] // nil: no cache
 	flights  flights
 	permits  chan struct{}
@@ -41,20 +41,14 @@ type shield struct {
 // start makes a shield. It takes over the counters of the one that it replaces, which may be nil.
 func (s *Shields) start(c Config, before *shield) (*shield, error) {
 	sh := &shield{
-		cfg: c, permits: make(chan struct{}, maxConcurrent), counters: new(counters),
+		cfg: c, permits: make(chan struct{}, MaxConcurrent), counters: new(counters),
 		now: s.opts.Now, log: s.opts.Log.With("shield", c.Name),
 	}
 	if before != nil {
 		sh.counters = before.counters
 	}
-	err := errors.New("exactly one of address and URL is required")
-	switch {
-	case c.Address != "" && c.URL == "":
-		sh.client, err = newGRPC(c.Address, c.TLS)
-	case c.URL != "" && c.Address == "":
-		sh.client, err = newHTTP(c.URL, c.TLS)
-	}
-	if err != nil {
+	var err error
+	if sh.client, err = s.opts.Dial(&c); err != nil {
 		return nil, fmt.Errorf("shield %s: %w", c.Name, err)
 	}
 	if c.Cache > 0 {
@@ -63,7 +57,7 @@ func (s *Shields) start(c Config, before *shield) (*shield, error) {
 	sh.flights = flights{ctx: s.ctx, timeout: cmp.Or(c.Timeout, 500*time.Millisecond), byHash: map[hash]*flight{}}
 	s.open.Add(1)
 	sh.onEnd = func() {
-		sh.client.close()
+		sh.client.Close()
 		s.open.Done()
 	}
 	return sh, nil
@@ -105,7 +99,7 @@ func (s *shield) lookup(h hash) (verdict, bool) {
 }
 
 // request sends a request when a permit is free, and caches the verdict.
-func (s *shield) request(ctx context.Context, a *action) (verdict, error) {
+func (s *shield) request(ctx context.Context, a *Action) (verdict, error) {
 	if v, ok := s.lookup(a.hash); ok { // an equal request has just ended
 		return v, nil
 	}
@@ -113,10 +107,10 @@ func (s *shield) request(ctx context.Context, a *action) (verdict, error) {
 	case s.permits <- struct{}{}:
 		defer func() { <-s.permits }()
 	case <-ctx.Done():
-		return s.record(ctx, nil, unreachable("too many requests wait"))
+		return s.record(ctx, nil, Unreachable("too many requests wait"))
 	}
 	began := time.Now()
-	r, err := s.client.evaluate(ctx, a)
+	r, err := s.client.Evaluate(ctx, a)
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		s.counters.observe(time.Since(began))
 	}
@@ -132,7 +126,7 @@ func (s *shield) request(ctx context.Context, a *action) (verdict, error) {
 
 // record counts the result of a request, and logs the begin and the end of an outage. A canceled request
 // has not failed.
-func (s *shield) record(ctx context.Context, r *reply, err error) (verdict, error) {
+func (s *shield) record(ctx context.Context, r *Reply, err error) (verdict, error) {
 	if err == nil {
 		if s.failing.CompareAndSwap(true, false) {
 			s.log.Info("the shield answers again")

@@ -27,8 +27,10 @@ type Config struct {
 	Cache     int           // maximum number of cached verdicts; 0: none
 }
 
-// Options of Shields. The zero value is usable.
+// Options of Shields.
 type Options struct {
+	Dial func(*Config) (Client, error) // required where there are shields; it must not wait
+
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default none
 }

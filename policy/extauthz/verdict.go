@@ -14,13 +14,13 @@ const (
 	maxTTL        = time.Hour // the longest lifetime of a cached verdict
 )
 
-// reply is Shield's answer in either protocol.
-type reply struct {
-	verdict    call.Verdict
-	reasoning  string
-	actionHash string
-	evaluated  time.Time // zero: missing
-	expires    time.Time // zero: not cacheable
+// Reply is the answer of a Client. Its texts may be of any length and hold anything.
+type Reply struct {
+	Verdict    call.Verdict
+	Reasoning  string
+	ActionHash string
+	Evaluated  time.Time // zero: missing
+	Expires    time.Time // zero: not cacheable
 }
 
 // verdict is a reply in the form of the cache.
@@ -32,16 +32,16 @@ type verdict struct {
 
 // verdictOf converts a reply that arrived at now. Its lifetime is measured by the local clock, and is no
 // longer than by Shield's own, as the two may differ.
-func verdictOf(r *reply, now time.Time) verdict {
+func verdictOf(r *Reply, now time.Time) verdict {
 	v := verdict{
-		Verdict: r.verdict, reason: clean(r.reasoning, maxReason), actionHash: clean(r.actionHash, maxActionHash),
+		Verdict: r.Verdict, reason: clean(r.Reasoning, maxReason), actionHash: clean(r.ActionHash, maxActionHash),
 	}
-	if r.expires.IsZero() {
+	if r.Expires.IsZero() {
 		return v
 	}
-	ttl := min(r.expires.Sub(now), maxTTL)
-	if !r.evaluated.IsZero() {
-		ttl = min(ttl, r.expires.Sub(r.evaluated))
+	ttl := min(r.Expires.Sub(now), maxTTL)
+	if !r.Evaluated.IsZero() {
+		ttl = min(ttl, r.Expires.Sub(r.Evaluated))
 	}
 	v.expires = now.Add(ttl)
 	return v
@@ -65,20 +65,6 @@ func clean(text string, most int) string {
 	return text
 }
 
-// millisecondsFrom separates units of time: as milliseconds it is in 1973, as seconds in the year 5138.
-const millisecondsFrom = 100_000_000_000
-
-// timeOf converts a time in seconds or milliseconds.
-func timeOf(n int64) time.Time {
-	switch {
-	case n <= 0:
-		return time.Time{}
-	case n < millisecondsFrom:
-		return time.Unix(n, 0)
-	}
-	return time.UnixMilli(n)
-}
-
 // failure is a request without a verdict. It contains nothing that was sent or received.
 type failure struct {
 	malformed bool   // there was an answer, but a malformed one
@@ -87,5 +73,9 @@ type failure struct {
 
 func (f *failure) Error() string { return f.why }
 
-func unreachable(why string) *failure { return &failure{why: why} }
-func malformed(why string) *failure   { return &failure{malformed: true, why: why} }
+// Unreachable is the error of a request without an answer. why is one of a bounded set of texts, and contains nothing
+// that was sent or received.
+func Unreachable(why string) error { return &failure{why: why} }
+
+// Malformed is the error of a request with an answer that is none. why is as for Unreachable.
+func Malformed(why string) error { return &failure{malformed: true, why: why} }

@@ -1,4 +1,4 @@
-package extauthz
+package shield
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -53,7 +54,7 @@ func newGRPC(addr string, secure *tls.Config) (*grpcClient, error) {
 	return &grpcClient{conn, openparallaxv1.NewShieldServiceClient(conn)}, nil
 }
 
-func (g *grpcClient) close() { g.conn.Close() }
+func (g *grpcClient) Close() { g.conn.Close() }
 
 // decisions maps the decisions of the protocol. Others are malformed.
 var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
@@ -62,10 +63,10 @@ var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
 	openparallaxv1.VerdictDecision_ESCALATE: call.Ask,
 }
 
-func (g *grpcClient) evaluate(ctx context.Context, a *action) (*reply, error) {
-	args := string(a.args)
+func (g *grpcClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauthz.Reply, error) {
+	args := string(a.Args)
 	answer, err := g.client.Evaluate(ctx, &openparallaxv1.EvaluateRequest{
-		ActionType: a.kind, PayloadJson: args, ToolName: a.tool, ToolArgsJson: args,
+		ActionType: a.Kind, PayloadJson: args, ToolName: a.Tool, ToolArgsJson: args,
 	})
 	if err != nil {
 		return nil, grpcFailure(err)
@@ -73,21 +74,21 @@ func (g *grpcClient) evaluate(ctx context.Context, a *action) (*reply, error) {
 	v := answer.GetVerdict()
 	decision, ok := decisions[v.GetDecision()]
 	if !ok {
-		return nil, malformed("an unknown decision")
+		return nil, extauthz.Malformed("an unknown decision")
 	}
-	return &reply{
-		verdict: decision, reasoning: v.GetReasoning(), actionHash: v.GetActionHash(),
-		evaluated: timeOf(v.GetEvaluatedAt()), expires: timeOf(v.GetExpiresAt()),
+	return &extauthz.Reply{
+		Verdict: decision, Reasoning: v.GetReasoning(), ActionHash: v.GetActionHash(),
+		Evaluated: timeOf(v.GetEvaluatedAt()), Expires: timeOf(v.GetExpiresAt()),
 	}, nil
 }
 
 // grpcFailure distinguishes an unreachable Shield from a malformed answer. It omits the status message,
 // which may quote arguments.
-func grpcFailure(err error) *failure {
+func grpcFailure(err error) error {
 	code := status.Code(err)
 	switch code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return unreachable("gRPC status " + code.String())
+		return extauthz.Unreachable("gRPC status " + code.String())
 	}
-	return malformed("gRPC status " + code.String())
+	return extauthz.Malformed("gRPC status " + code.String())
 }

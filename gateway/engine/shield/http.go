@@ -1,4 +1,4 @@
-package extauthz
+package shield
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/extauthz"
 )
 
 // httpClient is the client of Shield's HTTP API: POST /evaluate of the standalone server. It takes {type,
@@ -41,23 +42,23 @@ func newHTTP(address string, secure *tls.Config) (*httpClient, error) {
 		Transport: &http.Transport{
 			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
 			MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost:        maxConcurrent, MaxIdleConnsPerHost: maxConcurrent, IdleConnTimeout: 90 * time.Second,
+			MaxConnsPerHost:        extauthz.MaxConcurrent, MaxIdleConnsPerHost: extauthz.MaxConcurrent, IdleConnTimeout: 90 * time.Second,
 		},
 	}}, nil
 }
 
-func (h *httpClient) close() { h.client.CloseIdleConnections() }
+func (h *httpClient) Close() { h.client.CloseIdleConnections() }
 
-func (h *httpClient) evaluate(ctx context.Context, a *action) (*reply, error) {
+func (h *httpClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauthz.Reply, error) {
 	body, err := json.Marshal(map[string]any{
-		"type": a.kind, "action_type": a.kind, "payload": json.RawMessage(a.args), "tool_name": a.tool,
+		"type": a.Kind, "action_type": a.Kind, "payload": json.RawMessage(a.Args), "tool_name": a.Tool,
 	})
 	if err != nil {
-		return nil, malformed("a request that cannot be encoded") // the arguments are JSON: it does not happen
+		return nil, extauthz.Malformed("a request that cannot be encoded") // the arguments are JSON: it does not happen
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, malformed("an invalid URL")
+		return nil, extauthz.Malformed("an invalid URL")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "capgate-shield")
@@ -72,36 +73,36 @@ func (h *httpClient) evaluate(ctx context.Context, a *action) (*reply, error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
 	switch {
 	case err != nil && ctx.Err() == nil:
-		return nil, malformed("a truncated reply")
+		return nil, extauthz.Malformed("a truncated reply")
 	case err != nil:
 		return nil, httpFailure(ctx.Err())
 	case len(text) > maxReply:
-		return nil, malformed("a reply that is too long")
+		return nil, extauthz.Malformed("a reply that is too long")
 	}
 	return readVerdict(text)
 }
 
 // readVerdict is strict about the decision, and ignores other fields that are malformed.
-func readVerdict(text []byte) (*reply, error) {
+func readVerdict(text []byte) (*extauthz.Reply, error) {
 	value, err := toolschema.Decode(text)
 	if err != nil {
-		return nil, malformed("a reply that is not JSON")
+		return nil, extauthz.Malformed("a reply that is not JSON")
 	}
 	fields, _ := value.(map[string]any)
-	r := &reply{}
+	r := &extauthz.Reply{}
 	switch fields["decision"] {
 	case "ALLOW":
-		r.verdict = call.Allow
+		r.Verdict = call.Allow
 	case "BLOCK":
-		r.verdict = call.Block
+		r.Verdict = call.Block
 	case "ESCALATE":
-		r.verdict = call.Ask
+		r.Verdict = call.Ask
 	default:
-		return nil, malformed("an unknown decision")
+		return nil, extauthz.Malformed("an unknown decision")
 	}
-	r.reasoning, _ = fields["reasoning"].(string)
-	r.actionHash, _ = fields["action_hash"].(string)
-	r.evaluated, r.expires = timeIn(fields["evaluated_at"]), timeIn(fields["expires_at"])
+	r.Reasoning, _ = fields["reasoning"].(string)
+	r.ActionHash, _ = fields["action_hash"].(string)
+	r.Evaluated, r.Expires = timeIn(fields["evaluated_at"]), timeIn(fields["expires_at"])
 	return r, nil
 }
 
@@ -113,23 +114,23 @@ func timeIn(value any) time.Time {
 }
 
 // httpFailure distinguishes an unreachable Shield from a malformed answer. It omits the error's text.
-func httpFailure(err error) *failure {
+func httpFailure(err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unreachable("no answer in time")
+		return extauthz.Unreachable("no answer in time")
 	case errors.Is(err, io.EOF), errors.As(err, new(*net.OpError)), errors.As(err, &network) && network.Timeout():
-		return unreachable("no connection, or a lost one")
+		return extauthz.Unreachable("no connection, or a lost one")
 	}
-	return malformed("a reply that is not HTTP")
+	return extauthz.Malformed("a reply that is not HTTP")
 }
 
-func statusFailure(code int) *failure {
+func statusFailure(code int) error {
 	why := "HTTP status " + strconv.Itoa(code)
 	switch code {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return unreachable(why)
+		return extauthz.Unreachable(why)
 	}
-	return malformed(why)
+	return extauthz.Malformed(why)
 }
