@@ -13,5 +13,15 @@
 //	GetHistory
 //	ResolveApproval  only of approvals that were asked for in the tenant's sessions (Approvals).
 //
+// All that the gateway knows of OpenParallax is in this folder and those below it; cmd/capgate and gateway/chain.go
+// register it:
+//
+//	filter   the filters that only these calls pass     probe    how engines are probed
+//	turns    whose turn it is at an engine              metrics  what is counted
+//	config   the fields of the configuration            rest     JSON routes
+//	listing  the engines of a caller                    shield   how a Shield is asked
+//
+// What replicas share of engines is kept by the engine_*.go files of internal/redisstore.
+//
 // Messages stay bytes: fields are found by walking their tags, and what is unknown goes through untouched.
 package engine

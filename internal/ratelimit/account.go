@@ -46,7 +46,7 @@ type values struct {
 	others *scope
 }
 
-// sameLimits compares what the engine is about.
+// sameLimits compares what the limiter is about.
 func sameLimits(a, b *tenant.Limits) bool {
 	return a.Bounds == b.Bounds && a.Shadow == b.Shadow && slices.Equal(a.Each, b.Each)
 }

@@ -57,11 +57,11 @@ func instructions(re *syntax.Regexp) int {
 	return min(n, maxInstructions+1)
 }
 
-// engine compiles the expressions of one schema, and remembers that one was too costly, which
+// patterns compiles the expressions of one schema, and remembers that one was too costly, which
 // the compiler of schemas does not tell.
-type engine struct{ costly error }
+type patterns struct{ costly error }
 
-func (e *engine) compile(text string) (jsonschema.Regexp, error) {
+func (e *patterns) compile(text string) (jsonschema.Regexp, error) {
 	p, err := compilePattern(text)
 	if err == nil {
 		return p, nil

@@ -56,14 +56,14 @@ func Compile(text []byte) (*Schema, error) {
 	const self = "tool:///input_schema"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	var patterns engine
-	c.UseRegexpEngine(patterns.compile)
+	var expressions patterns
+	c.UseRegexpEngine(expressions.compile)
 	if err := c.AddResource(self, doc); err != nil {
 		return nil, explain(err)
 	}
 	compiled, err := c.Compile(self)
-	if patterns.costly != nil {
-		return nil, patterns.costly
+	if expressions.costly != nil {
+		return nil, expressions.costly
 	}
 	if err != nil {
 		return nil, explain(err)
