@@ -14,6 +14,9 @@ const outLimit = 64 << 10
 // said yet whether its socket takes them.
 const burstLimit = 320 << 10
 
+// aheadLimit is for how many bytes that its connections have not got yet a shard makes room in one turn.
+const aheadLimit = 2 << 20
+
 // controlLimit ends a connection whose peer makes us answer but does not read.
 const controlLimit = 1 << 20
 
@@ -75,6 +78,7 @@ type conn struct {
 	unsent    int    // bytes of out that the link did not take
 
 	out     output
+	burst   int  // bytes that out.buf had when it was written last
 	dirty   bool   // in sh.dirty
 	blocked bool   // the link took less than all and will call writable
 	stalled bool   // input is not read until the output drains
@@ -88,6 +92,7 @@ type conn struct {
 
 	lined   int64  // when it was in shard.line last
 	noticed uint32 // lastID, when it was asked whether it brings little
+	traffic traffic
 
 	timer    timer
 	since    int64 // when what has SetupTimeout or lingerTime began
@@ -137,10 +142,16 @@ func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
 // and the output may refer to buf until the shard settles. What it leaves is in c.backlog.
 func (c *conn) feed(buf []byte, pos, end int) {
 	c.heard = c.sh.now
+	c.traffic.add(c.heard, end-pos)
 	for pos < end && !c.ending {
 		if c.stalled || c.sh.late() && c.putsOff(end-pos) {
 			c.backlog = append(c.sh.buffers.grow(c.backlog, end-pos), buf[pos:end]...)
 			break
+		}
+		if n := c.run(buf, pos, end); n > 0 {
+			pos += n
+			c.relieve()
+			continue
 		}
 		n, err := c.step(buf, pos, end)
 		if err != nil {

@@ -20,6 +20,8 @@ func (c *conn) flush() {
 			c.lost(fmt.Errorf("write: %w", err))
 			return
 		}
+		c.traffic.add(c.sh.now, n)
+		c.burst = len(c.out.buf)
 		c.out.wrote(&c.sh.buffers, n, iov)
 		clear(iov)
 		c.sh.iov = iov[:0]

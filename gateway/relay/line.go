@@ -13,11 +13,14 @@ const (
 	shortTurn = int64(25 * time.Microsecond)
 )
 
-// A client brings little that has not been in the line for so long, and whose calls are dealt with in so short a time.
+// A client brings little that has not been in the line for so long, whose connection has carried so few bytes of late,
+// and whose calls are dealt with in so short a time. One that gets much is no such client, however small its requests.
 const (
 	unlined = int64(50 * time.Millisecond)
 	little  = int64(10 * time.Microsecond)
 	company = int64(10 * time.Millisecond) // how long it counts as being there
+
+	littleBytes = 64 << 10
 )
 
 // turn is how long one is now.
@@ -33,9 +36,24 @@ func (sh *shard) notice(c *conn) {
 	if c.pool != nil || c.peer.Internal || c.lastID == c.noticed {
 		return
 	}
-	if c.noticed = c.lastID; sh.now-c.lined > unlined && sh.clock()-sh.now < little {
+	if c.noticed = c.lastID; sh.now-c.lined > unlined && c.traffic.bytes < littleBytes && sh.clock()-sh.now < little {
 		sh.light = sh.now
 	}
+}
+
+// traffic is how many bytes a connection has carried of late, both ways.
+type traffic struct {
+	bytes int
+	since int64
+}
+
+// add counts n bytes more. What is older than company counts half, and a quarter after as long again.
+func (t *traffic) add(now int64, n int) {
+	if old := (now - t.since) / company; old > 0 {
+		t.bytes >>= min(old, 32)
+		t.since = now
+	}
+	t.bytes += n
 }
 
 // backsFirst is how many turns connections to backends have for one of a client: what was

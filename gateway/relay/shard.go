@@ -25,6 +25,7 @@ type shard struct {
 	light    int64 // when a client was there last that brings little; 0: none was
 	until    int64 // when input is to be put off, on the same clock; 0: never
 	work     int   // since late looked at the clock
+	ahead    int   // bytes of room made for output that is expected in this turn
 	acting   int   // calls of the Handler's into the relay that have not returned
 	buf      []byte
 	iov      [][]byte
@@ -156,6 +157,7 @@ func (sh *shard) settle() {
 		clear(sh.dirty)
 		sh.dirty = sh.dirty[:0]
 	}
+	sh.ahead = 0
 	for i := 0; i < len(sh.ended); i++ {
 		sh.recycle(sh.ended[i])
 	}
