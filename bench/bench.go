@@ -27,6 +27,7 @@ type bench struct {
 	direct  *server // on the proxies' core: where a call without a proxy goes
 	env     peers.Env
 	running []*peers.Peer
+	on      *everything // nil until a peer needs it
 }
 
 // run does what the options say and prints the tables.
@@ -125,6 +126,9 @@ func (b *bench) close() {
 	for _, p := range b.running {
 		p.Stop()
 	}
+	if b.on != nil {
+		b.on.servers.Close()
+	}
 	for _, s := range []*server{b.backend, b.direct} {
 		if s != nil {
 			proc.Stop(s.cmd, time.Second)
@@ -145,6 +149,17 @@ func (b *bench) startPeer(ctx context.Context, s peers.Spec, env peers.Env) (*pe
 
 // startPeerFor is startPeer for other calls.
 func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, probe load.Config) (*peers.Peer, error) {
+	if s.On {
+		if b.on == nil {
+			on, err := turnOn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			b.on = on
+		}
+		s.Key = b.on.key
+		env.Capgate = b.on.of(env.Capgate)
+	}
 	p, err := peers.Start(ctx, s, env)
 	if err != nil {
 		return nil, err
@@ -219,6 +234,9 @@ func (b *bench) startLoad(ctx context.Context, p *peers.Peer, cfg load.Config) (
 	threads := 1
 	if p != nil {
 		cfg.Target, cfg.Proxy, cfg.Backend = p.Addr, p.PID, b.backend.cmd.Process.Pid
+		if cfg.Key == "" {
+			cfg.Key = p.Spec.Key
+		}
 		if p.Spec.TLS {
 			cfg.TLS, threads = true, 2 // the bridge's goroutines and the loop
 		}

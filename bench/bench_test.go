@@ -75,7 +75,7 @@ func reportOf(costs map[string][]time.Duration) *report {
 	r := &report{opts: options{keep: "quiet"}}
 	saturated := scenarios(idleOptions{})[0]
 	cells := map[string]*cell{}
-	for _, p := range allPeers(peers.Capgate{}, "envoy") {
+	for _, p := range allPeers(peers.Capgate{}, "envoy", "") {
 		rounds, ok := costs[p.Name]
 		if !ok {
 			continue

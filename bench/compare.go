@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
@@ -73,7 +74,7 @@ func (b *bench) compare(ctx context.Context) (string, error) {
 }
 
 func (b *bench) missing(s peers.Spec) string {
-	if s.Name == "capgate" {
+	if strings.HasPrefix(s.Name, "capgate") {
 		if _, err := os.Stat(b.opts.capgate.Path); err != nil {
 			return fmt.Sprintf("%v (make build)", err)
 		}

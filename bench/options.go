@@ -36,6 +36,7 @@ type options struct {
 	json      bool
 	envoy     string // path of Envoy's binary, or its name in PATH
 	capgate   peers.Capgate
+	before    string // path of another build of capgate, to be compared with
 	idle      idleOptions
 	proxyCore []int // empty: not pinned
 	loadCore  []int
@@ -77,6 +78,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.envoy, "envoy", "envoy", "`path` of Envoy's binary, or its name in PATH")
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
 	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
+	fs.StringVar(&o.before, "before", "", "`path` of another build of capgate, which is measured beside this one")
 	capgateArgs := fs.String("capgate-args", "", "more `arguments` for capgate serve, separated by spaces")
 	fs.IntVar(&o.idle.streams, "idle-streams", 10000, "streams of the idle scenario")
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
@@ -101,6 +103,11 @@ func parseOptions(args []string) (options, error) {
 	if o.capgate.Path, err = filepath.Abs(o.capgate.Path); err != nil { // each peer runs in a directory of its own
 		return o, err
 	}
+	if o.before != "" {
+		if o.before, err = filepath.Abs(o.before); err != nil {
+			return o, err
+		}
+	}
 	if strings.ContainsRune(o.envoy, filepath.Separator) {
 		if o.envoy, err = filepath.Abs(o.envoy); err != nil {
 			return o, err
@@ -115,7 +122,7 @@ func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err 
 	if o.scenarios, err = choose(scenarioNames, scenarios(o.idle), func(s scenario) string { return s.name }); err != nil {
 		return refuse(fs, err)
 	}
-	if o.peers, err = choose(peerNames, allPeers(o.capgate, o.envoy), func(p peers.Spec) string { return p.Name }); err != nil {
+	if o.peers, err = choose(peerNames, allPeers(o.capgate, o.envoy, o.before), func(p peers.Spec) string { return p.Name }); err != nil {
 		return refuse(fs, err)
 	}
 	switch {
@@ -144,9 +151,12 @@ func (o *options) setCores(proxy, load int) {
 	o.proxyCore, o.loadCore = []int{proxy}, []int{load}
 }
 
-func allPeers(c peers.Capgate, envoy string) []peers.Spec {
-	return []peers.Spec{peers.HAProxyTCP(), peers.TCPRelay(), peers.CapgateSpec(c), peers.HAProxy(),
-		peers.NGHTTPX(), peers.Nginx(), peers.Envoy(envoy), peers.GRPCGo()}
+func allPeers(c peers.Capgate, envoy, before string) []peers.Spec {
+	all := []peers.Spec{peers.HAProxyTCP(), peers.TCPRelay(), peers.CapgateSpec(c), peers.CapgateOn(c)}
+	if before != "" {
+		all = append(all, peers.Before(peers.CapgateSpec(c), before), peers.Before(peers.CapgateOn(c), before))
+	}
+	return append(all, peers.HAProxy(), peers.NGHTTPX(), peers.Nginx(), peers.Envoy(envoy), peers.GRPCGo())
 }
 
 // choose picks the named ones, in their own order.
@@ -173,7 +183,7 @@ func list[T any](all []T, name func(T) string) string {
 
 func help(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprintf(w, usage, list(scenarios(idleOptions{}), func(s scenario) string { return s.name }),
-		list(allPeers(peers.Capgate{}, ""), func(p peers.Spec) string { return p.Name }))
+		list(allPeers(peers.Capgate{}, "", ""), func(p peers.Spec) string { return p.Name }))
 	fs.VisitAll(func(f *flag.Flag) {
 		kind, text := flag.UnquoteUsage(f)
 		def := f.DefValue

@@ -25,18 +25,22 @@ listen relay
 
 // HAProxy is haproxy with HTTP/2 on both sides.
 func HAProxy() Spec {
-	return Spec{Name: "haproxy", Title: "haproxy h2", Binary: "haproxy", Package: "haproxy",
+	return Spec{Name: "haproxy", Title: "haproxy h2", Binary: "haproxy", Package: "haproxy", Secure: true,
 		build: func(env Env, dir string, listen netip.AddrPort) (command, error) {
+			proto := "proto h2"
+			if env.TLS {
+				proto = "ssl crt " + filepath.Join(dir, bothFile) + " alpn h2"
+			}
 			return haproxy(dir, fmt.Sprintf(`
   mode http
   http-reuse always
   timeout http-keep-alive 1h
 frontend clients
-  bind %s proto h2
+  bind %s %s
   default_backend capability
 backend capability
   server backend %s proto h2
-`, listen, env.Backend)), nil
+`, listen, proto, env.Backend)), nil
 		}}
 }
 

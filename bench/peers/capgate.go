@@ -1,19 +1,11 @@
 package peers
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // Capgate says how capgate is run.
@@ -29,7 +21,21 @@ type Capgate struct {
 
 // CapgateSpec is capgate with everything that it does by default.
 func CapgateSpec(c Capgate) Spec {
-	return Spec{Name: "capgate", Title: "**capgate**", TLS: c.TLS, build: buildCapgate}
+	return Spec{Name: "capgate", Title: "**capgate**", TLS: c.TLS, Secure: true, build: buildCapgate}
+}
+
+// CapgateOn is capgate with a tenant's key, limits and policy rules besides.
+func CapgateOn(c Capgate) Spec {
+	s := CapgateSpec(c)
+	s.Name, s.Title, s.On = "capgate-on", "**capgate, everything on**", true
+	return s
+}
+
+// Before is another build of capgate, to be compared with: the one that s would start if it were at path.
+func Before(s Spec, path string) Spec {
+	s.Path = path
+	s.Name, s.Title = "before"+strings.TrimPrefix(s.Name, "capgate"), s.Title+" (before)"
+	return s
 }
 
 func buildCapgate(env Env, dir string, listen netip.AddrPort) (command, error) {
@@ -43,12 +49,8 @@ func buildCapgate(env Env, dir string, listen netip.AddrPort) (command, error) {
 	}
 	files := map[string]string{}
 	config := ""
-	if c.TLS {
-		cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-		if files["cert.pem"], files["key.pem"], err = certificate(); err != nil {
-			return command{}, err
-		}
-		config = fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", cert, key)
+	if env.TLS {
+		config = fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
 	}
 	files["capgate.yaml"] = config + c.Config + fleets(max(c.Capabilities, 1), env.Backend)
 	log := c.Log
@@ -75,28 +77,4 @@ func fleets(n int, backend netip.AddrPort) string {
 		fmt.Fprintf(&b, "  - capability: %s\n    backends: [%q]\n    dialect: doc\n    policy: allow\n    health: {interval: 10m}\n", name, backend)
 	}
 	return b.String()
-}
-
-// certificate makes one for 127.0.0.1 that lasts a day.
-func certificate() (cert, key string, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", "", err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		return "", "", err
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return "", "", err
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), nil
 }

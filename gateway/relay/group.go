@@ -125,10 +125,13 @@ func (s *Stream) Join(g *Group) {
 
 // arrived pays for n bytes that came, unless that was done before.
 func (m *meter) arrived(n int) {
-	before := min(n, m.prepaid)
-	m.prepaid -= before
+	if n <= m.prepaid {
+		m.prepaid -= n
+		return
+	}
 	s := m.half.stream
-	s.limit.group.pay(s.sh.now, n-before)
+	s.limit.group.pay(s.sh.now, n-m.prepaid)
+	m.prepaid = 0
 }
 
 // leave takes a meter out of what it is in.

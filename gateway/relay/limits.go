@@ -93,8 +93,18 @@ func (s *Stream) count(h *half, p []byte) (int, Failure) {
 	if l.group != nil {
 		m.arrived(len(p))
 	}
-	if l.Bytes > 0 || l.Messages > 0 {
+	switch {
+	case l.Bytes <= 0 && l.Messages <= 0:
+		return len(p), NoFailure
+	case m.rest > 0 || m.got > 0 || len(p) < len(m.prefix) || int64(be32(p[1:])) != int64(len(p)-len(m.prefix)):
 		return s.walk(m, p)
+	}
+	// p is one whole message.
+	m.messages++
+	if m.bytes += int64(len(p)); l.Bytes > 0 && m.bytes > l.Bytes || l.Messages > 0 && m.messages > l.Messages {
+		if f := s.exceeded(m); f != NoFailure {
+			return 0, f
+		}
 	}
 	return len(p), NoFailure
 }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/capgate/capgate/bench/peers"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/redistest"
+	"github.com/capgate/capgate/policy"
+)
+
+// everything is what a gateway with everything on has besides: a tenant whose calls show a key and have limits of
+// every kind, and rules on who may call what, in a Redis.
+type everything struct {
+	servers redistest.Main
+	url     string
+	key     string
+	config  string
+}
+
+// No call meets a limit: to be counted is what costs.
+const manyLimits = `    limits:
+      calls_per_second: %d
+      concurrent: 1000000
+      per_day: %[1]d
+      per_month: %[1]d
+      bytes_per_second: %d
+      artifact_size: %[2]d
+      messages: %[1]d
+policies: {}
+`
+
+func turnOn(ctx context.Context) (*everything, error) {
+	const name = "bench"
+	on := &everything{}
+	on.url = redistest.Start(&on.servers).URL()
+	id, secret := tenant.NewCredential()
+	on.key = tenant.Credential(id, secret)
+	on.config = fmt.Sprintf("tenants:\n  - id: %s\n    capabilities: [\"*\"]\n    keys: [{id: %s, hash: %q}]\n",
+		name, id, tenant.HashOf(secret, nil)) + fmt.Sprintf(manyLimits, tenant.MostCalls, tenant.MostBytes)
+	store, err := redisstore.Open(redisstore.Config{URL: on.url, Timeout: 10 * time.Second})
+	if err != nil {
+		on.servers.Close()
+		return nil, err
+	}
+	defer store.Close()
+	rule := policy.Rule{Tenant: name, Name: policy.Name{Capability: "weather", Tool: policy.Any}, Verdict: call.Allow}
+	if err := store.Policies().Set(ctx, rule); err != nil {
+		on.servers.Close()
+		return nil, err
+	}
+	return on, nil
+}
+
+// of is c with everything on.
+func (on *everything) of(c peers.Capgate) peers.Capgate {
+	c.Config += on.config
+	c.Args = append(slices.Clip(c.Args), "--redis", on.url)
+	return c
+}
