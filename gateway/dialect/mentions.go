@@ -91,6 +91,11 @@ func (ms *Mentions) search(p []byte) []byte {
 		}
 		ms.begun = 0
 	}
+	first := bytes.IndexByte(p, '"')
+	if first < 0 {
+		return nil
+	}
+	p = p[first:]
 	if at := bytes.Index(p, idName); at >= 0 {
 		ms.state = colon
 		return p[at+len(idName):]

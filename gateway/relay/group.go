@@ -104,6 +104,21 @@ func (g *Group) pay(now int64, n int) {
 	}
 }
 
+// payAhead is what a stream may have paid before it comes: so much time at the group's rate, and so many bytes.
+const (
+	payAhead     = int64(time.Millisecond)
+	mostPayAhead = 8 << 10
+)
+
+// ahead is how many bytes of those that may come, n, to pay for before they do.
+func (g *Group) ahead(n int) int {
+	nanos := g.nanos.Load()
+	if nanos == 0 {
+		return 0
+	}
+	return max(int(min(payAhead*(1<<20)/nanos, mostPayAhead, int64(n))), 0)
+}
+
 // refund gives back what was paid for n bytes that will not come.
 func (g *Group) refund(n int) {
 	if n > 0 {
@@ -129,9 +144,12 @@ func (m *meter) arrived(n int) {
 		m.prepaid -= n
 		return
 	}
+	// Many small messages are paid for at once, a little before they come.
 	s := m.half.stream
-	s.limit.group.pay(s.sh.now, n-m.prepaid)
-	m.prepaid = 0
+	g := s.limit.group
+	ahead := g.ahead(m.half.recvWin)
+	g.pay(s.sh.now, n-m.prepaid+ahead)
+	m.prepaid = ahead
 }
 
 // leave takes a meter out of what it is in.

@@ -54,8 +54,8 @@ func (l *rawLink) run() {
 // data, see read.
 const suspectDelay = 50 * time.Millisecond
 
-// leastRead is how much is read at once of a connection that brings more than a turn takes, and
-// so has to be kept. Of others it is up to readBuffer.
+// leastRead is how much is read at once of a connection at the least. One that brings more is read as much as a turn
+// takes, up to readBuffer: what is left of a read has to be kept.
 const leastRead = 32 << 10
 
 // come takes what has come, or puts it off until it is the link's turn.
@@ -114,7 +114,8 @@ func (l *rawLink) read() {
 		c.feed(sh.buf, frameHeaderLen, frameHeaderLen+n)
 		switch {
 		case c.backlog != nil:
-			l.size = max(l.size/2, leastRead)
+			l.size = max(n-len(c.backlog), leastRead)
+		case n == l.size && sh.over():
 		case n == l.size:
 			l.size = min(l.size*2, readBuffer)
 		default:
