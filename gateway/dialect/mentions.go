@@ -83,7 +83,7 @@ func (ms *Mentions) search(p []byte) []byte {
 	if ms.begun > 0 {
 		// The name may have begun in what was seen before.
 		n := min(len(p), len(idName)-ms.begun)
-		if bytes.Equal(p[:n], idName[ms.begun:ms.begun+n]) {
+		if p[0] == idName[ms.begun] && bytes.Equal(p[:n], idName[ms.begun:ms.begun+n]) {
 			if ms.begun += n; ms.begun == len(idName) {
 				ms.begun, ms.state = 0, colon
 			}
@@ -91,19 +91,30 @@ func (ms *Mentions) search(p []byte) []byte {
 		}
 		ms.begun = 0
 	}
-	first := bytes.IndexByte(p, '"')
-	if first < 0 {
-		return nil
+	// Most pieces are short, and have few quotes.
+	const few = 4
+	for range few {
+		at := bytes.IndexByte(p, idName[0])
+		if at < 0 {
+			return nil
+		}
+		if p = p[at:]; len(p) < len(idName) {
+			break
+		}
+		if p[1] == idName[1] && bytes.HasPrefix(p, idName) {
+			ms.state = colon
+			return p[len(idName):]
+		}
+		p = p[1:]
 	}
-	p = p[first:]
 	if at := bytes.Index(p, idName); at >= 0 {
 		ms.state = colon
 		return p[at+len(idName):]
 	}
 	// A name without its end has one quote, which is its first byte.
-	end := p[max(len(p)-len(idName)+1, 0):]
-	if at := bytes.LastIndexByte(end, '"'); at >= 0 && bytes.HasPrefix(idName, end[at:]) {
-		ms.begun = len(end) - at
+	p = p[max(len(p)-len(idName)+1, 0):]
+	if at := bytes.LastIndexByte(p, idName[0]); at >= 0 && bytes.HasPrefix(idName, p[at:]) {
+		ms.begun = len(p) - at
 	}
 	return nil
 }

@@ -46,9 +46,9 @@ func (h *half) flows(n int) bool {
 	} else if !s.started {
 		return false
 	}
-	c := to.conn
-	return s.phase == forwarded && !s.lingers && !h.gotEnd && h.length < 0 && n <= h.recvWin &&
-		c != nil && !c.blocked && to.queue.buf == nil && n <= c.room(to)
+	c, ok := to.transport.(*conn)
+	return ok && s.phase == forwarded && !s.lingers && !h.gotEnd && h.length < 0 && n <= h.recvWin && !c.blocked &&
+		to.queue.buf == nil && n <= c.room(to)
 }
 
 // passFrame sends a frame that flows to the other side. It returns false where the stream was ended instead.
@@ -73,7 +73,7 @@ func (s *Stream) passFrame(h *half, frame []byte) bool {
 		}
 		s.result.BytesOut += int64(n)
 	}
-	c := to.conn
+	c := to.transport.(*conn) // h flows
 	c.guard.pay(dataPays)
 	c.spend(to, n, false)
 	b := c.out.buf

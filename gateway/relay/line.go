@@ -145,7 +145,9 @@ func (sh *shard) moveLine(fd uintptr) bool {
 		w.turn()
 	}
 	if q.backs.len()+q.fronts.len() > 0 {
-		q.wake()
+		if q.wake(); q.woken {
+			sh.linger()
+		}
 	}
 	return false
 }

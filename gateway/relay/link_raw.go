@@ -91,7 +91,7 @@ func (l *rawLink) read() {
 	sh, c := l.c.sh, l.c
 	if c.backlog != nil && !c.closed && !c.stalled {
 		c.feedBacklog()
-		sh.settle()
+		sh.settleReads()
 	}
 	for !c.closed && !c.stalled {
 		if c.backlog != nil || sh.over() {
@@ -125,7 +125,7 @@ func (l *rawLink) read() {
 			}
 			return
 		}
-		sh.settle()
+		sh.settleReads()
 	}
 }
 

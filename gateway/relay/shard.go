@@ -31,6 +31,9 @@ type shard struct {
 	iov      [][]byte
 	iovecs   []syscall.Iovec
 	dirty    []*conn    // have output to write
+	held     []*conn    // of these, while the others are written: have output that waits for more
+	lazy     bool       // another turn of the line follows this one: output may wait for it
+	since    int64      // when output began to wait so
 	deferred []func()   // run before this turn's flush
 	ended    []*Stream  // to be reported and recycled at the end of this turn
 	suspects []*rawLink // may have missed an end of file, see rawLink.read
@@ -69,6 +72,7 @@ func (sh *shard) fresh() {
 	sh.acting, sh.light, sh.work, sh.timerAt = 0, 0, 0, 0
 	sh.buf = make([]byte, frameHeaderLen+readBuffer)
 	sh.iov, sh.iovecs, sh.dirty, sh.deferred, sh.ended, sh.suspects = nil, nil, nil, nil, nil, nil
+	sh.held, sh.lazy, sh.since, sh.ahead = nil, false, 0, 0
 	sh.locals = localEnds{}
 	sh.conns, sh.pools = map[*conn]struct{}{}, map[*Upstream]*pool{}
 	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
@@ -87,7 +91,7 @@ func (sh *shard) enter() {
 	sh.begin()
 }
 
-func (sh *shard) begin() { sh.now, sh.until, sh.acting = sh.clock(), 0, 0 }
+func (sh *shard) begin() { sh.now, sh.until, sh.acting, sh.lazy = sh.clock(), 0, 0, false }
 
 func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
 
@@ -152,17 +156,49 @@ func (sh *shard) settle() {
 		clear(sh.deferred)
 		sh.deferred = sh.deferred[:0]
 		for i := 0; i < len(sh.dirty); i++ {
-			sh.dirty[i].flush()
+			if c := sh.dirty[i]; sh.lazy && c.waits() {
+				sh.held = append(sh.held, c)
+			} else {
+				c.flush()
+			}
 		}
 		clear(sh.dirty)
 		sh.dirty = sh.dirty[:0]
 	}
-	sh.ahead = 0
+	if len(sh.held) > 0 {
+		sh.dirty, sh.held = sh.held, sh.dirty
+	} else {
+		sh.ahead, sh.since = 0, 0
+	}
 	for i := 0; i < len(sh.ended); i++ {
 		sh.recycle(sh.ended[i])
 	}
 	clear(sh.ended)
 	sh.ended = sh.ended[:0]
+}
+
+// settleReads is settle between two reads of a turn.
+func (sh *shard) settleReads() {
+	sh.lazy = true
+	sh.settle()
+	sh.lazy = false
+}
+
+// longestWait is how long output waits for more while the line moves and no client is there that brings little.
+const longestWait = 4 * turn
+
+// linger lets output wait for the next turn of the line, of which there will be one: fewer and longer writes.
+func (sh *shard) linger() {
+	if sh.since == 0 {
+		sh.since = sh.now
+	}
+	sh.lazy = sh.turn() == turn && sh.now-sh.since < longestWait
+}
+
+// waits tells that the connection's output may wait for more.
+func (c *conn) waits() bool {
+	return c.out.size > 0 && c.out.size < outLimit && len(c.out.refs) == 0 && c.waiting.first == nil &&
+		!c.blocked && !c.ending && (c.pool == nil || c.pool.queued == 0)
 }
 
 func (sh *shard) later(f func()) { sh.deferred = append(sh.deferred, f) }
