@@ -42,7 +42,7 @@ func turnOn(ctx context.Context) (*everything, error) {
 	id, secret := tenant.NewCredential()
 	on.key = tenant.Credential(id, secret)
 	on.config = fmt.Sprintf("tenants:\n  - id: %s\n    capabilities: [\"*\"]\n    keys: [{id: %s, hash: %q}]\n",
-		name, id, tenant.HashOf(secret, nil)) + fmt.Sprintf(manyLimits, tenant.MostCalls, tenant.MostBytes)
+		name, id, tenant.HashOf(secret, nil)) + fmt.Sprintf(manyLimits, tenant.MaxCalls, tenant.MaxBytes)
 	store, err := redisstore.Open(redisstore.Config{URL: on.url, Timeout: 10 * time.Second})
 	if err != nil {
 		on.servers.Close()
