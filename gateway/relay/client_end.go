@@ -304,8 +304,6 @@ func (c *clientEnd) end(st Status, trailer []Field) {
 
 func (c *clientEnd) relieve() bool { return true }
 
-func (c *clientEnd) hold(int, int) {}
-
 func (c *clientEnd) crowded() bool { return false }
 
 // ledger implements downstream: the account is asked for when the first byte is charged to it.

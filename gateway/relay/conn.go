@@ -68,8 +68,6 @@ type conn struct {
 	lastID  uint32   // the highest stream id of this connection so far
 	reset   resetIDs // streams that we reset a short while ago
 	waiting halfList // have bytes to send that the connection could not take
-	heads   int      // bytes of the headers of requests that are not answered yet
-	held    int      // bytes in the queues of its streams; only when we are the server
 
 	own       ledger // of what it holds for itself
 	strangers ledger // of its streams that are nobody's
@@ -99,7 +97,7 @@ type conn struct {
 	heard    int64 // when bytes came last
 	quiet    int64 // when the last stream ended
 	pingSent int64 // when an unanswered keepalive PING was sent; 0: none
-	guard    guard
+	books
 }
 
 // bodyFrame is the DATA frame that is being read.
@@ -129,7 +127,7 @@ func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
 		since:          sh.now,
 		heard:          sh.now,
 		quiet:          sh.now,
-		guard:          guard{since: sh.now},
+		books:          books{guard: guard{since: sh.now}},
 	}
 	c.timer.expired = c.expire
 	sh.conns[c] = struct{}{}

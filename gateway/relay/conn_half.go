@@ -34,12 +34,7 @@ func (c *conn) cutShort(h *half, code errCode) { c.writeReset(h.id, code) }
 
 func (c *conn) replenish(h *half, n int) { c.writeWindowUpdate(h.id, n) }
 
-func (c *conn) flood() *guard { return &c.guard }
-
-func (c *conn) hold(headers, queued int) {
-	c.heads += headers
-	c.held += queued
-}
+func (c *conn) account() *books { return &c.books }
 
 // crowded is never true of a connection from inside the process: it has many callers, and none of them is to
 // suffer for another.

@@ -21,12 +21,12 @@
 // Code in the process takes part without connections, framing or header coding. A front door begins calls by
 // [Relay.Open], or [Relay.Unary] for one message each way, and the Handler decides about them as about any other:
 // [Stream.Peer] is the client whose call it is, and [Stream.RequestValue] what the door knows of its caller. Whole
-// messages cross; windows, deadlines, limits and groups are those of connections; what waits for a reader in the process
-// is charged to the stream; Shutdown waits for all of them, and a shard that crashes ends its own.
+// messages cross; windows, deadlines, limits and groups are those of connections; what waits for a reader in the
+// process is charged to the stream; Shutdown waits for all of them, and a shard that crashes ends its own.
 //
 // The Handler has other code in the process answer a stream by [Stream.Serve]. What that code calls onward for the
-// stream is a subrequest: [ServerStream.Continue] is the same call further on, of which there is one at a time, and a [Request]
-// with a Parent is a call of its own beside it. The relay sees to this:
+// stream is a subrequest: [ServerStream.Continue] is the same call further on, one at a time, and a [Request] with a
+// Parent is a call of its own beside it. The relay sees to this:
 //
 //   - a subrequest runs on its parent's shard, under its parent's lock;
 //   - its deadline is never later than its parent's;

@@ -4,6 +4,7 @@ package relay
 type half struct {
 	stream    *Stream
 	transport transport // nil: not attached, or no more
+	books     *books    // of the transport
 	id        uint32    // on its connection
 	sendWin   int       // what we may send to this side
 	recvWin   int       // what this side may still send us
@@ -43,8 +44,15 @@ type transport interface {
 	cutShort(h *half, code errCode)
 	// replenish gives n bytes of window back to this side.
 	replenish(h *half, n int)
-	// flood counts what the peer makes us do.
-	flood() *guard
+	// account is where its streams are counted, for as long as they are attached.
+	account() *books
+}
+
+// books are what a transport is counted for. They are no part of the interface as they change with every frame.
+type books struct {
+	guard guard // what the peer makes us do
+	heads int   // bytes of the headers of requests that are not answered yet
+	held  int   // bytes in the queues of its streams; only when we are the server
 }
 
 // downstream is what the transport of a client's side has besides.
@@ -52,8 +60,6 @@ type downstream interface {
 	// relieve writes before the turn ends, if what the turn brought is already much: the stream may be over then.
 	// It returns false when too much waits to take another response's headers.
 	relieve() bool
-	// hold counts bytes of unanswered requests' headers, and in the queues of its streams.
-	hold(headers, queued int)
 	// crowded says that its streams hold more than they may.
 	crowded() bool
 	// ledger is of those streams that are of no group.
@@ -72,7 +78,7 @@ type client interface {
 
 // join attaches a half to its transport. window is what we may send.
 func (h *half) join(t transport, id uint32, window int) {
-	h.transport, h.id = t, id
+	h.transport, h.books, h.id = t, t.account(), id
 	h.sendWin, h.recvWin = window, h.stream.sh.relay.cfg.StreamWindow
 	h.length = -1
 	t.attach(h)

@@ -118,7 +118,7 @@ func (c *clientEnd) leaveParent() {
 	}
 }
 
-// Continues is the Value of the stream that this one continues, as it was when that was served; false: it continues none.
+// Continues returns the Value that the stream had which this one continues, as of Serve; false: it continues none.
 func (s *Stream) Continues() (value any, ok bool) {
 	c, local := s.client.(*clientEnd)
 	if !local || !c.request.continues {

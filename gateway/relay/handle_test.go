@@ -106,8 +106,7 @@ func TestHandleDies(t *testing.T) {
 func TestParentEnds(t *testing.T) {
 	t.Parallel()
 	children := make(chan *relay.ClientStream, 1)
-	var w *world
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait", Timeout: time.Hour})
 		must(t, err)
 		children <- c

@@ -53,9 +53,15 @@ func (sh *shard) tryDrain() {
 	}
 }
 
-// drain deals with what is in the inbox now, in the order in which it came. What comes meanwhile is for another turn,
-// so that connections have theirs.
 func (sh *shard) drain() {
+	if sh.inbox.taken != nil || sh.inbox.newest.Load() != nil {
+		sh.drainAll()
+	}
+}
+
+// drainAll deals with what is in the inbox now, in the order in which it came. What comes meanwhile is for another
+// turn, so that connections have theirs.
+func (sh *shard) drainAll() {
 	if sh.inbox.taken == nil && sh.inbox.newest.Load() != nil {
 		for e := sh.inbox.newest.Swap(nil); e != nil; {
 			next := e.next

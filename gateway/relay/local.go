@@ -28,7 +28,7 @@ type localEnd struct {
 	discards bool  // what comes is no message
 	tooLong  bool  // a message was longer than most
 	unary    bool  // in is the user's own buffer, and the user is content with the whole
-	counts   guard // of no use: code in the process is not judged
+	counts   books // of no use: code in the process is not judged
 
 	readable, writable chan struct{} // signals to the user
 
@@ -228,7 +228,7 @@ func (e *localEnd) replenish(_ *half, n int) {
 	e.tell(tellSender)
 }
 
-func (e *localEnd) flood() *guard { return &e.counts }
+func (e *localEnd) account() *books { return &e.counts }
 
 func (e *localEnd) beginBlock() blockWriter { return blockWriter{local: e, list: e.sh.newList()} }
 

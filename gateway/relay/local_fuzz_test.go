@@ -98,8 +98,8 @@ func (f *localFuzz) serve(op byte, v *ServerStream, p []byte) {
 	}
 }
 
-// FuzzLocal has calls that begin in the process, and calls that it serves, do anything, between connections that send any
-// bytes. What must hold: nothing breaks, every stream is told of, and nothing is left when all have gone.
+// FuzzLocal has calls that begin in the process, and calls that it serves, do anything, between connections that
+// send any bytes. What must hold: nothing breaks, every stream is told of, and nothing is left when all have gone.
 func FuzzLocal(f *testing.F) {
 	hello := frames(nil).add(frameSettings, 0, 0, nil)
 	answer := append(frames{}, hello...).headers(1, false, ":status", "200", "content-type", "application/grpc").
@@ -151,7 +151,8 @@ func FuzzLocal(f *testing.F) {
 		sh.enter()
 		defer sh.leave()
 		if z.h.asked != z.h.done || sh.buffered != 0 || sh.locals.count != 0 || z.client.heads+z.client.held != 0 {
-			t.Errorf("%d streams asked for, %d done, %d left, %d bytes held, %d by the client", z.h.asked, z.h.done, sh.locals.count, sh.buffered, z.client.heads+z.client.held)
+			t.Errorf("%d streams asked for, %d done, %d left, %d bytes held, %d by the client",
+				z.h.asked, z.h.done, sh.locals.count, sh.buffered, z.client.heads+z.client.held)
 		}
 		for _, v := range z.served {
 			if v.end.half != nil || v.end.counted != 0 || v.end.children.first != nil {

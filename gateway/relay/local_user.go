@@ -134,8 +134,8 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 	return m, false, io.EOF
 }
 
-// isDue says that the shard is to look what was taken: it gives window back, or the buffer up, or the message that is at
-// the front now needs more window than there is.
+// isDue reports whether the shard is to look what was taken: it gives window back, or the buffer up, or the message
+// that is at the front now needs more window than there is.
 func (e *localEnd) isDue() bool {
 	have, need := e.front()
 	return e.taken >= e.sh.relay.cfg.StreamWindow/2 || have == 0 && cap(e.in.buf) > smallBuffer || 0 < have && have < need

@@ -120,7 +120,8 @@ func (l *localTalk) take(k *call) bool {
 	if k.mode == "reply" {
 		lengths, from = []int{k.respLen}, 0
 	}
-	if l.got >= len(lengths) || len(m.Data) != lengths[l.got] || m.Compressed || !bytes.Equal(m.Data, k.bytes(false, from, from+len(m.Data))) {
+	if l.got >= len(lengths) || len(m.Data) != lengths[l.got] || m.Compressed ||
+		!bytes.Equal(m.Data, k.bytes(false, from, from+len(m.Data))) {
 		t.Fatalf("call %d, in the process: message %d of %d bytes differs", k.num, l.got, len(m.Data))
 	}
 	l.got++
@@ -162,18 +163,21 @@ func (m *machine) balanceLocals() (held int64) {
 		if s.replay {
 			held += int64(s.up.queue.off)
 		}
-		if want := streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf); s.ledger != nil && s.charged != int64(want) && !m.lenient {
+		want := streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)
+		if s.ledger != nil && s.charged != int64(want) && !m.lenient {
 			m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 		}
 		h := &s.down
-		if sum := h.recvWin + h.owed + s.up.queue.len() - s.early; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
+		sum := h.recvWin + h.owed + s.up.queue.len() - s.early
+		if sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
 			m.t.Fatalf("in the process: window %d + owed %d + waiting = %d", h.recvWin, h.owed, sum)
 		}
 		if h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded && !c.pumps {
 			m.t.Fatalf("in the process: %d bytes wait for nothing", h.queue.len())
 		}
 		if !c.discards && h.sendWin+c.in.len()+c.taken != m.sh.relay.cfg.StreamWindow+c.early {
-			m.t.Fatalf("in the process: window %d + waiting %d + taken %d is not that and %d in advance", h.sendWin, c.in.len(), c.taken, c.early)
+			m.t.Fatalf("in the process: window %d + waiting %d + taken %d is not that and %d in advance",
+				h.sendWin, c.in.len(), c.taken, c.early)
 		}
 		inside := cap(c.in.buf)
 		if up, ok := s.up.transport.(*serverEnd); ok {

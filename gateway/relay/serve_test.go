@@ -215,7 +215,7 @@ func TestServeStop(t *testing.T) {
 	select {
 	case err := <-stopped:
 		t.Fatalf("Shutdown left a call behind: %v", err)
-	case <-w.back.left:
+	case _ = <-w.back.left:
 		t.Fatal("Shutdown has ended a call at once")
 	case <-time.After(10 * time.Millisecond): // it has no reason to end
 	}
@@ -246,7 +246,7 @@ func TestServeCrash(t *testing.T) {
 		wantMessage(t, up, []byte("a"))
 		<-w.back.started
 		wantEnd(t, w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"}), codes.Internal)
-		<-w.back.left
+		_ = <-w.back.left
 		wantEnd(t, s, codes.Internal)
 		wantEnd(t, up, codes.Internal)
 		told.want(t, "relay shard")

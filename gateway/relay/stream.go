@@ -252,10 +252,10 @@ func (s *Stream) expire() {
 func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List, end bool) {
 	s.phase = deciding
 	s.head, s.replay, s.headSize = head, true, head.Size()
-	c.hold(s.headSize, 0)
 	s.sh.buffered += int64(s.headSize)
 	s.began, s.peer, s.client = time.Duration(s.sh.now), p, c
 	s.down.join(c, id, window)
+	s.down.books.heads += s.headSize
 	s.down.gotEnd, s.up.queueEnd = end, end
 }
 

@@ -101,7 +101,7 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 	t, sent := to.transport, 0
 	if to.queue.len() == 0 {
 		if sent = max(min(n, t.room(to)), 0); sent > 0 || n == 0 && end {
-			t.flood().sent(sent, sent < n)
+			to.books.guard.sent(sent, sent < n)
 			t.writeData(to, buf, pos, sent, end && sent == n)
 			from.credit(sent)
 		}
@@ -143,13 +143,16 @@ func (s *Stream) noReplay() {
 
 // account counts n bytes more, or fewer, in the stream's queues.
 func (s *Stream) account(n int) {
+	if n == 0 {
+		return
+	}
 	s.held += n
 	s.sh.buffered += int64(n)
 	if s.group != nil {
 		s.group.shards[s.sh.index].held += int64(n)
 	}
 	if s.down.transport != nil {
-		s.client.hold(0, n)
+		s.down.books.held += n
 	}
 }
 
@@ -194,7 +197,7 @@ func (s *Stream) pump(h *half) {
 			return
 		}
 		end := h.queueEnd && n == h.queue.len()
-		t.flood().sent(n, n < min(h.queue.len(), maxFrame))
+		h.books.guard.sent(n, n < min(h.queue.len(), maxFrame))
 		t.copyData(h, h.queue.buf[h.queue.off:h.queue.off+n], end)
 		keep := h == &s.up && s.replay
 		h.queue.sent(&s.sh.buffers, n, keep)
@@ -204,7 +207,9 @@ func (s *Stream) pump(h *half) {
 		s.creditSource(h, n)
 	}
 	s.recount()
-	t.unwait(h)
+	if h.listed {
+		t.unwait(h)
+	}
 	switch {
 	case h.sentEnd:
 	case h.queueEnd:

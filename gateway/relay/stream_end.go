@@ -30,7 +30,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 			s.broken(h, errProtocol)
 			return
 		}
-		h.transport.flood().control(1)
+		h.books.guard.control(1)
 		s.writeBlock(list, false)
 		return
 	}
@@ -40,7 +40,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		return
 	}
 	if end && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
-		h.transport.flood().pay(answerPays)
+		h.books.guard.pay(answerPays)
 		s.dropUpstream(errCancel)
 		s.unsent(ErrLost)
 		return
@@ -93,7 +93,7 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 	}
 	s.follow = s.sh.keepScratch()
 	s.headSize += s.follow.Size()
-	s.client.hold(s.follow.Size(), 0)
+	s.down.books.heads += s.follow.Size()
 	s.sh.buffered += int64(s.follow.Size())
 	if !s.recount() {
 		s.fail(AccountExceeded)
@@ -126,7 +126,10 @@ func (s *Stream) responseStarts() {
 
 // forgetHead takes the request's headers off the account.
 func (s *Stream) forgetHead() {
-	s.client.hold(-s.headSize, 0)
+	if s.headSize == 0 {
+		return
+	}
+	s.down.books.heads -= s.headSize
 	s.sh.buffered -= int64(s.headSize)
 	s.headSize = 0
 	s.recount()
@@ -135,7 +138,7 @@ func (s *Stream) forgetHead() {
 // responseEnds leaves the upstream when it has said all; what the client has not
 // read yet is still to be delivered.
 func (s *Stream) responseEnds() {
-	s.up.transport.flood().pay(answerPays)
+	s.up.books.guard.pay(answerPays)
 	s.dropUpstream(errCancel)
 	s.phase = answered
 	s.checkDone()
@@ -155,7 +158,7 @@ func (s *Stream) checkDone() {
 		return
 	}
 	if s.down.transport != nil {
-		s.down.transport.flood().pay(answerPays)
+		s.down.books.guard.pay(answerPays)
 	}
 	s.dropUpstream(errCancel)
 	if !s.down.gotEnd && s.down.transport != nil {
@@ -189,7 +192,7 @@ func (s *Stream) finish() {
 	s.phase = over
 	s.report() // first of all: whatever goes wrong
 	s.forgetHead()
-	s.client.hold(0, -s.held)
+	s.down.books.held -= s.held
 	s.down.detach()
 	s.up.detach()
 	s.sh.wheel.clear(&s.timer)
@@ -228,8 +231,8 @@ func (s *Stream) refused(code errCode) {
 
 // broken ends a stream because one of its peers broke the protocol on it.
 func (s *Stream) broken(h *half, code errCode) {
-	t := h.transport
-	t.cutShort(h, code)
+	books := h.books
+	h.transport.cutShort(h, code)
 	if s.lingers {
 		s.finish()
 		return
@@ -239,7 +242,7 @@ func (s *Stream) broken(h *half, code errCode) {
 		s.failWith(UpstreamProtocol)
 		return
 	}
-	t.flood().reset()
+	books.guard.reset()
 	s.dropUpstream(errCancel)
 	s.result.Code, s.result.Failure = codeInternal, ClientProtocol
 	s.finish()

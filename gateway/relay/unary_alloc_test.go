@@ -59,7 +59,9 @@ func TestUnaryAllocates(t *testing.T) {
 	}()
 	var a Response
 	framed := append(make([]byte, Headroom), message...)
-	q := Request{Path: "/t.T/Echo", Authority: "caps.example.com", Header: []Field{{"x-request-id", "0123456789"}}, Timeout: 1e9}
+	q := Request{
+		Path: "/t.T/Echo", Authority: "caps.example.com", Header: []Field{{"x-request-id", "0123456789"}}, Timeout: 1e9,
+	}
 	ctx := context.Background()
 	one := func() {
 		b.sh.relay.Unary(ctx, q, framed, &a)
@@ -75,7 +77,9 @@ func TestUnaryAllocates(t *testing.T) {
 	}
 	b.sh.enter()
 	defer b.sh.leave()
-	if l := &h.group.shards[0].ledger; l.held != 0 || b.sh.locals.count != 0 || b.sh.buffered != 0 || account.held != l.reserved {
-		t.Errorf("held: %d of the group, %d calls, %d bytes; %d reserved", l.held, b.sh.locals.count, b.sh.buffered, account.held)
+	l := &h.group.shards[0].ledger
+	if l.held != 0 || b.sh.locals.count != 0 || b.sh.buffered != 0 || account.held != l.reserved {
+		t.Errorf("held: %d of the group, %d calls, %d bytes; %d reserved",
+			l.held, b.sh.locals.count, b.sh.buffered, account.held)
 	}
 }

@@ -1,0 +1,132 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// TestLocalStop: calls inside the process are waited for by Shutdown, cut off when its time is over, and impossible
+// after it.
+func TestLocalStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	s, lost := w.open(t, "Echo"), w.open(t, "Wait")
+	must(t, s.Send(relay.Message{Data: []byte("a")}))
+	wantMessage(t, s, []byte("a"))
+	<-w.back.started
+	ctx, cancel := context.WithCancel(w.ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Shutdown(ctx) }()
+	must(t, s.Send(relay.Message{Data: []byte("b")}))
+	wantMessage(t, s, []byte("b"))
+	s.CloseSend()
+	wantEnd(t, s, codes.OK)
+	select {
+	case err := <-stopped:
+		t.Fatalf("Shutdown left a call behind: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-stopped; err == nil {
+		t.Error("Shutdown says that it cut nothing off")
+	}
+	wantEnd(t, lost, codes.Unavailable)
+	wantEnd(t, w.open(t, "Echo"), codes.Unavailable)
+	var a relay.Response
+	w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo"}, make([]byte, relay.Headroom), &a)
+	if a.Status.Code != uint32(codes.Unavailable) {
+		t.Errorf("%+v", a.Status)
+	}
+}
+
+// TestLocalCrash: when its shard is thrown away a call inside the process ends with INTERNAL; so does the one that did
+// the harm. The shard is good for the next one.
+func TestLocalCrash(t *testing.T) {
+	t.Parallel()
+	told := &panics{}
+	w := newWorld(t, relay.Config{Shards: 1, Panicked: told.told, Hidden: func(name string) bool {
+		if name == "x-boom" {
+			panic("boom")
+		}
+		return false
+	}})
+	for range 3 {
+		held, waits := w.open(t, "Echo"), w.open(t, "Wait")
+		must(t, held.Send(relay.Message{Data: []byte("a")}))
+		wantMessage(t, held, []byte("a"))
+		<-w.back.started
+		bad := w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"})
+		wantEnd(t, bad, codes.Internal)
+		wantEnd(t, held, codes.Internal)
+		wantEnd(t, waits, codes.Internal)
+		told.want(t, "relay shard")
+		if err := held.Send(relay.Message{}); !errors.Is(err, io.EOF) {
+			t.Errorf("Send after the end: %v", err)
+		}
+		var a relay.Response
+		w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo"}, append(make([]byte, relay.Headroom), 'b'), &a)
+		if string(a.Message) != "b" {
+			t.Errorf("the next call: %+v", a)
+		}
+	}
+	w.drained(t)
+}
+
+// TestLocalMany makes calls of both kinds from many goroutines, some of which give up.
+func TestLocalMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Shards: 2})
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			var a relay.Response
+			for j := range 50 {
+				msg := pattern(i*50+j, (i*j*37)%3000)
+				ctx, cancel := context.WithCancel(w.ctx)
+				if j%7 == 6 {
+					go cancel()
+				}
+				w.Unary(ctx, relay.Request{Path: "/t.T/Echo"}, append(make([]byte, relay.Headroom), msg...), &a)
+				if ok := bytes.Equal(a.Message, msg); a.Status.Code == 0 && !ok || a.Status.Code != 0 && j%7 != 6 {
+					t.Errorf("call %d of %d: %+v", j, i, a.Status)
+				}
+				cancel()
+			}
+		})
+		all.Go(func() {
+			s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Echo"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all.Go(func() {
+				for j := range 50 {
+					if err := s.Send(relay.Message{Data: pattern(j, j*i*11)}); err != nil {
+						t.Error(err)
+					}
+				}
+				s.CloseSend()
+			})
+			var buf []byte
+			for j := range 50 {
+				m, err := s.Recv(buf)
+				if err != nil || !bytes.Equal(m.Data, pattern(j, j*i*11)) {
+					t.Errorf("message %d of %d: %d bytes, %v, %+v", j, i, len(m.Data), err, s.Status())
+					return
+				}
+				buf = m.Data
+			}
+			wantEnd(t, s, codes.OK)
+		})
+	}
+	all.Wait()
+	w.drained(t)
+}
