@@ -12,24 +12,24 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Fleets is whoever routes calls. Its methods may be called from any goroutine.
+// Fleets is the router. Its methods may be called from any goroutine.
 type Fleets interface {
-	// SetDrains puts drains in force and ends all others.
+	// SetDrains replaces all drains in force.
 	SetDrains([]Drain)
-	// Calls is how many are in flight at a backend; 0 and false: no fleet has it.
+	// Calls returns the number in flight at a backend; 0 and false: no fleet has it.
 	Calls(Key) (int64, bool)
 }
 
 const (
-	busy = time.Second     // from one exchange to the next while anything is drained
-	idle = 5 * time.Second // and while nothing is
-	last = 5 * time.Second // bounds the last
+	busy = time.Second     // interval of exchanges while any backend is drained
+	idle = 5 * time.Second // interval while none is
+	last = 5 * time.Second // timeout of the final exchange
 )
 
-// ErrFull is the answer to a drain that would be one more than Most.
+// ErrFull rejects a drain beyond Most.
 var ErrFull = errors.New("as many backends are drained as may be")
 
-// Keeper is one replica's part in keeping drains.
+// Keeper synchronizes the drains of one replica with the store.
 type Keeper struct {
 	replica string
 	board   Board
@@ -40,13 +40,13 @@ type Keeper struct {
 	exchanging sync.Mutex // held during an exchange
 
 	mu      sync.Mutex
-	force   map[Key]time.Time // what is drained here, since when
-	pending map[Key]bool      // what the board is to be told: begun, or ended
-	view    View              // the last
-	away    bool              // the board did not answer last
+	force   map[Key]time.Time // drains in force here, with their start
+	pending map[Key]bool      // changes that the store lacks: true: begun, false: ended
+	view    View              // the latest
+	away    bool              // the last exchange failed
 }
 
-// New makes a Keeper. replica is a name that no other has.
+// New returns a Keeper. replica is its unique name.
 func New(replica string, board Board, fleets Fleets, log *slog.Logger) *Keeper {
 	return &Keeper{
 		replica: replica, board: board, fleets: fleets, log: log, wake: make(chan struct{}, 1),
@@ -54,7 +54,7 @@ func New(replica string, board Board, fleets Fleets, log *slog.Logger) *Keeper {
 	}
 }
 
-// Run keeps drains until ctx ends, and then says that no calls are left here.
+// Run synchronizes drains until ctx ends, and then reports that no calls are left here.
 func (k *Keeper) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(recovery.Loop(ctx, "drains feed", func() { k.board.Follow(ctx, k.nudge) }))
@@ -69,12 +69,12 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-k.wake:
 		case <-timer.C:
 		}
-		recovery.Round("drains", func() { _ = k.exchange(ctx) }) // an error is told there
+		recovery.Round("drains", func() { _ = k.exchange(ctx) }) // exchange logs its errors
 		timer.Reset(k.pause())
 	}
 }
 
-// leave tells the board what it does not know yet, and that no calls are left here.
+// leave sends the pending changes, and reports that no calls are left here.
 func (k *Keeper) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, last)
 	defer cancel()
@@ -82,10 +82,10 @@ func (k *Keeper) leave(ctx context.Context) {
 	report, _ := k.report()
 	k.mu.Unlock()
 	report.Leaving = true
-	_, _ = k.board.Exchange(ctx, report) // else it is missed before long
+	_, _ = k.board.Exchange(ctx, report) // after an error the replica soon counts as dead
 }
 
-// Read takes what the board knows, if it answers: before a replica serves.
+// Read loads the shared drains, if the store answers, before a replica serves.
 func (k *Keeper) Read(ctx context.Context) { _ = k.exchange(ctx) }
 
 func (k *Keeper) nudge() {
@@ -104,8 +104,8 @@ func (k *Keeper) pause() time.Duration {
 	return idle
 }
 
-// Set begins or ends drains, here at once. It says whether the other replicas can know
-// already: if not they will when the board is back.
+// Set begins or ends drains, here at once. It reports whether the other replicas know them already; if
+// not, they will when the store is back.
 func (k *Keeper) Set(ctx context.Context, keys []Key, drained bool) (shared bool, err error) {
 	k.mu.Lock()
 	if drained && len(k.force)+len(keys) > Most {
@@ -130,10 +130,10 @@ func (k *Keeper) Set(ctx context.Context, keys []Key, drained bool) (shared bool
 	return err == nil, nil
 }
 
-// errUnwritten is a board that can be read only.
-var errUnwritten = errors.New("the board takes no writes")
+// errUnwritten is the error of a read-only store.
+var errUnwritten = errors.New("the store of drains accepts no writes")
 
-// exchange tells the board what is known here and takes what it knows.
+// exchange sends the local knowledge to the store, and applies the view.
 func (k *Keeper) exchange(ctx context.Context) error {
 	k.exchanging.Lock()
 	defer k.exchanging.Unlock()
@@ -152,7 +152,7 @@ func (k *Keeper) exchange(ctx context.Context) error {
 	}
 	k.away = false
 	if k.view.Epoch != "" && view.Epoch != k.view.Epoch && !view.Written {
-		return errUnwritten // it has lost everything, and could not be given it back
+		return errUnwritten // it has lost its content, which could not be restored
 	}
 	k.view = view
 	if view.Written {
@@ -182,8 +182,7 @@ func (k *Keeper) exchange(ctx context.Context) error {
 	return nil
 }
 
-// report is what the board is told, and of that what it had to be told once. The caller
-// holds k.mu.
+// report makes the next report, and returns the pending changes in it. The caller holds k.mu.
 func (k *Keeper) report() (r Report, told map[Key]bool) {
 	told = maps.Clone(k.pending)
 	r = Report{Replica: k.replica, Epoch: k.view.Epoch, Calls: map[Key]int64{}}
@@ -205,7 +204,7 @@ func (k *Keeper) report() (r Report, told map[Key]bool) {
 	return r, told
 }
 
-// apply puts what is in force here in force. The caller holds k.mu.
+// apply hands the drains in force to the router. The caller holds k.mu.
 func (k *Keeper) apply() {
 	all := make([]Drain, 0, len(k.force))
 	for key, since := range k.force {
@@ -214,17 +213,17 @@ func (k *Keeper) apply() {
 	k.fleets.SetDrains(all)
 }
 
-// Left is what is known of one drained backend.
+// Left is the state of one drained backend.
 type Left struct {
 	Since    time.Time
 	Drained  bool
-	Shared   bool  // the other replicas are counted in what follows
+	Shared   bool  // the fields below include the other replicas
 	Calls    int64 // in flight
-	Unheard  int   // replicas that do not drain it yet, as far as is known
-	Replicas int   // that were counted, this one among them
+	Unheard  int   // replicas that are not known to drain it yet
+	Replicas int   // replicas in these counts, including this one
 }
 
-// Left says how many calls a backend still has, at all replicas.
+// Left returns how many calls a backend still has, at all replicas.
 func (k *Keeper) Left(key Key) Left {
 	own, _ := k.fleets.Calls(key)
 	k.mu.Lock()

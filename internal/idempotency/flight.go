@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	// patience is how long the store has for one step.
+	// patience is the timeout of one operation of the store.
 	patience = 5 * time.Second
-	// insist is how long it is tried to tell the store what became of a call.
+	// insist is how long the result of a call is retried at the store.
 	insist    = time.Minute
 	firstWait = 50 * time.Millisecond
 	lastWait  = 2 * time.Second
 )
 
-// flight is one key for which somebody waits at this replica. However many do, the store is
-// asked once for all, and one of them at most is carried out.
+// flight is one key with waiting calls at this replica. They share one query of the store, and at most one
+// of them is executed.
 type flight struct {
 	claim   Claim
 	waiters int                // guarded by Keeper.mu
-	quit    context.CancelFunc // when nobody waits any more
-	news    chan struct{}      // has room for one: the store should be asked again
+	quit    context.CancelFunc // ends the query when no call waits any more
+	news    chan struct{}      // capacity one: the store should be queried again
 
-	begun chan struct{} // closed when print is there
-	print string        // "": it is not known
+	begun chan struct{} // closed when print is set
+	print string        // "": unknown
 
-	over   chan struct{} // closed when what follows is there
-	owner  bool          // it was carried out here
-	state  State         // "": the store did not say
+	over   chan struct{} // closed when the fields below are set
+	owner  bool          // the call was executed here
+	state  State         // "": the store did not answer
 	answer []byte
-	untold bool // the store does not know of state yet
+	untold bool // the store does not have state yet
 }
 
-// join finds the flight of a key, or begins one, which is for this call then.
+// join returns the flight of a key. With mine the flight is new, and belongs to this call.
 func (k *Keeper) join(ctx context.Context, id string, r *Request, run Run) (f *flight, mine, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,13 +77,13 @@ func (k *Keeper) leave(f *flight, r *Request) {
 	}
 }
 
-// land takes a flight off the list: who comes later begins another. Then it tells everybody who waits.
+// land removes a flight, so that later calls start another one, and releases its waiters.
 func (k *Keeper) land(f *flight, s State, answer []byte) {
 	k.remove(f)
 	f.finish(s, answer)
 }
 
-// abandon ends a flight that has panicked, unless it has landed: nobody knows what became of the call.
+// abandon ends a flight after a panic, unless it has landed: the outcome of its call is unknown.
 func (k *Keeper) abandon(f *flight) {
 	select {
 	case <-f.over:
@@ -103,12 +103,12 @@ func (f *flight) finish(s State, answer []byte) {
 	close(f.over)
 }
 
-// fly finds out what became of a key, or sees to it. ctx is of the call that began the flight;
-// wanted ends when nobody waits.
+// fly finds the outcome of a key, or executes its call. ctx belongs to the call that began the flight;
+// wanted ends when no call waits any more.
 func (k *Keeper) fly(ctx, wanted context.Context, f *flight, run Run) {
 	found, err := k.begin(wanted, f)
 	switch {
-	case err != nil && f.claim.Most > 0: // it may have been claimed, and was not made
+	case err != nil && f.claim.Most > 0: // it may have been claimed, and was not executed
 		k.settle(f, None, nil, nil)
 	case err != nil:
 		k.land(f, "", nil)
@@ -125,7 +125,7 @@ func (k *Keeper) fly(ctx, wanted context.Context, f *flight, run Run) {
 	}
 }
 
-// begin claims a key, or waits until nobody has it any more.
+// begin claims a key, or waits until it is free.
 func (k *Keeper) begin(wanted context.Context, f *flight) (Found, error) {
 	for first := true; ; first = false {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -150,12 +150,12 @@ func (k *Keeper) begin(wanted context.Context, f *flight) (Found, error) {
 			err = context.Canceled
 		}
 		if t.Stop(); err != nil {
-			return Found{State: Running}, nil // nobody asks
+			return Found{State: Running}, nil // no call waits
 		}
 	}
 }
 
-// carryOut makes the call, and says what became of it.
+// carryOut executes the call, and stores its result.
 func (k *Keeper) carryOut(ctx context.Context, f *flight, run Run) {
 	f.owner = true
 	k.counted.running.Add(1)
@@ -186,7 +186,7 @@ func (k *Keeper) carryOut(ctx context.Context, f *flight, run Run) {
 	k.settle(f, state, answer, sealed)
 }
 
-// detached runs a call to its end although its caller leaves.
+// detached runs a call to its end, independent of its caller.
 func detached(ctx context.Context, run Run) ([]byte, Ended) {
 	own := context.WithoutCancel(ctx)
 	if deadline, has := ctx.Deadline(); has {
@@ -197,7 +197,7 @@ func detached(ctx context.Context, run Run) ([]byte, Ended) {
 	return run(own)
 }
 
-// renew keeps a claim until ctx ends.
+// renew renews a claim until ctx ends.
 func (k *Keeper) renew(ctx context.Context, f *flight) {
 	t := time.NewTicker(k.opts.Lease / 3)
 	defer t.Stop()
@@ -206,20 +206,20 @@ func (k *Keeper) renew(ctx context.Context, f *flight) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			_ = k.store.Renew(ctx, &f.claim) // the next one may
+			_ = k.store.Renew(ctx, &f.claim) // the next renewal may succeed
 		}
 	}
 }
 
-// end tells the store what became of a claim.
+// end stores the result of a claim.
 func (k *Keeper) end(f *flight, s State, sealed []byte) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return k.store.End(ctx, &f.claim, s, sealed) == nil
 }
 
-// settle tells it to a store that does not answer, for a while. Meanwhile the flight is there for
-// who comes. What the store is never told is in doubt.
+// settle retries that for a while if the store does not answer. Meanwhile the flight serves repeats. A result
+// that is never stored becomes unknown.
 func (k *Keeper) settle(f *flight, s State, answer, sealed []byte) {
 	defer k.remove(f)
 	f.untold = true
@@ -240,12 +240,12 @@ func (k *Keeper) settle(f *flight, s State, answer, sealed []byte) {
 	}
 }
 
-// bond is what an answer belongs to: a key, and what was asked.
+// bond is the additional data of a sealed response: the key and the request.
 func (f *flight) bond() []byte {
 	return []byte("capgate idempotency answer " + f.claim.ID + " " + f.print)
 }
 
-// wake has the flight of a key ask again.
+// wake makes the flight of a key query the store again.
 func (k *Keeper) wake(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

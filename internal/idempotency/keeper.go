@@ -12,15 +12,19 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// Options of a Keeper. The zero value is usable, and refuses every call.
+// Options of a Keeper. With the zero value every call is refused.
 type Options struct {
-	Keys      [][]byte      // of seal.KeyBytes; the first encrypts, all decrypt; none: every call is refused
-	TTL       time.Duration // how long answers are kept, since they were given; default 24 h
-	MaxAnswer int           // the longest that is kept, in bytes; default 64 KiB
-	MaxKeys   int           // that a tenant may have at once; default 10,000
-	Calls     int           // calls with keys that are under way at once, of no tenant more than four times what is free; default 10,000
-	Lease     time.Duration // after which the call of a replica that is not heard of is in doubt; default 15 s
-	Poll      time.Duration // how often the store is asked for a call at another replica, should the news of its end be lost; default 1 s
+	Keys      [][]byte      // of aead.KeyBytes; the first one encrypts, all decrypt; none: every call is refused
+	TTL       time.Duration // lifetime of stored responses; default 24 h
+	MaxAnswer int           // bytes of the longest stored response; default 64 KiB
+	MaxKeys   int           // of one tenant; default 10,000
+	// Calls bounds the calls with keys in flight; default 10,000. No tenant has more than four times the
+	// number that is free.
+	Calls int
+	Lease time.Duration // after which an unrenewed claim's outcome is unknown; default 15 s
+	// Poll is the interval of queries for a call at another replica, in case the notification is lost;
+	// default 1 s.
+	Poll time.Duration
 }
 
 func (o *Options) setDefaults() {
@@ -28,21 +32,21 @@ func (o *Options) setDefaults() {
 	o.MaxAnswer, o.MaxKeys, o.Calls = cmp.Or(o.MaxAnswer, 64<<10), cmp.Or(o.MaxKeys, 10_000), cmp.Or(o.Calls, 10_000)
 }
 
-// Ended is how a call ended that was to be carried out.
+// Ended says whether a call was executed.
 type Ended uint8
 
-// The ways. The zero value is the careful one.
+// The values of Ended. The zero value is the safe one.
 const (
-	InDoubt    Ended = iota // it may have been carried out
-	Certain                 // it was carried out, or its backend has refused it: the answer holds for repeats
-	NotStarted              // it provably was not: who repeats it has another try
+	InDoubt    Ended = iota // it may have been executed
+	Certain                 // it was executed, or its backend has refused it: the response is stored
+	NotStarted              // it provably was not: a repeat is executed
 )
 
-// Run carries a call out and returns its answer, an error's too. ctx does not end when the caller
-// leaves, but by the caller's deadline.
+// Run executes a call and returns its response, also that of an error. ctx ends at the caller's deadline, but
+// not when the caller leaves.
 type Run func(ctx context.Context) (answer []byte, how Ended)
 
-// Keeper is what one replica knows of calls with keys. It is safe for concurrent use.
+// Keeper handles the calls with keys of one replica. It is safe for concurrent use.
 type Keeper struct {
 	store   Store
 	opts    Options
@@ -50,15 +54,15 @@ type Keeper struct {
 	printer printer
 	counted counters
 	running sync.WaitGroup  // flights
-	calls   *fairshare.Pool // that wait for one, by tenant
+	calls   *fairshare.Pool // that wait for a flight, by tenant
 	closing chan struct{}
 
 	mu      sync.Mutex
-	flights map[string]*flight // by the id of their claim
+	flights map[string]*flight // by claim id
 	closed  bool
 }
 
-// New fails for keys that are none.
+// New returns a Keeper, or an error for malformed keys.
 func New(store Store, o Options) (*Keeper, error) {
 	o.setDefaults()
 	sealer, err := aead.New(o.Keys)
@@ -68,13 +72,13 @@ func New(store Store, o Options) (*Keeper, error) {
 	return &Keeper{store: store, opts: o, sealer: sealer, printer: newPrinter(o.Keys), closing: make(chan struct{}), flights: map[string]*flight{}, calls: fairshare.New("idempotent_calls", int64(o.Calls))}, nil
 }
 
-// Run follows the store until ctx ends. Without it the end of a call at another replica is seen up
-// to Options.Poll later.
+// Run watches the store until ctx ends. Without it the end of a call at another replica is noticed up to
+// Options.Poll later.
 func (k *Keeper) Run(ctx context.Context) {
 	k.store.Follow(ctx, k.wake, k.wakeAll)
 }
 
-// Close waits until nothing runs. What is carried out then has to end by itself.
+// Close waits until no call runs any more. It does not cancel calls.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	if !k.closed {
@@ -85,12 +89,12 @@ func (k *Keeper) Close() {
 	k.running.Wait()
 }
 
-// Do has a call carried out by run, or answers with what the first one with its key was
-// answered, for which it waits while that runs. It may wait until ctx ends.
+// Do executes a call with run, or returns the stored response of the first call with its key. While that one
+// runs, Do waits for it, until ctx ends.
 //
-// A call that was not made is refused with IDEMPOTENCY_OFF without a key to encrypt with,
-// IDEMPOTENCY_UNAVAILABLE, IDEMPOTENCY_KEYS_FULL and IDEMPOTENCY_KEY_REUSED; one that was, or
-// may have been, with IDEMPOTENCY_OUTCOME_UNKNOWN and IDEMPOTENCY_ANSWER_TOO_LARGE.
+// A call that was not executed is refused with IDEMPOTENCY_OFF without an encryption key,
+// IDEMPOTENCY_UNAVAILABLE, IDEMPOTENCY_KEYS_FULL or IDEMPOTENCY_KEY_REUSED. One that was or may have been
+// executed is refused with IDEMPOTENCY_OUTCOME_UNKNOWN or IDEMPOTENCY_ANSWER_TOO_LARGE.
 func (k *Keeper) Do(ctx context.Context, r *Request, run Run) (answer []byte, repeat bool, refusal *call.Refusal) {
 	answer, became, refusal := k.do(ctx, r, run)
 	k.counted.calls[became].Add(1)
@@ -114,8 +118,7 @@ func (k *Keeper) do(ctx context.Context, r *Request, run Run) ([]byte, fate, *ca
 	return nil, left, refusedLeft
 }
 
-// wait waits for what a flight comes to, for one of those who are on it; mine: it carries out this
-// one's call, if any.
+// wait waits for the outcome of a flight. With mine, the flight executes this call, if any.
 func (k *Keeper) wait(ctx context.Context, f *flight, mine bool, r *Request) ([]byte, fate, *call.Refusal) {
 	select {
 	case <-f.begun:
@@ -125,7 +128,7 @@ func (k *Keeper) wait(ctx context.Context, f *flight, mine bool, r *Request) ([]
 	if f.print != "" {
 		switch same, known := k.printer.same(f.print, r); {
 		case !known:
-			return nil, away, refusedAway // it was kept with a key that is not here, or not yet
+			return nil, away, refusedAway // it was sealed with a key that this replica lacks
 		case !same:
 			return nil, reused, refusedReused
 		}
@@ -152,7 +155,7 @@ func (k *Keeper) wait(ctx context.Context, f *flight, mine bool, r *Request) ([]
 	return f.told(r, late)
 }
 
-// told is what a repeat is told.
+// told returns the outcome for a repeat.
 func (f *flight) told(r *Request, late fate) ([]byte, fate, *call.Refusal) {
 	switch f.state {
 	case Answered:
@@ -174,7 +177,7 @@ func (f *flight) told(r *Request, late fate) ([]byte, fate, *call.Refusal) {
 			return nil, again, nil
 		}
 	case Running:
-		return nil, again, nil // everybody else had left
+		return nil, again, nil // all other callers had left
 	}
 	return nil, away, refusedAway
 }

@@ -11,40 +11,40 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Request is a call that has a key.
+// Request is a call with a key.
 type Request struct {
-	// Whose key it is: the same key of another is another one.
+	// The owner of the key: equal keys of other owners are other keys.
 	Tenant, User, Agent string
-	UID                 string // another one for each tenant that has had its ID; "": not known
+	UID                 string // unique for each tenant that had this ID; "": unknown
 
-	Key string // 1 to 255 printable characters of ASCII; see Valid
+	Key string // 1 to 255 printable ASCII characters; see Valid
 
-	// What is asked: a repeat differs in none of these.
+	// The content of the request: a repeat must not differ in it.
 	Method, Capability, Tool, Session string
 	Args                              []byte
 
-	// Only, if it is not nil, is for a call that may not be carried out, but may have been: it
-	// is told the first answer, or this.
+	// Only, if it is not nil, marks a call that must not be executed, but may have been: it gets the
+	// stored response, or this refusal.
 	Only *call.Refusal
 }
 
 // maxKey is the longest key, in bytes.
 const maxKey = 255
 
-// Valid says whether a text may be a key.
+// Valid reports whether a text can be a key.
 func Valid(key string) bool {
 	return key != "" && len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// id is what the store knows a key by. It must outlive the keys that encrypt.
+// id is the name of a key in the store. It does not depend on the encryption keys.
 func (r *Request) id() string {
 	h := sha256.New()
 	write(h, "capgate idempotency key", r.Tenant, r.UID, r.User, r.Agent, r.Key)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// printer makes what requests are compared by: a keyed hash, as arguments can be guessed, after
-// eight digits that tell which key it was.
+// printer makes fingerprints of requests: a keyed hash, as arguments can be guessed, after eight digits that
+// identify the key.
 type printer struct {
 	keys  [][]byte
 	names []string
@@ -60,10 +60,10 @@ func newPrinter(keys [][]byte) printer {
 	return p
 }
 
-// print is what is kept with a claim.
+// print returns the fingerprint that is stored with a claim.
 func (p *printer) print(r *Request) string { return p.with(0, r) }
 
-// same says whether a print is of the same request; not known for a key that is not there.
+// same compares a fingerprint with a request; known is false if its key is not configured.
 func (p *printer) same(print string, r *Request) (same, known bool) {
 	for i, name := range p.names {
 		if strings.HasPrefix(print, name) {
@@ -83,7 +83,7 @@ func sum(key []byte, words ...string) []byte {
 	return h.Sum(nil)
 }
 
-// write writes words so that no two lists look the same.
+// write writes an unambiguous encoding of a list of strings.
 func write(h hash.Hash, words ...string) {
 	for _, w := range words {
 		var n [8]byte

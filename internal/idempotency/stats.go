@@ -2,29 +2,29 @@ package idempotency
 
 import "sync/atomic"
 
-// Stats count what this replica did. All but Running and Waiting only grow.
+// Stats count the work of this replica. All but Running and Waiting only grow.
 type Stats struct {
-	Calls   map[string]int64 // by what became of them, of which there are few
-	Running int64            // calls that this replica carries out now
-	Waiting int64            // callers who wait for the end of one
+	Calls   map[string]int64 // by outcome, a bounded set
+	Running int64            // calls that this replica executes
+	Waiting int64            // callers that wait for the end of a call
 }
 
-// fate is what became of a call that has a key.
+// fate is the outcome of a call with a key.
 type fate int
 
 const (
-	first      fate = iota // it was carried out
+	first      fate = iota // it was executed
 	notStarted             // it was not, and the key is free
-	replayed               // it got the first answer
-	joined                 // it waited for that
-	reused                 // another call has the key
-	unknown                // it was told that the outcome is not known
-	tooLarge               // it was told that the answer is not kept
-	unkept                 // it may not be carried out, and was not before
+	replayed               // it got the stored response
+	joined                 // it waited for the response
+	reused                 // the key belongs to another call
+	unknown                // its outcome is unknown
+	tooLarge               // the response is not stored
+	unkept                 // it must not be executed, and was not before
 	full                   // the tenant has too many keys
-	away                   // the store did not answer, or there is too much to do, or no key to encrypt with
+	away                   // the store did not answer, too many calls are in flight, or there is no encryption key
 	left                   // its caller did not wait
-	again                  // it has to begin anew; never counted
+	again                  // it has to start again; never counted
 	fates      = again
 )
 
@@ -35,7 +35,7 @@ type counters struct {
 	running, waiting atomic.Int64
 }
 
-// Stats may be asked at any time.
+// Stats returns the current counters.
 func (k *Keeper) Stats() Stats {
 	s := Stats{Calls: map[string]int64{}, Running: k.counted.running.Load(), Waiting: k.counted.waiting.Load()}
 	for f, name := range fateNames {

@@ -5,50 +5,50 @@ import (
 	"time"
 )
 
-// Claim is what a replica wants to carry out.
+// Claim is the claim of a replica to execute a call.
 type Claim struct {
 	Tenant string
-	ID     string        // of key and caller: hexadecimal
-	Print  string        // of what is asked, as it is kept with the claim
-	Token  string        // of who claims; it differs between claims
-	Lease  time.Duration // how long it holds without being renewed
-	TTL    time.Duration // how long it is known that there was such a claim
-	Most   int           // that a tenant may have; 0: it is only asked whether there is one
+	ID     string        // of key and owner: hexadecimal
+	Print  string        // fingerprint of the request, stored with the claim
+	Token  string        // of the claimant; unique for each claim
+	Lease  time.Duration // lifetime without a renewal
+	TTL    time.Duration // lifetime of the record
+	Most   int           // maximum for a tenant; 0: only a query
 }
 
-// Found is how a key stands.
+// Found is the state of a key.
 type Found struct {
 	State  State
-	Print  string        // of what was asked first
-	Sealed []byte        // the answer, of what is Answered
-	Left   time.Duration // of the lease, of what is Running
+	Print  string        // of the first request
+	Sealed []byte        // the response, if Answered
+	Left   time.Duration // of the lease, if Running
 }
 
-// State is how a claim stands.
+// State is the state of a claim.
 type State string
 
 // The states.
 const (
-	None     State = "none"    // there is no claim, and it is only asked
+	None     State = "none"    // there is no claim, and this was a query
 	Mine     State = "mine"    // this token has it
-	Full     State = "full"    // the tenant has as many as it may
-	Running  State = "running" // another token has it, and its lease goes on
+	Full     State = "full"    // the tenant has the maximum number
+	Running  State = "running" // another token has it, and its lease is valid
 	Answered State = "done"
-	TooLarge State = "large"   // carried out; the answer is not kept
-	Unknown  State = "unknown" // its owner does not know, or its lease has ended
+	TooLarge State = "large"   // executed; the response is not stored
+	Unknown  State = "unknown" // its owner does not know the outcome, or its lease has expired
 )
 
-// Store is what replicas share. Each method is one step and ends with ctx. A step that fails may
-// have been taken; tokens make sure that to take it twice is to take it once.
+// Store is shared by replicas. Each method is atomic and ends with ctx. One that fails may have been applied;
+// tokens make a repetition idempotent.
 type Store interface {
-	// Begin claims a key, or says who has it.
+	// Begin claims a key, or returns the existing claim.
 	Begin(ctx context.Context, c *Claim) (Found, error)
-	// Renew lets a claim hold for another Lease. It does nothing for one that is not the token's.
+	// Renew extends a claim by another Lease, if the token has it.
 	Renew(ctx context.Context, c *Claim) error
-	// End says what became of a claim: Answered, TooLarge, Unknown; None forgets it. sealed is
-	// kept with Answered. It does nothing for a claim that is not the token's.
+	// End stores the result of a claim: Answered, TooLarge, Unknown; None deletes it. sealed is stored with
+	// Answered. It does nothing without the token.
 	End(ctx context.Context, c *Claim, s State, sealed []byte) error
-	// Follow tells which claims have ended until ctx ends. It may lose some, and says with
-	// connected when it may have.
+	// Watch delivers the ids of claims that end until ctx ends. It may lose some, and calls connected when it
+	// may have.
 	Follow(ctx context.Context, ended func(id string), connected func())
 }

@@ -1,23 +1,26 @@
 package overload
 
-// reserve is how many times what is free a tenant may have: of a process that it has to
-// itself, four fifths. The rest is for who comes. The more there are that want more than
-// they get the less is free, and the less each gets, the heaviest first; none of them has
-// more than another (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998).
+// reserve is the factor of the free capacity that a tenant may have. A tenant that is alone gets four
+// fifths; the rest is for newcomers. The more tenants exceed their share, the less capacity is free, and
+// the less each gets, the heaviest first (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998).
 const reserve = 4
 
 const (
-	scarce   = 16   // of the calls in flight, one for so many may still come when memory is short: not of who has many
-	critical = 1.2  // of the memory in use, from which on
-	squeeze  = 0.9  // of the calls in flight may stay, until there is less
-	few      = 4    // calls a tenant may have all the same: not all tenants together more than least or what scarce allows
-	relaxed  = 0.9  // of the memory in use, or less, is enough
-	release  = 1.25 // so many times as many calls may be in flight, each time that there is
-	least    = 16   // calls in flight, or more than there were, that are never too many: something else fills the memory
+	// scarce is the divisor of the calls in flight that may still begin when memory is short, for tenants
+	// with few calls.
+	scarce   = 16
+	critical = 1.2 // share of the memory limit above which memory is short
+	squeeze  = 0.9 // share of the calls in flight that may stay, until less memory is used
+	// few is the number of calls that a tenant may always have. Together tenants have no more than least,
+	// or what scarce allows.
+	few     = 4
+	relaxed = 0.9  // share of the memory limit below which there is enough
+	release = 1.25 // factor by which the bound then grows, each time
+	least   = 16   // calls in flight that are never too many: something else fills the memory
 )
 
-// squeeze moves the bounds of calls in flight so that memory suffices, of which so much is
-// in use. Calls end by themselves.
+// squeeze moves the bounds of calls in flight so that memory suffices; used is its part in use. Calls in
+// flight are not ended.
 func (s *Shedder) squeeze(used float64) {
 	running, bound, brim := s.inFlight.Load(), s.bound.Load(), s.brim.Load()
 	switch {

@@ -1,19 +1,17 @@
-// Package overload decides which calls a process that nears its own limits turns away.
+// Package overload sheds calls when the process nears its limits.
 //
-// There are three limits, and each says who is to blame:
+// There are three limits, each with its own share of a tenant:
 //
-//	in flight  calls at once: who has the most of them       bound.go
-//	memory     what lives in the heap: the same, as it is     bound.go
-//	           calls that hold memory
-//	delay      how long bytes wait until it is their turn,    rate.go
-//	           as far as the process's own work is the cause
-//	           (processor.go): who brings the most calls a
-//	           second
+//	in flight  concurrent calls: the tenant with the most     bound.go
+//	memory     live heap: likewise, as calls hold memory      bound.go
+//	delay      how long bytes wait for their processing,      rate.go
+//	           as far as the process itself is the cause
+//	           (processor.go): the tenant with the most calls
+//	           a second
 //
-// A tenant is turned away only when it is above its fair share, which is what all would
-// have if the heaviest were cut down to the same height until what is left fits (shares.go).
-// Calls that were let in are never ended.
+// A tenant's calls are shed only when it is over its fair share, by max-min fairness (share.go). Admitted
+// calls are never ended.
 //
-// The Shedder decides from memory and is told of its surroundings by Tick; it reads no
-// clock. Watch measures them (watch.go, processor.go, memory.go).
+// The Shedder decides from memory. Tick gives it the signals; it reads no clock. Watch measures them
+// (watch.go, processor.go, memory.go).
 package overload

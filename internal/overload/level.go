@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// demand is how many calls a second a tenant brings.
+// demand is a tenant's calls a second.
 type demand struct {
 	share *Share
 	calls float64
@@ -18,8 +18,8 @@ func total(all []demand) (sum float64) {
 	return sum
 }
 
-// waterLevel is how many calls each may have so that together they have no more than limit,
-// and nobody has fewer than it brings while another has more than it (max-min fairness).
+// waterLevel returns the calls that each tenant may have so that the total is at most limit, and no tenant has
+// less than its demand while another has more (max-min fairness).
 func waterLevel(all []demand, limit float64) float64 {
 	slices.SortFunc(all, func(a, b demand) int { return cmp.Compare(a.calls, b.calls) })
 	for i, d := range all {
@@ -29,7 +29,7 @@ func waterLevel(all []demand, limit float64) float64 {
 		}
 		limit -= d.calls
 	}
-	// There is enough for all: what is left is for whoever comes.
+	// There is enough for all: the rest is for newcomers.
 	if n := len(all); n > 0 {
 		return all[n-1].calls + limit
 	}

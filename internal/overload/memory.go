@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// memory looks at what lives, which only the collector knows.
+// memory measures the live heap, which only the garbage collector knows.
 type memory struct {
 	limit   int64
 	samples []metrics.Sample
-	next    time.Time // when it may collect again
+	next    time.Time // earliest time of the next collection
 }
 
-// pause is how many times as long as a collection took none is begun here.
+// pause is the factor of a collection's duration for which no other one is forced.
 const pause = 10
 
 // The samples.
 const (
 	stacks  = iota
 	living  // bytes of the heap, at the last collection
-	present // bytes of the heap, with those that nobody needs any more
+	present // bytes of the heap, including garbage
 )
 
 func newMemory(limit int64) *memory {
@@ -29,8 +29,8 @@ func newMemory(limit int64) *memory {
 	}}
 }
 
-// look is how many bytes live. Calls that hold much fill the memory between two collections,
-// so it collects where what is there may be too much. If it need not and nobody asks it is 0.
+// look returns the live bytes. Calls that hold much fill the memory between two collections, so it forces a
+// collection if the heap may be too large. Without need, and unless asked, it returns 0.
 func (m *memory) look(asked bool) int64 {
 	metrics.Read(m.samples)
 	if began := time.Now(); m.bytes(present) >= m.limit && began.After(m.next) {

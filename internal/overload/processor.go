@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// processor is the processor time that this process got, and that it was denied, as Linux counts it.
+// processor measures the CPU time that this process got, and that it was denied, as Linux counts it.
 //
-// Bytes also wait when other processes have the processors. Their work is not this process's overload, and
-// turning calls away does not end it.
+// Bytes also wait when other processes use the CPUs. That is not this process's overload, and shedding its
+// calls does not end it.
 type processor struct {
-	root  fs.FS    // of files; "proc" and "sys" are in it
-	quota []string // cpu.stat of its cgroup and of all around it
-	cpus  int      // that it may run on
+	root  fs.FS    // contains "proc" and "sys"
+	quota []string // cpu.stat of its cgroup and of all parents
+	cpus  int      // number of usable CPUs
 	last  times
 	known bool // last was read at the last tick
 }
 
-// times are what the process had since it began, in all its threads.
+// times are the CPU times of all threads since the process began.
 type times struct {
 	at        time.Time
 	ran       time.Duration
-	waited    time.Duration // for a processor, ready to run
+	waited    time.Duration // ready to run, for a CPU
 	throttled time.Duration // by the quota of its cgroup
 }
 
@@ -33,8 +33,8 @@ func newProcessor(root fs.FS) *processor {
 	return &processor{root: root, quota: quotas(root), cpus: runtime.NumCPU()}
 }
 
-// own is the part of a delay that comes from this process's own work. Nothing is read while delays are
-// far below most. Where the system does not tell, all of a delay is the process's own.
+// own returns the part of a delay that this process's own work caused. It reads nothing while delays are far
+// below most. Where the system gives no data, it returns the whole delay.
 func (p *processor) own(delay, most time.Duration, now time.Time) time.Duration {
 	if delay <= most/2 {
 		p.known = false
@@ -47,12 +47,12 @@ func (p *processor) own(delay, most time.Duration, now time.Time) time.Duration 
 	last, known := p.last, p.known
 	p.last, p.known = read, true
 	if !known {
-		return min(delay, most) // the next tick will tell
+		return min(delay, most) // known at the next tick
 	}
 	return time.Duration(float64(delay) * read.since(last).share(p.cpus))
 }
 
-// since is what there was of each between two readings. Threads that have ended are not counted any more.
+// since returns the difference of two readings. Threads that have ended are not counted any more.
 func (t times) since(last times) spent {
 	return spent{
 		wall: t.at.Sub(last.at), ran: max(t.ran-last.ran, 0),
@@ -60,12 +60,12 @@ func (t times) since(last times) spent {
 	}
 }
 
-// spent is how a process spent a while.
+// spent is the use of an interval.
 type spent struct{ wall, ran, waited, throttled time.Duration }
 
-// share is the part of the while in which the process's own work went on, or its own quota stopped it: of the
-// time that its threads wanted to run, and at least of the time that passed. Who has all processors is denied
-// none, however many of its threads wait. What waits for a quota is in waited, too.
+// share returns the part of the interval in which the process itself ran or was throttled by its quota: of the
+// time in which its threads were runnable, and at least of the time that passed. A process with all CPUs is
+// denied none, however many of its threads wait. waited includes the time throttled.
 func (s spent) share(cpus int) float64 {
 	if s.wall <= 0 {
 		return 0
@@ -86,7 +86,7 @@ func (p *processor) read(now time.Time) (t times, ok bool) {
 	for _, thread := range threads {
 		text, err := fs.ReadFile(p.root, path.Join("proc/self/task", thread.Name(), "schedstat"))
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		if fields := strings.Fields(string(text)); len(fields) >= 2 {
 			t.ran += nanoseconds(fields[0])
@@ -105,7 +105,7 @@ func nanoseconds(text string) time.Duration {
 	return time.Duration(n)
 }
 
-// throttled is how long a cgroup was; 0 where it has no quota.
+// throttled returns the time for which a cgroup was throttled; 0 without a quota.
 func throttled(root fs.FS, file string) time.Duration {
 	text, _ := fs.ReadFile(root, file)
 	for line := range strings.Lines(string(text)) {
@@ -119,7 +119,7 @@ func throttled(root fs.FS, file string) time.Duration {
 	return 0
 }
 
-// quotas are the files of the process's cgroup, and of all around it, that say how long its quota stopped it.
+// quotas returns the cpu.stat files of the process's cgroup and of all its parents.
 func quotas(root fs.FS) (files []string) {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup") // without it there is no quota
 	for line := range strings.Lines(string(text)) {

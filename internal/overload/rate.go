@@ -2,42 +2,41 @@ package overload
 
 import "time"
 
-// Tick is how often the Shedder is to be told of its surroundings.
+// Tick is the interval at which the Shedder needs signals.
 const Tick = 20 * time.Millisecond
 
 const (
-	standing = 5   // ticks all through which bytes have to wait too long, before the rate is cut
-	cut      = 0.8 // of what was admitted a second while they did
-	growth   = 0.1 // how much of itself the rate grows by in a second in which they do not
-	slack    = 0.5 // what brings less than this share of the rate for a second is no overload
-	smooth   = 0.2 // how much of the demand of a tick goes into the average
-	burst    = 0.2 // seconds of its rate that a tenant may bring at once
+	standing = 5   // consecutive ticks with too long delays, before the rate is cut
+	cut      = 0.8 // new rate, as a share of the admitted rate
+	growth   = 0.1 // growth of the rate in a second without delays
+	slack    = 0.5 // a demand below this share of the rate for a second is no overload
+	smooth   = 0.2 // weight of a tick's demand in the average
+	burst    = 0.2 // burst of a tenant, in seconds of its rate
 
-	leastBurst = 8.0 // calls that a tenant may bring at once, however small its rate
-	token      = 1e6 // of a call: a tick may bring less than one
-	deepest    = 0.1 // of what was admitted a second when it began: if that does not help, it is not the calls
-	leastRate  = 50. // calls a second that are admitted, however long bytes wait
-	forgotten  = 500 // ticks without calls until a tenant is forgotten
+	leastBurst = 8.0 // least burst of a tenant, in calls
+	token      = 1e6 // of a call: a tick may grant less than one
+	deepest    = 0.1 // least share of the initially admitted rate: below it, calls are not the cause
+	leastRate  = 50. // least admitted rate, in calls a second
+	forgotten  = 500 // ticks without calls after which a tenant is dropped
 )
 
-// rate is how many calls a second are admitted while the process is too slow for all. As
-// with CoDel (RFC 8289) a delay counts when it does not go away.
+// rate is the admitted rate of calls while the process is too slow for all. As with CoDel (RFC 8289) only a
+// standing delay counts.
 type rate struct {
-	limit    float64 // calls a second of all tenants; 0: any
+	limit    float64 // calls a second of all tenants; 0: unlimited
 	floor    float64 // of limit
-	admitted float64 // calls a second, on average over the last ticks
-	late     int     // ticks in a row in which bytes waited too long
-	calm     int     // ticks in a row in which far less came than may
+	admitted float64 // calls a second, averaged over the last ticks
+	late     int     // consecutive ticks with too long delays
+	calm     int     // consecutive ticks with far less demand than the limit
 }
 
-// Signals are what Tick has to know.
+// Signals are the inputs of Tick.
 type Signals struct {
-	Delay  time.Duration // that bytes waited for their turn just now, because of the process's own work
-	Memory int64         // bytes that live; 0: nobody looked since the last tick
+	Delay  time.Duration // that bytes waited, because of the process's own work
+	Memory int64         // live bytes; 0: not measured since the last tick
 }
 
-// Tick looks at what came since the last one, and sets what may come until the next. It is
-// for one goroutine.
+// Tick evaluates the demand since the last tick, and sets the limits until the next. One goroutine calls it.
 func (s *Shedder) Tick(now Signals) {
 	demands := s.count()
 	r := &s.rate
@@ -60,8 +59,7 @@ func part[T int64 | time.Duration](of, limit T) float64 {
 	return float64(of) / float64(limit)
 }
 
-// count learns what each tenant brought since the last tick, and forgets who brings nothing
-// any more.
+// count measures each tenant's demand since the last tick, and drops tenants without any.
 func (s *Shedder) count() (demands []demand) {
 	var admitted float64
 	perSecond := 1 / Tick.Seconds()
@@ -85,7 +83,7 @@ func (s *Shedder) count() (demands []demand) {
 	return demands
 }
 
-// adjust moves the limit. brought is how many calls a second come.
+// adjust moves the limit. brought is the demand in calls a second.
 func (r *rate) adjust(late bool, brought float64) {
 	if !late {
 		r.late = 0
@@ -112,7 +110,7 @@ func (r *rate) adjust(late bool, brought float64) {
 	r.limit = max(cut*min(r.limit, r.admitted), r.floor)
 }
 
-// deal gives each tenant the calls that it may begin until the next tick.
+// deal gives each tenant the tokens of its calls until the next tick.
 func (s *Shedder) deal(demands []demand) {
 	if s.rate.limit == 0 {
 		s.limited.Store(false)
@@ -123,7 +121,7 @@ func (s *Shedder) deal(demands []demand) {
 	s.welcome.Store(tokens(burst * s.rate.limit / float64(len(demands)+1)))
 	for _, d := range demands {
 		most, have := tokens(burst*level), d.share.tokens.Load()
-		if fresh { // who is above its share has had what it may bring at once
+		if fresh { // a tenant over its share has already had its burst
 			if have = most; d.calls > level {
 				have = 0
 			}
@@ -133,5 +131,5 @@ func (s *Shedder) deal(demands []demand) {
 	s.limited.Store(true)
 }
 
-// tokens are what a tenant has at the most.
+// tokens returns the maximum of a tenant's tokens.
 func tokens(calls float64) int64 { return int64(min(max(calls, leastBurst)*token, unbounded)) }

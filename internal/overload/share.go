@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// Share is what one tenant has of the process.
+// Share is one tenant's share of the process.
 type Share struct {
 	shedder *Shedder
 	alone   bool // there is no other tenant
 	started atomic.Int64
 	ended   atomic.Int64
 	refused atomic.Int64
-	tokens  atomic.Int64 // for calls that it may begin while the rate is limited
+	tokens  atomic.Int64 // of calls that may begin while the rate is limited
 
-	// Tick's own.
+	// Only Tick uses the fields below.
 	wasStarted, wasRefused int64
-	demand                 float64 // calls a second that it brings, admitted or not
-	idle                   int     // ticks in which it brought none
+	demand                 float64 // demand in calls a second, admitted or not
+	idle                   int     // consecutive ticks without calls
 }
 
 // Done ends a call that was admitted.
@@ -28,7 +28,7 @@ func (t *Share) Done() {
 
 func (t *Share) running() int64 { return t.started.Load() - t.ended.Load() }
 
-// take uses up one token, if there is one.
+// take takes one token, if there is one.
 func (t *Share) take() bool {
 	if t.tokens.Add(-token) >= 0 {
 		return true
@@ -44,7 +44,7 @@ func (s *Shedder) share(tenant string) *Share {
 	return s.newShare(strings.Clone(tenant))
 }
 
-// newShare is apart from share so that only it has to allocate.
+// newShare is separate from share so that only it allocates.
 func (s *Shedder) newShare(tenant string) *Share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Shedder) newShare(tenant string) *Share {
 	return known.(*Share)
 }
 
-// each visits the tenants that brought calls a short while ago.
+// each visits the tenants with recent calls.
 func (s *Shedder) each(visit func(tenant string, t *Share)) {
 	s.shares.Range(func(tenant, t any) bool {
 		visit(tenant.(string), t.(*Share))
@@ -62,7 +62,7 @@ func (s *Shedder) each(visit func(tenant string, t *Share)) {
 	})
 }
 
-// Tenants is how many tenants have a share.
+// Tenants returns the number of tenants with a share.
 func (s *Shedder) Tenants() (n int) {
 	s.each(func(string, *Share) { n++ })
 	return n

@@ -6,43 +6,42 @@ import (
 	"time"
 )
 
-// Config sets the limits; one that is 0 does not exist.
+// Config sets the limits; 0 is no limit.
 type Config struct {
-	MaxInFlight int64         // calls at once, in this process
-	MaxMemory   int64         // bytes that live in the heap, and of stacks
-	MaxDelay    time.Duration // that bytes may wait because of the process's own work, all through a tenth of a second
+	MaxInFlight int64         // concurrent calls in this process
+	MaxMemory   int64         // live bytes of the heap and of stacks
+	MaxDelay    time.Duration // delay of bytes by the process's own work, standing for a tenth of a second
 }
 
-// Verdict is what becomes of a call.
+// Verdict is the decision on a call.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Admitted Verdict = iota
-	Heavy            // its tenant is above its fair share
-	Full             // nobody is let in, or there is only one tenant
+	Heavy            // its tenant is over its fair share
+	Full             // no call is admitted, or there is only one tenant
 )
 
-// Shedder admits calls or turns them away.
+// Shedder admits or sheds calls (admission control).
 type Shedder struct {
 	cfg      Config
 	inFlight atomic.Int64
 	bound    atomic.Int64 // of inFlight
-	brim     atomic.Int64 // of inFlight, for tenants that have few calls
+	brim     atomic.Int64 // of inFlight, for tenants with few calls
 	limited  atomic.Bool  // calls need tokens
-	welcome  atomic.Int64 // tokens of a tenant that nobody knew
-	rate     rate         // Tick's own
+	welcome  atomic.Int64 // tokens of a new tenant
+	rate     rate         // used by Tick only
 	usage    atomic.Pointer[Usage]
 
-	mu     sync.Mutex // of changes to which shares there are
+	mu     sync.Mutex // held to add or remove shares
 	shares sync.Map   // tenant → *Share
 }
 
-// Usage is how much of the process' own limits is in use: 1 is all of one. What has no
-// limit is 0.
+// Usage is the used part of each limit, 1 being all of it; 0 without a limit.
 type Usage struct{ InFlight, Memory, Delay float64 }
 
-// New makes a Shedder.
+// New returns a Shedder.
 func New(cfg Config) *Shedder {
 	s := &Shedder{cfg: cfg}
 	s.bound.Store(cfg.inFlight())
@@ -51,7 +50,7 @@ func New(cfg Config) *Shedder {
 	return s
 }
 
-// unbounded is more calls than there can be, with room to calculate.
+// unbounded exceeds any number of calls, with room for arithmetic.
 const unbounded = 1 << 40
 
 func (c *Config) inFlight() int64 {
@@ -61,9 +60,8 @@ func (c *Config) inFlight() int64 {
 	return min(c.MaxInFlight, unbounded)
 }
 
-// Admit begins a call of a tenant, whose Share.Done is to be called when it has ended, if
-// it was admitted. The tenant "" is one that shares with nobody: nothing is kept for others.
-// It does not block. The string is not kept.
+// Admit begins a call of a tenant. If it is admitted, Share.Done must be called at its end. The tenant "" is a
+// single tenant: no capacity is reserved for others. Admit does not block, and does not keep the string.
 func (s *Shedder) Admit(tenant string) (*Share, Verdict) {
 	t := s.share(tenant)
 	running := s.inFlight.Add(1)
@@ -91,7 +89,7 @@ func (s *Shedder) judge(t *Share, running int64) Verdict {
 	return Heavy
 }
 
-// Usage is what Tick found last.
+// Usage returns the result of the last Tick.
 func (s *Shedder) Usage() Usage {
 	u := *s.usage.Load()
 	if s.cfg.MaxInFlight > 0 {
@@ -100,5 +98,5 @@ func (s *Shedder) Usage() Usage {
 	return u
 }
 
-// InFlight is how many calls were admitted and are not done.
+// InFlight returns the number of admitted calls that have not ended.
 func (s *Shedder) InFlight() int64 { return s.inFlight.Load() }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// looks is how many ticks there are at the most from one look at what lives to the next.
+// looks bounds the ticks between two measurements of the live heap.
 const looks = 25
 
-// Watch tells the Shedder of its surroundings until ctx ends. turn is to return when bytes
-// of a client that came now would be dealt with.
+// Watch gives the Shedder its signals until ctx ends. turn returns when bytes that a client sent now would be
+// processed.
 func (s *Shedder) Watch(ctx context.Context, turn func()) error {
 	d, err := newDelay(turn)
 	if err != nil {
@@ -41,13 +41,13 @@ func (s *Shedder) Watch(ctx context.Context, turn func()) error {
 	}
 }
 
-// delay measures how long bytes wait: it sends some to the process itself, on the way that
-// those of clients take, by the poller and the scheduler and then by turn.
+// delay measures how long bytes wait. It sends bytes to the process itself, on the path of clients' bytes:
+// through the poller and the scheduler, then turn.
 type delay struct {
 	r, w  *os.File
 	epoch time.Time
-	sent  atomic.Int64 // when what is under way was sent, since epoch; 0: nothing is
-	last  atomic.Int64 // how long the last took, in nanoseconds
+	sent  atomic.Int64 // send time of the bytes in flight, since epoch; 0: none
+	last  atomic.Int64 // the last duration, in nanoseconds
 	done  sync.WaitGroup
 }
 
@@ -73,8 +73,7 @@ func newDelay(turn func()) (*delay, error) {
 
 func (d *delay) now() int64 { return int64(time.Since(d.epoch)) }
 
-// measure says how long what it sent the last time took, or has taken until now, and sends
-// again.
+// measure returns the duration of the last bytes, or their age if they are still in flight, and sends again.
 func (d *delay) measure() time.Duration {
 	if sent := d.sent.Load(); sent != 0 {
 		return time.Duration(d.now() - sent)
@@ -88,7 +87,7 @@ func (d *delay) measure() time.Duration {
 }
 
 func (d *delay) close() {
-	_ = d.w.Close() // the reader comes to the end
+	_ = d.w.Close() // the reader gets EOF
 	d.done.Wait()
 	_ = d.r.Close()
 }

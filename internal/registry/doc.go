@@ -1,17 +1,16 @@
-// Package registry knows the backends that the configuration does not list one by one:
+// Package registry knows the backends that the configuration does not list individually:
 //
-//	dns:///weather.ns.svc:50051 ─► names.go ───┐ asks again and again
+//	dns:///weather.ns.svc:50051 ─► names.go ───┐ periodic lookups
 //	                                           ├─► Members ─► Options.Changed
 //	capgate register ─► register.go ─► Leases ─┘ follow.go: what all replicas registered
 //
-// It says where a capability's backends are, and nothing of whether they work: that is
-// health's. So it never forgets because somebody is silent. A name that cannot be
-// resolved keeps its last addresses, and while the store of the leases is away, or has
-// come back empty, what is known stays.
+// It knows where a capability's backends are, but not their health: that is package health. So silence
+// removes no backend. A name that cannot be resolved keeps its last addresses, and while the store of the
+// leases is unavailable or empty, known leases stay.
 //
-// A backend may bring the manifest of its capability (manifests.go). Here that is a text that all
-// who bring it have in common; what it says is read elsewhere.
+// A backend may bring the manifest of its capability (manifests.go). Here it is an opaque text, stored once
+// for all backends with the same text.
 //
-// What registers itself is not trusted with every address (forbidden.go): host names
-// are resolved once, here, and only the addresses that were looked at are ever dialled.
+// A registration is not trusted with every address (forbidden.go): host names are resolved once, here, and
+// only checked addresses are ever dialled.
 package registry

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// settle is the least time between two readings, so that many changes in a row cost few.
+// settle is the least time between two reads, so that a burst of changes costs few reads.
 const settle = 50 * time.Millisecond
 
-// readTimeout bounds one reading.
+// readTimeout bounds one read.
 const readTimeout = 10 * time.Second
 
-// held is a registration that this replica knows of.
+// held is a registration that this replica knows.
 type held struct {
 	Registration
-	wrote int // the number of the write, if this replica wrote it
-	// missing is since when the store answers and does not know it, without having ended
-	// it: it lost it. Zero: it knows it.
+	wrote int // number of the write, if this replica wrote it
+	// missing is the time since when the store lacks the registration without having ended it: it was
+	// lost. Zero: the store has it.
 	missing time.Time
 }
 
-// follow reads the leases, again and again and when told to, until ctx ends.
+// follow reads the leases periodically and after notifications, until ctx ends.
 func (r *Registry) follow(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -57,7 +57,7 @@ func drain(c chan struct{}) {
 	}
 }
 
-// read brings the registrations up to date.
+// read updates the registrations.
 func (r *Registry) read(ctx context.Context) {
 	r.mu.Lock()
 	version, writes := r.version, r.writes
@@ -74,8 +74,7 @@ func (r *Registry) read(ctx context.Context) {
 	}
 }
 
-// absorb takes in what the store said after so many writes of this replica, and whether it
-// said anything.
+// absorb applies a read that began after so many writes of this replica, and reports whether anything changed.
 func (r *Registry) absorb(got *Reading, err error, writes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,22 +90,22 @@ func (r *Registry) absorb(got *Reading, err error, writes int) bool {
 	return true
 }
 
-// away notes that the store does not answer. What it lost before is not missed on until it
-// is back. The caller holds r.mu.
+// away records that the store does not answer. Lost registrations do not expire until it is back. The caller
+// holds r.mu.
 func (r *Registry) away(err error) {
 	r.counts.readsFailed.Add(1)
 	for _, h := range r.held {
 		h.missing = time.Time{}
 	}
-	r.version = "" // so that the next reading has everything
+	r.version = "" // so that the next read is complete
 	if !r.silent {
 		r.silent = true
-		// The store itself warns of its silence.
+		// The store itself logs a warning.
 		r.log.Debug("registrations cannot be read: what is known stays in force", "registrations", len(r.held), "error", err)
 	}
 }
 
-// back notes that the store answers. The caller holds r.mu.
+// back records that the store answers. The caller holds r.mu.
 func (r *Registry) back() {
 	if r.silent {
 		r.silent = false
@@ -115,9 +114,8 @@ func (r *Registry) back() {
 	r.lastRead = time.Now()
 }
 
-// take puts what the store knows in the place of what was known, but for what it lost,
-// and for what this replica wrote after the given number of writes: that is newer. The
-// caller holds r.mu.
+// take replaces the known registrations by the store's, except for lost ones, and for those that this replica
+// wrote after the given number of writes, which are newer. The caller holds r.mu.
 func (r *Registry) take(got *Reading, writes int) {
 	next := make(map[Key]*held, len(got.Live))
 	ended := got.Ended
@@ -153,7 +151,7 @@ func (r *Registry) take(got *Reading, writes int) {
 	r.counts.ignored.Store(int64(ignored))
 }
 
-// forget drops what the store lost a whole lease ago. The caller holds r.mu.
+// forget drops registrations that were lost a whole lease ago. The caller holds r.mu.
 func (r *Registry) forget() {
 	for key, h := range r.held {
 		if !h.missing.IsZero() && time.Since(h.missing) >= h.TTL {
@@ -163,7 +161,7 @@ func (r *Registry) forget() {
 	}
 }
 
-// nudge leaves a note that somebody will find.
+// nudge sends a wake-up that is not lost.
 func nudge(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// forbidden are addresses that no registration may lead calls to unless the operator says
-// so: with them, whoever can register could make the gateway talk to itself, to its neighbours
-// on the machine, or to the cloud's metadata, which hands out credentials.
+// forbidden are addresses that a registration must not lead calls to unless the operator allows it.
+// Otherwise a client that may register could make the gateway call itself, its neighbours on the machine, or
+// the cloud's metadata service, which hands out credentials.
 var forbidden = []struct {
 	prefix netip.Prefix
 	what   string
@@ -31,14 +31,14 @@ var forbidden = []struct {
 	{netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), "cloud metadata"}, // Oracle
 }
 
-// forbiddenNames are hosts that answer as cloud metadata wherever they resolve to.
+// forbiddenNames are hosts of cloud metadata at any address.
 var forbiddenNames = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 
-// embedding are forms of IPv6 addresses that lead to an IPv4 address, and where they have it.
+// embedding are the forms of IPv6 addresses that contain an IPv4 address, and its position.
 var embedding = []struct {
 	prefix netip.Prefix
-	at     []int // of its four bytes
-	flip   byte  // they are XORed with it
+	at     []int // of the four bytes
+	flip   byte  // XOR mask of the bytes
 }{
 	{netip.MustParsePrefix("::/96"), []int{12, 13, 14, 15}, 0},           // IPv4-compatible, RFC 4291 §2.5.5.1
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), []int{12, 13, 14, 15}, 0}, // IPv4-translated, RFC 2765 §2.1
@@ -52,11 +52,11 @@ var embedding = []struct {
 	{netip.MustParsePrefix("2001::/32"), []int{4, 5, 6, 7}, 0},           // its server
 }
 
-// isatap is how the last half of an address begins that tunnels to the IPv4 address in its
-// last four bytes (RFC 5214 §6.1); the bit that it may have besides says "globally unique".
+// isatap is the beginning of the last half of an address that tunnels to the IPv4 address in its last four
+// bytes (RFC 5214 §6.1); its other possible bit means "globally unique".
 var isatap = [4]byte{0, 0, 0x5e, 0xfe}
 
-// leadsTo returns where packets to an address may end up: there, or at an IPv4 address
+// leadsTo returns the possible destinations of packets to an address: the address itself, or an IPv4 address
 // inside it. An IPv4-mapped one must be unmapped before.
 func leadsTo(addr netip.Addr) []netip.Addr {
 	if addr.Is4() {
@@ -80,7 +80,7 @@ func leadsTo(addr netip.Addr) []netip.Addr {
 	return ends
 }
 
-// permit says why no registration may have an address, or nil.
+// permit returns an error if no registration may have an address.
 func (r *Rules) permit(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	if r.allowed(addr) {
@@ -109,8 +109,8 @@ func (r *Rules) allowed(addr netip.Addr) bool {
 	return false
 }
 
-// permitName says why no registration may have a host name, or nil. Names that look like
-// numbers are for some resolvers addresses: 127.1, 0x7f000001, 2130706433.
+// permitName returns an error if no registration may have a host name. Names that look like numbers are
+// addresses for some resolvers: 127.1, 0x7f000001, 2130706433.
 func permitName(host string) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, f := range forbiddenNames {

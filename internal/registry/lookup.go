@@ -22,18 +22,18 @@ const (
 	maxLookups = 8
 	// maxWeight is the largest weight of a backend; SRV records go to 65535.
 	maxWeight = 10_000
-	// plainWeight is the share of a backend of which nothing is said.
+	// plainWeight is the share of a backend without a weight.
 	plainWeight = 100
 )
 
-// Resolver asks DNS. *net.Resolver is one.
+// Resolver queries DNS. *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
 }
 
-// NewResolver asks the server at an ip:port, or the system's servers if it is empty.
-// An answer of which a part is missing for a moment, like all IPv4 addresses, is none.
+// NewResolver queries the server at an ip:port, or the system's servers if it is empty. An answer with a part
+// temporarily missing, like all IPv4 addresses, is an error.
 func NewResolver(server string) Resolver {
 	r := &net.Resolver{PreferGo: true, StrictErrors: true}
 	if server != "" {
@@ -47,14 +47,14 @@ func NewResolver(server string) Resolver {
 // endpoint is one address of a name.
 type endpoint struct {
 	addr   netip.AddrPort
-	weight int // against the name's other endpoints; plainWeight where DNS says nothing
+	weight int // relative to the name's other endpoints; plainWeight without a weight in DNS
 }
 
-// errNone is what DNS answers for a name that has no address.
+// errNone means that a name has no address.
 var errNone = errors.New("the name has no address")
 
-// lookup returns the endpoints of a name, sorted, so that the order of an answer does
-// not matter. The error is errNone, or why there is no full answer.
+// lookup returns the endpoints of a name, sorted, so that the order of an answer does not matter. The error is
+// errNone, or that of an incomplete answer.
 func lookup(ctx context.Context, r Resolver, n Name) ([]endpoint, error) {
 	var found []endpoint
 	var err error
@@ -78,8 +78,8 @@ func lookup(ctx context.Context, r Resolver, n Name) ([]endpoint, error) {
 	return found[:min(len(found), maxAddrs)], nil
 }
 
-// lookupHost returns a host's addresses in no particular order. One that does not exist has
-// none, and that is no error.
+// lookupHost returns a host's addresses in no particular order. A host that does not exist has none, without an
+// error.
 func lookupHost(ctx context.Context, r Resolver, host string) ([]netip.Addr, error) {
 	addrs, err := r.LookupNetIP(ctx, "ip", host)
 	if notFound(err) {
@@ -94,8 +94,7 @@ func lookupHost(ctx context.Context, r Resolver, host string) ([]netip.Addr, err
 	return addrs, nil
 }
 
-// lookupSRV takes the records of the lowest priority value that has an address
-// (RFC 2782): the others stand by.
+// lookupSRV uses the records with the lowest priority value that has an address (RFC 2782): the others stand by.
 func lookupSRV(ctx context.Context, r Resolver, name string) ([]endpoint, error) {
 	_, records, err := r.LookupSRV(ctx, "", "", name)
 	if notFound(err) {
@@ -124,8 +123,8 @@ func compareSRV(a, b *net.SRV) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Weight, b.Weight))
 }
 
-// lookupTargets resolves records of one priority. One that cannot be resolved for a
-// moment spoils the whole answer, so that its backends are not lost.
+// lookupTargets resolves records of one priority. A temporary failure of one target fails the whole answer, so
+// that its backends are not lost.
 func lookupTargets(ctx context.Context, r Resolver, records []*net.SRV) ([]endpoint, error) {
 	addrs, errs := make([][]netip.Addr, len(records)), make([]error, len(records))
 	slots := make(chan struct{}, maxLookups)
@@ -160,8 +159,8 @@ func lookupTargets(ctx context.Context, r Resolver, records []*net.SRV) ([]endpo
 	return found, nil
 }
 
-// scaleOf turns the weights of records into a backend's. Where none has one all are the same;
-// beside others 0 means next to nothing (RFC 2782).
+// scaleOf converts the weights of records to those of backends. Without weights all are equal; among others 0
+// means almost none (RFC 2782).
 func scaleOf(records []*net.SRV) func(uint16) int {
 	largest := 0
 	for _, rec := range records {

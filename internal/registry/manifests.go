@@ -11,15 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// MaxManifests is how many bytes all manifests that backends brought may have together.
+// MaxManifests bounds the bytes of all manifests that backends brought.
 const MaxManifests = 64 << 20
 
-// Sum is what a manifest is known by: the SHA-256 of its text. The zero value is that of none.
+// Sum identifies a manifest: the SHA-256 of its text. The zero value is no manifest.
 type Sum [sha256.Size]byte
 
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
-// ParseSum reads what String makes.
+// ParseSum parses the result of String.
 func ParseSum(text string) (s Sum, ok bool) {
 	n, err := hex.Decode(s[:], []byte(text[:min(len(text), 2*len(s))]))
 	return s, err == nil && n == len(s) && s.String() == text
@@ -28,14 +28,14 @@ func ParseSum(text string) (s Sum, ok bool) {
 // Compare orders sums.
 func (s Sum) Compare(o Sum) int { return bytes.Compare(s[:], o[:]) }
 
-// Manifest is a manifest.yaml that a backend brings. Its text is only there on its way to the
-// store: all who bring the same have one text in common.
+// Manifest is a manifest.yaml that a backend brings. Its text is set only on the way to the store: backends with
+// the same manifest share one text.
 type Manifest struct {
 	Sum  Sum
 	Text string
 }
 
-// NewManifest is the manifest with a text; "" is none.
+// NewManifest returns the manifest with a text; "" is none.
 func NewManifest(text string) Manifest {
 	if text == "" {
 		return Manifest{}
@@ -45,18 +45,17 @@ func NewManifest(text string) Manifest {
 
 // document is the text of a manifest.
 type document struct {
-	capability string // whose it is; "": it is no manifest
+	capability string // of the manifest; "": the text is not a manifest
 	text       string
 }
 
-// admit looks at the manifest that a registration brings. One that somebody brought before is
-// not read again.
+// admit validates the manifest of a registration. A known text is not parsed again.
 func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
 	switch {
 	case g.Manifest.Sum == Sum{}:
 		return nil
 	case rules.Manifests && r.manifest != nil:
-	case g.Lease != "": // it was allowed when the backend came, which may stay
+	case g.Lease != "": // it was allowed when the backend registered
 		g.Manifest = Manifest{}
 		return nil
 	default:
@@ -66,7 +65,7 @@ func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
 	r.mu.Lock()
 	d, known := r.documents[g.Manifest.Sum]
 	r.mu.Unlock()
-	if !known || d.capability == "" { // what the store has could not be read, what is brought perhaps can
+	if !known || d.capability == "" { // the store's copy may be damaged
 		var refusal *call.Refusal
 		if d.capability, refusal = r.manifest(g.Manifest.Text); refusal != nil {
 			return refusal
@@ -79,8 +78,8 @@ func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
 	return nil
 }
 
-// fetch gets the texts that are not here yet. What does not come is asked for again at the next
-// reading: who brought it brings it again, should the store have lost it.
+// fetch loads missing texts. A text that cannot be loaded is tried again at the next read; if the store has lost
+// it, its backend brings it again.
 func (r *Registry) fetch(ctx context.Context) {
 	for _, sum := range r.unknown() {
 		text, err := r.leases.Manifest(ctx, sum)
@@ -105,8 +104,7 @@ func (r *Registry) fetch(ctx context.Context) {
 	}
 }
 
-// unknown are the manifests that are named and not here. It also forgets those that nobody
-// names any more.
+// unknown returns the named manifests without a text here. It also drops those that are no longer named.
 func (r *Registry) unknown() []Sum {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +127,7 @@ func (r *Registry) unknown() []Sum {
 	return slices.SortedFunc(maps.Keys(named), Sum.Compare)
 }
 
-// effective is the manifest of a registration that may count. The caller holds r.mu.
+// effective returns the manifest of a registration, if it may apply. The caller holds r.mu.
 func (r *Registry) effective(g *Registration) Sum {
 	if d := r.documents[g.Manifest.Sum]; r.settings.Rules.Manifests && d.capability == g.Capability {
 		return g.Manifest.Sum
@@ -137,7 +135,7 @@ func (r *Registry) effective(g *Registration) Sum {
 	return Sum{}
 }
 
-// Manifest is the text of a manifest that members bring, or "".
+// Manifest returns the text of a manifest that members bring, or "".
 func (r *Registry) Manifest(sum Sum) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Source says where a member comes from.
+// Source is the origin of a member.
 type Source uint8
 
-// The sources. Where both name a backend, DNS goes first: the configuration asked for it.
+// The sources. If both name a backend, DNS has precedence: the configuration names it.
 const (
 	DNS   Source = iota // a dns:/// entry of the configuration
 	Lease               // a registration
@@ -23,18 +23,18 @@ func (s Source) String() string {
 	return "registration"
 }
 
-// Member is a backend that DNS or a registration names.
+// Member is a backend from DNS or a registration.
 type Member struct {
 	Capability    string
 	Addr          string       // ip:port, IPv6 in brackets
-	ServerName    string       // the host that was named: what its certificate must be for, where the fleet says nothing else
+	ServerName    string       // the named host, which its certificate must match, unless the fleet has another name
 	Weight        int          // share of calls, 0 to 10000; 0: no new calls
-	Zone          string       // "" nowhere
-	Session       string       // not empty: it serves this session alone
-	Tenant        string       // whose session that is; "" in a gateway without tenants
-	Dialect       call.Dialect // Auto: as the fleet has it
-	MaxConcurrent int          // calls at once, over all replicas; 0: no limit of its own
-	Manifest      Sum          // that it brings, and that may count; its text is Registry.Manifest
+	Zone          string       // "": none
+	Session       string       // not empty: reserves the backend for this session
+	Tenant        string       // the tenant of Session; "" without tenants
+	Dialect       call.Dialect // Auto: the fleet's
+	MaxConcurrent int          // concurrent calls of all replicas; 0: no limit of its own
+	Manifest      Sum          // of its capability, if it may apply; its text is Registry.Manifest
 	Source        Source
 }
 

@@ -11,20 +11,20 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// scheme is how an entry begins whose addresses DNS knows.
+// scheme is the prefix of entries that are resolved with DNS.
 const scheme = "dns:"
 
-// Name is what DNS is asked for.
+// Name is a DNS query.
 type Name struct {
-	Host string // a trailing dot keeps the resolver's search list out
-	Port uint16 // of every address; 0: Host has SRV records, which have ports of their own
+	Host string // with a trailing dot the resolver ignores its search list
+	Port uint16 // of every address; 0: Host has SRV records with their own ports
 }
 
-// IsName says whether an entry is meant to be a Name, and not host:port.
+// IsName reports whether an entry is meant as a Name, and not as host:port.
 func IsName(entry string) bool { return strings.HasPrefix(entry, scheme) }
 
-// ParseName reads dns:///host:port, or dns:///_service._proto.host for SRV records. The
-// error says what would be right.
+// ParseName parses dns:///host:port, or dns:///_service._proto.host for SRV records. Its errors name the right
+// form.
 func ParseName(entry string) (Name, error) {
 	rest, ok := strings.CutPrefix(entry, scheme+"//")
 	if !ok {
@@ -65,8 +65,8 @@ func parseSRV(name string) (Name, error) {
 	return Name{Host: name}, nil
 }
 
-// serverName is the host that certificates are for. That of SRV records is the domain
-// that was asked for: the targets come from DNS, which proves nothing (RFC 6125 §6.5).
+// serverName returns the host that certificates must match. For SRV records it is the queried domain: the
+// targets come from DNS, which is not authenticated (RFC 6125 §6.5).
 func (n Name) serverName() string {
 	host := strings.TrimSuffix(n.Host, ".")
 	if n.Port == 0 {
@@ -83,7 +83,7 @@ func (n Name) String() string {
 	return scheme + "///" + net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port)))
 }
 
-// parsePort reads a port to connect to.
+// parsePort parses a port to connect to.
 func parsePort(s string) (uint16, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 {

@@ -12,12 +12,11 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// writeTimeout bounds one registration or withdrawal, DNS included.
+// writeTimeout bounds one registration or withdrawal, including DNS.
 const writeTimeout = 10 * time.Second
 
-// Register takes a backend that serves a capability, or renews its lease if g has one. It
-// returns what is in force now, with the lease. It blocks for DNS and the store, and the
-// error is a *call.Refusal.
+// Register adds a backend of a capability, or renews its lease if g has one. It returns the registration in
+// force, with its lease. It blocks for DNS and the store. Its error is a *call.Refusal.
 func (r *Registry) Register(ctx context.Context, g Registration) (Registration, error) {
 	r.mu.Lock()
 	rules, resolver := r.settings.Rules, r.resolver
@@ -70,7 +69,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	return g, nil
 }
 
-// room says why there is no place for a registration, by what this replica knows.
+// room refuses a registration beyond a maximum, as far as this replica knows.
 func (r *Registry) room(rules *Rules, g *Registration) *call.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,8 +92,7 @@ func (r *Registry) room(rules *Rules, g *Registration) *call.Refusal {
 	return nil
 }
 
-// Withdraw ends a registration. With a lease it ends that one only; "" ends whichever
-// there is. The error is a *call.Refusal.
+// Withdraw ends a registration. With a lease it ends only that one; "" ends any. Its error is a *call.Refusal.
 func (r *Registry) Withdraw(ctx context.Context, key Key, lease string) error {
 	if ip, name, port, refusal := splitAddr(key.Addr); refusal != nil {
 		return refusal
@@ -130,7 +128,7 @@ func (r *Registry) Withdraw(ctx context.Context, key Key, lease string) error {
 	return nil
 }
 
-// Registrations returns what is registered, sorted by capability and address.
+// Registrations returns all registrations, sorted by capability and address.
 func (r *Registry) Registrations() []Registration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,36 +25,36 @@ const (
 	maxConcurrent = 100_000
 )
 
-// Registration is a backend that somebody runs and told us of: a lease that its holder
-// renews. Capability and Addr say which it is.
+// Registration is a backend that registered itself: a lease that its holder renews. Capability and Addr identify
+// it.
 type Registration struct {
 	Capability    string
 	Addr          string           // host:port as its holder names it
-	Pinned        []netip.AddrPort // what the host was resolved to and is dialled, sorted
-	Weight        int              // as in Member
+	Pinned        []netip.AddrPort // the resolved addresses, which are dialled, sorted
+	Weight        int              // see Member
 	Zone          string
 	Session       string
 	Tenant        string
 	Dialect       call.Dialect
 	MaxConcurrent int
-	Manifest      Manifest      // that it brings; the zero value: none
-	TTL           time.Duration // after which it ends unless it is renewed
-	Lease         string        // whoever knows it is the holder
+	Manifest      Manifest      // of its capability; the zero value: none
+	TTL           time.Duration // lifetime without a renewal
+	Lease         string        // secret of the holder
 }
 
-// Key tells registrations apart.
+// Key identifies a registration.
 type Key struct{ Capability, Addr string }
 
-// Key is which registration it is.
+// Key returns the registration's key.
 func (g *Registration) Key() Key { return Key{g.Capability, g.Addr} }
 
-// same says whether two registrations mean the same backends.
+// same reports whether two registrations have the same backends.
 func (g *Registration) same(o *Registration) bool {
 	return slices.Equal(g.Pinned, o.Pinned) && g.Key() == o.Key() && g.Weight == o.Weight && g.Zone == o.Zone && g.Session == o.Session && g.Tenant == o.Tenant &&
 		g.Dialect == o.Dialect && g.MaxConcurrent == o.MaxConcurrent && g.Manifest.Sum == o.Manifest.Sum && g.TTL == o.TTL && g.Lease == o.Lease
 }
 
-// members appends the backends of a registration, which bring a manifest.
+// members appends the backends of a registration, with their manifest.
 func (g *Registration) members(to []Member, manifest Sum) []Member {
 	host, _, _ := net.SplitHostPort(g.Addr)
 	for _, addr := range g.Pinned {
@@ -66,19 +66,19 @@ func (g *Registration) members(to []Member, manifest Sum) []Member {
 	return to
 }
 
-// Rules say what may be registered. In the zero value nothing may.
+// Rules restrict registrations. The zero value allows none.
 type Rules struct {
 	Fleets         map[string]bool // capabilities that have a fleet
 	Capabilities   []string        // patterns (path.Match) of others that may be registered
-	Allow          []netip.Prefix  // addresses that may be registered although they are forbidden otherwise
+	Allow          []netip.Prefix  // otherwise forbidden addresses that may be registered
 	MinTTL, MaxTTL time.Duration   // of a lease
-	Max            int             // registrations in all
+	Max            int             // total number of registrations
 	MaxPerFleet    int             // of one capability
 	Manifests      bool            // backends may bring the manifest of their capability
-	Tenants        bool            // there are tenants: a session is one's
+	Tenants        bool            // there are tenants: a session belongs to one
 }
 
-// serves says whether backends of a capability are wanted at all.
+// serves reports whether backends of a capability may register.
 func (r *Rules) serves(capability string) bool {
 	if r.Fleets[capability] {
 		return true
@@ -89,7 +89,7 @@ func (r *Rules) serves(capability string) bool {
 	})
 }
 
-// check says why a registration cannot be, or nil, before its host is resolved.
+// check refuses an invalid registration, before its host is resolved.
 func (r *Rules) check(g *Registration) *call.Refusal {
 	switch {
 	case !call.IsLabel(g.Capability):
@@ -117,8 +117,7 @@ func (r *Rules) check(g *Registration) *call.Refusal {
 	return nil
 }
 
-// checkTenant says what is wrong with whose session a registration is for. Whether there is such
-// a tenant is not looked at: it may come.
+// checkTenant returns what is wrong with the tenant of a session. The tenant need not exist yet.
 func (r *Rules) checkTenant(g *Registration) string {
 	switch {
 	case g.Tenant == "" && (g.Session == "" || !r.Tenants):
@@ -143,7 +142,7 @@ func isID(s string, most int) bool {
 	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// splitAddr takes an address apart. One of the two hosts is set.
+// splitAddr splits an address. One of the two hosts is set.
 func splitAddr(addr string) (ip netip.Addr, name string, port uint16, refusal *call.Refusal) {
 	const want = "write host:port, as in 10.0.0.7:50051, [2001:db8::7]:50051 or weather-0.tools.svc:50051"
 	host, p, err := net.SplitHostPort(addr)
@@ -165,7 +164,7 @@ func splitAddr(addr string) (ip netip.Addr, name string, port uint16, refusal *c
 	return netip.Addr{}, host, port, nil
 }
 
-// pin resolves the host of a registration and looks at every address.
+// pin resolves the host of a registration and checks every address.
 func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *call.Refusal {
 	ip, name, port, refusal := splitAddr(g.Addr)
 	if refusal != nil {
@@ -193,7 +192,7 @@ func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *ca
 		}
 		g.Pinned = append(g.Pinned, netip.AddrPortFrom(a, port))
 	}
-	if name == "" { // one spelling of an address
+	if name == "" { // a canonical spelling of the address
 		g.Addr = netip.AddrPortFrom(ip, port).String()
 	}
 	return nil
@@ -212,8 +211,8 @@ func unresolved(name string, err error) *call.Refusal {
 		Metadata: map[string]string{"host": name}, RetryAfter: time.Second}
 }
 
-// sound says whether a registration that came from the store is one that this replica
-// would have taken: the store is not trusted with more than a caller.
+// sound reports whether a registration from the store is one that this replica would have accepted: the store is
+// trusted no more than a client.
 func (r *Rules) sound(g *Registration) bool {
 	ip, name, port, refusal := splitAddr(g.Addr)
 	if refusal != nil || name != "" && permitName(name) != nil || len(g.Pinned) == 0 || len(g.Pinned) > maxPinned {
@@ -224,11 +223,11 @@ func (r *Rules) sound(g *Registration) bool {
 			return false
 		}
 	}
-	lax := *r // how long, and of what, has been agreed with the replica that took it
+	lax := *r // the accepting replica has agreed to the limits
 	lax.MinTTL, lax.MaxTTL = 1, maxTTL
 	lax.Fleets = map[string]bool{g.Capability: true}
 	return lax.check(g) == nil
 }
 
-// maxTTL is the longest lease that any replica may give.
+// maxTTL is the longest lease of any replica.
 const maxTTL = time.Hour

@@ -13,36 +13,32 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// maxLooking bounds the names that are asked for at one time.
+// maxLooking bounds the concurrent lookups.
 const maxLooking = 64
 
-// Settings are what the configuration says. They may change (Set).
+// Settings are the configuration. They may change (Set).
 type Settings struct {
 	Targets []Target
 	Server  string        // ip:port of the DNS server; "": the system's
-	Resolve time.Duration // from one look at a name to the next, give or take a tenth; default 5 s
+	Resolve time.Duration // interval of lookups, plus or minus a tenth; default 5 s
 	Rules   Rules         // of registration
 }
 
-// Options are what a Registry may be given. The zero value works.
+// Options configure a Registry. The zero value works.
 type Options struct {
-	// Changed is told that Members has changed. It must not block: changes to come wait
-	// for it.
+	// Changed is called when Members has changed. It must not block: later changes wait for it.
 	Changed func()
-	Log     *slog.Logger // nil: discard
-	// Manifest says whose manifest a text is, or what is wrong with it. nil: none may be brought.
+	Log     *slog.Logger // nil: discarded
+	// Manifest returns the capability of a manifest's text, or an error. nil: no manifest is accepted.
 	Manifest func(text string) (capability string, refusal *call.Refusal)
-	// Poll is the time from one reading of the leases to the next, give or take a tenth, if
-	// no notice comes; default 2 s.
+	// Poll is the interval of reads without a notification, plus or minus a tenth; default 2 s.
 	Poll time.Duration
 }
 
-// spacing is the least time between two publications, so that ten thousand names that
-// answer one by one do not cost as many.
+// spacing is the least time between two publications, which batches the answers of many names.
 const spacing = 10 * time.Millisecond
 
-// Registry knows the members of fleets that come and go. All its methods may be called
-// from any goroutine.
+// Registry knows the dynamic members of fleets. Its methods are safe for concurrent use.
 type Registry struct {
 	leases   Leases
 	changed  func()
@@ -50,27 +46,27 @@ type Registry struct {
 	manifest func(string) (string, *call.Refusal)
 	poll     time.Duration
 
-	publishing sync.Mutex // held while members are made and told
+	publishing sync.Mutex // held while members are computed and published
 	members    atomic.Pointer[[]Member]
-	dirty      chan struct{} // a note that members may have changed
-	retargeted chan struct{} // a note that settings changed
-	noticed    chan struct{} // a note that there may be something to read
-	slots      chan struct{} // one token per look at a name
-	wasRead    chan struct{} // closed when the leases were read once, with or without success
-	settled    chan struct{} // closed when all has been asked once
+	dirty      chan struct{} // signals that members may have changed
+	retargeted chan struct{} // signals that settings changed
+	noticed    chan struct{} // signals that the leases may have changed
+	slots      chan struct{} // permits of lookups
+	wasRead    chan struct{} // closed after the first read of the leases, successful or not
+	settled    chan struct{} // closed after the first lookup of all names
 	counts     counts
 
 	mu        sync.Mutex
 	settings  Settings
 	resolver  Resolver
 	answers   map[Name][]endpoint
-	wanted    map[Name]bool // of the settings; never changed, but replaced
-	asked     map[Name]bool // of these, with or without success
-	allAsked  chan struct{} // closed when all names of the settings are
+	wanted    map[Name]bool // of the settings; immutable, replaced as a whole
+	asked     map[Name]bool // of these, successful or not
+	allAsked  chan struct{} // closed when all names of the settings are asked
 	held      map[Key]*held
-	withdrawn map[Key]int      // here, and the number of the write
+	withdrawn map[Key]int      // here, with the number of the write
 	documents map[Sum]document // that leases name
-	writes    int              // of our own, so far
+	writes    int              // of this replica, so far
 	version   string           // of the last reading
 	lastRead  time.Time        // when the store answered last
 	silent    bool             // it did not answer when it was asked last
