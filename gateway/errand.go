@@ -26,7 +26,7 @@ type errand struct {
 
 // ending is how a call ended.
 type ending struct {
-	how      idempotency.Ended
+	how      idempotency.Outcome
 	answered bool // with OK
 }
 
@@ -74,5 +74,5 @@ func (t *callState) fate(r *relay.Result) (e ending) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return e
 	}
-	return ending{how: idempotency.Certain, answered: r.Code == 0}
+	return ending{how: idempotency.Executed, answered: r.Code == 0}
 }

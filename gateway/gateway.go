@@ -63,12 +63,12 @@ type Config struct {
 	Router        *router.Router
 	Metrics       *telemetry.Metrics
 	Recorder      *telemetry.Recorder
-	Tracer        *tracing.Tracer     // nil: no call is traced. Whoever made it closes it
-	BackendTLS    TLSOf               // of Router's table; nil: all cleartext
-	Redis         func() string       // how the store that replicas share is, for operators; nil: there is none
-	Affinity      *affinity.Resolver  // whoever made it runs it; nil: one for this gateway alone
-	Answers       *idempotency.Keeper // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
-	Engines       engine.Shared       // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
+	Tracer        *tracing.Tracer      // nil: no call is traced. Whoever made it closes it
+	BackendTLS    TLSOf                // of Router's table; nil: all cleartext
+	Redis         func() string        // how the store that replicas share is, for operators; nil: there is none
+	Affinity      *affinity.Resolver   // whoever made it runs it; nil: one for this gateway alone
+	Answers       *idempotency.Service // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
+	Engines       engine.Shared        // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain         Drain
 	MaxWaiting    int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
 	MaxMemory     int64                // bytes that calls, requests and connections take together; default 2 GiB

@@ -68,7 +68,7 @@ func reasonIn(err error) string {
 }
 
 // keyedGateway serves weather, and keeps answers.
-func keyedGateway(t *testing.T, k *idempotency.Keeper, backends ...string) *gatewaytest.Gateway {
+func keyedGateway(t *testing.T, k *idempotency.Service, backends ...string) *gatewaytest.Gateway {
 	t.Helper()
 	return gatewaytest.Start(t, gatewaytest.Options{Answers: k,
 		Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: backends, Keyed: true}, {Capability: "plain", Backends: backends}}})

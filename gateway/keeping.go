@@ -33,7 +33,7 @@ const (
 // that is to be carried out comes back as the translator's do. So a call without a key pays nothing,
 // and one that runs goes on although its caller leaves.
 type keeping struct {
-	keeper    *idempotency.Keeper
+	keeper    *idempotency.Service
 	server    *local
 	crossings *crossings
 	turnstile *fairqueue.Queue
@@ -41,7 +41,7 @@ type keeping struct {
 }
 
 // newKeeping returns nil without a keeper.
-func newKeeping(keeper *idempotency.Keeper, r *relay.Relay, c *crossings, t *fairqueue.Queue, inside grpc.ClientConnInterface) *keeping {
+func newKeeping(keeper *idempotency.Service, r *relay.Relay, c *crossings, t *fairqueue.Queue, inside grpc.ClientConnInterface) *keeping {
 	if keeper == nil {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	var said reply // by the backend, to this call
-	answer, repeat, refusal := k.keeper.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Ended) {
+	answer, repeat, refusal := k.keeper.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Outcome) {
 		return k.carryOut(ctx, path, msg, x.errand, &said)
 	})
 	if refusal != nil {
@@ -200,7 +200,7 @@ func requestOf(x *crossing, msg []byte) (*idempotency.Request, error) {
 type reply struct{ header, trailer metadata.MD }
 
 // carryOut makes a call again, through the gateway.
-func (k *keeping) carryOut(ctx context.Context, path string, msg []byte, e *errand, said *reply) ([]byte, idempotency.Ended) {
+func (k *keeping) carryOut(ctx context.Context, path string, msg []byte, e *errand, said *reply) ([]byte, idempotency.Outcome) {
 	ctx, opts := dialect.Outgoing(ctx)
 	var header, trailer metadata.MD
 	var text []byte

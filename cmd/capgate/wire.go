@@ -58,7 +58,7 @@ type process struct {
 	replica   string // this one's name, that no other has
 	registry  *registry.Registry
 	prober    *health.Prober
-	drains    *drains.Keeper
+	drains    *drains.Manager
 	affinity  *affinity.Resolver
 	reloader  *reloader
 	firstLook *firstLook
@@ -68,7 +68,7 @@ type process struct {
 	decider   *policy.Decider
 	rules     *redisstore.Policies // nil: there are none
 	approvals *approvals.Service
-	answers   *idempotency.Keeper
+	answers   *idempotency.Service
 	turns     *turns.Keeper // of OpenParallax engines
 
 	engineMetrics *enginemetrics.Metrics

@@ -17,7 +17,7 @@ import (
 // Drains keeps which backends are drained, for all replicas.
 type Drains interface {
 	Set(ctx context.Context, keys []drains.Key, drained bool) (shared bool, err error)
-	Left(drains.Key) drains.Left
+	Remaining(drains.Key) drains.Remaining
 }
 
 // Config is what an API is made of. Only Source and ProbedBy may be nil.

@@ -48,11 +48,11 @@ func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool) (bool, er
 	return true, nil
 }
 
-func (k *kept) Left(key drains.Key) drains.Left {
+func (k *kept) Remaining(key drains.Key) drains.Remaining {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	since, drained := k.all[key]
-	return drains.Left{Since: since, Drained: drained, Shared: true, Calls: 3, Replicas: 2, Unheard: 1}
+	return drains.Remaining{Since: since, Drained: drained, Shared: true, Calls: 3, Replicas: 2, Unacknowledged: 1}
 }
 
 const (

@@ -121,9 +121,9 @@ func (a *API) having(addr, capability string) []*router.Fleet {
 func (a *API) backend(addr string, fleets []*router.Fleet) BackendDrains {
 	answer := BackendDrains{Addr: addr, Shared: true, Drains: []Drain{}}
 	for _, f := range fleets {
-		left := a.cfg.Drains.Left(drains.Key{Capability: f.Capability, Addr: addr})
+		left := a.cfg.Drains.Remaining(drains.Key{Capability: f.Capability, Addr: addr})
 		d := Drain{Capability: f.Capability, Drained: left.Drained, InFlight: left.Calls, Replicas: left.Replicas,
-			Unheard: left.Unheard}
+			Unheard: left.Unacknowledged}
 		if left.Drained {
 			since := left.Since.UTC().Truncate(time.Second)
 			d.Since = &since

@@ -25,7 +25,9 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{all: map[string]idempotency.Found{}, tokens: map[string]string{}, attempts: make(chan idempotency.State, 1000)}
+	return &memory{
+		all: map[string]idempotency.Found{}, tokens: map[string]string{}, attempts: make(chan idempotency.State, 1000),
+	}
 }
 
 func (m *memory) set(f func(*memory)) {
@@ -44,14 +46,14 @@ func (m *memory) Begin(_ context.Context, c *idempotency.Claim) (idempotency.Fou
 		return f, nil
 	}
 	switch {
-	case c.Most == 0:
+	case c.Limit == 0:
 		return idempotency.Found{State: idempotency.None}, nil
-	case len(m.all) >= c.Most:
+	case len(m.all) >= c.Limit:
 		return idempotency.Found{State: idempotency.Full}, nil
 	}
-	m.all[c.ID] = idempotency.Found{State: idempotency.Running, Print: c.Print, Left: time.Hour}
+	m.all[c.ID] = idempotency.Found{State: idempotency.Running, Fingerprint: c.Fingerprint, Left: time.Hour}
 	m.tokens[c.ID] = c.Token
-	return idempotency.Found{State: idempotency.Mine, Print: c.Print}, nil
+	return idempotency.Found{State: idempotency.Mine, Fingerprint: c.Fingerprint}, nil
 }
 
 func (m *memory) Renew(context.Context, *idempotency.Claim) error { return nil }
@@ -67,7 +69,7 @@ func (m *memory) End(_ context.Context, c *idempotency.Claim, s idempotency.Stat
 	case s == idempotency.None:
 		delete(m.all, c.ID)
 	default:
-		m.all[c.ID] = idempotency.Found{State: s, Print: c.Print, Sealed: sealed}
+		m.all[c.ID] = idempotency.Found{State: s, Fingerprint: c.Fingerprint, Sealed: sealed}
 	}
 	return nil
 }
@@ -79,7 +81,7 @@ func (m *memory) Follow(ctx context.Context, _ func(string), connected func()) {
 
 func key(b byte) []byte { return bytes.Repeat([]byte{b}, aead.KeyBytes) }
 
-func keeper(t *testing.T, m *memory, o idempotency.Options) *idempotency.Keeper {
+func keeper(t *testing.T, m *memory, o idempotency.Options) *idempotency.Service {
 	t.Helper()
 	if o.Keys == nil {
 		o.Keys = [][]byte{key(1)}
@@ -93,9 +95,12 @@ func keeper(t *testing.T, m *memory, o idempotency.Options) *idempotency.Keeper 
 }
 
 func request(args string) *idempotency.Request {
-	return &idempotency.Request{Tenant: "acme", User: "ann", Key: "k", Method: "Invoke", Capability: "mail", Tool: "send", Session: "s", Args: []byte(args)}
+	return &idempotency.Request{
+		Tenant: "acme", User: "ann", Key: "k", Method: "Invoke", Capability: "mail", Tool: "send", Session: "s",
+		Args: []byte(args),
+	}
 }
 
-func says(answer string, how idempotency.Ended) idempotency.Run {
-	return func(context.Context) ([]byte, idempotency.Ended) { return []byte(answer), how }
+func says(answer string, how idempotency.Outcome) idempotency.Run {
+	return func(context.Context) ([]byte, idempotency.Outcome) { return []byte(answer), how }
 }

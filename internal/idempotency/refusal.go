@@ -10,7 +10,7 @@ import (
 var (
 	refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF",
 		Message: "idempotency keys are disabled: the gateway has no key to encrypt responses (idempotency.key_file)"}
-	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "IDEMPOTENCY_UNAVAILABLE", RetryAfter: time.Second,
+	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "IDEMPOTENCY_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "the store of idempotency keys is unavailable; the call was not made, retry later"}
 	refusedBusy = &call.Refusal{Kind: call.Unavailable, Reason: "IDEMPOTENCY_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "too many calls with idempotency keys are in flight; this one was not made, retry later"}

@@ -43,15 +43,15 @@ func (r *Request) id() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// printer makes fingerprints of requests: a keyed hash, as arguments can be guessed, after eight digits that
+// fingerprinter makes fingerprints of requests: a keyed hash, as arguments can be guessed, after eight digits that
 // identify the key.
-type printer struct {
+type fingerprinter struct {
 	keys  [][]byte
 	names []string
 }
 
-func newPrinter(keys [][]byte) printer {
-	var p printer
+func newFingerprinter(keys [][]byte) fingerprinter {
+	var p fingerprinter
 	for _, k := range keys {
 		own := sum(k, "capgate idempotency print")
 		p.keys = append(p.keys, own)
@@ -60,11 +60,11 @@ func newPrinter(keys [][]byte) printer {
 	return p
 }
 
-// print returns the fingerprint that is stored with a claim.
-func (p *printer) print(r *Request) string { return p.with(0, r) }
+// fingerprint returns the fingerprint that is stored with a claim.
+func (p *fingerprinter) fingerprint(r *Request) string { return p.with(0, r) }
 
 // same compares a fingerprint with a request; known is false if its key is not configured.
-func (p *printer) same(print string, r *Request) (same, known bool) {
+func (p *fingerprinter) same(print string, r *Request) (same, known bool) {
 	for i, name := range p.names {
 		if strings.HasPrefix(print, name) {
 			return hmac.Equal([]byte(print), []byte(p.with(i, r))), true
@@ -73,7 +73,7 @@ func (p *printer) same(print string, r *Request) (same, known bool) {
 	return false, false
 }
 
-func (p *printer) with(i int, r *Request) string {
+func (p *fingerprinter) with(i int, r *Request) string {
 	return p.names[i] + hex.EncodeToString(sum(p.keys[i], r.Method, r.Capability, r.Tool, r.Session, string(r.Args)))
 }
 

@@ -9,36 +9,39 @@ type Stats struct {
 	Waiting int64            // callers that wait for the end of a call
 }
 
-// fate is the outcome of a call with a key.
-type fate int
+// result is the outcome of a call with a key.
+type result int
 
 const (
-	first      fate = iota // it was executed
-	notStarted             // it was not, and the key is free
-	replayed               // it got the stored response
-	joined                 // it waited for the response
-	reused                 // the key belongs to another call
-	unknown                // its outcome is unknown
-	tooLarge               // the response is not stored
-	unkept                 // it must not be executed, and was not before
-	full                   // the tenant has too many keys
-	away                   // the store did not answer, too many calls are in flight, or there is no encryption key
-	left                   // its caller did not wait
-	again                  // it has to start again; never counted
-	fates      = again
+	executed    result = iota // it was executed
+	notStarted                // it was not, and the key is free
+	replayed                  // it got the stored response
+	joined                    // it waited for the response
+	reused                    // the key belongs to another call
+	unknown                   // its outcome is unknown
+	tooLarge                  // the response is not stored
+	notExecuted               // it must not be executed, and was not before
+	full                      // the tenant has too many keys
+	unavailable               // the store did not answer, too many calls are in flight, or there is no encryption key
+	callerLeft                // its caller did not wait
+	retry                     // it has to start again; never counted
+	results     = retry
 )
 
-var fateNames = [fates]string{"first", "not_started", "replayed", "joined", "reused", "unknown", "too_large", "unkept", "full", "unavailable", "left"}
+var resultNames = [results]string{
+	"first", "not_started", "replayed", "joined", "reused", "unknown", "too_large", "unkept", "full",
+	"unavailable", "left",
+}
 
 type counters struct {
-	calls            [fates]atomic.Int64
+	calls            [results]atomic.Int64
 	running, waiting atomic.Int64
 }
 
 // Stats returns the current counters.
-func (k *Keeper) Stats() Stats {
+func (k *Service) Stats() Stats {
 	s := Stats{Calls: map[string]int64{}, Running: k.counted.running.Load(), Waiting: k.counted.waiting.Load()}
-	for f, name := range fateNames {
+	for f, name := range resultNames {
 		s.Calls[name] = k.counted.calls[f].Load()
 	}
 	return s

@@ -7,21 +7,21 @@ import (
 
 // Claim is the claim of a replica to execute a call.
 type Claim struct {
-	Tenant string
-	ID     string        // of key and owner: hexadecimal
-	Print  string        // fingerprint of the request, stored with the claim
-	Token  string        // of the claimant; unique for each claim
-	Lease  time.Duration // lifetime without a renewal
-	TTL    time.Duration // lifetime of the record
-	Most   int           // maximum for a tenant; 0: only a query
+	Tenant      string
+	ID          string        // of key and owner: hexadecimal
+	Fingerprint string        // fingerprint of the request, stored with the claim
+	Token       string        // of the claimant; unique for each claim
+	Lease       time.Duration // lifetime without a renewal
+	TTL         time.Duration // lifetime of the record
+	Limit       int           // maximum for a tenant; 0: only a query
 }
 
 // Found is the state of a key.
 type Found struct {
-	State  State
-	Print  string        // of the first request
-	Sealed []byte        // the response, if Answered
-	Left   time.Duration // of the lease, if Running
+	State       State
+	Fingerprint string        // of the first request
+	Sealed      []byte        // the response, if Answered
+	Left        time.Duration // of the lease, if Running
 }
 
 // State is the state of a claim.
@@ -50,5 +50,5 @@ type Store interface {
 	End(ctx context.Context, c *Claim, s State, sealed []byte) error
 	// Watch delivers the ids of claims that end until ctx ends. It may lose some, and calls connected when it
 	// may have.
-	Follow(ctx context.Context, ended func(id string), connected func())
+	Watch(ctx context.Context, ended func(id string), connected func())
 }

@@ -6,12 +6,12 @@
 //	memory     live heap: likewise, as calls hold memory      bound.go
 //	delay      how long bytes wait for their processing,      rate.go
 //	           as far as the process itself is the cause
-//	           (processor.go): the tenant with the most calls
+//	           (cpu.go): the tenant with the most calls
 //	           a second
 //
 // A tenant's calls are shed only when it is over its fair share, by max-min fairness (share.go). Admitted
 // calls are never ended.
 //
 // The Shedder decides from memory. Tick gives it the signals; it reads no clock. Watch measures them
-// (watch.go, processor.go, memory.go).
+// (watch.go, cpu.go, memory.go).
 package overload

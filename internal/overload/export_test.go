@@ -9,5 +9,5 @@ import (
 func Processor(root fs.FS, cpus int) (own func(delay, most time.Duration, now time.Time) time.Duration) {
 	p := newProcessor(root)
 	p.cpus = cpus
-	return p.own
+	return p.ownDelay
 }

@@ -6,18 +6,18 @@ import "time"
 const Tick = 20 * time.Millisecond
 
 const (
-	standing = 5   // consecutive ticks with too long delays, before the rate is cut
-	cut      = 0.8 // new rate, as a share of the admitted rate
-	growth   = 0.1 // growth of the rate in a second without delays
-	slack    = 0.5 // a demand below this share of the rate for a second is no overload
-	smooth   = 0.2 // weight of a tick's demand in the average
-	burst    = 0.2 // burst of a tenant, in seconds of its rate
+	standing  = 5   // consecutive ticks with too long delays, before the rate is cut
+	cutFactor = 0.8 // new rate, as a share of the admitted rate
+	growth    = 0.1 // growth of the rate in a second without delays
+	idleShare = 0.5 // a demand below this share of the rate for a second is no overload
+	smoothing = 0.2 // weight of a tick's demand in the average
+	burst     = 0.2 // burst of a tenant, in seconds of its rate
 
-	leastBurst = 8.0 // least burst of a tenant, in calls
-	token      = 1e6 // of a call: a tick may grant less than one
-	deepest    = 0.1 // least share of the initially admitted rate: below it, calls are not the cause
-	leastRate  = 50. // least admitted rate, in calls a second
-	forgotten  = 500 // ticks without calls after which a tenant is dropped
+	leastBurst      = 8.0 // least burst of a tenant, in calls
+	token           = 1e6 // of a call: a tick may grant less than one
+	leastLimitShare = 0.1 // least share of the initially admitted rate: below it, calls are not the cause
+	leastRate       = 50. // least admitted rate, in calls a second
+	dropAfter       = 500 // ticks without calls after which a tenant is dropped
 )
 
 // rate is the admitted rate of calls while the process is too slow for all. As with CoDel (RFC 8289) only a
@@ -38,29 +38,29 @@ type Signals struct {
 
 // Tick evaluates the demand since the last tick, and sets the limits until the next. One goroutine calls it.
 func (s *Shedder) Tick(now Signals) {
-	demands := s.count()
+	demands := s.measureDemand()
 	r := &s.rate
 	if s.cfg.MaxDelay > 0 {
 		r.adjust(now.Delay > s.cfg.MaxDelay, total(demands))
 	}
-	s.deal(demands)
-	u := &Usage{Memory: s.usage.Load().Memory, Delay: part(now.Delay, s.cfg.MaxDelay)}
+	s.distribute(demands)
+	u := &Usage{Memory: s.usage.Load().Memory, Delay: ratio(now.Delay, s.cfg.MaxDelay)}
 	if now.Memory > 0 {
-		u.Memory = part(now.Memory, s.cfg.MaxMemory)
-		s.squeeze(u.Memory)
+		u.Memory = ratio(now.Memory, s.cfg.MaxMemory)
+		s.adjustBounds(u.Memory)
 	}
 	s.usage.Store(u)
 }
 
-func part[T int64 | time.Duration](of, limit T) float64 {
+func ratio[T int64 | time.Duration](of, limit T) float64 {
 	if limit <= 0 {
 		return 0
 	}
 	return float64(of) / float64(limit)
 }
 
-// count measures each tenant's demand since the last tick, and drops tenants without any.
-func (s *Shedder) count() (demands []demand) {
+// measureDemand measures each tenant's demand since the last tick, and drops tenants without any.
+func (s *Shedder) measureDemand() (demands []demand) {
 	var admitted float64
 	perSecond := 1 / Tick.Seconds()
 	s.each(func(tenant string, t *Share) {
@@ -69,17 +69,17 @@ func (s *Shedder) count() (demands []demand) {
 		admitted += float64(came)
 		came += refused - t.wasRefused
 		t.wasStarted, t.wasRefused = started, refused
-		t.demand += smooth * (float64(came)*perSecond - t.demand)
+		t.demand += smoothing * (float64(came)*perSecond - t.demand)
 		if t.idle++; came > 0 {
 			t.idle = 0
 		}
-		if t.idle > forgotten && t.running() == 0 {
+		if t.idle > dropAfter && t.running() == 0 {
 			s.shares.Delete(tenant)
 			return
 		}
 		demands = append(demands, demand{t, t.demand})
 	})
-	s.rate.admitted += smooth * (admitted*perSecond - s.rate.admitted)
+	s.rate.admitted += smoothing * (admitted*perSecond - s.rate.admitted)
 	return demands
 }
 
@@ -91,7 +91,7 @@ func (r *rate) adjust(late bool, brought float64) {
 			return
 		}
 		r.limit *= 1 + growth*Tick.Seconds()
-		if r.calm++; brought > slack*r.limit {
+		if r.calm++; brought > idleShare*r.limit {
 			r.calm = 0
 		}
 		if r.calm > int(time.Second/Tick) {
@@ -105,20 +105,20 @@ func (r *rate) adjust(late bool, brought float64) {
 	r.late, r.calm = 0, 0
 	if r.limit == 0 {
 		r.limit = r.admitted
-		r.floor = max(deepest*r.admitted, leastRate)
+		r.floor = max(leastLimitShare*r.admitted, leastRate)
 	}
-	r.limit = max(cut*min(r.limit, r.admitted), r.floor)
+	r.limit = max(cutFactor*min(r.limit, r.admitted), r.floor)
 }
 
-// deal gives each tenant the tokens of its calls until the next tick.
-func (s *Shedder) deal(demands []demand) {
+// distribute gives each tenant the tokens of its calls until the next tick.
+func (s *Shedder) distribute(demands []demand) {
 	if s.rate.limit == 0 {
 		s.limited.Store(false)
 		return
 	}
 	level := waterLevel(demands, s.rate.limit)
 	fresh := !s.limited.Load()
-	s.welcome.Store(tokens(burst * s.rate.limit / float64(len(demands)+1)))
+	s.newTenantTokens.Store(tokens(burst * s.rate.limit / float64(len(demands)+1)))
 	for _, d := range demands {
 		most, have := tokens(burst*level), d.share.tokens.Load()
 		if fresh { // a tenant over its share has already had its burst

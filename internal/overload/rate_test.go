@@ -99,7 +99,8 @@ func TestFairRates(t *testing.T) {
 	brings := map[string]int{"a": 1000, "b": 300, "c": 30, "d": 1}
 	p.run(3*time.Second, brings)
 	p.run(10*time.Second, brings)
-	if p.refused["c"]+p.refused["d"] > 15 { // of 15,500: before the rate has come to rest all of them are above their share
+	// of 15,500: before the rate has come to rest all of them are above their share
+	if p.refused["c"]+p.refused["d"] > 15 {
 		t.Errorf("light tenants lost %d and %d calls", p.refused["c"], p.refused["d"])
 	}
 	if a, b := p.admitted["a"], p.admitted["b"]; a > b*11/10 || b > a*11/10 {

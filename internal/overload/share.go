@@ -8,7 +8,7 @@ import (
 // Share is one tenant's share of the process.
 type Share struct {
 	shedder *Shedder
-	alone   bool // there is no other tenant
+	only    bool // there is no other tenant
 	started atomic.Int64
 	ended   atomic.Int64
 	refused atomic.Int64
@@ -48,8 +48,8 @@ func (s *Shedder) share(tenant string) *Share {
 func (s *Shedder) newShare(tenant string) *Share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &Share{shedder: s, alone: tenant == ""}
-	t.tokens.Store(s.welcome.Load())
+	t := &Share{shedder: s, only: tenant == ""}
+	t.tokens.Store(s.newTenantTokens.Load())
 	known, _ := s.shares.LoadOrStore(tenant, t)
 	return known.(*Share)
 }

@@ -18,21 +18,21 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Admitted Verdict = iota
-	Heavy            // its tenant is over its fair share
-	Full             // no call is admitted, or there is only one tenant
+	Admitted  Verdict = iota
+	OverShare         // its tenant is over its fair share
+	Full              // no call is admitted, or there is only one tenant
 )
 
 // Shedder admits or sheds calls (admission control).
 type Shedder struct {
-	cfg      Config
-	inFlight atomic.Int64
-	bound    atomic.Int64 // of inFlight
-	brim     atomic.Int64 // of inFlight, for tenants with few calls
-	limited  atomic.Bool  // calls need tokens
-	welcome  atomic.Int64 // tokens of a new tenant
-	rate     rate         // used by Tick only
-	usage    atomic.Pointer[Usage]
+	cfg             Config
+	inFlight        atomic.Int64
+	bound           atomic.Int64 // of inFlight
+	boundForSmall   atomic.Int64 // of inFlight, for tenants with few calls
+	limited         atomic.Bool  // calls need tokens
+	newTenantTokens atomic.Int64 // tokens of a new tenant
+	rate            rate         // used by Tick only
+	usage           atomic.Pointer[Usage]
 
 	mu     sync.Mutex // held to add or remove shares
 	shares sync.Map   // tenant → *Share
@@ -45,7 +45,7 @@ type Usage struct{ InFlight, Memory, Delay float64 }
 func New(cfg Config) *Shedder {
 	s := &Shedder{cfg: cfg}
 	s.bound.Store(cfg.inFlight())
-	s.brim.Store(cfg.inFlight())
+	s.boundForSmall.Store(cfg.inFlight())
 	s.usage.Store(&Usage{})
 	return s
 }
@@ -65,7 +65,7 @@ func (c *Config) inFlight() int64 {
 func (s *Shedder) Admit(tenant string) (*Share, Verdict) {
 	t := s.share(tenant)
 	running := s.inFlight.Add(1)
-	if v := s.judge(t, running); v != Admitted {
+	if v := s.decide(t, running); v != Admitted {
 		s.inFlight.Add(-1)
 		t.refused.Add(1)
 		return nil, v
@@ -74,19 +74,19 @@ func (s *Shedder) Admit(tenant string) (*Share, Verdict) {
 	return t, Admitted
 }
 
-func (s *Shedder) judge(t *Share, running int64) Verdict {
+func (s *Shedder) decide(t *Share, running int64) Verdict {
 	free := s.bound.Load() - running
 	switch {
-	case free < 0 && (t.alone || t.running() >= few || running > s.brim.Load()):
+	case free < 0 && (t.only || t.running() >= alwaysAllowed || running > s.boundForSmall.Load()):
 		return Full
-	case free >= 0 && !t.alone && t.running() >= reserve*(free+1):
-		return Heavy
+	case free >= 0 && !t.only && t.running() >= reserve*(free+1):
+		return OverShare
 	case !s.limited.Load() || t.take():
 		return Admitted
-	case t.alone:
+	case t.only:
 		return Full
 	}
-	return Heavy
+	return OverShare
 }
 
 // Usage returns the result of the last Tick.

@@ -64,7 +64,7 @@ func TestSomethingIsLeftForWhoComes(t *testing.T) {
 	if got := c.bring("flood", 5000); got < 790 || got > 810 {
 		t.Errorf("%d of the first tenant, want four fifths", got)
 	}
-	if _, v := c.Admit("flood"); v != overload.Heavy {
+	if _, v := c.Admit("flood"); v != overload.OverShare {
 		t.Errorf("%v", v)
 	}
 	if got := c.bring("quiet", 150); got != 150 {

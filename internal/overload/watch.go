@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// looks bounds the ticks between two measurements of the live heap.
-const looks = 25
+// measureEvery bounds the ticks between two measurements of the live heap.
+const measureEvery = 25
 
 // Watch gives the Shedder its signals until ctx ends. turn returns when bytes that a client sent now would be
 // processed.
@@ -32,10 +32,10 @@ func (s *Shedder) Watch(ctx context.Context, turn func()) error {
 		}
 		now := Signals{Delay: d.measure()}
 		if s.cfg.MaxDelay > 0 {
-			now.Delay = cpu.own(now.Delay, s.cfg.MaxDelay, time.Now())
+			now.Delay = cpu.ownDelay(now.Delay, s.cfg.MaxDelay, time.Now())
 		}
 		if mem.limit > 0 {
-			now.Memory = mem.look(n%looks == 0)
+			now.Memory = mem.measure(n%measureEvery == 0)
 		}
 		s.Tick(now)
 	}

@@ -20,7 +20,7 @@ func (s *Store) Drains() *Drains { return &Drains{s.client(Health)} }
 // Exchange implements drains.Board.
 func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, error) {
 	var held, calls strings.Builder
-	for _, x := range r.Held {
+	for _, x := range r.Active {
 		held.WriteString(strconv.FormatInt(x.Since.UnixMilli(), 10) + " " + drainField(x.Key) + "\n")
 	}
 	for key, n := range r.Calls {
@@ -29,7 +29,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 	t := tag{"drains"}
 	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state"), d.key(t, "ended")}
 	answer, err := d.run(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
-		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving, drains.Most).Slice()
+		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving, drains.MaxDrains).Slice()
 	if err != nil {
 		return drains.View{}, err
 	}
@@ -65,8 +65,8 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 	return v, nil
 }
 
-// Follow implements drains.Board.
-func (d *Drains) Follow(ctx context.Context, changed func()) {
+// Watch implements drains.Board.
+func (d *Drains) Watch(ctx context.Context, changed func()) {
 	d.subscribe(ctx, d.channel("drains"), func(string) { changed() }, changed)
 }
 
@@ -166,4 +166,4 @@ if #drained > 0 then counted = redis.call('HGETALL', calls) end
 return {epoch, written, full, drained, counted}
 `)
 
-var _ drains.Board = (*Drains)(nil)
+var _ drains.Store = (*Drains)(nil)

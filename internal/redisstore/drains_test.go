@@ -18,7 +18,7 @@ import (
 
 // replica is a gateway's fleets, as far as drains are concerned.
 type replica struct {
-	*drains.Keeper
+	*drains.Manager
 
 	mu    sync.Mutex
 	force map[drains.Key]bool
@@ -79,10 +79,10 @@ func join(t *testing.T, name string, store *redisstore.Store) (r *replica, stop 
 	return joinBoard(t, name, store.Drains())
 }
 
-func joinBoard(t *testing.T, name string, board drains.Board) (r *replica, stop func()) {
+func joinBoard(t *testing.T, name string, board drains.Store) (r *replica, stop func()) {
 	t.Helper()
 	r = &replica{calls: map[drains.Key]int64{}, news: make(chan struct{})}
-	r.Keeper = drains.New(name, board, r, slog.New(slog.DiscardHandler))
+	r.Manager = drains.New(name, board, r, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
@@ -92,11 +92,11 @@ func joinBoard(t *testing.T, name string, board drains.Board) (r *replica, stop 
 }
 
 // left waits until what is left at a backend is as asked for.
-func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Left) bool) {
+func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Remaining) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !want(r.Left(k)); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !want(r.Remaining(k)); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%+v", r.Left(k))
+			t.Fatalf("%+v", r.Remaining(k))
 		}
 	}
 }
@@ -115,19 +115,19 @@ func TestDrains(t *testing.T) {
 		}
 		a.wait(t, one, two)
 		b.wait(t, one, two)
-		a.left(t, one, func(l drains.Left) bool {
-			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unheard == 0
+		a.left(t, one, func(l drains.Remaining) bool {
+			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unacknowledged == 0
 		})
-		b.left(t, two, func(l drains.Left) bool { return l.Replicas == 2 && l.Unheard == 0 }) // which a does not have
+		b.left(t, two, func(l drains.Remaining) bool { return l.Replicas == 2 && l.Unacknowledged == 0 }) // which a does not have
 		b.has(one, 0)
 		a.has(one, 0)
-		a.left(t, one, func(l drains.Left) bool { return l.Calls == 0 })
+		a.left(t, one, func(l drains.Remaining) bool { return l.Calls == 0 })
 		if shared, err := b.Set(ctx, []drains.Key{two}, false); err != nil || !shared {
 			t.Fatal(shared, err)
 		}
 		a.wait(t, one)
 		leave()
-		a.left(t, one, func(l drains.Left) bool { return l.Replicas == 1 })
+		a.left(t, one, func(l drains.Remaining) bool { return l.Replicas == 1 })
 		late, _ := join(t, "late", open())
 		late.wait(t, one)
 	})
@@ -169,7 +169,7 @@ func TestDrainsEndedStayEnded(t *testing.T) {
 			return v.Drains
 		}
 		exchange(drains.Report{Replica: "a", Epoch: "of what was lost", End: []drains.Key{key}})
-		unheard := drains.Report{Replica: "b", Epoch: "of what was lost", Held: []drains.Drain{{Key: key, Since: time.Now()}, {Key: other, Since: time.Now()}}}
+		unheard := drains.Report{Replica: "b", Epoch: "of what was lost", Active: []drains.Drain{{Key: key, Since: time.Now()}, {Key: other, Since: time.Now()}}}
 		if got := exchange(unheard); len(got) != 1 || got[0].Key != other {
 			t.Error(got)
 		}
@@ -181,7 +181,7 @@ func TestDrainsEndedStayEnded(t *testing.T) {
 
 // shaky is a board that answers nothing, or takes no writes, on demand.
 type shaky struct {
-	drains.Board
+	drains.Store
 	away, full atomic.Bool
 }
 
@@ -193,7 +193,7 @@ func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, err
 	if full {
 		r.Set, r.End = nil, nil
 	}
-	v, err := s.Board.Exchange(ctx, r)
+	v, err := s.Store.Exchange(ctx, r)
 	v.Written = v.Written && !full
 	return v, err
 }
@@ -209,7 +209,7 @@ func TestDrainsWithoutABoard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := open(t, redisstore.Config{})
-			board := &shaky{Board: store.Drains()}
+			board := &shaky{Store: store.Drains()}
 			one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather", Addr: "10.0.0.2:50051"}
 			a, _ := joinBoard(t, "a", board)
 			b, _ := join(t, "b", store)
@@ -232,7 +232,9 @@ func TestDrainsWithoutABoard(t *testing.T) {
 			breaks(board).Store(false)
 			b.wait(t, two)
 			a.wait(t, two)
-			a.left(t, two, func(l drains.Left) bool { return l.Drained && l.Shared && l.Replicas == 2 && l.Unheard == 0 })
+			a.left(t, two, func(l drains.Remaining) bool {
+				return l.Drained && l.Shared && l.Replicas == 2 && l.Unacknowledged == 0
+			})
 		})
 	}
 }
@@ -243,7 +245,7 @@ func TestDrainsAreBounded(t *testing.T) {
 	store := open(t, redisstore.Config{})
 	a, _ := join(t, "a", store)
 	b, _ := join(t, "b", store)
-	keys := make([]drains.Key, drains.Most+1)
+	keys := make([]drains.Key, drains.MaxDrains+1)
 	for i := range keys {
 		keys[i] = drains.Key{Capability: "weather", Addr: fmt.Sprintf("10.0.0.1:%d", i+1)}
 	}
@@ -251,11 +253,11 @@ func TestDrainsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.wait(t)
-	if _, err := a.Set(t.Context(), keys[:drains.Most], true); err != nil {
+	if _, err := a.Set(t.Context(), keys[:drains.MaxDrains], true); err != nil {
 		t.Fatal(err)
 	}
-	b.wait(t, keys[:drains.Most]...)
-	if _, err := b.Set(t.Context(), keys[drains.Most:], true); !errors.Is(err, drains.ErrFull) {
+	b.wait(t, keys[:drains.MaxDrains]...)
+	if _, err := b.Set(t.Context(), keys[drains.MaxDrains:], true); !errors.Is(err, drains.ErrFull) {
 		t.Fatal(err)
 	}
 }

@@ -88,7 +88,7 @@ func (i *IdempotencyStore) keys(c *idempotency.Claim) []string {
 // Begin implements idempotency.Store.
 func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	granted := func(said []any) bool { return textAt(said, 0) == string(idempotency.Mine) }
-	said, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Print, c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Most)
+	said, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Fingerprint, c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Limit)
 	if errors.Is(err, ErrUnreplicated) {
 		_ = i.End(context.WithoutCancel(ctx), c, idempotency.None, nil) // the call does not run; else the key is taken until its claim ends
 	}
@@ -99,7 +99,7 @@ func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (ide
 		return idempotency.Found{}, errIdempotency
 	}
 	left, _ := said[3].(int64)
-	f := idempotency.Found{State: idempotency.State(textAt(said, 0)), Print: textAt(said, 1), Sealed: []byte(textAt(said, 2)), Left: time.Duration(left) * time.Millisecond}
+	f := idempotency.Found{State: idempotency.State(textAt(said, 0)), Fingerprint: textAt(said, 1), Sealed: []byte(textAt(said, 2)), Left: time.Duration(left) * time.Millisecond}
 	switch f.State {
 	case idempotency.None, idempotency.Mine, idempotency.Full, idempotency.Running, idempotency.Answered, idempotency.TooLarge, idempotency.Unknown:
 		return f, nil
@@ -118,8 +118,8 @@ func (i *IdempotencyStore) End(ctx context.Context, c *idempotency.Claim, s idem
 	return i.run(ctx, endKeyScript, i.keys(c), c.ID, c.Token, string(s), c.TTL.Milliseconds(), string(sealed), i.channel("idempotency")).Err()
 }
 
-// Follow implements idempotency.Store.
-func (i *IdempotencyStore) Follow(ctx context.Context, ended func(id string), connected func()) {
+// Watch implements idempotency.Store.
+func (i *IdempotencyStore) Watch(ctx context.Context, ended func(id string), connected func()) {
 	i.subscribe(ctx, i.channel("idempotency"), ended, connected)
 }
 

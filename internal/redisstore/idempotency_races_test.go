@@ -22,7 +22,7 @@ func keyed(key, args string) *idempotency.Request {
 // others wait for it, or come later.
 func TestOneOfManyRuns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		var all []*idempotency.Keeper
+		var all []*idempotency.Service
 		for range 3 {
 			all = append(all, gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour}))
 		}
@@ -30,8 +30,8 @@ func TestOneOfManyRuns(t *testing.T) {
 			var runs, firsts, repeats atomic.Int64
 			key := fmt.Sprint("round ", round)
 			atOnce(100, func(i int) {
-				answer, repeat, refusal := all[i%3].Do(t.Context(), keyed(key, "{}"), func(context.Context) ([]byte, idempotency.Ended) {
-					return []byte(fmt.Sprint("answer ", runs.Add(1))), idempotency.Certain
+				answer, repeat, refusal := all[i%3].Do(t.Context(), keyed(key, "{}"), func(context.Context) ([]byte, idempotency.Outcome) {
+					return []byte(fmt.Sprint("answer ", runs.Add(1))), idempotency.Executed
 				})
 				switch {
 				case refusal != nil || string(answer) != "answer 1":
@@ -53,13 +53,13 @@ func TestOneOfManyRuns(t *testing.T) {
 // at a time, until one starts.
 func TestOneAfterAnotherRuns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		var all []*idempotency.Keeper
+		var all []*idempotency.Service
 		for range 3 {
 			all = append(all, gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour}))
 		}
 		var runs, running, answered atomic.Int64
 		atOnce(30, func(i int) {
-			answer, _, refusal := all[i%3].Do(t.Context(), keyed("k", "{}"), func(context.Context) ([]byte, idempotency.Ended) {
+			answer, _, refusal := all[i%3].Do(t.Context(), keyed("k", "{}"), func(context.Context) ([]byte, idempotency.Outcome) {
 				defer running.Add(-1)
 				if running.Add(1) > 1 {
 					t.Error("two ran at once")
@@ -67,7 +67,7 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 				if runs.Add(1) < 10 {
 					return []byte("no"), idempotency.NotStarted
 				}
-				return []byte("yes"), idempotency.Certain
+				return []byte("yes"), idempotency.Executed
 			})
 			if refusal != nil {
 				t.Error(refusal)
@@ -93,14 +93,14 @@ func TestTheOwnerDies(t *testing.T) {
 		t.Cleanup(spy.Close)
 		_, _, _ = spy.Do(t.Context(), r, nil) // says what such a claim is
 		c := <-found
-		dead.ID, dead.Print, dead.Lease = c.ID, c.Print, 100*time.Millisecond
+		dead.ID, dead.Fingerprint, dead.Lease = c.ID, c.Fingerprint, 100*time.Millisecond
 		stands(t, open().Idempotency(), dead)
 
 		k := gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour})
 		for range 2 {
-			_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Ended) {
+			_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Outcome) {
 				t.Error("it runs again")
-				return nil, idempotency.Certain
+				return nil, idempotency.Executed
 			})
 			if refusal == nil || refusal.Reason != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
 				t.Errorf("got %v", refusal)
@@ -117,5 +117,5 @@ type spying struct {
 
 func (s spying) Begin(_ context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	s.found <- c
-	return idempotency.Found{State: idempotency.Unknown, Print: c.Print}, nil
+	return idempotency.Found{State: idempotency.Unknown, Fingerprint: c.Fingerprint}, nil
 }

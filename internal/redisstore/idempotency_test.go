@@ -16,7 +16,7 @@ import (
 
 // aClaim is one whose lease outlives any test.
 func aClaim(id, token string) *idempotency.Claim {
-	return &idempotency.Claim{Tenant: "acme", ID: id, Print: "print of " + id, Token: token, Lease: time.Hour, TTL: 2 * time.Hour, Most: 100}
+	return &idempotency.Claim{Tenant: "acme", ID: id, Fingerprint: "print of " + id, Token: token, Lease: time.Hour, TTL: 2 * time.Hour, Limit: 100}
 }
 
 // stands asks how a key stands.
@@ -32,14 +32,14 @@ func TestAKeyHasOneOwner(t *testing.T) {
 		s, other, ctx := open().Idempotency(), open().Idempotency(), t.Context()
 		mine, theirs := aClaim("k", "mine"), aClaim("k", "theirs")
 		only := aClaim("k", "only")
-		only.Most = 0
+		only.Limit = 0
 		expect := func(what string, of *redisstore.IdempotencyStore, c *idempotency.Claim, want idempotency.State, answer string) {
 			t.Helper()
 			got := stands(t, of, c)
 			if got.State != want || string(got.Sealed) != answer || (want == idempotency.Running) != (got.Left > 0) {
 				t.Errorf("%s: %+v, want %s", what, got, want)
 			}
-			if c := want != idempotency.None && want != idempotency.Full; c && got.Print != "print of k" {
+			if c := want != idempotency.None && want != idempotency.Full; c && got.Fingerprint != "print of k" {
 				t.Errorf("%s: %+v", what, got)
 			}
 		}
@@ -102,11 +102,11 @@ func TestKeysAreForgotten(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Idempotency()
 		c, repeat := aClaim("k", "mine"), aClaim("k", "theirs")
-		c.TTL, c.Lease, c.Most = time.Second, time.Millisecond, 1
+		c.TTL, c.Lease, c.Limit = time.Second, time.Millisecond, 1
 		stands(t, s, c)
 		must(t, s.End(t.Context(), c, idempotency.Answered, []byte("a")))
 		next := aClaim("next", "mine")
-		next.Most = 1
+		next.Limit = 1
 		if got := stands(t, s, next); got.State != idempotency.Full && stands(t, s, repeat).State == idempotency.Answered {
 			t.Errorf("one too many: %+v", got)
 		}
@@ -116,7 +116,7 @@ func TestKeysAreForgotten(t *testing.T) {
 			t.Errorf("another tenant: %+v", got)
 		}
 		eventually(t, "the answer to be forgotten, and room for another", func() bool { return stands(t, s, next).State == idempotency.Mine })
-		repeat.Most = 2
+		repeat.Limit = 2
 		eventually(t, "the key to be free", func() bool { return stands(t, s, repeat).State == idempotency.Mine })
 	})
 }
@@ -146,7 +146,9 @@ func TestNothingOfACallIsInClear(t *testing.T) {
 		k := gatewaytest.Answers(t, store, idempotency.Options{})
 		r := &idempotency.Request{Tenant: "acme", User: "canary-user", Agent: "canary-agent", Key: "canary-key", Method: "Invoke", Capability: "mail", Tool: "send",
 			Session: "canary-session", Args: []byte(`{"to":"canary-args"}`)}
-		_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Ended) { return []byte("canary-answer"), idempotency.Certain })
+		_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Outcome) {
+			return []byte("canary-answer"), idempotency.Executed
+		})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

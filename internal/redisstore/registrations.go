@@ -129,8 +129,8 @@ func (r *Registrations) Read(ctx context.Context, since string) (registry.Readin
 	return got, nil
 }
 
-// Follow implements registry.Leases.
-func (r *Registrations) Follow(ctx context.Context, changed func()) {
+// Watch implements registry.Leases.
+func (r *Registrations) Watch(ctx context.Context, changed func()) {
 	r.subscribe(ctx, r.channel("registry"), func(string) { changed() }, changed)
 }
 

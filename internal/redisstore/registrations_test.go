@@ -202,7 +202,7 @@ func TestRegistrationsFollow(t *testing.T) {
 		notices, ended := make(chan struct{}, 100), make(chan struct{})
 		go func() {
 			defer close(ended)
-			b.Follow(ctx, func() { notices <- struct{}{} })
+			b.Watch(ctx, func() { notices <- struct{}{} })
 		}()
 		wait := func() {
 			t.Helper()

@@ -87,7 +87,7 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 
 // claimed is a claim of a key.
 func claimed(token string) *idempotency.Claim {
-	return &idempotency.Claim{Tenant: "acme", ID: "k", Print: "p", Token: token, Lease: time.Hour, TTL: time.Hour, Most: 9}
+	return &idempotency.Claim{Tenant: "acme", ID: "k", Fingerprint: "p", Token: token, Lease: time.Hour, TTL: time.Hour, Limit: 9}
 }
 
 // refusedWhileItLags checks what a store says that has refused the use of apr_2, because the replica lags.

@@ -156,7 +156,8 @@ func TestDNSKeepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	dns := dnstest.Start(t)
 	dns.Set("weather.test.", "192.0.2.1", "192.0.2.2", "192.0.2.2")
-	w := run(t, newMemory(), look(dns, target(t, "weather", "dns:///weather.test.:50051"), target(t, "none", "dns:///none.test.:1")))
+	w := run(t, newMemory(), look(dns, target(t, "weather", "dns:///weather.test.:50051"),
+		target(t, "none", "dns:///none.test.:1")))
 	w.settle(t)
 	want := []string{"weather 192.0.2.1:50051 100 weather.test dns", "weather 192.0.2.2:50051 100 weather.test dns"}
 	w.wait(t, want...)
@@ -226,15 +227,46 @@ func TestDNSSRV(t *testing.T) {
 		weight  int
 		want    []string
 	}{
-		"ports and weights": {[]dnsmessage.SRVResource{dnstest.SRV(1, 30, 7001, "b.test."), dnstest.SRV(1, 0, 7000, "a.test.")}, 100,
-			[]string{"c 192.0.2.1:7000 1 weather.test dns", "c 192.0.2.2:7001 30 weather.test dns", "c 192.0.2.3:7001 30 weather.test dns"}},
-		"no weights":           {[]dnsmessage.SRVResource{dnstest.SRV(1, 0, 7, "a.test."), dnstest.SRV(1, 0, 8, "b.test.")}, 50, []string{"c 192.0.2.1:7 50 weather.test dns", "c 192.0.2.2:8 50 weather.test dns", "c 192.0.2.3:8 50 weather.test dns"}},
-		"weight 0 in the file": {[]dnsmessage.SRVResource{dnstest.SRV(1, 9, 7, "a.test.")}, 0, []string{"c 192.0.2.1:7 0 weather.test dns"}},
-		"large weights":        {[]dnsmessage.SRVResource{dnstest.SRV(1, 65535, 7, "a.test."), dnstest.SRV(1, 6553, 8, "b.test.")}, 100, []string{"c 192.0.2.1:7 10000 weather.test dns", "c 192.0.2.2:8 999 weather.test dns", "c 192.0.2.3:8 999 weather.test dns"}},
-		"lowest priority only": {[]dnsmessage.SRVResource{dnstest.SRV(2, 1, 7, "b.test."), dnstest.SRV(1, 1, 7, "a.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
-		"the next stands by":   {[]dnsmessage.SRVResource{dnstest.SRV(2, 1, 7, "a.test."), dnstest.SRV(1, 1, 7, "gone.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
-		"one target is gone":   {[]dnsmessage.SRVResource{dnstest.SRV(1, 1, 7, "a.test."), dnstest.SRV(1, 1, 7, "gone.test.")}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"}},
-		"none":                 {nil, 100, nil},
+		"ports and weights": {[]dnsmessage.SRVResource{
+			dnstest.SRV(1, 30, 7001, "b.test."), dnstest.SRV(1, 0, 7000, "a.test."),
+		}, 100,
+			[]string{
+				"c 192.0.2.1:7000 1 weather.test dns", "c 192.0.2.2:7001 30 weather.test dns",
+				"c 192.0.2.3:7001 30 weather.test dns",
+			}},
+		"no weights": {
+			[]dnsmessage.SRVResource{
+				dnstest.SRV(1, 0, 7, "a.test."), dnstest.SRV(1, 0, 8, "b.test."),
+			}, 50, []string{
+				"c 192.0.2.1:7 50 weather.test dns", "c 192.0.2.2:8 50 weather.test dns", "c 192.0.2.3:8 50 weather.test dns",
+			},
+		},
+		"weight 0 in the file": {
+			[]dnsmessage.SRVResource{dnstest.SRV(1, 9, 7, "a.test.")}, 0, []string{"c 192.0.2.1:7 0 weather.test dns"},
+		},
+		"large weights": {
+			[]dnsmessage.SRVResource{
+				dnstest.SRV(1, 65535, 7, "a.test."), dnstest.SRV(1, 6553, 8, "b.test."),
+			}, 100, []string{
+				"c 192.0.2.1:7 10000 weather.test dns", "c 192.0.2.2:8 999 weather.test dns", "c 192.0.2.3:8 999 weather.test dns",
+			},
+		},
+		"lowest priority only": {
+			[]dnsmessage.SRVResource{
+				dnstest.SRV(2, 1, 7, "b.test."), dnstest.SRV(1, 1, 7, "a.test."),
+			}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"},
+		},
+		"the next stands by": {
+			[]dnsmessage.SRVResource{
+				dnstest.SRV(2, 1, 7, "a.test."), dnstest.SRV(1, 1, 7, "gone.test."),
+			}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"},
+		},
+		"one target is gone": {
+			[]dnsmessage.SRVResource{
+				dnstest.SRV(1, 1, 7, "a.test."), dnstest.SRV(1, 1, 7, "gone.test."),
+			}, 100, []string{"c 192.0.2.1:7 1 weather.test dns"},
+		},
+		"none": {nil, 100, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -1,8 +1,8 @@
 // Package registry knows the backends that the configuration does not list individually:
 //
-//	dns:///weather.ns.svc:50051 ─► names.go ───┐ periodic lookups
+//	dns:///weather.ns.svc:50051 ─► name.go ───┐ periodic lookups
 //	                                           ├─► Members ─► Options.Changed
-//	capgate register ─► register.go ─► Leases ─┘ follow.go: what all replicas registered
+//	capgate register ─► register.go ─► Leases ─┘ sync.go: what all replicas registered
 //
 // It knows where a capability's backends are, but not their health: that is package health. So silence
 // removes no backend. A name that cannot be resolved keeps its last addresses, and while the store of the
@@ -11,6 +11,6 @@
 // A backend may bring the manifest of its capability (manifests.go). Here it is an opaque text, stored once
 // for all backends with the same text.
 //
-// A registration is not trusted with every address (forbidden.go): host names are resolved once, here, and
+// A registration is not trusted with every address (addresses.go): host names are resolved once, here, and
 // only checked addresses are ever dialled.
 package registry

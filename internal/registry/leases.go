@@ -31,7 +31,7 @@ type Leases interface {
 	Manifest(ctx context.Context, sum Sum) (string, error)
 	// Watch calls changed, which does not block, whenever there may be changes, until ctx ends. It may miss
 	// changes while the store is unavailable.
-	Follow(ctx context.Context, changed func())
+	Watch(ctx context.Context, changed func())
 }
 
 // Reading is the store's content at one moment.

@@ -186,7 +186,8 @@ func TestLeasesOfOthersAreLookedAt(t *testing.T) {
 		w.Set(registry.Settings{Rules: strict})
 		w.sees(t)
 		w.Set(registry.Settings{Rules: rules("127.0.0.0/8")})
-		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration", "weather 127.0.0.1:1 100 127.0.0.1 registration")
+		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration",
+			"weather 127.0.0.1:1 100 127.0.0.1 registration")
 		w.Set(registry.Settings{Rules: rules()})
 		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration")
 	})

@@ -22,8 +22,8 @@ const (
 	maxLookups = 8
 	// maxWeight is the largest weight of a backend; SRV records go to 65535.
 	maxWeight = 10_000
-	// plainWeight is the share of a backend without a weight.
-	plainWeight = 100
+	// defaultWeight is the share of a backend without a weight.
+	defaultWeight = 100
 )
 
 // Resolver queries DNS. *net.Resolver implements it.
@@ -50,8 +50,8 @@ type endpoint struct {
 	weight int // relative to the name's other endpoints; plainWeight without a weight in DNS
 }
 
-// errNone means that a name has no address.
-var errNone = errors.New("the name has no address")
+// errNoAddress means that a name has no address.
+var errNoAddress = errors.New("the name has no address")
 
 // lookup returns the endpoints of a name, sorted, so that the order of an answer does not matter. The error is
 // errNone, or that of an incomplete answer.
@@ -64,16 +64,18 @@ func lookup(ctx context.Context, r Resolver, n Name) ([]endpoint, error) {
 		var addrs []netip.Addr
 		addrs, err = lookupHost(ctx, r, n.Host)
 		for _, a := range addrs {
-			found = append(found, endpoint{netip.AddrPortFrom(a, n.Port), plainWeight})
+			found = append(found, endpoint{netip.AddrPortFrom(a, n.Port), defaultWeight})
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b endpoint) int { return cmp.Or(a.addr.Compare(b.addr), cmp.Compare(b.weight, a.weight)) })
+	slices.SortFunc(found, func(a, b endpoint) int {
+		return cmp.Or(a.addr.Compare(b.addr), cmp.Compare(b.weight, a.weight))
+	})
 	found = slices.CompactFunc(found, func(a, b endpoint) bool { return a.addr == b.addr })
 	if len(found) == 0 {
-		return nil, errNone
+		return nil, errNoAddress
 	}
 	return found[:min(len(found), maxAddrs)], nil
 }
@@ -120,7 +122,8 @@ func lookupSRV(ctx context.Context, r Resolver, name string) ([]endpoint, error)
 }
 
 func compareSRV(a, b *net.SRV) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Weight, b.Weight))
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port),
+		cmp.Compare(a.Weight, b.Weight))
 }
 
 // lookupTargets resolves records of one priority. A temporary failure of one target fails the whole answer, so
@@ -169,7 +172,7 @@ func scaleOf(records []*net.SRV) func(uint16) int {
 	return func(w uint16) int {
 		switch {
 		case largest == 0:
-			return plainWeight
+			return defaultWeight
 		case largest > maxWeight:
 			return max(int(w)*maxWeight/largest, 1)
 		default:

@@ -49,8 +49,8 @@ type document struct {
 	text       string
 }
 
-// admit validates the manifest of a registration. A known text is not parsed again.
-func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
+// checkManifest validates the manifest of a registration. A known text is not parsed again.
+func (r *Registry) checkManifest(rules *Rules, g *Registration) *call.Refusal {
 	switch {
 	case g.Manifest.Sum == Sum{}:
 		return nil
@@ -72,7 +72,8 @@ func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
 		}
 	}
 	if d.capability != g.Capability {
-		return &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID", Message: "the manifest is of the capability " + d.capability + ", and not of " + g.Capability,
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID",
+			Message:  "the manifest is of the capability " + d.capability + ", and not of " + g.Capability,
 			Metadata: map[string]string{"field": "id"}}
 	}
 	return nil
@@ -81,7 +82,7 @@ func (r *Registry) admit(rules *Rules, g *Registration) *call.Refusal {
 // fetch loads missing texts. A text that cannot be loaded is tried again at the next read; if the store has lost
 // it, its backend brings it again.
 func (r *Registry) fetch(ctx context.Context) {
-	for _, sum := range r.unknown() {
+	for _, sum := range r.missingManifests() {
 		text, err := r.leases.Manifest(ctx, sum)
 		if err != nil {
 			r.counts.readsFailed.Add(1)
@@ -104,13 +105,13 @@ func (r *Registry) fetch(ctx context.Context) {
 	}
 }
 
-// unknown returns the named manifests without a text here. It also drops those that are no longer named.
-func (r *Registry) unknown() []Sum {
+// missingManifests returns the named manifests without a text here. It also drops those that are no longer named.
+func (r *Registry) missingManifests() []Sum {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	named := map[Sum]bool{}
 	if r.settings.Rules.Manifests && r.manifest != nil {
-		for _, h := range r.held {
+		for _, h := range r.registrations {
 			named[h.Manifest.Sum] = true
 		}
 		delete(named, Sum{})

@@ -121,7 +121,8 @@ func TestManifestsRefused(t *testing.T) {
 			}
 		}
 		trust(false)
-		if _, err := w.Register(t.Context(), brings("10.0.0.8:1", "weather: 1")); reason(t, err) != "MANIFEST_FORBIDDEN" || !strings.Contains(err.Error(), "registration.manifests") {
+		if _, err := w.Register(t.Context(), brings("10.0.0.8:1", "weather: 1")); reason(t, err) != "MANIFEST_FORBIDDEN" ||
+			!strings.Contains(err.Error(), "registration.manifests") {
 			t.Error(err)
 		}
 		w.sees(t, seven)
@@ -134,7 +135,10 @@ func TestManifestsOfTheStoreAreLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
 		w, _ := trusting(t, store)
-		for addr, text := range map[string]string{"10.0.0.1:1": "nonsense", "10.0.0.2:1": "climate: 1", "10.0.0.3:1": "weather: forged", "10.0.0.4:1": "weather: good", "10.0.0.5:1": "weather: lost"} {
+		for addr, text := range map[string]string{
+			"10.0.0.1:1": "nonsense", "10.0.0.2:1": "climate: 1", "10.0.0.3:1": "weather: forged",
+			"10.0.0.4:1": "weather: good", "10.0.0.5:1": "weather: lost",
+		} {
 			g := register(t, w, weather(addr))
 			g.Manifest = registry.NewManifest(text)
 			switch text {
@@ -163,7 +167,10 @@ func TestParseSum(t *testing.T) {
 	if got, ok := registry.ParseSum(sum.String()); got != sum || !ok {
 		t.Error(got, ok)
 	}
-	for _, text := range []string{"", "00", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("0", 66), strings.ToUpper(sum.String()), strings.Repeat("x", 64)} {
+	for _, text := range []string{
+		"", "00", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("0", 66), strings.ToUpper(sum.String()),
+		strings.Repeat("x", 64),
+	} {
 		if got, ok := registry.ParseSum(text); ok {
 			t.Errorf("%q: %v", text, got)
 		}

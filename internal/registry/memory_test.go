@@ -29,7 +29,10 @@ type leased struct {
 var errSilent = errors.New("silence")
 
 func newMemory() *memory {
-	return &memory{leases: map[registry.Key]leased{}, ended: map[registry.Key]time.Time{}, texts: map[registry.Sum]string{}, followed: map[chan struct{}]bool{}}
+	return &memory{
+		leases: map[registry.Key]leased{}, ended: map[registry.Key]time.Time{}, texts: map[registry.Sum]string{},
+		followed: map[chan struct{}]bool{},
+	}
 }
 
 func (m *memory) Register(_ context.Context, g *registry.Registration, renew bool, most int) error {
@@ -108,7 +111,7 @@ func (m *memory) Manifest(_ context.Context, sum registry.Sum) (string, error) {
 	return m.texts[sum], nil
 }
 
-func (m *memory) Follow(ctx context.Context, changed func()) {
+func (m *memory) Watch(ctx context.Context, changed func()) {
 	notice := make(chan struct{}, 1)
 	m.mu.Lock()
 	m.followed[notice] = true

@@ -28,14 +28,16 @@ func IsName(entry string) bool { return strings.HasPrefix(entry, scheme) }
 func ParseName(entry string) (Name, error) {
 	rest, ok := strings.CutPrefix(entry, scheme+"//")
 	if !ok {
-		return Name{}, fmt.Errorf("%q is not a name for DNS; write dns:///host:port, or dns:///_grpc._tcp.host for SRV records", entry)
+		return Name{}, fmt.Errorf(
+			"%q is not a name for DNS; write dns:///host:port, or dns:///_grpc._tcp.host for SRV records", entry)
 	}
 	server, name, ok := strings.Cut(rest, "/")
 	switch {
 	case !ok:
 		return Name{}, fmt.Errorf("write three slashes, as in dns:///%s", rest)
 	case server != "":
-		return Name{}, fmt.Errorf("a server for one name is not possible; write dns:///%s and name the server in dns.server", name)
+		return Name{}, fmt.Errorf(
+			"a server for one name is not possible; write dns:///%s and name the server in dns.server", name)
 	case strings.HasPrefix(name, "_"):
 		return parseSRV(name)
 	}
@@ -59,8 +61,10 @@ func parseSRV(name string) (Name, error) {
 	}
 	service, rest, _ := strings.Cut(name, ".")
 	proto, host, _ := strings.Cut(rest, ".")
-	if len(service) < 2 || len(proto) < 2 || proto[0] != '_' || !call.IsHostName(service[1:]) || !call.IsHostName(proto[1:]) || !call.IsHostName(host) {
-		return Name{}, fmt.Errorf("%q is not a name of SRV records; write dns:///_service._proto.host, as in dns:///_grpc._tcp.weather.tools.svc", name)
+	if len(service) < 2 || len(proto) < 2 || proto[0] != '_' || !call.IsHostName(service[1:]) ||
+		!call.IsHostName(proto[1:]) || !call.IsHostName(host) {
+		return Name{}, fmt.Errorf(
+			"%q is not a name of SRV records; write dns:///_service._proto.host, as in dns:///_grpc._tcp.weather.tools.svc", name)
 	}
 	return Name{Host: name}, nil
 }

@@ -24,7 +24,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	if refusal := rules.check(&g); refusal != nil {
 		return g, refusal
 	}
-	if refusal := r.admit(&rules, &g); refusal != nil {
+	if refusal := r.checkManifest(&rules, &g); refusal != nil {
 		return g, refusal
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -36,7 +36,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	if !renew {
 		g.Lease = rand.Text()
 	}
-	if refusal := r.room(&rules, &g); refusal != nil {
+	if refusal := r.checkLimits(&rules, &g); refusal != nil {
 		return g, refusal
 	}
 	err := r.leases.Register(ctx, &g, renew, rules.Max)
@@ -55,8 +55,9 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	defer r.mu.Unlock()
 	r.writes++
 	delete(r.withdrawn, g.Key())
-	if h := r.held[g.Key()]; h == nil || !h.same(&g) {
-		r.log.Info("registered", "capability", g.Capability, "addr", g.Addr, "addresses", len(g.Pinned), "session", g.Session != "", "manifest", g.Manifest.Sum != Sum{}, "ttl", g.TTL)
+	if h := r.registrations[g.Key()]; h == nil || !h.same(&g) {
+		r.log.Info("registered", "capability", g.Capability, "addr", g.Addr, "addresses", len(g.Pinned), "session",
+			g.Session != "", "manifest", g.Manifest.Sum != Sum{}, "ttl", g.TTL)
 	}
 	if m := &g.Manifest; m.Sum != (Sum{}) {
 		if r.documents[m.Sum].capability == "" {
@@ -64,29 +65,30 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 		}
 		m.Text = ""
 	}
-	r.held[g.Key()] = &held{Registration: g, wrote: r.writes}
-	nudge(r.dirty)
+	r.registrations[g.Key()] = &entry{Registration: g, writeNo: r.writes}
+	signal(r.dirty)
 	return g, nil
 }
 
-// room refuses a registration beyond a maximum, as far as this replica knows.
-func (r *Registry) room(rules *Rules, g *Registration) *call.Refusal {
+// checkLimits refuses a registration beyond a maximum, as far as this replica knows.
+func (r *Registry) checkLimits(rules *Rules, g *Registration) *call.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held[g.Key()] != nil {
+	if r.registrations[g.Key()] != nil {
 		return nil
 	}
-	if len(r.held) >= rules.Max {
+	if len(r.registrations) >= rules.Max {
 		return full()
 	}
 	n := 0
-	for key := range r.held {
+	for key := range r.registrations {
 		if key.Capability == g.Capability {
 			n++
 		}
 	}
 	if n >= rules.MaxPerFleet {
-		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL", Message: "the capability has as many registrations as registration.max_per_capability allows",
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL",
+			Message:  "the capability has as many registrations as registration.max_per_capability allows",
 			Metadata: map[string]string{"capability": g.Capability}}
 	}
 	return nil
@@ -112,17 +114,18 @@ func (r *Registry) Withdraw(ctx context.Context, key Key, lease string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writes++
-	known := r.held[key] != nil
+	known := r.registrations[key] != nil
 	if found || known {
 		r.withdrawn[key] = r.writes
 	}
 	if known {
-		delete(r.held, key)
+		delete(r.registrations, key)
 		r.log.Info("withdrawn", "capability", key.Capability, "addr", key.Addr)
-		nudge(r.dirty)
+		signal(r.dirty)
 	}
 	if !found && !known {
-		return &call.Refusal{Kind: call.NotFound, Reason: "REGISTRATION_UNKNOWN", Message: key.Addr + " is not registered for " + key.Capability,
+		return &call.Refusal{Kind: call.NotFound, Reason: "REGISTRATION_UNKNOWN",
+			Message:  key.Addr + " is not registered for " + key.Capability,
 			Metadata: map[string]string{"capability": key.Capability, "addr": key.Addr}}
 	}
 	return nil
@@ -132,8 +135,8 @@ func (r *Registry) Withdraw(ctx context.Context, key Key, lease string) error {
 func (r *Registry) Registrations() []Registration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]Registration, 0, len(r.held))
-	for _, h := range r.held {
+	all := make([]Registration, 0, len(r.registrations))
+	for _, h := range r.registrations {
 		all = append(all, h.Registration)
 	}
 	slices.SortFunc(all, func(a, b Registration) int {
@@ -151,9 +154,15 @@ func superseded(key Key) *call.Refusal {
 }
 
 func full() *call.Refusal {
-	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL", Message: "there are as many registrations as registration.max allows"}
+	return &call.Refusal{
+		Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL",
+		Message: "there are as many registrations as registration.max allows",
+	}
 }
 
 func unavailable(err error) *call.Refusal {
-	return &call.Refusal{Kind: call.Unavailable, Reason: "REGISTRY_UNAVAILABLE", Message: "the store of registrations does not answer: " + err.Error(), RetryAfter: time.Second}
+	return &call.Refusal{
+		Kind: call.Unavailable, Reason: "REGISTRY_UNAVAILABLE",
+		Message: "the store of registrations does not answer: " + err.Error(), RetryAfter: time.Second,
+	}
 }

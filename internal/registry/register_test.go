@@ -136,10 +136,14 @@ func TestRegisterAllowedAddresses(t *testing.T) {
 	dns := dnstest.Start(t)
 	dns.Set("both.test.", "127.0.0.1", "10.0.0.7")
 	dns.Set("more.test.", "127.0.0.1", "169.254.169.254")
-	r := registry.New(newMemory(), registry.Settings{Server: dns.Addr, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16")}, registry.Options{})
+	r := registry.New(newMemory(), registry.Settings{
+		Server: dns.Addr, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16"),
+	}, registry.Options{})
 	for addr, allowed := range map[string]bool{
-		"127.0.0.1:1": true, "[::ffff:127.0.0.1]:1": true, "[64:ff9b::7f00:1]:1": true, "both.test.:1": true, "169.254.7.9:1": true, "[2002:a9fe:a9fe::1]:1": true,
-		"169.254.169.254:1": false, "[64:ff9b::a9fe:a9fe]:1": false, "[::1]:1": false, "more.test.:1": false, "metadata:1": false, "127.1:1": false, "0.0.0.0:1": false,
+		"127.0.0.1:1": true, "[::ffff:127.0.0.1]:1": true, "[64:ff9b::7f00:1]:1": true, "both.test.:1": true,
+		"169.254.7.9:1": true, "[2002:a9fe:a9fe::1]:1": true,
+		"169.254.169.254:1": false, "[64:ff9b::a9fe:a9fe]:1": false, "[::1]:1": false, "more.test.:1": false,
+		"metadata:1": false, "127.1:1": false, "0.0.0.0:1": false,
 	} {
 		if _, err := r.Register(t.Context(), weather(addr)); (err == nil) != allowed {
 			t.Errorf("%q: %v", addr, err)
@@ -175,9 +179,11 @@ func TestRegisterFields(t *testing.T) {
 		"less than none":       {func(g *registry.Registration) { g.MaxConcurrent = -1 }, "REGISTRATION_INVALID"},
 		"zone":                 {func(g *registry.Registration) { g.Zone = "a/b" }, "REGISTRATION_INVALID"},
 		"session":              {func(g *registry.Registration) { g.Session = "a\nb" }, "REGISTRATION_INVALID"},
-		"long session":         {func(g *registry.Registration) { g.Session = strings.Repeat("s", 513) }, "REGISTRATION_INVALID"},
-		"tenant":               {func(g *registry.Registration) { g.Session, g.Tenant = "s", "acme" }, "REGISTRATION_INVALID"},
-		"lease":                {func(g *registry.Registration) { g.Lease = strings.Repeat("l", 65) }, "REGISTRATION_INVALID"},
+		"long session": {
+			func(g *registry.Registration) { g.Session = strings.Repeat("s", 513) }, "REGISTRATION_INVALID",
+		},
+		"tenant": {func(g *registry.Registration) { g.Session, g.Tenant = "s", "acme" }, "REGISTRATION_INVALID"},
+		"lease":  {func(g *registry.Registration) { g.Lease = strings.Repeat("l", 65) }, "REGISTRATION_INVALID"},
 	} {
 		g := weather("10.0.0.7:1")
 		test.change(&g)
@@ -242,7 +248,10 @@ func TestRegisterBounds(t *testing.T) {
 
 // FuzzRegister sees to it that no spelling of an address leads where none may.
 func FuzzRegister(f *testing.F) {
-	for _, seed := range []string{"127.0.0.1:1", "[::ffff:127.0.0.1]:1", "[2002:7f00:1::]:1", "0x7f.1:1", "10.0.0.7:1", "[64:ff9b::a9fe:a9fe]:80", "localhost:1", "[fe80::1%25lo]:1"} {
+	for _, seed := range []string{
+		"127.0.0.1:1", "[::ffff:127.0.0.1]:1", "[2002:7f00:1::]:1", "0x7f.1:1", "10.0.0.7:1", "[64:ff9b::a9fe:a9fe]:80",
+		"localhost:1", "[fe80::1%25lo]:1",
+	} {
 		f.Add(seed)
 	}
 	// A resolver that answers nothing: what is pinned was spelled out.

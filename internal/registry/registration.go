@@ -50,8 +50,10 @@ func (g *Registration) Key() Key { return Key{g.Capability, g.Addr} }
 
 // same reports whether two registrations have the same backends.
 func (g *Registration) same(o *Registration) bool {
-	return slices.Equal(g.Pinned, o.Pinned) && g.Key() == o.Key() && g.Weight == o.Weight && g.Zone == o.Zone && g.Session == o.Session && g.Tenant == o.Tenant &&
-		g.Dialect == o.Dialect && g.MaxConcurrent == o.MaxConcurrent && g.Manifest.Sum == o.Manifest.Sum && g.TTL == o.TTL && g.Lease == o.Lease
+	return slices.Equal(g.Pinned, o.Pinned) && g.Key() == o.Key() && g.Weight == o.Weight && g.Zone == o.Zone &&
+		g.Session == o.Session && g.Tenant == o.Tenant &&
+		g.Dialect == o.Dialect && g.MaxConcurrent == o.MaxConcurrent && g.Manifest.Sum == o.Manifest.Sum &&
+		g.TTL == o.TTL && g.Lease == o.Lease
 }
 
 // members appends the backends of a registration, with their manifest.
@@ -59,8 +61,10 @@ func (g *Registration) members(to []Member, manifest Sum) []Member {
 	host, _, _ := net.SplitHostPort(g.Addr)
 	for _, addr := range g.Pinned {
 		to = append(to, Member{
-			Capability: g.Capability, Addr: addr.String(), ServerName: strings.TrimSuffix(host, "."), Weight: g.Weight, Zone: g.Zone,
-			Session: g.Session, Tenant: g.Tenant, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Manifest: manifest, Source: Lease,
+			Capability: g.Capability, Addr: addr.String(), ServerName: strings.TrimSuffix(host, "."), Weight: g.Weight,
+			Zone:    g.Zone,
+			Session: g.Session, Tenant: g.Tenant, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Manifest: manifest,
+			Source: Lease,
 		})
 	}
 	return to
@@ -139,7 +143,8 @@ func invalid(field, text string) *call.Refusal {
 }
 
 func isID(s string, most int) bool {
-	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return len(s) <= most && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // splitAddr splits an address. One of the two hosts is set.
@@ -172,7 +177,7 @@ func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *ca
 	}
 	addrs := []netip.Addr{ip}
 	if name != "" {
-		if err := permitName(name); err != nil {
+		if err := checkName(name); err != nil {
 			return notPermitted(g.Addr, err)
 		}
 		var err error
@@ -183,11 +188,12 @@ func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *ca
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	addrs = slices.Compact(addrs)
 	if len(addrs) > maxPinned {
-		return invalid("addr", fmt.Sprintf("%s has %d addresses; more than %d are not possible", name, len(addrs), maxPinned))
+		return invalid("addr", fmt.Sprintf("%s has %d addresses; more than %d are not possible", name, len(addrs),
+			maxPinned))
 	}
 	g.Pinned = nil
 	for _, a := range addrs {
-		if err := r.permit(a); err != nil {
+		if err := r.checkAddr(a); err != nil {
 			return notPermitted(g.Addr, err)
 		}
 		g.Pinned = append(g.Pinned, netip.AddrPortFrom(a, port))
@@ -200,26 +206,29 @@ func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *ca
 
 func notPermitted(addr string, why error) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "ADDRESS_FORBIDDEN",
-		Message: fmt.Sprintf("%s may not be registered: %v; registration.allow can permit it", addr, why), Metadata: map[string]string{"addr": addr}}
+		Message:  fmt.Sprintf("%s may not be registered: %v; registration.allow can permit it", addr, why),
+		Metadata: map[string]string{"addr": addr}}
 }
 
 func unresolved(name string, err error) *call.Refusal {
 	if err == nil {
-		err = errNone
+		err = errNoAddress
 	}
-	return &call.Refusal{Kind: call.Unavailable, Reason: "ADDRESS_UNRESOLVED", Message: fmt.Sprintf("%s cannot be resolved here: %v", name, err),
+	return &call.Refusal{Kind: call.Unavailable, Reason: "ADDRESS_UNRESOLVED",
+		Message:  fmt.Sprintf("%s cannot be resolved here: %v", name, err),
 		Metadata: map[string]string{"host": name}, RetryAfter: time.Second}
 }
 
-// sound reports whether a registration from the store is one that this replica would have accepted: the store is
+// trusted reports whether a registration from the store is one that this replica would have accepted: the store is
 // trusted no more than a client.
-func (r *Rules) sound(g *Registration) bool {
+func (r *Rules) trusted(g *Registration) bool {
 	ip, name, port, refusal := splitAddr(g.Addr)
-	if refusal != nil || name != "" && permitName(name) != nil || len(g.Pinned) == 0 || len(g.Pinned) > maxPinned {
+	if refusal != nil || name != "" && checkName(name) != nil || len(g.Pinned) == 0 || len(g.Pinned) > maxPinned {
 		return false
 	}
 	for _, p := range g.Pinned {
-		if p.Port() != port || !p.Addr().IsValid() || p.Addr().Is4In6() || p.Addr().Zone() != "" || r.permit(p.Addr()) != nil || name == "" && p.Addr() != ip {
+		if p.Port() != port || !p.Addr().IsValid() || p.Addr().Is4In6() || p.Addr().Zone() != "" ||
+			r.checkAddr(p.Addr()) != nil || name == "" && p.Addr() != ip {
 			return false
 		}
 	}

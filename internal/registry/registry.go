@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// maxLooking bounds the concurrent lookups.
-const maxLooking = 64
+// maxNamesInFlight bounds the concurrent lookups.
+const maxNamesInFlight = 64
 
 // Settings are the configuration. They may change (Set).
 type Settings struct {
@@ -35,8 +35,8 @@ type Options struct {
 	Poll time.Duration
 }
 
-// spacing is the least time between two publications, which batches the answers of many names.
-const spacing = 10 * time.Millisecond
+// publishInterval is the least time between two publications, which batches the answers of many names.
+const publishInterval = 10 * time.Millisecond
 
 // Registry knows the dynamic members of fleets. Its methods are safe for concurrent use.
 type Registry struct {
@@ -46,39 +46,40 @@ type Registry struct {
 	manifest func(string) (string, *call.Refusal)
 	poll     time.Duration
 
-	publishing sync.Mutex // held while members are computed and published
-	members    atomic.Pointer[[]Member]
-	dirty      chan struct{} // signals that members may have changed
-	retargeted chan struct{} // signals that settings changed
-	noticed    chan struct{} // signals that the leases may have changed
-	slots      chan struct{} // permits of lookups
-	wasRead    chan struct{} // closed after the first read of the leases, successful or not
-	settled    chan struct{} // closed after the first lookup of all names
-	counts     counts
+	publishing      sync.Mutex // held while members are computed and published
+	members         atomic.Pointer[[]Member]
+	dirty           chan struct{} // signals that members may have changed
+	settingsChanged chan struct{} // signals that settings changed
+	notified        chan struct{} // signals that the leases may have changed
+	permits         chan struct{} // permits of lookups
+	firstRead       chan struct{} // closed after the first read of the leases, successful or not
+	settled         chan struct{} // closed after the first lookup of all names
+	counts          counts
 
-	mu        sync.Mutex
-	settings  Settings
-	resolver  Resolver
-	answers   map[Name][]endpoint
-	wanted    map[Name]bool // of the settings; immutable, replaced as a whole
-	asked     map[Name]bool // of these, successful or not
-	allAsked  chan struct{} // closed when all names of the settings are asked
-	held      map[Key]*held
-	withdrawn map[Key]int      // here, with the number of the write
-	documents map[Sum]document // that leases name
-	writes    int              // of this replica, so far
-	version   string           // of the last reading
-	lastRead  time.Time        // when the store answered last
-	silent    bool             // it did not answer when it was asked last
+	mu            sync.Mutex
+	settings      Settings
+	resolver      Resolver
+	answers       map[Name][]endpoint
+	wanted        map[Name]bool // of the settings; immutable, replaced as a whole
+	resolved      map[Name]bool // of these, successful or not
+	allResolved   chan struct{} // closed when all names of the settings are asked
+	registrations map[Key]*entry
+	withdrawn     map[Key]int      // here, with the number of the write
+	documents     map[Sum]document // that leases name
+	writes        int              // of this replica, so far
+	version       string           // of the last reading
+	lastRead      time.Time        // when the store answered last
+	silent        bool             // it did not answer when it was asked last
 }
 
 // New makes a Registry. Nothing is known before Run.
 func New(leases Leases, settings Settings, o Options) *Registry {
 	r := &Registry{
 		leases: leases, changed: o.Changed, log: o.Log, manifest: o.Manifest, poll: o.Poll,
-		dirty: make(chan struct{}, 1), retargeted: make(chan struct{}, 1), noticed: make(chan struct{}, 1),
-		slots: make(chan struct{}, maxLooking), wasRead: make(chan struct{}), settled: make(chan struct{}),
-		answers: map[Name][]endpoint{}, asked: map[Name]bool{}, allAsked: make(chan struct{}), held: map[Key]*held{}, withdrawn: map[Key]int{}, documents: map[Sum]document{}, lastRead: time.Now(),
+		dirty: make(chan struct{}, 1), settingsChanged: make(chan struct{}, 1), notified: make(chan struct{}, 1),
+		permits: make(chan struct{}, maxNamesInFlight), firstRead: make(chan struct{}), settled: make(chan struct{}),
+		answers: map[Name][]endpoint{}, resolved: map[Name]bool{}, allResolved: make(chan struct{}),
+		registrations: map[Key]*entry{}, withdrawn: map[Key]int{}, documents: map[Sum]document{}, lastRead: time.Now(),
 	}
 	if r.changed == nil {
 		r.changed = func() {}
@@ -112,9 +113,9 @@ func (r *Registry) Set(s Settings) {
 	}
 	r.wanted = wanted
 	maps.DeleteFunc(r.answers, func(n Name, _ []endpoint) bool { return !wanted[n] })
-	maps.DeleteFunc(r.asked, func(n Name, _ bool) bool { return !wanted[n] })
-	former := r.allAsked
-	r.allAsked = make(chan struct{})
+	maps.DeleteFunc(r.resolved, func(n Name, _ bool) bool { return !wanted[n] })
+	former := r.allResolved
+	r.allResolved = make(chan struct{})
 	r.checkAsked()
 	select {
 	case <-former:
@@ -122,9 +123,9 @@ func (r *Registry) Set(s Settings) {
 		close(former) // who waits for it goes on to the new one
 	}
 	r.version = "" // to see what the new rules say of what is registered
-	nudge(r.retargeted)
-	nudge(r.noticed)
-	nudge(r.dirty)
+	signal(r.settingsChanged)
+	signal(r.notified)
+	signal(r.dirty)
 }
 
 // Run asks DNS and follows the leases until ctx ends. Nothing of it is left when it
@@ -132,8 +133,8 @@ func (r *Registry) Set(s Settings) {
 func (r *Registry) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { r.resolve(ctx) })
-	all.Go(recovery.Loop(ctx, "registry", func() { r.follow(ctx) }))
-	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Follow(ctx, func() { nudge(r.noticed) }) }))
+	all.Go(recovery.Loop(ctx, "registry", func() { r.syncLeases(ctx) }))
+	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Watch(ctx, func() { signal(r.notified) }) }))
 	all.Go(func() {
 		if r.Await(ctx) != nil {
 			return
@@ -141,7 +142,7 @@ func (r *Registry) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.wasRead:
+		case <-r.firstRead:
 		}
 		r.publish()
 		close(r.settled)
@@ -151,7 +152,7 @@ func (r *Registry) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-r.dirty:
 			r.publish()
-			pause(ctx, spacing)
+			pause(ctx, publishInterval)
 		}
 	}
 	all.Wait()
@@ -166,7 +167,7 @@ func (r *Registry) Settled() <-chan struct{} { return r.settled }
 func (r *Registry) Await(ctx context.Context) error {
 	for {
 		r.mu.Lock()
-		all := r.allAsked
+		all := r.allResolved
 		r.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -174,7 +175,7 @@ func (r *Registry) Await(ctx context.Context) error {
 		case <-all:
 		}
 		r.mu.Lock()
-		same := all == r.allAsked
+		same := all == r.allResolved
 		r.mu.Unlock()
 		if same {
 			r.publish()
@@ -203,7 +204,7 @@ func (r *Registry) gather() []Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := r.dnsMembers(nil)
-	for _, h := range r.held {
+	for _, h := range r.registrations {
 		if r.settings.Rules.serves(h.Capability) {
 			next = h.members(next, r.effective(&h.Registration))
 		}

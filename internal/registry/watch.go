@@ -40,7 +40,7 @@ func (r *Registry) resolve(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.retargeted:
+		case <-r.settingsChanged:
 		}
 	}
 }
@@ -72,8 +72,8 @@ func (r *Registry) watch(ctx context.Context, name Name) {
 	for {
 		failing = r.look(ctx, name, failing)
 		r.mu.Lock()
-		if r.wanted[name] && !r.asked[name] {
-			r.asked[name] = true
+		if r.wanted[name] && !r.resolved[name] {
+			r.resolved[name] = true
 			r.checkAsked()
 		}
 		wait := vary(r.settings.Resolve)
@@ -89,8 +89,8 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	asking, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	select { // ten thousand names must not be asked for all at once
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
+	case r.permits <- struct{}{}:
+		defer func() { <-r.permits }()
 	case <-ctx.Done():
 		return failing
 	}
@@ -104,7 +104,8 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	if err != nil {
 		r.counts.lookupsFailed.Add(1)
 		if !failing {
-			r.log.Warn("dns: the last answer stays in force", "name", name.String(), "addresses", r.answered(name), "error", err)
+			r.log.Warn("dns: the last answer stays in force", "name", name.String(), "addresses", r.answered(name),
+				"error", err)
 		}
 		return true
 	}
@@ -116,20 +117,20 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	if ctx.Err() == nil && !slices.Equal(r.answers[name], found) { // a stopped watch has no say
 		r.log.Info("dns: backends", "name", name.String(), "addresses", len(found))
 		r.answers[name] = found
-		nudge(r.dirty)
+		signal(r.dirty)
 	}
 	return false
 }
 
 // checkAsked closes allAsked if that is so. The caller holds r.mu.
 func (r *Registry) checkAsked() {
-	if len(r.asked) < len(r.wanted) {
+	if len(r.resolved) < len(r.wanted) {
 		return
 	}
 	select {
-	case <-r.allAsked:
+	case <-r.allResolved:
 	default:
-		close(r.allAsked)
+		close(r.allResolved)
 	}
 }
 
@@ -158,7 +159,7 @@ func (t *Target) weigh(record int) int {
 	if t.Weight == 0 {
 		return 0
 	}
-	return min(max(record*t.Weight/plainWeight, 1), maxWeight)
+	return min(max(record*t.Weight/defaultWeight, 1), maxWeight)
 }
 
 // vary spreads d by a tenth in both directions, so that replicas do not march in step.

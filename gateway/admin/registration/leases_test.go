@@ -40,4 +40,4 @@ func (*leases) Read(context.Context, string) (registry.Reading, error) {
 
 func (*leases) Manifest(context.Context, registry.Sum) (string, error) { return "", nil }
 
-func (*leases) Follow(ctx context.Context, _ func()) { <-ctx.Done() }
+func (*leases) Watch(ctx context.Context, _ func()) { <-ctx.Done() }

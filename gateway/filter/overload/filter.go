@@ -48,7 +48,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return filter.Continue
 	}
 	c.Shed = true
-	if verdict == overload.Heavy {
+	if verdict == overload.OverShare {
 		return c.Reject(filter.OverFairShare)
 	}
 	return c.Reject(filter.Overloaded)

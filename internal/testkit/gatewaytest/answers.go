@@ -14,7 +14,7 @@ import (
 
 // Answers keeps those of calls with idempotency keys in a store, until the test ends. All of one
 // store know what the others keep.
-func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempotency.Keeper {
+func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempotency.Service {
 	t.Helper()
 	o.Keys = [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}
 	if o.Lease == 0 {

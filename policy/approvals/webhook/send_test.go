@@ -85,12 +85,12 @@ func TestFailuresNameNoSecret(t *testing.T) {
 		url, want string
 		timeout   time.Duration
 	}{
-		"closed":    {"http://" + closed, "connection refused", 0},
-		"silent":    {silent.URL, "no answer in time", 50 * time.Millisecond},
-		"unknown":   {"http://nowhere.invalid", "DNS", 0},
-		"untrusted": {secure.URL, "certificate is not trusted", 0},
-		"does not speak TLS":    {"https" + strings.TrimPrefix(silent.URL, "http"), "does not speak TLS", 0},
-		"garbage":   {"http://" + garbage, "the answer is not HTTP", 0},
+		"closed":             {"http://" + closed, "connection refused", 0},
+		"silent":             {silent.URL, "no answer in time", 50 * time.Millisecond},
+		"unknown":            {"http://nowhere.invalid", "DNS", 0},
+		"untrusted":          {secure.URL, "certificate is not trusted", 0},
+		"does not speak TLS": {"https" + strings.TrimPrefix(silent.URL, "http"), "does not speak TLS", 0},
+		"garbage":            {"http://" + garbage, "the answer is not HTTP", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := to(t, test.url, Config{Timeout: test.timeout}).send(t.Context(), "msg_1", time.Now(), nil)

@@ -21,43 +21,43 @@ type Fleets interface {
 }
 
 const (
-	busy = time.Second     // interval of exchanges while any backend is drained
-	idle = 5 * time.Second // interval while none is
-	last = 5 * time.Second // timeout of the final exchange
+	busyInterval = time.Second     // interval of exchanges while any backend is drained
+	idleInterval = 5 * time.Second // interval while none is
+	lastTimeout  = 5 * time.Second // timeout of the final exchange
 )
 
 // ErrFull rejects a drain beyond Most.
 var ErrFull = errors.New("as many backends are drained as may be")
 
-// Keeper synchronizes the drains of one replica with the store.
-type Keeper struct {
+// Manager synchronizes the drains of one replica with the store.
+type Manager struct {
 	replica string
-	board   Board
+	store   Store
 	fleets  Fleets
 	log     *slog.Logger
 	wake    chan struct{}
 
-	exchanging sync.Mutex // held during an exchange
+	exchangeMu sync.Mutex // held during an exchange
 
-	mu      sync.Mutex
-	force   map[Key]time.Time // drains in force here, with their start
-	pending map[Key]bool      // changes that the store lacks: true: begun, false: ended
-	view    View              // the latest
-	away    bool              // the last exchange failed
+	mu        sync.Mutex
+	active    map[Key]time.Time // drains in force here, with their start
+	pending   map[Key]bool      // changes that the store lacks: true: begun, false: ended
+	view      View              // the latest
+	storeAway bool              // the last exchange failed
 }
 
 // New returns a Keeper. replica is its unique name.
-func New(replica string, board Board, fleets Fleets, log *slog.Logger) *Keeper {
-	return &Keeper{
-		replica: replica, board: board, fleets: fleets, log: log, wake: make(chan struct{}, 1),
-		force: map[Key]time.Time{}, pending: map[Key]bool{},
+func New(replica string, board Store, fleets Fleets, log *slog.Logger) *Manager {
+	return &Manager{
+		replica: replica, store: board, fleets: fleets, log: log, wake: make(chan struct{}, 1),
+		active: map[Key]time.Time{}, pending: map[Key]bool{},
 	}
 }
 
 // Run synchronizes drains until ctx ends, and then reports that no calls are left here.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Manager) Run(ctx context.Context) {
 	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "drains feed", func() { k.board.Follow(ctx, k.nudge) }))
+	following.Go(recovery.Loop(ctx, "drains feed", func() { k.store.Watch(ctx, k.wakeUp) }))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -75,49 +75,49 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // leave sends the pending changes, and reports that no calls are left here.
-func (k *Keeper) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, last)
+func (k *Manager) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
 	defer cancel()
 	k.mu.Lock()
 	report, _ := k.report()
 	k.mu.Unlock()
 	report.Leaving = true
-	_, _ = k.board.Exchange(ctx, report) // after an error the replica soon counts as dead
+	_, _ = k.store.Exchange(ctx, report) // after an error the replica soon counts as dead
 }
 
 // Read loads the shared drains, if the store answers, before a replica serves.
-func (k *Keeper) Read(ctx context.Context) { _ = k.exchange(ctx) }
+func (k *Manager) Read(ctx context.Context) { _ = k.exchange(ctx) }
 
-func (k *Keeper) nudge() {
+func (k *Manager) wakeUp() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (k *Keeper) pause() time.Duration {
+func (k *Manager) pause() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.force)+len(k.pending) > 0 {
-		return busy
+	if len(k.active)+len(k.pending) > 0 {
+		return busyInterval
 	}
-	return idle
+	return idleInterval
 }
 
 // Set begins or ends drains, here at once. It reports whether the other replicas know them already; if
 // not, they will when the store is back.
-func (k *Keeper) Set(ctx context.Context, keys []Key, drained bool) (shared bool, err error) {
+func (k *Manager) Set(ctx context.Context, keys []Key, drained bool) (shared bool, err error) {
 	k.mu.Lock()
-	if drained && len(k.force)+len(keys) > Most {
+	if drained && len(k.active)+len(keys) > MaxDrains {
 		k.mu.Unlock()
 		return false, ErrFull
 	}
 	for _, key := range keys {
 		k.pending[key] = drained
-		if _, already := k.force[key]; drained && !already {
-			k.force[key] = time.Now()
+		if _, already := k.active[key]; drained && !already {
+			k.active[key] = time.Now()
 		} else if !drained {
-			delete(k.force, key)
+			delete(k.active, key)
 		}
 	}
 	k.apply()
@@ -126,33 +126,33 @@ func (k *Keeper) Set(ctx context.Context, keys []Key, drained bool) (shared bool
 	if errors.Is(err, ErrFull) {
 		return false, err
 	}
-	k.nudge()
+	k.wakeUp()
 	return err == nil, nil
 }
 
-// errUnwritten is the error of a read-only store.
-var errUnwritten = errors.New("the store of drains accepts no writes")
+// errReadOnly is the error of a read-only store.
+var errReadOnly = errors.New("the store of drains accepts no writes")
 
 // exchange sends the local knowledge to the store, and applies the view.
-func (k *Keeper) exchange(ctx context.Context) error {
-	k.exchanging.Lock()
-	defer k.exchanging.Unlock()
+func (k *Manager) exchange(ctx context.Context) error {
+	k.exchangeMu.Lock()
+	defer k.exchangeMu.Unlock()
 	k.mu.Lock()
 	report, told := k.report()
 	k.mu.Unlock()
-	view, err := k.board.Exchange(ctx, report)
+	view, err := k.store.Exchange(ctx, report)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		if !k.away && ctx.Err() == nil && len(k.force)+len(k.pending) > 0 {
+		if !k.storeAway && ctx.Err() == nil && len(k.active)+len(k.pending) > 0 {
 			k.log.Warn("drains cannot be shared: what is known stays in force", "error", err)
 		}
-		k.away = true
+		k.storeAway = true
 		return err
 	}
-	k.away = false
+	k.storeAway = false
 	if k.view.Epoch != "" && view.Epoch != k.view.Epoch && !view.Written {
-		return errUnwritten // it has lost its content, which could not be restored
+		return errReadOnly // it has lost its content, which could not be restored
 	}
 	k.view = view
 	if view.Written {
@@ -166,70 +166,70 @@ func (k *Keeper) exchange(ctx context.Context) error {
 		if !drained {
 			delete(next, key)
 		} else if _, already := next[key]; !already {
-			next[key] = k.force[key]
+			next[key] = k.active[key]
 		}
 	}
-	if !maps.Equal(next, k.force) {
-		k.force = next
+	if !maps.Equal(next, k.active) {
+		k.active = next
 		k.apply()
 	}
 	switch {
 	case view.Full:
 		return ErrFull
 	case !view.Written:
-		return errUnwritten
+		return errReadOnly
 	}
 	return nil
 }
 
 // report makes the next report, and returns the pending changes in it. The caller holds k.mu.
-func (k *Keeper) report() (r Report, told map[Key]bool) {
-	told = maps.Clone(k.pending)
+func (k *Manager) report() (r Report, sent map[Key]bool) {
+	sent = maps.Clone(k.pending)
 	r = Report{Replica: k.replica, Epoch: k.view.Epoch, Calls: map[Key]int64{}}
-	for key, drained := range told {
+	for key, drained := range sent {
 		if drained {
 			r.Set = append(r.Set, key)
 		} else {
 			r.End = append(r.End, key)
 		}
 	}
-	for key, since := range k.force {
-		r.Held = append(r.Held, Drain{key, since})
+	for key, since := range k.active {
+		r.Active = append(r.Active, Drain{key, since})
 		n, known := k.fleets.Calls(key)
 		if known {
 			r.Known = append(r.Known, key)
 		}
 		r.Calls[key] = n
 	}
-	return r, told
+	return r, sent
 }
 
 // apply hands the drains in force to the router. The caller holds k.mu.
-func (k *Keeper) apply() {
-	all := make([]Drain, 0, len(k.force))
-	for key, since := range k.force {
+func (k *Manager) apply() {
+	all := make([]Drain, 0, len(k.active))
+	for key, since := range k.active {
 		all = append(all, Drain{key, since})
 	}
 	k.fleets.SetDrains(all)
 }
 
-// Left is the state of one drained backend.
-type Left struct {
-	Since    time.Time
-	Drained  bool
-	Shared   bool  // the fields below include the other replicas
-	Calls    int64 // in flight
-	Unheard  int   // replicas that are not known to drain it yet
-	Replicas int   // replicas in these counts, including this one
+// Remaining is the state of one drained backend.
+type Remaining struct {
+	Since          time.Time
+	Drained        bool
+	Shared         bool  // the fields below include the other replicas
+	Calls          int64 // in flight
+	Unacknowledged int   // replicas that are not known to drain it yet
+	Replicas       int   // replicas in these counts, including this one
 }
 
-// Left returns how many calls a backend still has, at all replicas.
-func (k *Keeper) Left(key Key) Left {
+// Remaining returns how many calls a backend still has, at all replicas.
+func (k *Manager) Remaining(key Key) Remaining {
 	own, _ := k.fleets.Calls(key)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	since, drained := k.force[key]
-	l := Left{Since: since, Drained: drained, Shared: !k.away && k.view.Epoch != "", Calls: own, Replicas: 1}
+	since, drained := k.active[key]
+	l := Remaining{Since: since, Drained: drained, Shared: !k.storeAway && k.view.Epoch != "", Calls: own, Replicas: 1}
 	if !l.Shared {
 		return l
 	}
@@ -241,7 +241,7 @@ func (k *Keeper) Left(key Key) Left {
 		n, heard := k.view.Calls[replica][key]
 		l.Calls += n
 		if !heard {
-			l.Unheard++
+			l.Unacknowledged++
 		}
 	}
 	return l

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Most bounds the number of drains.
-const Most = 1000
+// MaxDrains bounds the number of drains.
+const MaxDrains = 1000
 
 // Key identifies a backend of a fleet.
 type Key struct{ Capability, Addr string }
@@ -17,13 +17,13 @@ type Drain struct {
 	Since time.Time // by the store's clock, once it knows the drain
 }
 
-// Board holds the drains, shared by all replicas, and how many calls are left at each.
-type Board interface {
+// Store holds the drains, shared by all replicas, and how many calls are left at each.
+type Store interface {
 	// Exchange sends one replica's report and returns the shared view. Set and End of the report have
 	// taken effect if the View is Written.
 	Exchange(ctx context.Context, r Report) (View, error)
 	// Watch calls changed, which does not block, whenever the view may have changed, until ctx ends.
-	Follow(ctx context.Context, changed func())
+	Watch(ctx context.Context, changed func())
 }
 
 // Report is the knowledge of one replica.
@@ -32,7 +32,7 @@ type Report struct {
 	Epoch   string        // of its last View; "": none
 	Set     []Key         // drains that its operators began
 	End     []Key         // drains that its operators ended
-	Held    []Drain       // in force here; they are restored if the store has lost its content
+	Active  []Drain       // in force here; they are restored if the store has lost its content
 	Known   []Key         // of these, those whose backend is in this replica's fleets: they are kept
 	Calls   map[Key]int64 // in flight at each of Held
 	Leaving bool          // the replica is about to stop, and its calls do not count

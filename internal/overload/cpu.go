@@ -17,12 +17,12 @@ type processor struct {
 	root  fs.FS    // contains "proc" and "sys"
 	quota []string // cpu.stat of its cgroup and of all parents
 	cpus  int      // number of usable CPUs
-	last  times
+	last  cpuTimes
 	known bool // last was read at the last tick
 }
 
-// times are the CPU times of all threads since the process began.
-type times struct {
+// cpuTimes are the CPU times of all threads since the process began.
+type cpuTimes struct {
 	at        time.Time
 	ran       time.Duration
 	waited    time.Duration // ready to run, for a CPU
@@ -33,9 +33,9 @@ func newProcessor(root fs.FS) *processor {
 	return &processor{root: root, quota: quotas(root), cpus: runtime.NumCPU()}
 }
 
-// own returns the part of a delay that this process's own work caused. It reads nothing while delays are far
+// ownDelay returns the part of a delay that this process's own work caused. It reads nothing while delays are far
 // below most. Where the system gives no data, it returns the whole delay.
-func (p *processor) own(delay, most time.Duration, now time.Time) time.Duration {
+func (p *processor) ownDelay(delay, most time.Duration, now time.Time) time.Duration {
 	if delay <= most/2 {
 		p.known = false
 		return delay
@@ -53,7 +53,7 @@ func (p *processor) own(delay, most time.Duration, now time.Time) time.Duration 
 }
 
 // since returns the difference of two readings. Threads that have ended are not counted any more.
-func (t times) since(last times) spent {
+func (t cpuTimes) since(last cpuTimes) spent {
 	return spent{
 		wall: t.at.Sub(last.at), ran: max(t.ran-last.ran, 0),
 		waited: max(t.waited-last.waited, 0), throttled: max(t.throttled-last.throttled, 0),
@@ -77,7 +77,7 @@ func (s spent) share(cpus int) float64 {
 	return min(max(share, had/float64(s.wall*time.Duration(cpus))), 1)
 }
 
-func (p *processor) read(now time.Time) (t times, ok bool) {
+func (p *processor) read(now time.Time) (t cpuTimes, ok bool) {
 	t.at = now
 	threads, err := fs.ReadDir(p.root, "proc/self/task")
 	if err != nil {

@@ -13,7 +13,8 @@ var forbidden = []struct {
 	prefix netip.Prefix
 	what   string
 }{
-	{netip.MustParsePrefix("0.0.0.0/8"), "the unspecified address"}, // RFC 1122 §3.2.1.3; on Linux 0.0.0.0 is this machine
+	// RFC 1122 §3.2.1.3; on Linux 0.0.0.0 is this machine
+	{netip.MustParsePrefix("0.0.0.0/8"), "the unspecified address"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
 	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},         // metadata of AWS, GCP, Azure and others with it
 	{netip.MustParsePrefix("100.100.100.200/32"), "cloud metadata"}, // Alibaba
@@ -32,10 +33,12 @@ var forbidden = []struct {
 }
 
 // forbiddenNames are hosts of cloud metadata at any address.
-var forbiddenNames = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+var forbiddenNames = []string{
+	"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
+}
 
-// embedding are the forms of IPv6 addresses that contain an IPv4 address, and its position.
-var embedding = []struct {
+// embedded are the forms of IPv6 addresses that contain an IPv4 address, and its position.
+var embedded = []struct {
 	prefix netip.Prefix
 	at     []int // of the four bytes
 	flip   byte  // XOR mask of the bytes
@@ -52,19 +55,19 @@ var embedding = []struct {
 	{netip.MustParsePrefix("2001::/32"), []int{4, 5, 6, 7}, 0},           // its server
 }
 
-// isatap is the beginning of the last half of an address that tunnels to the IPv4 address in its last four
+// isatapPrefix is the beginning of the last half of an address that tunnels to the IPv4 address in its last four
 // bytes (RFC 5214 §6.1); its other possible bit means "globally unique".
-var isatap = [4]byte{0, 0, 0x5e, 0xfe}
+var isatapPrefix = [4]byte{0, 0, 0x5e, 0xfe}
 
-// leadsTo returns the possible destinations of packets to an address: the address itself, or an IPv4 address
+// destinations returns the possible destinations of packets to an address: the address itself, or an IPv4 address
 // inside it. An IPv4-mapped one must be unmapped before.
-func leadsTo(addr netip.Addr) []netip.Addr {
+func destinations(addr netip.Addr) []netip.Addr {
 	if addr.Is4() {
 		return []netip.Addr{addr}
 	}
 	b := addr.As16()
 	ends := []netip.Addr{addr}
-	for _, e := range embedding {
+	for _, e := range embedded {
 		if !e.prefix.Contains(addr) {
 			continue
 		}
@@ -74,19 +77,19 @@ func leadsTo(addr netip.Addr) []netip.Addr {
 		}
 		ends = append(ends, netip.AddrFrom4(v4))
 	}
-	if half := [4]byte(b[8:12]); half == isatap || half == [4]byte{2, 0, 0x5e, 0xfe} {
+	if half := [4]byte(b[8:12]); half == isatapPrefix || half == [4]byte{2, 0, 0x5e, 0xfe} {
 		ends = append(ends, netip.AddrFrom4([4]byte(b[12:16])))
 	}
 	return ends
 }
 
-// permit returns an error if no registration may have an address.
-func (r *Rules) permit(addr netip.Addr) error {
+// checkAddr returns an error if no registration may have an address.
+func (r *Rules) checkAddr(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	if r.allowed(addr) {
 		return nil
 	}
-	for _, end := range leadsTo(addr) {
+	for _, end := range destinations(addr) {
 		for _, f := range forbidden {
 			if !f.prefix.Contains(end) || r.allowed(end) {
 				continue
@@ -109,9 +112,9 @@ func (r *Rules) allowed(addr netip.Addr) bool {
 	return false
 }
 
-// permitName returns an error if no registration may have a host name. Names that look like numbers are
+// checkName returns an error if no registration may have a host name. Names that look like numbers are
 // addresses for some resolvers: 127.1, 0x7f000001, 2130706433.
-func permitName(host string) error {
+func checkName(host string) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, f := range forbiddenNames {
 		if host == f {

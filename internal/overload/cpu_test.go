@@ -34,7 +34,8 @@ func (m *machine) spend(wall, ran, waited time.Duration) {
 	for i := range m.threads {
 		m.threads[i][0] += ran
 		m.threads[i][1] += waited
-		m.write(fmt.Sprintf("proc/self/task/%d/schedstat", 100+i), fmt.Sprintf("%d %d 7\n", m.threads[i][0].Nanoseconds(), m.threads[i][1].Nanoseconds()))
+		m.write(fmt.Sprintf("proc/self/task/%d/schedstat", 100+i), fmt.Sprintf("%d %d 7\n", m.threads[i][0].Nanoseconds(),
+			m.threads[i][1].Nanoseconds()))
 	}
 }
 
@@ -50,11 +51,17 @@ func TestWhoseDelay(t *testing.T) {
 		file        string
 		want        time.Duration
 	}{
-		"all processors":                      {threads: 2, ran: 20 * time.Millisecond, want: delay},
-		"all processors, and threads wait":    {threads: 8, ran: 5 * time.Millisecond, waited: 15 * time.Millisecond, want: delay},
-		"one processor, the other is idle":    {threads: 1, ran: 20 * time.Millisecond, want: delay},
-		"one hundredth, the rest is others'":  {threads: 1, ran: 200 * time.Microsecond, waited: 19800 * time.Microsecond, want: 300 * time.Microsecond},
-		"a third, the rest is others'":        {threads: 2, ran: 5 * time.Millisecond, waited: 10 * time.Millisecond, want: 10 * time.Millisecond},
+		"all processors": {threads: 2, ran: 20 * time.Millisecond, want: delay},
+		"all processors, and threads wait": {
+			threads: 8, ran: 5 * time.Millisecond, waited: 15 * time.Millisecond, want: delay,
+		},
+		"one processor, the other is idle": {threads: 1, ran: 20 * time.Millisecond, want: delay},
+		"one hundredth, the rest is others'": {
+			threads: 1, ran: 200 * time.Microsecond, waited: 19800 * time.Microsecond, want: 300 * time.Microsecond,
+		},
+		"a third, the rest is others'": {
+			threads: 2, ran: 5 * time.Millisecond, waited: 10 * time.Millisecond, want: 10 * time.Millisecond,
+		},
 		"it did nothing":                      {threads: 3, want: 0},
 		"it was stopped nearly all the while": {threads: 2, ran: 200 * time.Microsecond, want: 600 * time.Microsecond},
 		"its own quota": {threads: 1, ran: 2 * time.Millisecond, waited: 18 * time.Millisecond, want: delay,
@@ -100,8 +107,10 @@ func TestWhereNothingIsTold(t *testing.T) {
 	}
 }
 
-// TestDelayByOthers: bytes wait for their turn while the process hardly runs, as they do when others have the processors
-// or it is stopped. However many calls come, none is turned away. No other test runs beside this one: its work would be
+// TestDelayByOthers: bytes wait for their turn while the process hardly runs, as they do when others have the
+// processors
+// or it is stopped. However many calls come, none is turned away. No other test runs beside this one: its work
+// would be
 // the process's own.
 func TestDelayByOthers(t *testing.T) {
 	const most, delay = 10 * time.Millisecond, 50 * time.Millisecond

@@ -32,26 +32,26 @@ func (o *Options) setDefaults() {
 	o.MaxAnswer, o.MaxKeys, o.Calls = cmp.Or(o.MaxAnswer, 64<<10), cmp.Or(o.MaxKeys, 10_000), cmp.Or(o.Calls, 10_000)
 }
 
-// Ended says whether a call was executed.
-type Ended uint8
+// Outcome says whether a call was executed.
+type Outcome uint8
 
 // The values of Ended. The zero value is the safe one.
 const (
-	InDoubt    Ended = iota // it may have been executed
-	Certain                 // it was executed, or its backend has refused it: the response is stored
-	NotStarted              // it provably was not: a repeat is executed
+	InDoubt    Outcome = iota // it may have been executed
+	Executed                  // it was executed, or its backend has refused it: the response is stored
+	NotStarted                // it provably was not: a repeat is executed
 )
 
 // Run executes a call and returns its response, also that of an error. ctx ends at the caller's deadline, but
 // not when the caller leaves.
-type Run func(ctx context.Context) (answer []byte, how Ended)
+type Run func(ctx context.Context) (answer []byte, how Outcome)
 
-// Keeper handles the calls with keys of one replica. It is safe for concurrent use.
-type Keeper struct {
+// Service handles the calls with keys of one replica. It is safe for concurrent use.
+type Service struct {
 	store   Store
 	opts    Options
 	sealer  *aead.Sealer
-	printer printer
+	printer fingerprinter
 	counted counters
 	running sync.WaitGroup  // flights
 	calls   *fairshare.Pool // that wait for a flight, by tenant
@@ -63,23 +63,26 @@ type Keeper struct {
 }
 
 // New returns a Keeper, or an error for malformed keys.
-func New(store Store, o Options) (*Keeper, error) {
+func New(store Store, o Options) (*Service, error) {
 	o.setDefaults()
 	sealer, err := aead.New(o.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("idempotency: %w", err)
 	}
-	return &Keeper{store: store, opts: o, sealer: sealer, printer: newPrinter(o.Keys), closing: make(chan struct{}), flights: map[string]*flight{}, calls: fairshare.New("idempotent_calls", int64(o.Calls))}, nil
+	return &Service{
+		store: store, opts: o, sealer: sealer, printer: newFingerprinter(o.Keys), closing: make(chan struct{}),
+		flights: map[string]*flight{}, calls: fairshare.New("idempotent_calls", int64(o.Calls)),
+	}, nil
 }
 
 // Run watches the store until ctx ends. Without it the end of a call at another replica is noticed up to
 // Options.Poll later.
-func (k *Keeper) Run(ctx context.Context) {
-	k.store.Follow(ctx, k.wake, k.wakeAll)
+func (k *Service) Run(ctx context.Context) {
+	k.store.Watch(ctx, k.notify, k.notifyAll)
 }
 
 // Close waits until no call runs any more. It does not cancel calls.
-func (k *Keeper) Close() {
+func (k *Service) Close() {
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
@@ -95,68 +98,68 @@ func (k *Keeper) Close() {
 // A call that was not executed is refused with IDEMPOTENCY_OFF without an encryption key,
 // IDEMPOTENCY_UNAVAILABLE, IDEMPOTENCY_KEYS_FULL or IDEMPOTENCY_KEY_REUSED. One that was or may have been
 // executed is refused with IDEMPOTENCY_OUTCOME_UNKNOWN or IDEMPOTENCY_ANSWER_TOO_LARGE.
-func (k *Keeper) Do(ctx context.Context, r *Request, run Run) (answer []byte, repeat bool, refusal *call.Refusal) {
+func (k *Service) Do(ctx context.Context, r *Request, run Run) (answer []byte, repeat bool, refusal *call.Refusal) {
 	answer, became, refusal := k.do(ctx, r, run)
 	k.counted.calls[became].Add(1)
 	return answer, became == replayed || became == joined, refusal
 }
 
-func (k *Keeper) do(ctx context.Context, r *Request, run Run) ([]byte, fate, *call.Refusal) {
+func (k *Service) do(ctx context.Context, r *Request, run Run) ([]byte, result, *call.Refusal) {
 	if !k.sealer.On() {
-		return nil, away, refusedOff
+		return nil, unavailable, refusedOff
 	}
 	for id := r.id(); ctx.Err() == nil; {
 		f, mine, ok := k.join(ctx, id, r, run)
 		if !ok {
-			return nil, away, refusedBusy
+			return nil, unavailable, refusedBusy
 		}
 		answer, became, refusal := k.wait(ctx, f, mine, r)
-		if k.leave(f, r); became != again {
+		if k.leave(f, r); became != retry {
 			return answer, became, refusal
 		}
 	}
-	return nil, left, refusedLeft
+	return nil, callerLeft, refusedLeft
 }
 
 // wait waits for the outcome of a flight. With mine, the flight executes this call, if any.
-func (k *Keeper) wait(ctx context.Context, f *flight, mine bool, r *Request) ([]byte, fate, *call.Refusal) {
+func (k *Service) wait(ctx context.Context, f *flight, mine bool, r *Request) ([]byte, result, *call.Refusal) {
 	select {
-	case <-f.begun:
+	case <-f.started:
 	case <-ctx.Done():
-		return nil, left, refusedLeft
+		return nil, callerLeft, refusedLeft
 	}
-	if f.print != "" {
-		switch same, known := k.printer.same(f.print, r); {
+	if f.fingerprint != "" {
+		switch same, known := k.printer.same(f.fingerprint, r); {
 		case !known:
-			return nil, away, refusedAway // it was sealed with a key that this replica lacks
+			return nil, unavailable, refusedUnavailable // it was sealed with a key that this replica lacks
 		case !same:
 			return nil, reused, refusedReused
 		}
 	}
 	late := replayed
 	select {
-	case <-f.over:
+	case <-f.done:
 	default:
 		late = joined
 		k.counted.waiting.Add(1)
 		defer k.counted.waiting.Add(-1)
 		select {
-		case <-f.over:
+		case <-f.done:
 		case <-ctx.Done():
-			return nil, left, refusedLeft
+			return nil, callerLeft, refusedLeft
 		}
 	}
 	switch {
 	case mine && f.owner && f.state == None:
 		return f.answer, notStarted, nil
 	case mine && f.owner:
-		return f.answer, first, nil
+		return f.answer, executed, nil
 	}
-	return f.told(r, late)
+	return f.result(r, late)
 }
 
-// told returns the outcome for a repeat.
-func (f *flight) told(r *Request, late fate) ([]byte, fate, *call.Refusal) {
+// result returns the outcome for a repeat.
+func (f *flight) result(r *Request, late result) ([]byte, result, *call.Refusal) {
 	switch f.state {
 	case Answered:
 		return f.answer, late, nil
@@ -172,12 +175,12 @@ func (f *flight) told(r *Request, late fate) ([]byte, fate, *call.Refusal) {
 	case None:
 		switch {
 		case r.Only != nil:
-			return nil, unkept, r.Only
-		case !f.untold:
-			return nil, again, nil
+			return nil, notExecuted, r.Only
+		case !f.unsaved:
+			return nil, retry, nil
 		}
 	case Running:
-		return nil, again, nil // all other callers had left
+		return nil, retry, nil // all other callers had left
 	}
-	return nil, away, refusedAway
+	return nil, unavailable, refusedUnavailable
 }

@@ -12,7 +12,8 @@ import (
 
 // expect makes a call and looks at what comes of it: the reason of a refusal, or the answer, with
 // "again: " before that of a repeat.
-func expect(t *testing.T, k *idempotency.Keeper, what string, r *idempotency.Request, run idempotency.Run, want string) {
+func expect(t *testing.T, k *idempotency.Service, what string, r *idempotency.Request, run idempotency.Run,
+	want string) {
 	t.Helper()
 	answer, repeat, refusal := k.Do(t.Context(), r, run)
 	got := string(answer)
@@ -29,9 +30,9 @@ func expect(t *testing.T, k *idempotency.Keeper, what string, r *idempotency.Req
 
 // never is a run that must not be.
 func never(t *testing.T) idempotency.Run {
-	return func(context.Context) ([]byte, idempotency.Ended) {
+	return func(context.Context) ([]byte, idempotency.Outcome) {
 		t.Error("it ran")
-		return nil, idempotency.Certain
+		return nil, idempotency.Executed
 	}
 }
 
@@ -40,13 +41,16 @@ func TestWhatARepeatGets(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		answer        string
-		how           idempotency.Ended
+		how           idempotency.Outcome
 		first, second string
 	}{
-		{"an answer", "a", idempotency.Certain, "a", "again: a"},
-		{"an empty one", "", idempotency.Certain, "", "again: "},
-		{"as much as may be kept", strings.Repeat("x", 10), idempotency.Certain, strings.Repeat("x", 10), "again: " + strings.Repeat("x", 10)},
-		{"more", strings.Repeat("x", 11), idempotency.Certain, strings.Repeat("x", 11), "IDEMPOTENCY_ANSWER_TOO_LARGE"},
+		{"an answer", "a", idempotency.Executed, "a", "again: a"},
+		{"an empty one", "", idempotency.Executed, "", "again: "},
+		{
+			"as much as may be kept", strings.Repeat("x", 10), idempotency.Executed, strings.Repeat("x", 10),
+			"again: " + strings.Repeat("x", 10),
+		},
+		{"more", strings.Repeat("x", 11), idempotency.Executed, strings.Repeat("x", 11), "IDEMPOTENCY_ANSWER_TOO_LARGE"},
 		{"doubt", "lost", idempotency.InDoubt, "lost", "IDEMPOTENCY_OUTCOME_UNKNOWN"},
 		{"another try", "no backend", idempotency.NotStarted, "no backend", "second"},
 	} {
@@ -55,7 +59,8 @@ func TestWhatARepeatGets(t *testing.T) {
 			m := newMemory()
 			k := keeper(t, m, idempotency.Options{MaxAnswer: 10})
 			expect(t, k, "the first", request("{}"), says(tt.answer, tt.how), tt.first)
-			expect(t, keeper(t, m, idempotency.Options{}), "a repeat", request("{}"), says("second", idempotency.Certain), tt.second)
+			expect(t, keeper(t, m, idempotency.Options{}), "a repeat", request("{}"), says("second", idempotency.Executed),
+				tt.second)
 		})
 	}
 }
@@ -64,7 +69,7 @@ func TestWhatBindsAKey(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
 	k := keeper(t, m, idempotency.Options{Keys: [][]byte{key(1), key(2)}})
-	expect(t, k, "the first", request("{}"), says("first", idempotency.Certain), "first")
+	expect(t, k, "the first", request("{}"), says("first", idempotency.Executed), "first")
 	for what, change := range map[string]func(*idempotency.Request){
 		"method":     func(r *idempotency.Request) { r.Method = "Other" },
 		"capability": func(r *idempotency.Request) { r.Capability = "other" },
@@ -86,10 +91,12 @@ func TestWhatBindsAKey(t *testing.T) {
 	} {
 		r := request("{}")
 		change(r)
-		expect(t, k, what, r, says(what, idempotency.Certain), what)
+		expect(t, k, what, r, says(what, idempotency.Executed), what)
 	}
-	expect(t, keeper(t, m, idempotency.Options{Keys: [][]byte{key(3), key(1)}}), "after a new key", request("{}"), never(t), "again: first")
-	expect(t, keeper(t, m, idempotency.Options{Keys: [][]byte{key(3)}}), "without the old one", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
+	expect(t, keeper(t, m, idempotency.Options{Keys: [][]byte{key(3), key(1)}}), "after a new key", request("{}"),
+		never(t), "again: first")
+	expect(t, keeper(t, m, idempotency.Options{Keys: [][]byte{key(3)}}), "without the old one", request("{}"), never(t),
+		"IDEMPOTENCY_UNAVAILABLE")
 	m.set(func(m *memory) {
 		for id, f := range m.all {
 			if len(f.Sealed) > 0 {
@@ -108,7 +115,7 @@ func TestCallsThatAreNotMade(t *testing.T) {
 	only := request("{}")
 	only.Only = &call.Refusal{Reason: "APPROVAL_USED"}
 	expect(t, k, "what may not run, and did not", only, never(t), "APPROVAL_USED")
-	expect(t, k, "the first", request("{}"), says("a", idempotency.Certain), "a")
+	expect(t, k, "the first", request("{}"), says("a", idempotency.Executed), "a")
 	expect(t, k, "what may not run, and did", only, never(t), "again: a")
 	r := request("{}")
 	r.Key = "another"
@@ -132,23 +139,23 @@ func TestCallsThatAreNotMade(t *testing.T) {
 func TestTheStoreGoesAwayMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		how                 idempotency.Ended
+		how                 idempotency.Outcome
 		here, after, second string
 	}{
-		{idempotency.Certain, "again: a", "again: a", ""},
+		{idempotency.Executed, "again: a", "again: a", ""},
 		{idempotency.NotStarted, "IDEMPOTENCY_UNAVAILABLE", "b", "again: b"},
 		{idempotency.InDoubt, "IDEMPOTENCY_OUTCOME_UNKNOWN", "IDEMPOTENCY_OUTCOME_UNKNOWN", ""},
 	} {
 		m := newMemory()
 		k := keeper(t, m, idempotency.Options{})
-		expect(t, k, "the first", request("{}"), func(context.Context) ([]byte, idempotency.Ended) {
+		expect(t, k, "the first", request("{}"), func(context.Context) ([]byte, idempotency.Outcome) {
 			m.set(func(m *memory) { m.deaf = true })
 			return []byte("a"), tt.how
 		}, "a")
 		expect(t, k, "a repeat here", request("{}"), never(t), tt.here)
 		m.set(func(m *memory) { m.deaf = false })
 		elsewhere := keeper(t, m, idempotency.Options{Poll: time.Millisecond})
-		expect(t, elsewhere, "a repeat elsewhere", request("{}"), says("b", idempotency.Certain), tt.after)
+		expect(t, elsewhere, "a repeat elsewhere", request("{}"), says("b", idempotency.Executed), tt.after)
 	}
 }
 
@@ -162,10 +169,10 @@ func TestTheCallerLeaves(t *testing.T) {
 	runs, release := make(chan context.Context, 1), make(chan struct{})
 	left := make(chan *call.Refusal)
 	go func() {
-		_, _, refusal := k.Do(ctx, request("{}"), func(ctx context.Context) ([]byte, idempotency.Ended) {
+		_, _, refusal := k.Do(ctx, request("{}"), func(ctx context.Context) ([]byte, idempotency.Outcome) {
 			runs <- ctx
 			<-release
-			return []byte("a"), idempotency.Certain
+			return []byte("a"), idempotency.Executed
 		})
 		left <- refusal
 	}()
@@ -194,9 +201,9 @@ func TestTheCallerLeaves(t *testing.T) {
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	k := keeper(t, newMemory(), idempotency.Options{Calls: 2})
-	expect(t, k, "the first", request("{}"), func(ctx context.Context) ([]byte, idempotency.Ended) {
+	expect(t, k, "the first", request("{}"), func(ctx context.Context) ([]byte, idempotency.Outcome) {
 		expect(t, k, "another meanwhile", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
-		return []byte("a"), idempotency.Certain
+		return []byte("a"), idempotency.Executed
 	}, "a")
 	s := k.Stats()
 	if s.Running != 0 || s.Waiting != 0 || s.Calls["first"] != 1 || s.Calls["unavailable"] != 1 {
@@ -218,11 +225,12 @@ func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 	}
 	for i := range 10 {
 		go func() {
-			_, _, refusal := k.Do(t.Context(), of("acme", strings.Repeat("k", i+1)), func(context.Context) ([]byte, idempotency.Ended) {
-				began <- struct{}{}
-				<-release
-				return nil, idempotency.Certain
-			})
+			_, _, refusal := k.Do(t.Context(), of("acme", strings.Repeat("k", i+1)),
+				func(context.Context) ([]byte, idempotency.Outcome) {
+					began <- struct{}{}
+					<-release
+					return nil, idempotency.Executed
+				})
 			ended <- refusal
 		}()
 	}
@@ -234,7 +242,7 @@ func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 			t.Errorf("what is too much: %v", refusal)
 		}
 	}
-	expect(t, k, "another tenant's", of("globex", "k"), says("a", idempotency.Certain), "a")
+	expect(t, k, "another tenant's", of("globex", "k"), says("a", idempotency.Executed), "a")
 	close(release)
 	for range 8 {
 		if refusal := <-ended; refusal != nil {
