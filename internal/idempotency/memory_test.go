@@ -74,7 +74,7 @@ func (m *memory) End(_ context.Context, c *idempotency.Claim, s idempotency.Stat
 	return nil
 }
 
-func (m *memory) Follow(ctx context.Context, _ func(string), connected func()) {
+func (m *memory) Watch(ctx context.Context, _ func(string), connected func()) {
 	connected()
 	<-ctx.Done()
 }
