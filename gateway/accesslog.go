@@ -60,8 +60,8 @@ func (f accessLog) recordAudit(t *callState, rec *telemetry.Record) {
 			Call: &t.Info, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.gateway,
 			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
 			Code: telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
-		}, t.audit.admitted)
-	case t.audit.admitted:
+		}, t.audit.Reserved)
+	case t.audit.Reserved:
 		log.Release()
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/affinity"
+	"github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
+	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/pick"
 	"github.com/capgate/capgate/gateway/filter/protocol"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
@@ -28,13 +30,13 @@ type callState struct {
 	auth      authState
 	overload  overload.State
 	bandwidth bandwidth.State
-	peek      peekState
+	peek      peek.State
 	ratelimit ratelimit.State
 	authorize authorize.State
 	retry     retry.State
 	pick      pick.State
 	forward   forwardState
-	audit     auditState
+	audit     audit.State
 	affinity  affinity.State
 	warm      warm.State
 	protocol  protocol.State

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -13,7 +14,6 @@ const (
 
 // Metadata in which a caller says who it is. It goes no further: see clientaddr.Reserved.
 const (
-	userHeader  = "x-user-id"
 	agentHeader = "x-agent-id"
 )
 
@@ -45,10 +45,10 @@ func claimOf(s shown, credentials bool, peer *tenant.Peer) (claim tenant.Credent
 	if refusal == refusedNobody && peer != nil {
 		claim.Peer, refusal = peer, nil
 	}
-	if refusal == nil && (s.Contradicts(userHeader) || s.Contradicts(agentHeader)) {
-		refusal = refusedTwoIdentities
+	if refusal == nil && (s.Contradicts(filter.UserHeader) || s.Contradicts(agentHeader)) {
+		refusal = filter.TwoIdentities
 	}
-	claim.User, _ = s.Header(userHeader)
+	claim.User, _ = s.Header(filter.UserHeader)
 	claim.Agent, _ = s.Header(agentHeader)
 	return claim, refusal
 }

@@ -122,7 +122,7 @@ func (h *handler) leave(t *callState, back *list) {
 	t.crossing.ticket, t.Attempt.Elsewhere = h.crossings.issue(x), true
 	t.pick.Permit, t.authorize.Use, t.ratelimit.Permit = router.Permit{}, nil, ratelimit.Permit{}
 	t.Stream.SetHeader(ticketHeader, t.crossing.ticket)
-	t.Stream.SetHeader(capabilityHeader, t.Info.Capability)
+	t.Stream.SetHeader(filter.CapabilityHeader, t.Info.Capability)
 	t.Stream.SetHeader(originHeader, originText(&t.Client))
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -66,7 +67,7 @@ type fakeFilter struct {
 	steps steps // the last one again and again
 }
 
-func (f *fakeFilter) Admit(t *filter.Call, _ *peekState) filter.Step {
+func (f *fakeFilter) Admit(t *filter.Call, _ *peek.State) filter.Step {
 	f.s.did(f.name)
 	step := f.steps[0]
 	if len(f.steps) > 1 {
@@ -75,7 +76,7 @@ func (f *fakeFilter) Admit(t *filter.Call, _ *peekState) filter.Step {
 	return step(t)
 }
 
-func (f *fakeFilter) Done(_ *filter.Call, _ *peekState, r *filter.Result) {
+func (f *fakeFilter) Done(_ *filter.Call, _ *peek.State, r *filter.Result) {
 	f.s.did(fmt.Sprintf("-%s(final %t, unsent %t)", f.name, r.Final, r.Unsent != nil))
 }
 
@@ -101,7 +102,7 @@ func drive(all ...steps) *driven {
 			continue
 		}
 		f := &fakeFilter{name: string(rune('a' + i)), s: s, steps: does}
-		rows = append(rows, bind(f.name, f, func(t *callState) *peekState { return &t.peek }))
+		rows = append(rows, bind(f.name, f, func(t *callState) *peek.State { return &t.peek }))
 	}
 	d.list = (&filters{driver: d.driver, repeat: func(*callState, error) *call.Refusal { return d.no }}).list("test", rows...)
 	return d
@@ -205,7 +206,7 @@ func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step 
 		p := t.Park("")
 		by(func() bool {
 			goesOn := true
-			p.ResumeOr(func() { t.peek.asked = true }, func() { goesOn = false })
+			p.ResumeOr(func() { t.Keyed = true }, func() { goesOn = false })
 			return goesOn
 		})
 		return filter.Wait
@@ -229,7 +230,7 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 			<-started // the other is ahead of Admit, and has the shard's lock next
 		})
 		d.list.rows[1].admit = func(t *callState) filter.Step {
-			if t.peek.asked {
+			if t.Keyed {
 				d.did("b again")
 				return filter.Continue
 			}
@@ -372,7 +373,7 @@ func BenchmarkDriver(b *testing.B) {
 	d.stream = func(*callState) stream { return quiet{s} }
 	var rows []row
 	for range 15 {
-		rows = append(rows, bind("row", nothing{}, func(t *callState) *peekState { return &t.peek }))
+		rows = append(rows, bind("row", nothing{}, func(t *callState) *peek.State { return &t.peek }))
 	}
 	up := &relay.Upstream{}
 	rows = append(rows, row{name: "serve", admit: func(t *callState) filter.Step { return t.Serve(up) }})
@@ -391,5 +392,5 @@ func (quiet) Forward(*relay.Upstream) {}
 
 type nothing struct{}
 
-func (nothing) Admit(*filter.Call, *peekState) filter.Step    { return filter.Continue }
-func (nothing) Done(*filter.Call, *peekState, *filter.Result) {}
+func (nothing) Admit(*filter.Call, *peek.State) filter.Step    { return filter.Continue }
+func (nothing) Done(*filter.Call, *peek.State, *filter.Result) {}

@@ -36,7 +36,7 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnI
 			return ctx, append(opts, asBytes)
 		},
 		Beside: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
-			md := metadata.Pairs(capabilityHeader, fleet, ticketHeader, c.ours, enginefilter.BackendHeader, backend)
+			md := metadata.Pairs(filter.CapabilityHeader, fleet, ticketHeader, c.ours, enginefilter.BackendHeader, backend)
 			return metadata.NewOutgoingContext(ctx, md), []grpc.CallOption{asBytes}
 		},
 		Refuse: c.refuse,

@@ -3,14 +3,20 @@ package gateway
 import (
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter/affinity"
+	"github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/checks"
 	"github.com/capgate/capgate/gateway/filter/overload"
+	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/pick"
 	"github.com/capgate/capgate/gateway/filter/protocol"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/resolve"
 	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/filter/scope"
 	"github.com/capgate/capgate/gateway/filter/warm"
+	auditlog "github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -43,7 +49,7 @@ type filters struct {
 
 func newFilters(h *handler, c *chain) *filters {
 	auth := func(t *callState) *authState { return &t.auth }
-	peeked := func(t *callState) *peekState { return &t.peek }
+	peeked := func(t *callState) *peek.State { return &t.peek }
 	f := &filters{
 
 		accesslog:         bind("accesslog", accessLog{h: h}, whole),
@@ -56,45 +62,52 @@ func newFilters(h *handler, c *chain) *filters {
 		open:                bind("open", open{h}, auth),
 		self:                note("self", authenticateSelf),
 		comeBack:            bind("comeback", comeBack{h}, whole),
-		scope:               check("scope", scopeInvoke),
-		scopeDownload:       check("scope", scopeDownload),
+		scope:               check("scope", scope.Invoke),
+		scopeDownload:       check("scope", scope.Download),
 		scopeEngine:         check("scope", enginefilter.Scope),
-		scopeBuiltin:        check("scope", scopeBuiltin),
+		scopeBuiltin:        check("scope", scope.Builtin),
 
-		wellformed:    check("wellformed", wellFormed),
-		wellformedAny: check("wellformed", wellFormedAny),
+		wellformed:    check("wellformed", checks.WellFormed),
+		wellformedAny: check("wellformed", checks.WellFormedAny),
 		overload:      bind("overload", h.overload, func(t *callState) *overload.State { return &t.overload }),
 		memory:        check("memory", h.bandwidth.Charge),
 		bandwidth:     bind("bandwidth", h.bandwidth, func(t *callState) *bandwidth.State { return &t.bandwidth }),
 
-		peek:         bind("peek", peek{h, readInvoke}, peeked),
-		peekDownload: bind("peek", peek{h, readDownload}, peeked),
-		peekSession:  bind("peek", peekIf{peek{h, enginefilter.ReadSession}, enginefilter.NamesSession}, peeked),
-		await:        bind("await", await{}, peeked),
+		peek:         bind("peek", h.reader.With(peek.ReadInvoke), peeked),
+		peekDownload: bind("peek", h.reader.With(peek.ReadDownload), peeked),
+		peekSession:  bind("peek", peek.If{Filter: h.reader.With(enginefilter.ReadSession), Wanted: enginefilter.NamesSession}, peeked),
+		await:        bind("await", peek.Await{}, peeked),
 
-		resolve:        check("resolve", h.resolve),
+		resolve:        check("resolve", resolve.New(h.router).Check),
 		capability:     check("capability", enginefilter.Foreign),
-		method:         check("method", hasMethod),
+		method:         check("method", checks.Method),
 		engine:         check("engine", enginefilter.Fleet),
 		sentTo:         check("engine", enginefilter.Directed),
 		backFromGuard:  check("engine", enginefilter.FromGuard),
-		deadline:       note("deadline", setDeadline),
+		deadline:       note("deadline", checks.Deadline),
 		engineDeadline: note("deadline", enginefilter.Deadline),
 
-		restrict:      check("restrict", restrict),
-		session:       check("session", readSession),
-		forgetSession: note("session", forgetSession),
-		artifacts:     check("artifacts", readArtifacts),
+		restrict:      check("restrict", checks.Restrict),
+		session:       check("session", checks.Session),
+		forgetSession: note("session", checks.ForgetSession),
+		artifacts:     check("artifacts", checks.Artifacts),
 		oneEngine:     check("session", enginefilter.Routed),
 		key:           checkWhole("key", h.readKey),
 
-		audit:       checkWhole("audit", h.admitToAudit),
+		audit:       bind("audit", newAudit(h.audit), func(t *callState) *audit.State { return &t.audit }),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
 		idempotency: bind("idempotency", keep{h, c.kept}, whole),
 	}
 	f.bindAttempt(h, c)
 	return f
+}
+
+func newAudit(log *auditlog.Log) audit.Filter {
+	if log == nil {
+		return audit.New(nil)
+	}
+	return audit.New(log)
 }
 
 // bindAttempt binds the filters that run for each attempt.

@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -115,7 +116,7 @@ type Gateway struct {
 	draining   atomic.Bool
 	howToDrain atomic.Pointer[Drain]
 	callers    *callers
-	inflater   *inflater
+	reader     *peek.Reader
 	authorize  *authorize.Filter
 	crossings  *crossings
 	bandwidth  *bandwidth.Filter
@@ -133,7 +134,7 @@ func New(cfg Config) (*Gateway, error) {
 	h := newHandler(&cfg, own)
 	g.answers = &h.answers
 	g.bandwidth = h.bandwidth
-	g.callers, g.inflater, g.authorize, g.crossings = h.callers, h.inflater, h.authorize, h.crossings
+	g.callers, g.reader, g.authorize, g.crossings = h.callers, h.reader, h.authorize, h.crossings
 	var err error
 	if g.turnstile, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
@@ -317,7 +318,7 @@ func (g *Gateway) Close() {
 	g.relay.Close()
 	g.turnstile.Close()
 	g.callers.close()
-	g.inflater.close()
+	g.reader.Close()
 	g.authorize.Close()
 	g.keeping.close()
 	g.guard.close()

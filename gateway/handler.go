@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
+	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/relay"
@@ -21,8 +22,7 @@ import (
 
 // metadata that names the capability, and the call.
 const (
-	capabilityHeader = "x-capability-id"
-	requestIDHeader  = "x-request-id"
+	requestIDHeader = "x-request-id"
 )
 
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
@@ -42,7 +42,7 @@ type handler struct {
 	log        *slog.Logger
 	statuses   *statuses
 	ratelimit  *ratelimit.Filter
-	inflater   *inflater
+	reader     *peek.Reader
 	crossings  *crossings
 	chain      *chain
 	driver     *driver
@@ -67,7 +67,6 @@ func newHandler(cfg *Config, own *shares) *handler {
 		metrics:    cfg.Metrics,
 		tracer:     cfg.Tracer,
 		statuses:   newStatuses(),
-		inflater:   newInflater(maxMessage, own.inflating),
 		authorize:  newAuthorize(cfg, own.deciding),
 		crossings:  newCrossings(),
 		affinity:   cfg.Affinity,
@@ -78,6 +77,9 @@ func newHandler(cfg *Config, own *shares) *handler {
 		shares:     own,
 		openings:   openings{most: cfg.OpenCalls.withDefaults()},
 	}
+	h.reader = peek.NewReader(peek.Config{
+		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Router, Heeds: h.authorize.Heeds,
+	})
 	h.driver = newDriver(h.statuses)
 	h.chain = newChain(h)
 	h.answers.set(cfg.Hosts)

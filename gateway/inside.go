@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -17,7 +18,7 @@ import (
 // one, but no policy is asked, and its session gets no place that would be kept for it. An
 // error is a status of gRPC.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
-	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(capabilityHeader, capability, ticketHeader, g.crossings.ours))
+	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability, ticketHeader, g.crossings.ours))
 	return docpb.NewCapabilityClient(g.inside).Invoke(ctx, req)
 }
 

@@ -1,29 +1,11 @@
 package gateway
 
 import (
-	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
-
-// restrict refuses a call whose caller may do one thing only, if it is another. Which session the call is
-// of, its signature says, and no header of the caller's.
-func restrict(t *filter.Call) *call.Refusal {
-	if t.Principal.Only == nil {
-		return nil
-	}
-	if t.Fleet.Capability != t.Principal.Only.Capability || string(t.Fields().Artifact) != t.Principal.Only.Artifact {
-		return tenant.RefuseSignature()
-	}
-	if t.Principal.Only.Session == "" {
-		t.Stream.DropHeader(sessionHeader)
-	} else {
-		t.Stream.SetHeader(sessionHeader, t.Principal.Only.Session)
-	}
-	return nil
-}
 
 // FindArtifact says whether there is an artifact for somebody, as a download would: nil, or why not.
 // Without tenants there may be any. It waits for the store as long as a call does, about a second.

@@ -1,4 +1,4 @@
-package gateway
+package peek
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 func TestInflate(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	in := newInflater(limit, nil)
+	in := NewReader(Config{MaxMessage: limit})
 	packed := func(n int) []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -27,15 +27,15 @@ func TestInflate(t *testing.T) {
 	}{
 		"empty":         {packed(0), 0, nil},
 		"at the limit":  {packed(limit), limit, nil},
-		"over it":       {packed(limit + 1), 0, refusedTooLong},
-		"a bomb":        {packed(16 << 20), 0, refusedTooLong},
+		"over it":       {packed(limit + 1), 0, rejectedTooLong},
+		"a bomb":        {packed(16 << 20), 0, rejectedTooLong},
 		"not gzip":      {[]byte("plain"), 0, filter.Malformed},
 		"cut off":       {packed(1000)[:15], 0, filter.Malformed},
 		"nothing there": {nil, 0, filter.Malformed},
-		"two members":   {append(packed(1000), packed(1000)...), 0, refusedMembers},
-		"an empty one":  {append(packed(0), packed(0)...), 0, refusedMembers},
-		"bytes after":   {append(packed(1000), 0, 0, 0, 0), 0, refusedMembers},
-		"a longer one":  {append(packed(1000)[:len(packed(1000))-4], 0, 0, 0, 0), 0, refusedMembers},
+		"two members":   {append(packed(1000), packed(1000)...), 0, rejectedMembers},
+		"an empty one":  {append(packed(0), packed(0)...), 0, rejectedMembers},
+		"bytes after":   {append(packed(1000), 0, 0, 0, 0), 0, rejectedMembers},
+		"a longer one":  {append(packed(1000)[:len(packed(1000))-4], 0, 0, 0, 0), 0, rejectedMembers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,35 @@
+package audit_test
+
+import (
+	"fmt"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/audit"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+)
+
+// places is a log with so many places.
+type places int
+
+func (p *places) Reserve() bool {
+	*p--
+	return *p >= 0
+}
+
+// A log with one place takes one call. The next one is rejected.
+func Example() {
+	left := places(1)
+	f := audit.New(&left)
+	for range 2 {
+		c, _ := filtertest.NewCall()
+		s := &audit.State{}
+		if f.Admit(c, s) == filter.Stop {
+			fmt.Println(c.Answer().Refusal.Reason)
+			continue
+		}
+		fmt.Println(s.Reserved)
+	}
+	// Output:
+	// true
+	// AUDIT_UNAVAILABLE
+}

@@ -1,0 +1,28 @@
+package checks
+
+import (
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Method rejects a call of another method than those of the dialects, unless the fleet lists it: what policy knows
+// nothing of reaches no capability by its name alone.
+func Method(c *filter.Call) *call.Refusal {
+	if m, lacks := dialect.Lacking(c.Info.Path); lacks {
+		return lacking(m)
+	}
+	if c.Fleet.HasMethod(c.Info.Path) || !dialect.Owns(c.Info.Path) && c.Fleet.HasService(c.Info.Service) {
+		return nil
+	}
+	return refusedUnlisted
+}
+
+// lacking is the end of a call of an RPC that the caller's dialect does not have.
+func lacking(m call.Method) *call.Refusal {
+	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
+		Message: "the legacy dialect, in which the call is made, has no " + m.String() + ": make it in another one"}
+}
+
+var refusedUnlisted = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
+	Message: "the capability has no method of this name; services or methods in the configuration of its fleet can list more"}

@@ -1,0 +1,40 @@
+package checks
+
+import (
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// maxSession is the longest id of a session that a fleet with affinity takes, in bytes.
+const maxSession = 512
+
+// Session finds out to which session the call belongs.
+func Session(c *filter.Call) *call.Refusal {
+	if !c.Fleet.HasSessions() {
+		return nil
+	}
+	id, _ := c.Stream.Header(filter.SessionHeader)
+	if c.Principal.Only != nil {
+		id = c.Principal.Only.Session
+	}
+	if id != "" && c.Info.Session != "" && id != c.Info.Session || c.Stream.Contradicts(filter.SessionHeader) {
+		return refusedTwoSessions
+	}
+	if c.Info.Session == "" {
+		c.Info.Session = c.Keep(id)
+	}
+	if len(c.Info.Session) > maxSession {
+		return refusedSession
+	}
+	return nil
+}
+
+// ForgetSession keeps a call that the gateway itself makes from being pinned.
+func ForgetSession(c *filter.Call) { c.Info.Session = "" }
+
+var (
+	refusedTwoSessions = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_CONFLICT",
+		Message: "the call names two sessions, by session_id of the message and by metadata x-session-id, or twice by the latter"}
+	refusedSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_INVALID",
+		Message: "the session's id is longer than 512 bytes"}
+)

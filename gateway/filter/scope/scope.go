@@ -1,0 +1,60 @@
+package scope
+
+import (
+	"strings"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Invoke rejects calls of capabilities whose caller may make none.
+func Invoke(c *filter.Call) *call.Refusal {
+	if c.Principal.Only != nil {
+		return tenant.RefuseSignature()
+	}
+	return Download(c)
+}
+
+// Download is Invoke for what the signature of a URL is good for.
+func Download(c *filter.Call) *call.Refusal {
+	if !c.Principal.Scopes.Any(tenant.Invoke) {
+		return rejectedInvoking
+	}
+	return nil
+}
+
+// Builtin is Invoke for the services of the gateway's own.
+func Builtin(c *filter.Call) *call.Refusal {
+	have := c.Principal.Scopes
+	switch {
+	case c.Principal.Only != nil:
+		return tenant.RefuseSignature()
+	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Artifacts/"):
+		if !have.Any(tenant.Invoke) { // as a download
+			return rejectedInvoking
+		}
+	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Approvals/"):
+		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
+			if strings.HasSuffix(c.Info.Path, "/Approve") || strings.HasSuffix(c.Info.Path, "/Deny") {
+				return rejectedAnswering
+			}
+			return rejectedReading
+		}
+	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Tenants/"):
+		if !have.Any(tenant.Admin) {
+			return rejectedAdministering
+		}
+	case !have.Any(tenant.Read):
+		return rejectedReading
+	}
+	return nil
+}
+
+var (
+	rejectedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential is not one that may call capabilities")
+	rejectedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
+	rejectedAnswering = filter.ScopeMissing(tenant.Approve, "the credential is not one that may answer approvals")
+
+	rejectedAdministering = filter.ScopeMissing(tenant.Admin, "the credential is not one that may see its tenant and that one's keys")
+)

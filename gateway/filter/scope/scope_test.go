@@ -1,0 +1,49 @@
+package scope_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/filter/scope"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+)
+
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	for path, needs := range map[string]tenant.Scopes{
+		"/capgate.v1.Catalog/ListTools":    tenant.Read,
+		"/capgate.v1.Artifacts/Sign":       tenant.Invoke,
+		"/capgate.v1.Approvals/Approve":    tenant.Approve,
+		"/capgate.v1.Tenants/CreateAPIKey": tenant.Admin,
+	} {
+		for _, has := range []tenant.Scopes{tenant.Invoke, tenant.Read, tenant.Approve, tenant.Admin} {
+			c, _ := filtertest.NewCall()
+			c.Info.Path, c.Principal.Scopes = path, has
+			if refusal := scope.Builtin(c); has == needs && refusal != nil {
+				t.Errorf("%s with %s: %s", path, has, refusal.Reason)
+			} else if needs == tenant.Admin && has != needs && refusal == nil {
+				t.Errorf("%s with %s passes", path, has)
+			}
+		}
+	}
+}
+
+// TestSigned: the signature of a URL is good for a download alone.
+func TestSigned(t *testing.T) {
+	t.Parallel()
+	c, _ := filtertest.NewCall()
+	c.Principal.Scopes, c.Principal.Only = tenant.Invoke, &tenant.Download{}
+	if scope.Invoke(c) == nil || scope.Builtin(c) == nil || scope.Download(c) != nil {
+		t.Error("a signature is good for something else than a download")
+	}
+}
+
+// A credential that may only read cannot call capabilities.
+func Example() {
+	c, _ := filtertest.NewCall()
+	c.Principal.Scopes = tenant.Read
+	r := scope.Invoke(c)
+	fmt.Println(r.Reason, r.Metadata["scope"])
+	// Output: SCOPE_MISSING invoke
+}
