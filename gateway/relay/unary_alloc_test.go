@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"net/http"
 	"testing"
 )
 
@@ -83,3 +84,26 @@ func TestUnaryAllocates(t *testing.T) {
 			l.held, b.sh.locals.count, b.sh.buffered, account.held)
 	}
 }
+
+// BenchmarkUnary measures a call of the process that the Handler answers: the way into a shard and back.
+func BenchmarkUnary(b *testing.B) {
+	r := New(Config{Shards: 1}, replies{&bareHandler{}}, http.NotFoundHandler())
+	defer r.Close()
+	var a Response
+	framed := make([]byte, Headroom+1000)
+	q := Request{Path: "/t.T/Echo", Header: []Field{{"x-request-id", "0123456789"}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Unary(b.Context(), q, framed, &a)
+	}
+	if a.Status.Code != 0 || len(a.Message) != 1000 {
+		b.Fatalf("%d bytes, %+v", len(a.Message), a.Status)
+	}
+}
+
+// replies answers each call with 1,000 bytes.
+type replies struct{ *bareHandler }
+
+var thousand [1000]byte
+
+func (replies) Headers(s *Stream) { s.Reply(thousand[:]) }
