@@ -10,6 +10,7 @@ import (
 
 // authState is what is remembered while it is found out who calls.
 type authState struct {
+	arrival *arrival           // of a call that a front door makes; nil: the call's own headers say who makes it
 	quit    context.CancelFunc // of the lookup; nil: there is none
 	found   *found             // by the lookup; nil: there was none
 	opening opening            // of a call that needs no credential
@@ -35,6 +36,12 @@ func (f authenticate) Admit(t *filter.Call, s *authState) filter.Step {
 	}
 	var who tenant.Identity
 	claim, refusal := claimOf(t.Stream, f.h.callers.credentials, t.Client.Peer)
+	if a := s.arrival; a != nil {
+		if a.Signature == "" {
+			return f.is(t, a.who, a.refusal)
+		}
+		claim, refusal = tenant.Credentials{Signature: a.Signature}, nil
+	}
 	if refusal == nil {
 		var known bool
 		if who, known, refusal = f.h.callers.Lookup(claim); !known {

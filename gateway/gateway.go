@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -31,6 +30,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -48,9 +48,6 @@ import (
 // maxMessage is the longest message that the front doors inside the process take, in
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
-
-// insideWindow is what front doors hold for a reader of a stream, in bytes, besides a message.
-const insideWindow = 64 << 10
 
 // Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
@@ -109,7 +106,7 @@ type Gateway struct {
 	turnstile  *fairqueue.Queue
 	shares     *shares
 	bodies     *bodybudget.Budget
-	inside     *passages // to our own relay
+	inside     *localgrpc.Conn // to our own relay
 	keeping    *keeping
 	guard      *guard
 	directory  *directory
@@ -141,16 +138,11 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
-	web := h.front(h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) })))
+	web := h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.relay = g.relay
 	h.bandwidth.Attach(g.relay)
-	g.inside, err = newPassages(cfg.Relay.MaxStreams, func() (*grpc.ClientConn, error) { return dialInside(g.relay) })
-	if err != nil {
-		g.relay.Close()
-		g.turnstile.Close()
-		return nil, fmt.Errorf("client of our own relay: %w", err)
-	}
+	g.inside = &localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}
 	if doors, err = frontDoors(g.inside, &cfg); err != nil {
 		g.relay.Close()
 		g.turnstile.Close()
@@ -198,16 +190,6 @@ func (c *Config) fill() {
 	}
 }
 
-// dialInside makes a client of our own relay.
-func dialInside(r *relay.Relay) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///capgate.internal",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.Dial(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithStaticStreamWindowSize(insideWindow), grpc.WithStaticConnWindowSize(16*insideWindow), // or a slow reader's would grow
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-		grpc.WithDisableServiceConfig())
-}
-
 // tell lets scrapes see what it is made of.
 func (g *Gateway) tell() {
 	cfg := &g.cfg
@@ -219,8 +201,8 @@ func (g *Gateway) tell() {
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
-func frontDoors(inside grpc.ClientConnInterface, cfg *Config) (http.Handler, error) {
-	cfg.REST.MaxBody = maxMessage
+func frontDoors(inside *localgrpc.Conn, cfg *Config) (http.Handler, error) {
+	cfg.REST.MaxBody, cfg.REST.Unary = maxMessage, inside.Unary
 	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
 	api, err := rest.New(inside, HTTPStatus, cfg.REST)
 	if err != nil {
@@ -323,7 +305,6 @@ func (g *Gateway) Close() {
 	g.keeping.close()
 	g.guard.close()
 	g.services.close()
-	_ = g.inside.close()
 }
 
 func wrap(what string, err error) error {

@@ -113,7 +113,11 @@ func newOverload(cfg *Config) *overload.Filter {
 func (h *handler) Headers(s *relay.Stream) {
 	t := h.calls.get(s)
 	startDeadline(s)
-	h.come(s, t)
+	if a, ok := s.RequestValue().(*arrival); ok {
+		t.auth.arrival, t.Client = a, a.client
+	} else {
+		h.come(s, t)
+	}
 	kind := h.chain.of(t)
 	if ticket, ok := s.Header(ticketHeader); ok {
 		kind = h.inside(t, ticket)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -23,9 +24,8 @@ import (
 
 // Metadata of idempotency keys.
 const (
-	idempotencyHeader = "idempotency-key"           // of a caller by gRPC, where its fleet has that
-	keyedHeader       = "x-capgate-idempotency-key" // of one by JSON; believed of nobody else
-	replayedHeader    = "idempotency-replayed"      // of an answer that the first call got
+	idempotencyHeader = "idempotency-key"      // of a caller by gRPC, where its fleet has that
+	replayedHeader    = "idempotency-replayed" // of an answer that the first call got
 )
 
 // keeping is the keeper of answers as an upstream like any other: a gRPC server inside the process.
@@ -59,17 +59,7 @@ func (k *keeping) close() {
 
 // readKey finds out whether a call has an idempotency key, and may have one.
 func (h *handler) readKey(t *callState) *call.Refusal {
-	s := t.Stream
-	name := idempotencyHeader
-	if s.Peer().Internal {
-		if _, given := s.Header(keyedHeader); given {
-			name = keyedHeader
-		}
-	}
-	if name == idempotencyHeader && !t.Fleet.Keyed() {
-		return nil
-	}
-	key, given := s.Header(name)
+	key, given, twice := t.keyGiven()
 	switch {
 	case !given:
 		return nil
@@ -77,14 +67,31 @@ func (h *handler) readKey(t *callState) *call.Refusal {
 		return refusedKeyedStream
 	case t.Info.Method != call.Invoke:
 		return nil
-	case s.Contradicts(name) || !idempotency.Valid(key):
+	case twice || !idempotency.Valid(key):
 		return refusedKey
 	case h.keeping == nil:
 		return refusedKeyless
 	}
 	t.errand, t.Keyed = newErrand(strings.Clone(key)), true
-	s.DropHeader(name)
 	return nil
+}
+
+// keyGiven takes the idempotency key out of a call: from the front door that makes it, or, where the fleet's keys are
+// the gateway's, from its metadata. twice is whether there are different ones.
+func (t *callState) keyGiven() (key string, given, twice bool) {
+	if a := t.auth.arrival; a != nil && len(a.IdempotencyKeys) > 0 {
+		key = a.IdempotencyKeys[0]
+		return key, true, slices.ContainsFunc(a.IdempotencyKeys, func(other string) bool { return other != key })
+	}
+	if !t.Fleet.Keyed() {
+		return "", false, false
+	}
+	if key, given = t.Stream.Header(idempotencyHeader); !given {
+		return "", false, false
+	}
+	twice = t.Stream.Contradicts(idempotencyHeader)
+	t.Stream.DropHeader(idempotencyHeader)
+	return key, true, twice
 }
 
 var (

@@ -142,18 +142,6 @@ type looked struct{ *relay.Stream }
 // DropHeader drops nothing: the request goes to the front doors with all that it has.
 func (looked) DropHeader(string) {}
 
-// front does the same for HTTP/1.1.
-func (h *handler) front(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := relay.PeerOf(r.Context()); p != nil {
-			o, client := h.originOf(p, webHeaders(r.Header), nil)
-			o.Drawn = h.draw(webHeaders(r.Header))
-			r.Header.Set(originHeader, originText(withClient(o, client)))
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 type webHeaders http.Header
 
 func (w webHeaders) Header(name string) (string, bool) {

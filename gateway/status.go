@@ -52,7 +52,7 @@ var failures = [...]struct {
 	relay.UpstreamLost:     {codes.Unavailable, "the connection to the backend was lost; the call may have been carried out"},
 	relay.UpstreamProtocol: {codes.Internal, "the backend broke the HTTP/2 protocol"}, // as grpc maps PROTOCOL_ERROR
 	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's time is over"},
-	relay.MessageTooLarge:  {codes.ResourceExhausted, "the first message is longer than the gateway accepts"},
+	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
 	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or cut off"},
 	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
 	relay.MemoryExceeded:   {codes.ResourceExhausted, "the gateway holds too much that this call's reader has not read"},

@@ -56,7 +56,7 @@ func (h *handler) draw(r request) *telemetry.TraceID {
 // naming lets problems name the traces that draw has decided upon.
 func naming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o := parseOrigin(r.Header.Get(originHeader)); o.Drawn != nil && !o.Drawn.IsZero() {
+		if o := visitOf(r).client; o.Drawn != nil && !o.Drawn.IsZero() {
 			r = problem.WithTrace(r, o.Drawn.Text())
 		}
 		next.ServeHTTP(w, r)

@@ -7,41 +7,92 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/connect"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// visit is a request by HTTP that has not become a call yet. When it does the call is identified and decided
-// on like any other: what is found out before is only about whose turn it is.
+// visit is a request over HTTP that has not become a call yet. Its caller is authenticated here, once: the calls that
+// the request becomes are told the outcome, see arrival.
 type visit struct {
-	h     *handler
-	r     *http.Request
-	came  time.Time
-	who   tenant.Identity // as far as it is known
-	share string          // the tenant with whom it shares; "" where there is one only
-	from  string          // its address, by which those are told apart that are no tenant's
+	h       *handler
+	r       *http.Request
+	came    time.Time
+	client  filter.Client
+	who     tenant.Identity // the zero value where refusal is not nil
+	refusal *call.Refusal   // of the credential
+	share   string          // the tenant with whom it shares; "" where there is one only
+	from    string          // its address, by which those are told apart that are no tenant's
 }
 
-// strangers is the share of all whom memory does not know; no tenant's id is like it.
+// strangers is the share of all requests without a good credential; no tenant's id is like it.
 const strangers = bodybudget.Unknown
 
 type visitKey struct{}
 
-// visiting looks whom memory knows for the callers of next's requests.
+// visiting finds out where next's requests come from, and authenticates their callers. It waits where memory does not
+// know a credential; how many requests of an address do is bounded.
 func (h *handler) visiting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
-		v.from = addressOf(parseOrigin(r.Header.Get(originHeader)).Address)
-		if claim, refusal := v.claim(); refusal == nil {
-			if who, known, refusal := h.callers.Lookup(claim); known && refusal == nil {
-				v.is(who)
-				h.authenticated(relay.PeerOf(r.Context()))
-			}
+		v := &visit{h: h, r: r, came: time.Now(), client: h.clientOf(r), share: strangers}
+		v.from = addressOf(v.client.Address)
+		v.authenticate()
+		if r.Context().Err() != nil {
+			return // the client has gone meanwhile
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 	})
+}
+
+// authenticate finds out whose request it is, or why that cannot be said.
+func (v *visit) authenticate() {
+	claim, refusal := claimOf(doorHeaders{webHeaders(v.r.Header), v.r}, v.h.callers.credentials, v.client.Peer)
+	var who tenant.Identity
+	if refusal == nil {
+		ctx, cancel := v.patience()
+		defer cancel()
+		if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil && ctx.Err() != nil {
+			refusal = refusedLate
+		}
+	}
+	if v.refusal = refusal; refusal != nil {
+		return
+	}
+	v.is(who)
+	v.h.authenticated(relay.PeerOf(v.r.Context()))
+}
+
+// patience is the context of the lookup of a credential: the caller's own time bounds it, too.
+func (v *visit) patience() (context.Context, context.CancelFunc) {
+	timeout, given := rest.Timeout(v.r.Header)
+	if connect.Speaks(v.r) {
+		timeout, given = connect.Timeout(v.r.Header)
+	}
+	if !given {
+		return v.r.Context(), func() {}
+	}
+	return context.WithTimeout(v.r.Context(), timeout)
+}
+
+// refusedLate ends a call whose time was over before its caller was known.
+var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Message: "the call's time is over"}
+
+// clientOf is where a request comes from. Over HTTP/2 the relay has found that out, see web.
+func (h *handler) clientOf(r *http.Request) filter.Client {
+	p := relay.PeerOf(r.Context())
+	if p == nil {
+		defer r.Header.Del(originHeader)
+		return parseOrigin(r.Header.Get(originHeader))
+	}
+	c, other := h.originOf(p, webHeaders(r.Header), nil)
+	if other.IsValid() {
+		c.Address = other.String()
+	}
+	c.Drawn = h.draw(webHeaders(r.Header))
+	return c
 }
 
 // visitOf is the visit that visiting made.
@@ -66,35 +117,22 @@ func (v *visit) Account() (share, from string) {
 }
 
 // Authenticate implements bodybudget.Owner.
-func (v *visit) Authenticate(ctx context.Context) error {
-	if v.share != strangers {
+func (v *visit) Authenticate(context.Context) error {
+	if v.refusal == nil {
 		return nil
 	}
-	claim, refusal := v.claim()
-	if refusal == nil {
-		var who tenant.Identity
-		if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal == nil {
-			v.is(who)
-			v.h.authenticated(relay.PeerOf(v.r.Context()))
-			return nil
-		}
-	}
-	return v.refuse(refusal, 0)
+	return v.refuse(v.refusal, 0)
 }
 
 // Exceeded implements bodybudget.Owner.
 func (v *visit) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.who), read) }
-
-func (v *visit) claim() (tenant.Credentials, *call.Refusal) {
-	return claimOf(webHeaders(v.r.Header), v.h.callers.credentials, parseOrigin(v.r.Header.Get(originHeader)).Peer)
-}
 
 // refuse records a request that becomes no call as if it were one, and is the status of its answer.
 func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	h, st := v.h, GRPCStatus(refusal)
 	c := call.Call{Path: v.r.URL.Path, Tenant: v.who.Tenant, Key: v.who.Key, User: v.who.User, Agent: v.who.Agent}
 	rec := telemetry.Record{
-		Call: &c, Client: parseOrigin(v.r.Header.Get(originHeader)).Address, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
+		Call: &c, Client: v.client.Address, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
 		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare || refusal == filter.Overloaded,
 	}
 	if c.Tenant != "" {
@@ -119,3 +157,25 @@ func (w webHeaders) Contradicts(name string) bool {
 
 // DropHeader drops nothing: the call that the request becomes has its own headers.
 func (w webHeaders) DropHeader(string) {}
+
+// doorHeaders are the headers of a request from which a front door makes calls.
+type doorHeaders struct {
+	webHeaders
+	r *http.Request
+}
+
+// Header is what the call would have. A key of somebody else's in x-api-key does not come along from the JSON API, and
+// only a signed URL has a signature.
+func (d doorHeaders) Header(name string) (string, bool) {
+	switch {
+	case name == signatureHeader, name == apiKeyHeader && !connect.Speaks(d.r) && !rest.OwnKey(d.r.Header):
+		return "", false
+	}
+	return d.webHeaders.Header(name)
+}
+
+// Contradicts says the same of headers that come along.
+func (d doorHeaders) Contradicts(name string) bool {
+	_, given := d.Header(name)
+	return given && d.webHeaders.Contradicts(name)
+}

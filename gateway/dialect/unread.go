@@ -3,6 +3,7 @@ package dialect
 import (
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -21,6 +22,8 @@ func unread(err error, header metadata.MD) *call.Refusal {
 		return nil
 	}
 	switch said := status.Convert(err); {
+	case tooLong(said):
+		return refusedLongAnswer
 	case !strings.HasPrefix(said.Message(), ownWords):
 	case said.Code() == codes.ResourceExhausted:
 		return refusedLongAnswer
@@ -28,6 +31,16 @@ func unread(err error, header metadata.MD) *call.Refusal {
 		return refusedAnswer
 	}
 	return nil
+}
+
+// tooLong reports whether the gateway itself has ended a call since its answer is longer than a message may be.
+func tooLong(st *status.Status) bool {
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == refusedLongAnswer.Reason {
+			return st.Code() == codes.ResourceExhausted
+		}
+	}
+	return false
 }
 
 var (

@@ -68,13 +68,13 @@ func (s *ClientStream) Recv(buf []byte) (Message, error) {
 	return m, err
 }
 
-// Header waits for the response's headers; there are none when the call has ended without. content-type is there only
-// if it is not application/grpc. It is for the goroutine that receives.
-func (s *ClientStream) Header() []Field {
+// Header waits for the response's headers. They have not come, and come is false, when the call has ended without.
+// content-type is among them only if it is not application/grpc. It is for the goroutine that receives.
+func (s *ClientStream) Header() (header []Field, come bool) {
 	for {
-		header, ok := s.end.headers()
+		header, come, ok := s.end.headers()
 		if ok {
-			return header
+			return header, come
 		}
 		<-s.end.readable
 	}
@@ -97,11 +97,11 @@ func (s *ClientStream) Trailer() []Field {
 // Cancel ends the call. It may be called at any time, and more than once.
 func (s *ClientStream) Cancel() { s.end.cancel(context.Canceled) }
 
-// headers returns false as long as they may still come.
-func (c *clientEnd) headers() ([]Field, bool) {
+// headers is not ok as long as they may still come.
+func (c *clientEnd) headers() (header []Field, come, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.header, c.headed || c.inEnd
+	return c.header, c.headed, c.headed || c.inEnd
 }
 
 // cutOff notes that the last message was not whole.

@@ -150,7 +150,8 @@ func TestLocalMetadata(t *testing.T) {
 	must(t, err)
 	s.CloseSend()
 	want := map[string]string{"head-x-a": "12", "head-x-b": ""}
-	if got := joined(s.Header()); fmt.Sprint(got) != fmt.Sprint(want) {
+	header, _ := s.Header()
+	if got := joined(header); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("headers %v", got)
 	}
 	wantEnd(t, s, codes.OK)

@@ -83,6 +83,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.stream.ServeHTTP(w, r)
 }
 
+// Speaks reports whether a request is of gRPC-Web or Connect.
+func Speaks(r *http.Request) bool { return protocolOf(r) != none }
+
 // protocol is what a request speaks.
 type protocol uint8
 

@@ -3,7 +3,9 @@ package connect
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/metadata"
@@ -22,10 +24,14 @@ func ResponseHeaders() []string {
 		"Connect-Content-Encoding", "Connect-Accept-Encoding"}
 }
 
-const (
-	binary = "-bin"             // how names of metadata end whose values are bytes
-	origin = "x-capgate-origin" // the gateway's own, in place of what a caller sent
-)
+// binary is how names of metadata end whose values are bytes.
+const binary = "-bin"
+
+// Timeout is the time that a request of Connect gives its call. That of gRPC-Web is read by connect-go alone.
+func Timeout(header http.Header) (timeout time.Duration, given bool) {
+	ms, err := strconv.ParseUint(header.Get("Connect-Timeout-Ms"), 10, 31)
+	return time.Duration(ms) * time.Millisecond, err == nil
+}
 
 // outgoing sends a request's headers on as metadata, but for those that are about HTTP, about the
 // protocol, or about the browser.
@@ -90,7 +96,7 @@ func stays(name string) bool {
 		"x-grpc-web", "x-user-agent":
 		return true
 	}
-	return hasPrefix(name, "accept", "content-", "connect-", "grpc-", "if-", "proxy-", "sec-", ":") || strings.HasPrefix(name, "x-capgate-") && name != origin
+	return hasPrefix(name, "accept", "content-", "connect-", "grpc-", "if-", "proxy-", "sec-", "x-capgate-", ":")
 }
 
 // commands tells what a backend may not say to a browser in the gateway's name, and what is about

@@ -156,7 +156,7 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 func (g *gathering) add(ctx context.Context, id string) error {
 	list, err := g.catalog.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
 	switch {
-	case status.Code(err) == codes.ResourceExhausted && !isOwn(err): // the list is longer than a message: it would have no room anyway
+	case ownReason(err) == "MESSAGE_TOO_LARGE": // the list would have no room anyway
 		g.more = true
 		return nil
 	case err != nil:

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
@@ -80,23 +81,22 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 		if text == "" || !printable(text) {
 			text = "-" // which nobody has signed
 		}
-		md = signedMetadata(r.Header, text)
+		md = signedMetadata(r.Header)
+		ctx = frontdoor.WithCall(ctx, frontdoor.Call{Signature: text})
 	}
 	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, md)), params)
 }
 
-const (
-	signature       = "signature"           // of a URL, in its query
-	signatureHeader = "x-capgate-signature" // in place of a credential
-)
+// signature is that of a URL, in its query.
+const signature = "signature"
 
 // ofSigned are the headers that go along where a URL has a signature: who made it says all else.
-var ofSigned = [...]string{"x-request-id", origin, "traceparent", "tracestate", "baggage"} //nolint:gochecknoglobals // a table
+var ofSigned = [...]string{"x-request-id", "traceparent", "tracestate", "baggage"} //nolint:gochecknoglobals // a table
 
 // signedMetadata is metadataOf for a URL with a signature: that is the credential, whatever else
 // a browser sends.
-func signedMetadata(header http.Header, signature string) metadata.MD {
-	md := metadata.MD{signatureHeader: {signature}}
+func signedMetadata(header http.Header) metadata.MD {
+	md := metadata.MD{}
 	for _, name := range ofSigned {
 		if v := header.Values(name); len(v) > 0 {
 			md[name] = v
@@ -207,13 +207,16 @@ func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
 }
 
 // isOwn is whether an error is the gateway's, and not a capability's.
-func isOwn(err error) bool {
+func isOwn(err error) bool { return ownReason(err) != "" }
+
+// ownReason is the reason of an error that is the gateway's; "" for any other.
+func ownReason(err error) string {
 	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetDomain() == problem.OwnDomain
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
+			return info.GetReason()
 		}
 	}
-	return false
+	return ""
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
@@ -49,13 +50,16 @@ func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 }
 
 // withMetadata sends on the metadata that grpc-gateway made out of the request's
-// headers, less what it adds of its own accord.
+// headers, less what it adds of its own accord. The idempotency key goes beside it: as metadata it would be the caller's.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	out := metadata.MD{}
-	for _, name := range append(forwarded[:], authorization, keyedMetadata) {
+	for _, name := range append(forwarded[:], authorization) {
 		if v := made.Get(name); len(v) > 0 {
 			out[name] = v
 		}
+	}
+	if keys := made.Get(keyedMetadata); len(keys) > 0 {
+		ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: keys})
 	}
 	return metadata.NewOutgoingContext(ctx, out)
 }

@@ -50,16 +50,8 @@ func (marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 
 func decode(b *body, v any) error {
 	data, err := io.ReadAll(b)
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return tooLarge(over.Limit)
-	case isStatus(err): // of the gateway, which reads no more
-		return err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &refusal{code: codes.DeadlineExceeded, status: http.StatusRequestTimeout, reason: "BODY_STALLED", detail: "nothing more came of the body for too long"}
-	case err != nil:
-		return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
+	if err != nil {
+		return unread(err)
 	}
 	switch v := v.(type) {
 	case *capgatepb.InvokeRequest:
@@ -81,6 +73,21 @@ func decode(b *body, v any) error {
 		return wrongBody(v, err)
 	}
 	return nil
+}
+
+// unread is why a body could not be read.
+func unread(err error) error {
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return tooLarge(over.Limit)
+	case isStatus(err): // of the gateway, which reads no more
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &refusal{code: codes.DeadlineExceeded, status: http.StatusRequestTimeout, reason: "BODY_STALLED",
+			detail: "nothing more came of the body for too long"}
+	}
+	return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
 }
 
 // wrongBody is what is wrong with a body. Arguments or a configuration that not every reader understands alike have the

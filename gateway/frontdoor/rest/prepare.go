@@ -23,19 +23,18 @@ import (
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
 var forwarded = [...]string{"x-request-id", sessionID, "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
-	origin, apiKey, "traceparent", "tracestate", "baggage"}
+	apiKey, "traceparent", "tracestate", "baggage"}
 
 const (
-	origin         = "x-capgate-origin" // the gateway's own, in place of what a caller sent
 	authorization  = "authorization"
 	sessionID      = "x-session-id"
-	idempotencyKey = "Idempotency-Key"           // a call that is made again with it is not carried out again
-	keyedMetadata  = "x-capgate-idempotency-key" // what that is called inside the gateway
-	replayed       = "idempotency-replayed"      // metadata of an answer that the first such call got
-	apiKey         = "x-api-key"                 // a key of the gateway's own; others' go nowhere
-	ownKey         = "cg_"                       // how those begin
-	grpcTimeout    = "Grpc-Timeout"              // "1500m", as gRPC writes it
-	requestTimeout = "Request-Timeout"           // "1.5" seconds, or "1500ms"
+	idempotencyKey = "Idempotency-Key"      // a call that is made again with it is not carried out again
+	keyedMetadata  = "idempotency-key"      // what grpc-gateway calls that; see withMetadata
+	replayed       = "idempotency-replayed" // metadata of an answer that the first such call got
+	apiKey         = "x-api-key"            // a key of the gateway's own; others' go nowhere
+	ownKey         = "cg_"                  // how those begin
+	grpcTimeout    = "Grpc-Timeout"         // "1500m", as gRPC writes it
+	requestTimeout = "Request-Timeout"      // "1.5" seconds, or "1500ms"
 )
 
 // forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
@@ -119,7 +118,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		r.Header = r.Header.Clone()
 		r.Header.Del(grpcTimeout) // it is in ctx
-		if !strings.HasPrefix(r.Header.Get(apiKey), ownKey) {
+		if !OwnKey(r.Header) {
 			r.Header.Del(apiKey)
 		}
 		r.Header.Del("Te")                               // or grpc-gateway would send trailers
@@ -146,6 +145,9 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		next(conditionally(w, r), r, params)
 	}
 }
+
+// OwnKey reports whether x-api-key holds a key of the gateway's own. Others' keys go nowhere.
+func OwnKey(header http.Header) bool { return strings.HasPrefix(header.Get(apiKey), ownKey) }
 
 // check is what can be said of a request before its body is read. It returns the time
 // that the caller gives the call, 0 when it does not say.
@@ -205,6 +207,13 @@ func printable(v string) bool {
 		}
 	}
 	return true
+}
+
+// Timeout is the time that a request gives its call. It is not given where its headers are malformed; the request is
+// rejected for that.
+func Timeout(header http.Header) (timeout time.Duration, given bool) {
+	timeout, refused := timeoutOf(header)
+	return timeout, refused == nil && timeout > 0
 }
 
 // timeoutOf is the shorter of the times that the two headers name.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // The records of a stream.
@@ -112,4 +113,6 @@ func piece(data []byte) []byte {
 }
 
 // isText is whether data is one JSON text.
-func isText(data []byte) bool { return utf8.Valid(data) && json.Valid(data) }
+func isText(data []byte) bool {
+	return strictjson.Check(data) == nil || utf8.Valid(data) && json.Valid(data) // the first is the faster, and stricter
+}

@@ -28,6 +28,8 @@ type Config struct {
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // how often a stream that has nothing to tell shows that it lives; default 15 s
 	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
+	// Unary makes the calls of tools that bypass the mux; nil: none do.
+	Unary Unary
 	// Files bounds files.
 	Files files.Config
 	Wings []Wing // that add routes of their own
@@ -134,7 +136,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	case http.MethodHead:
 		h.mux.ServeHTTP(c, h.asGET(r))
 	default:
-		h.mux.ServeHTTP(c, r)
+		if !h.direct(c, r) {
+			h.mux.ServeHTTP(c, r)
+		}
 	}
 }
 

@@ -142,3 +142,26 @@ func (v Value) Any() any {
 	}
 	return object
 }
+
+// Raw is the text of an object or array, a part of what was read.
+func (v Value) Raw() []byte {
+	text, depth := v.r.text, 0
+	start := int(v.node().start)
+	for i := start; i < len(text); i++ {
+		switch text[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return text[start : i+1]
+			}
+		case '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return nil
+}

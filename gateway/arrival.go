@@ -1,0 +1,29 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// arrival is what a front door hands to the call that a request becomes: the Value of its relay.Request. The call takes
+// it over and does not find it out again.
+type arrival struct {
+	frontdoor.Call
+	client  filter.Client
+	who     tenant.Identity
+	refusal *call.Refusal // of the credential: the call is rejected with it; nil: who is known
+}
+
+// arrive adds to the request of a call what the front door knows of the request that ctx is of.
+func (h *handler) arrive(ctx context.Context, q *relay.Request) {
+	fairqueue.CallStarted(ctx)
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		q.Value = &arrival{Call: frontdoor.CallOf(ctx), client: v.client, who: v.who, refusal: v.refusal}
+	}
+}

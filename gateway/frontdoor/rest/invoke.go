@@ -1,0 +1,305 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"google.golang.org/genproto/googleapis/api/httpbody"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Unary makes a call of one message each way, for the caller that ctx is of. msg has relay.Headroom before the message.
+type Unary func(ctx context.Context, q relay.Request, msg []byte, r *relay.Response)
+
+// The two routes that invoke a tool are served here without the mux and without generated code, which together cost more
+// than the call. What is out of the ordinary about a request (a stream, a query, an encoding, a key, bad JSON, …) is
+// left to the mux: direct then reports false, and has sent nothing.
+
+const (
+	capabilitiesPath = "/v1/capabilities/"
+	invokeSuffix     = "/invoke"
+	toolsPath        = "/tools/"
+)
+
+// maxDirect is the largest body that is read for a direct call, in bytes.
+const maxDirect = 64 << 10
+
+// directCall is a call of a tool that bypasses the mux. Its memory is used again.
+type directCall struct {
+	capability, tool string // tool: of the path; "" where the body names it
+	body, msg        []byte
+	header           []relay.Field
+	response         relay.Response
+}
+
+var directCalls = sync.Pool{New: func() any { return new(directCall) }} //nolint:gochecknoglobals // memory, shared by all calls
+
+// direct serves a request, if it is an ordinary one of the two routes.
+func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
+	if h.cfg.Unary == nil || r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, capabilitiesPath) {
+		return false
+	}
+	d := directCalls.Get().(*directCall)
+	defer directCalls.Put(d)
+	if !d.route(r) || !d.readHeader(r.Header) {
+		return false
+	}
+	if err := d.readBody(w, r, h); err != nil {
+		h.fail(w, r, err)
+		return true
+	}
+	if !d.encode(r.Header) {
+		return d.leaveBody(r)
+	}
+	h.invoke(w, r, d)
+	return true
+}
+
+// leaveBody gives the mux what was read of a request, in memory of its own.
+func (d *directCall) leaveBody(r *http.Request) bool {
+	r.Body = io.NopCloser(bytes.NewReader(d.body))
+	d.body = nil
+	return false
+}
+
+// route reads the path. Names with an escape are left to the mux.
+func (d *directCall) route(r *http.Request) bool {
+	if r.URL.RawPath != "" || r.URL.RawQuery != "" || r.ContentLength <= 0 || r.ContentLength > maxDirect {
+		return false
+	}
+	var rest string
+	var found bool
+	d.capability, rest, found = strings.Cut(r.URL.Path[len(capabilitiesPath):], "/")
+	if !found || d.capability == "" || !printable(d.capability) {
+		return false
+	}
+	if rest == invokeSuffix[1:] {
+		d.tool = ""
+		return true
+	}
+	d.tool, found = strings.CutPrefix(rest, toolsPath[1:])
+	return found && d.tool != "" && !strings.Contains(d.tool, "/") && printable(d.tool)
+}
+
+// readHeader collects the metadata of a request whose headers are all ordinary.
+func (d *directCall) readHeader(header http.Header) bool {
+	d.header = d.header[:0]
+	for name, values := range header {
+		if len(values) != 1 || !printable(values[0]) {
+			return false
+		}
+		v := values[0]
+		switch name {
+		case "Content-Type":
+			if v != "application/json" {
+				return false
+			}
+		case "Accept":
+			if v != "*/*" && v != "application/json" {
+				return false
+			}
+		case "X-Api-Key":
+			if !strings.HasPrefix(v, ownKey) {
+				return false
+			}
+			d.add(apiKey, v)
+		case "Authorization":
+			d.add(authorization, v)
+		case "X-Request-Id":
+			d.add("x-request-id", v)
+		case "X-Session-Id":
+			d.add(sessionID, v)
+		case "X-User-Id":
+			d.add("x-user-id", v)
+		case "X-Agent-Id":
+			d.add("x-agent-id", v)
+		case "Traceparent", "Tracestate", "Baggage":
+			d.add(strings.ToLower(name), v)
+		case "User-Agent", "Content-Length", "Accept-Encoding", "Accept-Language", "Connection", "X-Thread-Id", "Origin",
+			"Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Referer", "Dnt",
+			"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded", "X-Real-Ip":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (d *directCall) add(name, value string) {
+	d.header = append(d.header, relay.Field{Name: name, Value: value})
+}
+
+// readBody reads the whole body, which counts for its tenant meanwhile.
+func (d *directCall) readBody(w http.ResponseWriter, r *http.Request, h *Handler) error {
+	if r.ContentLength > h.cfg.MaxBody {
+		return tooLarge(h.cfg.MaxBody)
+	}
+	n := int(r.ContentLength)
+	if cap(d.body) < n {
+		d.body = make([]byte, n)
+	}
+	d.body = d.body[:n]
+	in := bodybudget.FromContext(r.Context()).Reader(bodybudget.StallTimeout(w, r.Body, h.cfg.Stall), r.ContentLength)
+	n, err := io.ReadFull(in, d.body)
+	d.body = d.body[:n]
+	if err != nil {
+		return unread(err)
+	}
+	return nil
+}
+
+// encode makes the message of the JSON in body, behind relay.Headroom. It is false for what only the mux can say.
+func (d *directCall) encode(header http.Header) bool {
+	reader := strictjson.Get()
+	defer reader.Release()
+	if reader.Read(d.body, strictjson.Options{Keep: true}) != nil {
+		return false
+	}
+	root := reader.Root()
+	if root.Kind() != strictjson.Object {
+		return false
+	}
+	f := invokeFields{args: emptyObject, config: emptyObject}
+	if d.tool != "" {
+		f.tool, f.args = []byte(d.tool), root.Raw()
+		f.session, f.thread = []byte(header.Get(sessionID)), []byte(header.Get(threadID))
+	} else if !f.read(root) {
+		return false
+	}
+	var room [relay.Headroom]byte
+	d.msg = append(d.msg[:0], room[:]...)
+	d.msg = appendField(d.msg, 1, f.tool)
+	d.msg = appendField(d.msg, 2, f.args)
+	d.msg = appendField(d.msg, 3, f.config)
+	d.msg = appendField(d.msg, 4, f.session)
+	d.msg = protowire.AppendString(protowire.AppendTag(d.msg, 5, protowire.BytesType), d.capability)
+	d.msg = appendField(d.msg, 6, f.thread)
+	return true
+}
+
+// emptyObject is what capabilities get where a request has no arguments or no configuration.
+var emptyObject = []byte("{}") //nolint:gochecknoglobals // a constant
+
+// invokeFields are those of an InvokeRequest.
+type invokeFields struct{ tool, args, config, session, thread []byte }
+
+// read takes the fields out of the JSON of capgate.v1.InvokeRequest, by their names in the proto.
+func (f *invokeFields) read(root strictjson.Value) bool {
+	for name, v := range root.Members() {
+		var text, object *[]byte
+		switch string(name.Bytes()) {
+		case "tool_name":
+			text = &f.tool
+		case "session_id":
+			text = &f.session
+		case "thread_id":
+			text = &f.thread
+		case "args":
+			object = &f.args
+		case "config":
+			object = &f.config
+		default:
+			return false
+		}
+		switch {
+		case text != nil && v.Kind() == strictjson.String:
+			*text = v.Bytes()
+		case object != nil && v.Kind() == strictjson.Object:
+			*object = v.Raw()
+		default:
+			return false
+		}
+	}
+	return len(f.tool) > 0
+}
+
+func appendField(msg []byte, number protowire.Number, value []byte) []byte {
+	if len(value) == 0 {
+		return msg
+	}
+	return protowire.AppendBytes(protowire.AppendTag(msg, number, protowire.BytesType), value)
+}
+
+// invoke makes the call and answers the request.
+func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) {
+	problem.Called(r.Context())
+	h.cfg.Unary(r.Context(), relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
+		Header: d.header, MaxMessage: MaxReply}, d.msg, &d.response)
+	if r.Context().Err() != nil {
+		return // the client has gone
+	}
+	w.Header().Add("Vary", "Accept")
+	resp, err := d.result()
+	if err == nil && resp.GetError() != "" && h.cfg.ToolErrors == HTTPErrors {
+		err = toolFailure{resp}
+	}
+	if err == nil {
+		err = d.answer(w, resp)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+// result reads the response of the call. It is valid until the call's memory is used again.
+func (d *directCall) result() (*capgatepb.InvokeResponse, error) {
+	if err := localgrpc.StatusError(d.response.Status); err != nil {
+		return nil, err
+	}
+	if d.response.Compressed { // the request accepts no encoding
+		return nil, status.Error(codes.Internal, "the answer is compressed")
+	}
+	reply := new(docpb.InvokeResponse)
+	if err := proto.Unmarshal(d.response.Message, reply); err != nil {
+		return nil, status.Errorf(codes.Internal, "unmarshal a message: %v", err)
+	}
+	return &capgatepb.InvokeResponse{ResultJson: reply.GetResultJson(), Error: reply.GetError()}, nil
+}
+
+// answer writes the result as the route has it.
+func (d *directCall) answer(w http.ResponseWriter, resp *capgatepb.InvokeResponse) error {
+	typ, text, err := "application/json", []byte(nil), error(nil)
+	if d.tool != "" {
+		var body *httpbody.HttpBody
+		if body, err = plain(resp); err == nil {
+			typ, text = body.GetContentType(), body.GetData()
+		}
+	} else {
+		text, err = encodeInvoke(resp)
+	}
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	head["X-Capgate-Outcome"] = outcomeOf(resp)
+	if len(text) == 0 {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	head["Content-Type"], head["Content-Length"] = []string{typ}, []string{strconv.Itoa(len(text))}
+	_, _ = w.Write(text) // the client may be gone; there is nobody left to tell
+	return nil
+}
+
+func outcomeOf(resp *capgatepb.InvokeResponse) []string {
+	if resp.GetError() != "" {
+		return []string{"tool_error"}
+	}
+	return []string{"success"}
+}

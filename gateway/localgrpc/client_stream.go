@@ -1,0 +1,157 @@
+package localgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// clientStream is a relay.ClientStream as a grpc.ClientStream.
+type clientStream struct {
+	stream     *relay.ClientStream
+	ctx        context.Context
+	cancel     context.CancelFunc
+	codec      codec
+	max        int // bytes of an answer; 0: any
+	authority  string
+	oneMessage bool // the method is not client-streaming
+	oneAnswer  bool // the method is not server-streaming
+	answered   bool // by the one message
+	headers    []*metadata.MD
+	trailers   []*metadata.MD
+	onFinish   []func(error)
+	once       sync.Once // finish
+}
+
+var _ grpc.ClientStream = (*clientStream)(nil)
+
+// Context implements grpc.ClientStream.
+func (s *clientStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ClientStream. It returns io.EOF where the call has ended; RecvMsg has its status.
+func (s *clientStream) SendMsg(m any) error {
+	data, err := s.codec.marshal(m)
+	if err != nil {
+		return s.finish(err)
+	}
+	if err = s.stream.Send(relay.Message{Data: data}); err != nil && s.oneMessage {
+		return nil // as grpc-go: generated code of such methods would return io.EOF instead of the status
+	}
+	return err
+}
+
+// CloseSend implements grpc.ClientStream.
+func (s *clientStream) CloseSend() error {
+	s.stream.CloseSend()
+	return nil
+}
+
+// Header implements grpc.ClientStream.
+func (s *clientStream) Header() (metadata.MD, error) {
+	return s.header(), nil
+}
+
+// header is the header of the answer; nil where the call has ended without.
+func (s *clientStream) header() metadata.MD {
+	fields, come := s.stream.Header()
+	if !come {
+		return nil
+	}
+	md := metadataOf(fields)
+	md["content-type"] = []string{"application/grpc"}
+	return md
+}
+
+// Trailer implements grpc.ClientStream.
+func (s *clientStream) Trailer() metadata.MD { return metadataOf(s.stream.Trailer()) }
+
+// RecvMsg implements grpc.ClientStream.
+func (s *clientStream) RecvMsg(m any) error {
+	if s.oneAnswer && s.answered {
+		return io.EOF
+	}
+	msg, err := s.stream.Recv(nil)
+	switch {
+	case errors.Is(err, io.EOF):
+		if err = StatusError(s.stream.Status()); err == nil {
+			_ = s.finish(nil)
+			return io.EOF
+		}
+	case err != nil:
+		err = errorOf(err)
+	default:
+		err = s.decode(msg, m)
+	}
+	if err == nil && s.oneAnswer {
+		s.answered = true
+		return s.end()
+	}
+	if err != nil {
+		return s.finish(err)
+	}
+	return nil
+}
+
+// decode reads a message of the answer.
+func (s *clientStream) decode(msg relay.Message, m any) error {
+	data := msg.Data
+	if msg.Compressed {
+		var err error
+		header, _ := s.stream.Header()
+		if data, err = inflate(encodingOf(header), data, s.max); err != nil {
+			return err
+		}
+	}
+	return s.codec.unmarshal(data, m)
+}
+
+// end reads what follows the one message of an answer, which is to be the status alone.
+func (s *clientStream) end() error {
+	_, err := s.stream.Recv(nil)
+	switch {
+	case err == nil:
+		err = status.Error(codes.Internal, "the answer has more than one message")
+	case errors.Is(err, io.EOF):
+		err = StatusError(s.stream.Status())
+	default:
+		err = errorOf(err)
+	}
+	return s.finish(err)
+}
+
+// finish ends the stream, for whatever reason, and returns it.
+func (s *clientStream) finish(err error) error {
+	s.once.Do(func() {
+		for _, md := range s.headers {
+			*md = s.header()
+		}
+		for _, md := range s.trailers {
+			*md = s.Trailer()
+		}
+		s.cancel()
+		for _, f := range s.onFinish {
+			f(err)
+		}
+	})
+	return err
+}
+
+// StatusError returns a status of the relay as grpc-go's; nil for OK.
+func StatusError(st relay.Status) error {
+	if codes.Code(st.Code) == codes.OK {
+		return nil
+	}
+	return status.FromProto(statusProto(st)).Err()
+}
+
+// codeOf is a code as google.rpc.Status has it.
+func codeOf(code uint32) int32 { return int32(min(code, math.MaxInt32)) }

@@ -1,0 +1,94 @@
+package localgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// DefaultAuthority is the :authority of calls that name no other.
+const DefaultAuthority = "capgate.internal"
+
+// Conn makes calls by local streams. It is safe for concurrent use and has nothing to close.
+type Conn struct {
+	Relay *relay.Relay
+	// Caller adds to a request what is known of the caller that ctx is of: Peer and Value; nil: nothing.
+	Caller func(context.Context, *relay.Request)
+	// MaxMessage is the longest answer that is read, in bytes, where a call option says nothing else.
+	MaxMessage int
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	s, err := c.open(ctx, method, opts)
+	if err != nil {
+		return err
+	}
+	defer s.cancel()
+	if err := s.SendMsg(args); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	s.stream.CloseSend()
+	err = s.RecvMsg(reply)
+	if err == nil {
+		err = s.end()
+	} else if errors.Is(err, io.EOF) {
+		err = status.Error(codes.Internal, "the answer has no message")
+	}
+	return err
+}
+
+// Unary makes a call of one message each way, as relay.Relay's does.
+func (c *Conn) Unary(ctx context.Context, q relay.Request, msg []byte, r *relay.Response) {
+	if c.Caller != nil {
+		c.Caller(ctx, &q)
+	}
+	c.Relay.Unary(ctx, q, msg, r)
+}
+
+// NewStream implements grpc.ClientConnInterface. The stream ends when RecvMsg returns an error, or ctx ends.
+func (c *Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := c.open(ctx, method, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.oneMessage, s.oneAnswer = !desc.ClientStreams, !desc.ServerStreams
+	return s, nil
+}
+
+func (c *Conn) open(ctx context.Context, method string, opts []grpc.CallOption) (*clientStream, error) {
+	s := &clientStream{max: c.MaxMessage, authority: DefaultAuthority, codec: protobuf()}
+	for _, o := range opts {
+		if err := s.apply(o); err != nil {
+			return nil, err
+		}
+	}
+	md, _ := metadata.FromOutgoingContext(ctx)
+	q := relay.Request{Path: method, Authority: s.authority, Header: fieldsOf(acceptedEncodings(), md), MaxMessage: s.max}
+	if c.Caller != nil {
+		c.Caller(ctx, &q)
+	}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	var err error
+	if s.stream, err = c.Relay.Open(s.ctx, q); err != nil {
+		s.cancel()
+		return nil, errorOf(err)
+	}
+	return s, nil
+}
+
+// errorOf returns an error of the relay as grpc-go's clients return it.
+func errorOf(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
