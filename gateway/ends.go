@@ -32,6 +32,9 @@ type callersEnd struct {
 
 // correct changes the record of the second passage to what the caller got.
 func (e *callersEnd) correct(rec *telemetry.Record) {
+	if e.code == rec.Code && rec.Reason == "" {
+		rec.Reason = e.reason
+	}
 	if e.code != rec.Code {
 		rec.Code, rec.Outcome, rec.Failure, rec.Reason = e.code, telemetry.NoOutcome, e.failure.String(), e.reason
 	}

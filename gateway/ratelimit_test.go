@@ -116,7 +116,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	for range 2 {
 		gatewaytest.Wait(t, f.capability.Blocked(), "the calls to be at the backend")
 	}
-	if _, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "at once") {
+	if _, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "concurrent") {
 		t.Errorf("a third call: %v", err)
 	}
 	leave()
