@@ -14,30 +14,30 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// maxBody bounds the body of a request.
+// maxBody bounds the body of a request, in bytes.
 const maxBody = 4 << 10
 
-// BackendDrains is a backend in its fleets, as drains go.
+// BackendDrains is a backend with its drains in each fleet.
 type BackendDrains struct {
 	Addr   string  `json:"addr"`
-	Shared bool    `json:"shared"` // all replicas are counted, and know, or will at once; else it is this one alone
-	Drains []Drain `json:"drains"` // one for each fleet that has the backend
+	Shared bool    `json:"shared"` // counts cover all replicas, which know of the drain; otherwise this one alone
+	Drains []Drain `json:"drains"` // one for each fleet with the backend
 }
 
-// Drain is what is left of a backend's calls in one fleet.
+// Drain is the state of a backend's drain in one fleet.
 type Drain struct {
 	Capability string     `json:"capability"`
 	Drained    bool       `json:"drained"`
 	Since      *time.Time `json:"since,omitempty"`
-	InFlight   int64      `json:"in_flight"` // calls, at all replicas
-	Replicas   int        `json:"replicas"`  // that were counted
-	Unheard    int        `json:"unheard"`   // of them that do not drain it yet
+	InFlight   int64      `json:"in_flight"` // calls in flight at all replicas
+	Replicas   int        `json:"replicas"`  // number of replicas in the count
+	Unheard    int        `json:"unheard"`   // replicas that do not drain it yet
 }
 
 // DrainRequest is the body of :drain and :undrain.
 type DrainRequest struct {
-	Capability string `json:"capability"` // only in this fleet; "": in all that have it
-	Force      bool   `json:"force"`      // also if a fleet would have no other backend
+	Capability string `json:"capability"` // only in this fleet; "": in all fleets with the backend
+	Force      bool   `json:"force"`      // also if the fleet has no other backend
 }
 
 func (a *API) getBackend(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func (a *API) getBackend(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, a.backend(addr, fleets))
 }
 
-// postBackend takes custom methods, which stand behind a colon.
+// postBackend handles custom methods, which follow a colon.
 func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
 	target := r.PathValue("target")
 	if addr, ok := strings.CutSuffix(target, ":drain"); ok {
@@ -59,7 +59,7 @@ func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
 		a.drain(w, r, addr, false)
 	} else {
 		refuse(w, r, http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH",
-			"what can be done to a backend is :drain and :undrain")
+			"the methods of a backend are :drain and :undrain")
 	}
 }
 
@@ -69,7 +69,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
 		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_BODY",
-			"the body must be JSON, with capability and force at most")
+			"the body must be JSON with no other fields than capability and force")
 		return
 	}
 	fleets := a.having(addr, req.Capability)
@@ -88,7 +88,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	if drained && !req.Force && len(bare) > 0 {
 		refuse(w, r, http.StatusBadRequest, codes.FailedPrecondition, "LAST_BACKEND",
 			"no other backend could take the calls of "+strings.Join(bare, ", ")+
-				": they would be refused; force says that this is meant")
+				": they would be refused; set force to drain it all the same")
 		return
 	}
 	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained)
@@ -101,7 +101,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	write(w, http.StatusOK, answer)
 }
 
-// having are the fleets that have a backend; only one if a capability is given.
+// having returns the fleets with a backend, or only that of a capability.
 func (a *API) having(addr, capability string) []*router.Fleet {
 	var fleets []*router.Fleet
 	for _, f := range a.cfg.Router.Table().Fleets() {

@@ -12,17 +12,17 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// How many fleets a page has.
+// Page sizes of fleets.
 const (
 	DefaultPage = 100
 	MaxPage     = 1000
 )
 
-// Fleets is a page of them.
+// Fleets is a page of fleets.
 type Fleets struct {
 	Gateway       Gateway `json:"gateway"`
 	Fleets        []Fleet `json:"fleets"`
-	NextPageToken string  `json:"next_page_token,omitempty"` // of the page after this one; "": this is the last
+	NextPageToken string  `json:"next_page_token,omitempty"` // token of the next page; "": this is the last
 	TotalSize     int     `json:"total_size"`                // fleets on all pages
 }
 
@@ -30,12 +30,12 @@ type Fleets struct {
 type Fleet struct {
 	Name       string `json:"name"` // fleets/CAPABILITY
 	Capability string `json:"capability"`
-	Usable     int    `json:"usable"`          // backends that calls go to
-	Panic      bool   `json:"panic,omitempty"` // so few are healthy that calls go to all that are not surely dead
-	// calls of this replica that wait for a backend with fewer than max_concurrent
+	Usable     int    `json:"usable"`          // backends that get calls
+	Panic      bool   `json:"panic,omitempty"` // so few are healthy that calls go to all that are not certainly dead
+	// Waiting is the number of this replica's calls that wait for a backend below max_concurrent.
 	Waiting  int       `json:"waiting,omitempty"`
 	Backends []Backend `json:"backends"`
-	// UpdateTime is when one of them last changed its state.
+	// UpdateTime is the last time that a backend changed its state.
 	UpdateTime *time.Time `json:"update_time,omitempty"`
 }
 
@@ -51,11 +51,11 @@ type Backend struct {
 	Dialect   string     `json:"dialect,omitempty"`   // only backends of Selu's protocol have one
 	Zone      string     `json:"zone,omitempty"`
 	Weight    int        `json:"weight"`
-	Session   string     `json:"session,omitempty"`        // the only one that it serves
-	Tenant    string     `json:"tenant,omitempty"`         // whose session that is
-	Limit     int        `json:"max_concurrent,omitempty"` // calls of all replicas
-	InFlight  int64      `json:"in_flight"`                // calls of this replica
-	LatencyMS float64    `json:"latency_ms"`               // that this replica expects; 0: not known
+	Session   string     `json:"session,omitempty"`        // the only session that it serves
+	Tenant    string     `json:"tenant,omitempty"`         // tenant of the session
+	Limit     int        `json:"max_concurrent,omitempty"` // over all replicas
+	InFlight  int64      `json:"in_flight"`                // of this replica
+	LatencyMS float64    `json:"latency_ms"`               // expected by this replica; 0: unknown
 	Source    string     `json:"source,omitempty"`         // config, dns or registration
 }
 

@@ -11,45 +11,45 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// tenantsPage is how many tenants a page has, if the request does not want fewer.
+// tenantsPage is the default and maximum number of tenants on a page.
 const tenantsPage = 1000
 
-// Quotas knows how much of their limits tenants use.
+// Quotas returns the usage of tenants' limits.
 type Quotas interface {
 	Usage(after string, most int) []ratelimit.Usage
 	UsageOf(tenant string) (ratelimit.Usage, bool)
 }
 
-// TenantsPage is a page of tenants that have limits and called the replica that answers of late.
+// TenantsPage is a page of tenants with limits that called this replica recently.
 type TenantsPage struct {
 	Gateway Gateway       `json:"gateway"`
 	Tenants []TenantUsage `json:"tenants"`
 	Next    string        `json:"next_page_token,omitempty"`
 }
 
-// TenantUsage is how much of its limits a tenant uses.
+// TenantUsage is a tenant's usage of its limits.
 type TenantUsage struct {
 	Tenant string       `json:"tenant"`
-	Shadow bool         `json:"shadow,omitempty"` // nothing is refused
+	Shadow bool         `json:"shadow,omitempty"` // nothing is rejected
 	Limits []LimitUsage `json:"limits"`
 }
 
-// LimitUsage is one limit's.
+// LimitUsage is the usage of one limit.
 type LimitUsage struct {
 	Limit      string `json:"limit"`         // calls_per_second, concurrent, per_day or per_month
-	Per        string `json:"per,omitempty"` // user, agent or capability, each of which may use max
+	Per        string `json:"per,omitempty"` // user, agent or capability; each value may use max
 	Capability string `json:"capability,omitempty"`
 	Tool       string `json:"tool,omitempty"`
 	Max        int64  `json:"max"`
-	// of budgets by all replicas, as heard last, per value the most of any; else by this one, per value of all
-	// together
+	// Used is the usage. Of quotas it is that of all replicas, as last known, and per value the maximum. Of
+	// other limits it is that of this replica, and per value the sum.
 	Used  float64 `json:"used"`
-	Held  int64   `json:"held"`            // that this replica has at hand
-	Apart int     `json:"apart,omitempty"` // users or the like that it counts apart
+	Held  int64   `json:"held"`            // permits that this replica holds
+	Apart int     `json:"apart,omitempty"` // values that are counted separately
 }
 
-// MountLimits adds GET /v1/limits?page_size=&page_token=, with &tenant= that of one, to a mux. tenants has those that
-// there are; nil: there is one, tenant.Default.
+// MountLimits adds GET /v1/limits?page_size=&page_token= to a mux, with &tenant= for one tenant. The argument
+// tenants has the existing tenants; nil: there is only tenant.Default.
 func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func() Gateway) {
 	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
 		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
@@ -62,7 +62,7 @@ func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func(
 			}
 			if !ok {
 				refuse(w, r, http.StatusNotFound, codes.NotFound, "USAGE_UNKNOWN",
-					"no tenant of that id has limits and called this replica of late")
+					"no tenant with that id has limits and called this replica recently")
 				return
 			}
 			page.Tenants = append(page.Tenants, usage(&u))

@@ -21,39 +21,39 @@ import (
 // maxRequest bounds a request, in bytes.
 const maxRequest = 16 << 10
 
-// Large is a method whose requests may be longer than others'.
+// Large is a method with a larger bound of its requests.
 type Large struct {
 	Method  string // /package.Service/Method
-	Pattern string // of its JSON
-	Bytes   int    // more than others: of what makes it large, before JSON escapes it
+	Pattern string // pattern of its JSON route
+	Bytes   int    // additional bytes, before JSON escapes them
 }
 
-// Service is one gRPC service of the operators' port, which is JSON too.
+// Service is one gRPC service of the admin API, with its JSON routes.
 type Service struct {
 	GRPC     func(*grpc.Server)
 	JSON     func(context.Context, *runtime.ServeMux) error
-	Patterns []string // of its JSON, as http.ServeMux has them
+	Patterns []string // patterns of its JSON routes, as of http.ServeMux
 	Large    []Large
 }
 
-// Services are gRPC services and their JSON. It has nothing to close.
+// Services are gRPC services with their JSON routes.
 type Services struct {
 	grpc     *grpc.Server
 	patterns map[string]http.Handler
 }
 
-// NewServices serves some services. status and httpStatus are the gateway's tables of gRPC
-// codes for refusals, and of HTTP statuses for these.
+// NewServices returns Services. The functions status and httpStatus are the gateway's tables of gRPC codes for
+// refusals, and of HTTP statuses for these.
 func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int,
 	all ...Service) (*Services, error) {
 	s := &Services{grpc: grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest))...),
 		patterns: map[string]http.Handler{}}
-	// What has no details is no refusal of a server's: the request could not be read.
+	// An error without details is not from a server: the request could not be parsed.
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 		r *http.Request, err error) {
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
 			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
-				Message: "the body is not what is wanted: " + problem.WithoutValue(st.Message())}).Err()
+				Message: "the body is invalid: " + problem.WithoutValue(st.Message())}).Err()
 		}
 		rest.WriteProblem(w, r, err, httpStatus)
 	}
@@ -63,10 +63,10 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		runtime.WithErrorHandler(failed),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithDisablePathLengthFallback(), // a form is JSON here: what curl -d sends
+		runtime.WithDisablePathLengthFallback(), // a form is JSON here, because curl -d sends that content type
 		runtime.WithWriteContentLength(),
 	)
-	own := ownPages() // an operator's browser may show others' pages
+	own := ownPages() // an operator's browser may also show foreign pages
 	for _, service := range all {
 		service.GRPC(s.grpc)
 		if err := service.JSON(context.Background(), mux); err != nil {
@@ -79,7 +79,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 			server := grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
 			service.GRPC(server)
 			s.patterns["POST "+l.Method] = server
-			// a byte may have a backslash
+			// JSON may escape each byte
 			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes)))
 		}
 	}
@@ -87,7 +87,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 	return s, nil
 }
 
-// Mount adds what the services answer to a mux.
+// Mount adds the services to a mux.
 func (s *Services) Mount(mux *http.ServeMux) {
 	for p, handler := range s.patterns {
 		mux.Handle(p, handler)

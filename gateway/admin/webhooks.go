@@ -12,38 +12,38 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// lettersPage is how many dead letters a page has, if the request does not want fewer.
+// lettersPage is the default and maximum number of dead letters on a page.
 const lettersPage = 100
 
-// Letters has events of approvals that a webhook could not be told of.
+// Letters has the events that could not be delivered to a webhook.
 type Letters interface {
 	Dead(ctx context.Context, skip, most int) ([]webhook.Letter, error)
 	Retry(ctx context.Context, id string) (bool, error)
 }
 
-// Letter is one of them.
+// Letter is one such event.
 type Letter struct {
 	ID       string    `json:"id"`   // the webhook-id
-	Type     string    `json:"type"` // as in a request
+	Type     string    `json:"type"` // as in a webhook request
 	Tenant   string    `json:"tenant"`
 	Approval string    `json:"approval"`
-	Time     time.Time `json:"time"` // when it happened
-	Died     time.Time `json:"died"` // when it was given up
+	Time     time.Time `json:"time"` // time of the event
+	Died     time.Time `json:"died"` // time of the last attempt
 	Attempts int       `json:"attempts"`
-	Error    string    `json:"error"` // what became of the last attempt
+	Error    string    `json:"error"` // result of the last attempt
 }
 
-// LettersPage is a page of them, the newest first.
+// LettersPage is a page of dead letters, the newest first.
 type LettersPage struct {
 	Dead []Letter `json:"dead"`
 	Next string   `json:"next_page_token,omitempty"`
 }
 
 // MountWebhooks adds dead letters to a mux: GET /v1/webhooks/dead?page_size=&page_token=, and POST
-// /v1/webhooks/dead/{id}:retry, which has one tried again.
+// /v1/webhooks/dead/{id}:retry, which delivers one again.
 func MountWebhooks(mux *http.ServeMux, letters Letters) {
 	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
-	own := ownPages() // an operator's browser may show others' pages
+	own := ownPages() // an operator's browser may also show foreign pages
 	mux.Handle("POST /v1/webhooks/dead/{target}",
 		own.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters) })))
 }
@@ -58,7 +58,7 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 		n, err := strconv.ParseUint(token, 10, 31)
 		if err != nil {
 			refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "LETTER_INVALID",
-				"page_token: it must be an answer's next_page_token")
+				"page_token: it must be the next_page_token of a response")
 			return
 		}
 		skip = int(n)

@@ -1,6 +1,6 @@
 package call
 
-// Method is the kind of RPC that a call makes, whatever the dialect's name for it.
+// Method is the kind of RPC of a call, in any dialect.
 type Method uint8
 
 // The RPCs of the capability protocol. Other is any gRPC method outside it.
@@ -18,10 +18,10 @@ var methodNames = [...]string{"Other", "Invoke", "StreamInvoke", "Healthcheck", 
 
 func (m Method) String() string { return methodNames[m] }
 
-// Dialect is one of the shapes in which the capability protocol is spoken.
+// Dialect is one of the shapes of the capability protocol.
 type Dialect uint8
 
-// The dialects. Auto means: not known, to be found out by asking the backend.
+// The dialects. Auto means unknown, to be detected by a probe of the backend.
 const (
 	Auto   Dialect = iota
 	Doc            // selu.capability.Capability
@@ -33,8 +33,7 @@ var dialectNames = [...]string{"auto", "doc", "live", "legacy"}
 
 func (d Dialect) String() string { return dialectNames[d] }
 
-// ParseDialect reads a dialect's name as the configuration spells it.
-// The empty name is Auto.
+// ParseDialect parses a dialect's name in the configuration. The empty name is Auto.
 func ParseDialect(name string) (Dialect, bool) {
 	if name == "" {
 		return Auto, true
@@ -47,12 +46,12 @@ func ParseDialect(name string) (Dialect, bool) {
 	return Auto, false
 }
 
-// Class is what kind of capability a fleet serves.
+// Class is the kind of capability that a fleet serves.
 type Class uint8
 
 // The classes.
 const (
-	Tool        Class = iota // answers each call by itself
+	Tool        Class = iota // answers each call independently
 	Environment              // keeps state between the calls of a session
 )
 
@@ -60,7 +59,7 @@ var classNames = [...]string{"tool", "environment"}
 
 func (c Class) String() string { return classNames[c] }
 
-// ParseClass reads a class's name as the configuration spells it.
+// ParseClass parses a class's name in the configuration.
 func ParseClass(name string) (Class, bool) {
 	for i, n := range classNames {
 		if n == name {
@@ -70,18 +69,17 @@ func ParseClass(name string) (Class, bool) {
 	return Tool, false
 }
 
-// Call is what the gateway knows about one call while it passes through.
-// It holds neither arguments nor results.
+// Call is the gateway's knowledge about one call. It holds neither arguments nor results.
 type Call struct {
-	Tenant     string  // who calls; "default" when single-tenant
-	User       string  // on whose behalf, "" where the caller did not say
-	Agent      string  // by which agent, "" where the caller did not say
-	Key        string  // id of the API key that was shown, "" where there are none
-	Path       string  // gRPC path as it was sent, "/package.Service/Method"
+	Tenant     string  // tenant of the caller; "default" without tenants
+	User       string  // user on whose behalf the call is made; "" if unknown
+	Agent      string  // agent that makes the call; "" if unknown
+	Key        string  // id of the API key; "" without credentials
+	Path       string  // gRPC path as sent, "/package.Service/Method"
 	Service    string  // "package.Service", the middle of Path
-	Method     Method  // which RPC Path names
-	Dialect    Dialect // the dialect that the caller speaks; Auto when Method is Other
+	Method     Method  // kind of RPC
+	Dialect    Dialect // dialect of the caller; Auto if Method is Other
 	Capability string  // routing key; "" until it is known
-	Tool       string  // tool_name, "" where the RPC has none
-	Session    string  // session_id, or metadata x-session-id where that is asked for; "" where there is none
+	Tool       string  // tool_name; "" if the RPC has none
+	Session    string  // session_id, or metadata x-session-id for RPCs without the field; "" if there is none
 }

@@ -1,4 +1,3 @@
-// Package call holds the words that every other package uses: what a call is,
-// which tenant, capability and tool it names, and why it may be refused.
-// It imports nothing of ours and decides nothing.
+// Package call holds the types that every other package uses: a call with its tenant, capability and tool, and
+// the reasons for which it may be refused. It imports no other package of this module and decides nothing.
 package call

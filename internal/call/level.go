@@ -2,25 +2,24 @@ package call
 
 import "slices"
 
-// Level is how near to the caller that is which decided on a call. The nearest that says
-// something decides.
+// Level is the level of the rule that decided about a call. The most specific level with a rule decides.
 type Level uint8
 
-// The levels, in the order in which they are looked at.
+// The levels, in order of precedence.
 const (
 	ByUserAgent   Level = iota // a rule about this user with this agent
 	ByUser                     // a rule about this user
-	ByTenantAgent              // a rule about this agent, in this tenant
-	ByTenant                   // a rule about this tenant
-	ByGlobal                   // a rule about everybody
-	ByManifest                 // what the tool's manifest recommends
-	ByFleet                    // the fleet's own word for tools without a recommendation
+	ByTenantAgent              // a rule about all tenants
+	ByTenant                   // the recommendation of the tool's manifest
+	ByGlobal                   // the fleet's policy for tools without a recommendation
+	ByManifest                 // no rule applies, which blocks
+	ByFleet                    // a Shield, evaluated after all of these, was stricter
 	ByDefault                  // nothing says anything, which blocks
 	ByShield                   // a Shield, asked after all of these, is stricter than they are
 	numLevels
 )
 
-// NumLevels is how many there are: each is below it.
+// NumLevels is the number of levels; each is below it.
 const NumLevels = int(numLevels)
 
 var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant", "global", "manifest", "fleet",

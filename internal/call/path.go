@@ -2,15 +2,16 @@ package call
 
 import "strings"
 
-// WithoutQuery is a path as it may be shown. gRPC has no queries, but who sends one may have
-// put a secret into it.
+// WithoutQuery returns a path without its query. gRPC has no queries, but a client may have sent a secret in
+// one.
 func WithoutQuery(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return path
 }
 
-// SplitPath is the service and the method of a gRPC path, /package.Service/Method. It is false for any other: servers
-// decode, clean or fold paths that have more than letters, digits and underscores, and each in its own way.
+// SplitPath returns the service and the method of a gRPC path, /package.Service/Method. It returns false for
+// any other path: servers differ in the way they decode, clean or fold paths with other characters than
+// letters, digits and underscores.
 func SplitPath(path string) (service, method string, ok bool) {
 	if !strings.HasPrefix(path, "/") {
 		return "", "", false
@@ -22,7 +23,7 @@ func SplitPath(path string) (service, method string, ok bool) {
 	return service, method, true
 }
 
-// IsService says whether s is the full name of a protobuf service.
+// IsService reports whether s is the full name of a protobuf service.
 func IsService(s string) bool {
 	for part := range strings.SplitSeq(s, ".") {
 		if !isIdentifier(part) {

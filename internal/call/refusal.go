@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Kind is why the gateway itself refuses a call. gateway/status.go turns it into
-// a gRPC code and an HTTP status; nothing else does.
+// Kind is the kind of a refusal. gateway/status.go alone converts it into a gRPC code and an HTTP status.
 type Kind uint8
 
 // The kinds of refusal, named like the gRPC codes that they become.
@@ -28,28 +27,29 @@ const (
 	DataLoss
 )
 
-// Refusal is the gateway's own "no". It is immutable: the common ones are built
-// once and shared by every call.
+// Refusal is the gateway's own rejection of a call. It is immutable: common refusals are allocated once and
+// shared.
 type Refusal struct {
 	Kind       Kind
 	Reason     string            // google.rpc.ErrorInfo.reason, UPPER_SNAKE_CASE, one of a bounded set
 	Message    string            // for a person; never holds arguments, config or credentials
 	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
-	RetryAfter time.Duration     // > 0: the caller may try again after it
-	// google.rpc.QuotaFailure's subject, whose limit it is, as in tenant:acme; "" where it is of no limit
+	RetryAfter time.Duration     // > 0: the caller may retry after it
+	// Quota is google.rpc.QuotaFailure's subject, the owner of the limit, as in tenant:acme; "" for other
+	// refusals.
 	Quota string
 }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// InvalidField refuses a request of which one field is not as it must be.
+// InvalidField returns the refusal of a request with an invalid field.
 func InvalidField(reason, field, text string) *Refusal {
 	return &Refusal{Kind: InvalidArgument, Reason: reason, Message: field + ": " + text,
 		Metadata: map[string]string{"field": field}}
 }
 
-// UnknownCapability refuses who names a capability that is not there, or not there for
-// them: the two are not told apart.
+// UnknownCapability returns the refusal of a capability that does not exist, or is invisible for the caller.
+// The two cases look the same.
 func UnknownCapability(name string) *Refusal {
 	name = Quote(name)
 	return &Refusal{

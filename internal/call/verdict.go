@@ -1,20 +1,20 @@
 package call
 
-// Verdict is what becomes of a call of a tool. The zero value blocks.
+// Verdict is the decision about a tool call. The zero value blocks.
 type Verdict uint8
 
-// The verdicts, the stricter the smaller.
+// The verdicts. The stricter one is smaller.
 const (
 	Block Verdict = iota // the call is refused
-	Ask                  // the call waits for a person's consent, outside the call
-	Allow                // the call goes on
+	Ask                  // the call needs a person's approval
+	Allow                // the call continues
 )
 
 var verdictNames = [...]string{"block", "ask", "allow"}
 
 func (v Verdict) String() string { return verdictNames[v] }
 
-// ParseVerdict reads a verdict's name. What is none blocks.
+// ParseVerdict parses a verdict. Unknown names block.
 func ParseVerdict(name string) (Verdict, bool) {
 	for i, n := range verdictNames {
 		if n == name {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Protocol is which PROXY protocol trusted proxies speak.
+// Protocol is the PROXY protocol of trusted proxies.
 type Protocol uint8
 
 // The protocols.
@@ -18,31 +18,31 @@ const (
 	V2
 )
 
-// Config says who is believed. The zero value believes nobody.
+// Config lists the trusted proxies. The zero value trusts none.
 type Config struct {
-	Trusted []netip.Prefix // of the proxies' own addresses
-	// how many proxies a call may have come through, those of Header and the one that connects; default 16
+	Trusted []netip.Prefix // addresses of the proxies
+	// maximum number of proxies of a call, those of Header and the one that connects; default 16
 	Hops     int
-	Header   string   // what proxies say addresses in, XForwardedFor or Forwarded; default the former
-	Protocol Protocol // what each connection of a trusted proxy begins with
+	Header   string   // header with client addresses, XForwardedFor or Forwarded; default the former
+	Protocol Protocol // required at the beginning of each connection of a trusted proxy
 }
 
 const defaultHops = 16
 
-// Resolver is who is believed now. It may be used from any goroutine.
+// Resolver determines client addresses. It is safe for concurrent use.
 type Resolver struct {
 	cfg      atomic.Pointer[Config]
 	rejected atomic.Uint64
 }
 
-// New makes an Edge.
+// New returns a Resolver.
 func New(cfg Config) *Resolver {
 	r := &Resolver{}
 	r.Replace(cfg)
 	return r
 }
 
-// Replace believes others from now on. Whose a connection is stays as it was found.
+// Replace replaces the configuration. The addresses of existing connections do not change.
 func (r *Resolver) Replace(cfg Config) {
 	if cfg.Hops == 0 {
 		cfg.Hops = defaultHops
@@ -53,11 +53,11 @@ func (r *Resolver) Replace(cfg Config) {
 	r.cfg.Store(&cfg)
 }
 
-// Rejected is how many connections of trusted proxies had no PROXY header, or a bad one.
+// Rejected returns the number of connections of trusted proxies with a missing or invalid PROXY header.
 func (r *Resolver) Rejected() uint64 { return r.rejected.Load() }
 
-// ConnAddr says whose a connection is. Of a trusted proxy it reads the PROXY header, and not a
-// byte more; a deadline is for the caller to set.
+// ConnAddr returns the client address of a connection. If the peer is a trusted proxy, ConnAddr reads the PROXY
+// header, and not a byte more. The caller sets a deadline.
 func (r *Resolver) ConnAddr(nc net.Conn) (net.Addr, error) {
 	c := r.cfg.Load()
 	if c.Protocol == Off || !c.trusts(AddrOf(nc.RemoteAddr())) {
@@ -74,7 +74,7 @@ func (r *Resolver) ConnAddr(nc net.Conn) (net.Addr, error) {
 	return net.TCPAddrFromAddrPort(source), nil
 }
 
-// Trusts says whether what comes from an address is believed.
+// Trusts reports whether an address is a trusted proxy's.
 func (r *Resolver) Trusts(a netip.Addr) bool { return r.cfg.Load().trusts(a) }
 
 func (c *Config) trusts(a netip.Addr) bool {
@@ -86,7 +86,7 @@ func (c *Config) trusts(a netip.Addr) bool {
 	return false
 }
 
-// AddrOf is the IP address in a. It is not valid where there is none.
+// AddrOf returns the IP address in a, or an invalid one if there is none.
 func AddrOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
@@ -94,4 +94,4 @@ func AddrOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-var errShort = errors.New("it is cut off")
+var errShort = errors.New("it is truncated")

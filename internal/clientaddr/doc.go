@@ -1,8 +1,8 @@
-// Package clientaddr finds out who a call comes from when load balancers and proxies stand between.
+// Package clientaddr determines the address of a client behind load balancers and proxies.
 //
-//	connection ─► PROXY header (proxy.go) ─► whose it is
-//	call ───────► X-Forwarded-For or Forwarded (forwarded.go) ─► whose it is, if a trusted proxy says so
+//	connection ─► PROXY header (proxy.go) ─► client address
+//	call ───────► X-Forwarded-For or Forwarded (forwarded.go) ─► client address, if a trusted proxy sends it
 //
-// What anybody else says of addresses is not believed, and goes no further (hidden.go). It knows
-// neither calls nor tenants: an address is no identity.
+// Addresses in headers of other peers are not trusted, and are not forwarded (reserved.go). The package knows
+// neither calls nor tenants: an address is not an identity.
 package clientaddr

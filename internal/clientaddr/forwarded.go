@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// Headers in which proxies say who a request comes from.
+// Headers in which proxies send client addresses.
 const (
 	XForwardedFor = "x-forwarded-for"
 	Forwarded     = "forwarded" // RFC 7239
 )
 
-// Header is the one in which proxies say so, in lower case.
+// Header returns the configured header, in lower case.
 func (r *Resolver) Header() string { return r.cfg.Load().Header }
 
-// Client is who a request comes from that the peer at that address brought: the nearest who is
-// not a trusted proxy, by what those say. list is all values of Header. Where a proxy does
-// not name an address, the client is who says so.
+// Client returns the client of a request that arrived from peer: the last address that is not a trusted
+// proxy's. The argument list has all values of Header. If a proxy names no address, the client is that proxy.
 func (r *Resolver) Client(peer netip.Addr, list string) netip.Addr {
 	c := r.cfg.Load()
 	client := peer
 	for hops := 1; hops <= c.Hops && list != "" && c.trusts(client); {
-		// Only what is behind the last comma is the proxy's own, whatever quotes there are
-		// before it: addresses have no comma.
+		// Only the part behind the last comma is the last proxy's own, whatever quotes precede it: addresses
+		// have no comma.
 		at := strings.LastIndexByte(list, ',')
 		item := strings.Trim(list[at+1:], " \t")
 		list = list[:max(at, 0)]
@@ -42,7 +41,7 @@ func (r *Resolver) Client(peer netip.Addr, list string) netip.Addr {
 	return client
 }
 
-// forParam is the node of a Forwarded element's parameter for; "" if it is not there once.
+// forParam returns the node of a Forwarded element's parameter for; "" unless it occurs once.
 func forParam(element string) (node string) {
 	for part := range strings.SplitSeq(element, ";") {
 		name, value, ok := strings.Cut(strings.Trim(part, " \t"), "=")
@@ -57,8 +56,7 @@ func forParam(element string) (node string) {
 	return node
 }
 
-// parseNode reads an address: of IPv6 with or without brackets, and of either with or without
-// a port.
+// parseNode parses an IPv4 or IPv6 address, with or without brackets and a port.
 func parseNode(text string) (netip.Addr, bool) {
 	if len(text) > len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535") {
 		return netip.Addr{}, false

@@ -15,18 +15,18 @@ import (
 const (
 	signature = "\r\n\r\n\x00\r\nQUIT\n"
 	prefixLen = 16      // signature, version and command, family, length
-	maxV2     = 4 << 10 // bytes behind the prefix that are read; TLVs of a certificate fit
+	maxV2     = 4 << 10 // bytes behind the prefix that are read; enough for TLVs with a certificate
 	maxV1     = 107     // bytes of the longest line, with its end
 )
 
 var (
-	errMissing   = errors.New("there is none")
+	errMissing   = errors.New("it is missing")
 	errTooLong   = errors.New("it is too long")
-	errMalformed = errors.New("it makes no sense")
+	errMalformed = errors.New("it is malformed")
 )
 
-// ReadProxy reads a PROXY header, and not a byte more. The address is not valid where the
-// connection is the proxy's own, or the client has no IP address.
+// ReadProxy reads a PROXY header, and not a byte more. The address is invalid if the connection is the proxy's
+// own, or the client has no IP address.
 func ReadProxy(r io.Reader, p Protocol) (netip.AddrPort, error) {
 	if p == V1 {
 		return readV1(r)
@@ -59,14 +59,14 @@ func readV2(r io.Reader) (netip.AddrPort, error) {
 	return sourceV2(prefix[12]&0xf, prefix[13]>>4, body)
 }
 
-// sourceV2 is who the header says connects. What follows the addresses (TLVs) is not looked at.
+// sourceV2 returns the source address of a header. It ignores the TLVs behind the addresses.
 func sourceV2(command, family byte, body []byte) (netip.AddrPort, error) {
 	const local, proxy = 0, 1
 	const unspec, inet, inet6, unix = 0, 1, 2, 3
 	size, known := map[byte]int{unspec: 0, inet: 4, inet6: 16, unix: 108}[family]
 	switch {
 	case command == local:
-		return netip.AddrPort{}, nil // a health check of the proxy's own; the rest is to be ignored
+		return netip.AddrPort{}, nil // a health check of the proxy itself; the rest is to be ignored
 	case command != proxy || !known:
 		return netip.AddrPort{}, errMalformed
 	case family == unspec || family == unix:
@@ -81,7 +81,8 @@ func sourceV2(command, family byte, body []byte) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), binary.BigEndian.Uint16(body[2*size:])), nil
 }
 
-// readV1 reads byte by byte, as what follows is somebody else's. The line is short.
+// readV1 reads byte by byte, because the bytes behind the line belong to the connection's protocol. The line is
+// short.
 func readV1(r io.Reader) (netip.AddrPort, error) {
 	var buf [maxV1]byte
 	for n := 0; n < len(buf); n++ {

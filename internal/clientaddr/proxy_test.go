@@ -44,34 +44,34 @@ func TestReadProxy(t *testing.T) {
 		"unspecified":       {clientaddr.V2, v2(0x21, 0x00, tlv), "", ""},
 		"local":             {clientaddr.V2, v2(0x20, 0x00, ""), "", ""},
 		"local, with words": {clientaddr.V2, v2(0x20, 0xff, "whatever"), "", ""},
-		"nothing":           {clientaddr.V2, "", "", "cut off"},
-		"no header":         {clientaddr.V2, "GET / HTTP/1.1\r\n\r\n", "", "there is none"},
-		"half a signature":  {clientaddr.V2, signature[:7], "", "cut off"},
-		"version 1":         {clientaddr.V2, "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n", "", "there is none"},
+		"nothing":           {clientaddr.V2, "", "", "truncated"},
+		"no header":         {clientaddr.V2, "GET / HTTP/1.1\r\n\r\n", "", "it is missing"},
+		"half a signature":  {clientaddr.V2, signature[:7], "", "truncated"},
+		"version 1":         {clientaddr.V2, "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n", "", "it is missing"},
 		"version 3":         {clientaddr.V2, v2(0x31, 0x11, inet), "", "version 3 is not 2"},
-		"unknown command":   {clientaddr.V2, v2(0x22, 0x11, inet), "", "no sense"},
-		"unknown family":    {clientaddr.V2, v2(0x21, 0x41, inet), "", "no sense"},
-		"short IPv4":        {clientaddr.V2, v2(0x21, 0x11, inet[:11]), "", "cut off"},
-		"short IPv6":        {clientaddr.V2, v2(0x21, 0x21, inet6[:35]), "", "cut off"},
-		"short unix":        {clientaddr.V2, v2(0x21, 0x31, "p"), "", "cut off"},
-		"short body":        {clientaddr.V2, v2(0x21, 0x11, inet)[:20], "", "cut off"},
+		"unknown command":   {clientaddr.V2, v2(0x22, 0x11, inet), "", "malformed"},
+		"unknown family":    {clientaddr.V2, v2(0x21, 0x41, inet), "", "malformed"},
+		"short IPv4":        {clientaddr.V2, v2(0x21, 0x11, inet[:11]), "", "truncated"},
+		"short IPv6":        {clientaddr.V2, v2(0x21, 0x21, inet6[:35]), "", "truncated"},
+		"short unix":        {clientaddr.V2, v2(0x21, 0x31, "p"), "", "truncated"},
+		"short body":        {clientaddr.V2, v2(0x21, 0x11, inet)[:20], "", "truncated"},
 		"huge":              {clientaddr.V2, v2(0x21, 0x11, inet+strings.Repeat("\x04\x00\x00", 2000)), "", "too long"},
 		"v1, IPv4":          {clientaddr.V1, "PROXY TCP4 192.0.2.1 10.0.0.1 54321 443\r\n", "192.0.2.1:54321", ""},
 		"v1, IPv6":          {clientaddr.V1, "PROXY TCP6 2001:db8::1 2001:db8::2 80 443\r\n", "[2001:db8::1]:80", ""},
 		"v1, unknown":       {clientaddr.V1, "PROXY UNKNOWN\r\n", "", ""},
 		"v1, unknown words": {clientaddr.V1, "PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "", ""},
-		"v1, wrong family":  {clientaddr.V1, "PROXY TCP4 2001:db8::1 2001:db8::2 80 443\r\n", "", "no sense"},
-		"v1, a zone":        {clientaddr.V1, "PROXY TCP6 fe80::1%a fe80::2 80 443\r\n", "", "no sense"},
-		"v1, a port":        {clientaddr.V1, "PROXY TCP4 192.0.2.1 10.0.0.1 65536 443\r\n", "", "no sense"},
-		"v1, too few":       {clientaddr.V1, "PROXY TCP4 192.0.2.1\r\n", "", "no sense"},
+		"v1, wrong family":  {clientaddr.V1, "PROXY TCP4 2001:db8::1 2001:db8::2 80 443\r\n", "", "malformed"},
+		"v1, a zone":        {clientaddr.V1, "PROXY TCP6 fe80::1%a fe80::2 80 443\r\n", "", "malformed"},
+		"v1, a port":        {clientaddr.V1, "PROXY TCP4 192.0.2.1 10.0.0.1 65536 443\r\n", "", "malformed"},
+		"v1, too few":       {clientaddr.V1, "PROXY TCP4 192.0.2.1\r\n", "", "malformed"},
 		"v1, too long":      {clientaddr.V1, "PROXY " + strings.Repeat("x", 200), "", "too long"},
-		"v1, none":          {clientaddr.V1, "GET / HTTP/1.1\r\n\r\n", "", "there is none"},
-		"v1, cut off":       {clientaddr.V1, "PROXY TCP4", "", "cut off"},
+		"v1, none":          {clientaddr.V1, "GET / HTTP/1.1\r\n\r\n", "", "it is missing"},
+		"v1, cut off":       {clientaddr.V1, "PROXY TCP4", "", "truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rest := strings.NewReader(test.in + "rest")
-			if test.wrong == "cut off" && !strings.HasPrefix(name, "short ") || name == "short body" {
+			if test.wrong == "truncated" && !strings.HasPrefix(name, "short ") || name == "short body" {
 				rest = strings.NewReader(test.in)
 			}
 			got, err := clientaddr.ReadProxy(iotest.OneByteReader(rest), test.p)

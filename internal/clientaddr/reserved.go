@@ -2,15 +2,15 @@ package clientaddr
 
 import "strings"
 
-// What a trusted proxy may say of a request besides who it comes from.
+// Further headers of trusted proxies.
 const (
 	XForwardedProto = "x-forwarded-proto"
 	XForwardedHost  = "x-forwarded-host"
 	XForwardedPort  = "x-forwarded-port"
 )
 
-// Reserved tells the headers in which anybody could say who calls, or from where, and those that
-// are the gateway's own. No backend gets them from a caller.
+// Reserved reports whether a header is never forwarded from a caller to a backend. These headers tell
+// identities or client addresses, or are the gateway's own.
 func Reserved(name string) bool {
 	switch name {
 	case "x-tenant-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait", "x-real-ip", Forwarded:

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// tenantsAtOnce is how many tenants are looked through in one step for an approval.
+	// tenantsAtOnce is how many tenants one step of a search includes.
 	tenantsAtOnce = 1000
-	// longestID is more than the id of any approval has, in bytes.
+	// longestID is more than the length of any approval's id, in bytes.
 	longestID = 64
 )
 
 var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
 	Message: "approvals are unavailable at the moment; retry later"}
 
-// list is a page of what a viewer asks for.
+// list returns a page of a viewer's approvals.
 func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string,
 	size int) ([]approvals.Approval, string, error) {
 	if !v.all {
@@ -43,7 +43,7 @@ func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after 
 	return all.Page(ctx, after, size)
 }
 
-// resolve has a viewer of all tenants look at the one that has an approval.
+// resolve narrows a viewer of all tenants to the tenant of an approval.
 func (s *server) resolve(ctx context.Context, v *viewer, id string) error {
 	if !v.all {
 		return nil

@@ -9,7 +9,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// unnamed is who answers without a name.
+// unnamed is the author of an answer without a name.
 const unnamed = "operator"
 
 // Approve implements capgatepb.ApprovalsServer.
@@ -30,7 +30,7 @@ func (s *server) Deny(ctx context.Context, req *capgatepb.DenyRequest) (*capgate
 	return &capgatepb.DenyResponse{Approval: approvalOf(&a)}, nil
 }
 
-// answering is what both requests have.
+// answering is the common part of both requests.
 type answering interface {
 	GetTenant() string
 	GetApprovalId() string
@@ -59,7 +59,7 @@ func (s *server) answer(ctx context.Context, req answering,
 	if v.by != "" {
 		answer.By = v.by
 	}
-	if v.user != "" || v.granted != nil { // others' are not there for it
+	if v.user != "" || v.granted != nil { // approvals of other tenants are invisible
 		if a, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
 			return a, err
 		}

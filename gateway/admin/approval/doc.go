@@ -1,11 +1,10 @@
-// Package approval lets people see and answer what calls are to be approved, as
-// proto/capgate/v1/approvals.proto has it:
+// Package approval lets people list and answer approvals (proto/capgate/v1/approvals.proto):
 //
 //	gRPC  capgate.v1.Approvals
 //	JSON  GET /v1/approvals, /v1/approvals/{id}, POST /v1/approvals/{id}/approve and /deny
 //	SSE   GET /v1/approvals/events
 //
-// The same server is at two ports. Operators see everything and answer; the port
-// authenticates nobody. Callers, who come through the relay, which says who they are, see
-// what is their own (viewer.go). It checks what it is told and asks package approvals.
+// The same server is at two ports. The admin API authenticates no caller: operators see and answer all approvals. At
+// the public port, the gateway has authenticated the caller, who sees the approvals of its own user (viewer.go). The
+// server checks requests, and calls package approvals.
 package approval

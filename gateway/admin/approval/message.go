@@ -12,7 +12,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// JSON is an approval as the services answer with it.
+// JSON encodes an approval as the services return it.
 func JSON(a *approvals.Approval) ([]byte, error) {
 	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(approvalOf(a))
 }
@@ -27,7 +27,7 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered),
 		AnsweredBy: a.By, Comment: a.Comment,
 	}
-	if a.State != 0 { // it is forgotten
+	if a.State != 0 { // the approval is forgotten
 		p.State = a.State.String()
 	}
 	if !a.Answered.IsZero() {
@@ -36,7 +36,7 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	return p
 }
 
-// shown is a name as a caller said it, which may be any bytes.
+// shown returns a name of a caller, which may be any bytes, as UTF-8.
 func shown(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 func timeOf(t time.Time) *timestamppb.Timestamp {

@@ -29,7 +29,7 @@ const (
 	maxComment  = 1024 // bytes
 )
 
-// Approvals has the approvals. Its errors are *call.Refusal and those of package approvals.
+// Approvals stores the approvals. Its errors are *call.Refusal and those of package approvals.
 type Approvals interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
 	List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Approval,
@@ -40,27 +40,27 @@ type Approvals interface {
 	AllEvents(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
 
-// Across finds approvals among many tenants. Its errors say that the store cannot be asked.
+// Across finds approvals among many tenants. Its errors mean that the store does not respond.
 type Across interface {
-	Having(ctx context.Context, tenants []string) ([]string, error)          // those that have approvals
-	Holder(ctx context.Context, id string, tenants []string) (string, error) // the one that has it; "": none
+	Having(ctx context.Context, tenants []string) ([]string, error)          // tenants with approvals
+	Holder(ctx context.Context, id string, tenants []string) (string, error) // the tenant of an approval; "": none
 }
 
-// Config is what a Service is made of. All but Audit, and what is of tenants, is required.
+// Config has the dependencies of a Service. All but Audit, Tenants and Across are required.
 type Config struct {
 	Approvals  Approvals
-	Tenants    *tenant.Roster                     // nil: there is one, tenant.Default
+	Tenants    *tenant.Roster                     // nil: there is only tenant.Default
 	Across     Across                             // required with Tenants
 	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
-	Log        *slog.Logger                       // who answered what
-	Audit      *audit.Log                         // the same; nil: none
+	Log        *slog.Logger                       // log of answers
+	Audit      *audit.Log                         // audit log of answers; nil: none
 }
 
 // Service is capgate.v1.Approvals at both ports.
 type Service struct{ operators, callers *server }
 
-// New makes a Service. Leave ends who watches.
+// New returns a Service. Leave ends its watches.
 func New(cfg Config) *Service {
 	leaving, leave := context.WithCancel(context.Background())
 	made := func(see func(context.Context, string) (viewer, error)) *server {
@@ -70,7 +70,7 @@ func New(cfg Config) *Service {
 	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers)}
 }
 
-// Operators is what the operators' port has.
+// Operators returns the service of the admin API.
 func (s *Service) Operators() admin.Service {
 	o := s.operators
 	events := rest.NewEvents(o.feed, rest.EventsConfig{HTTPStatus: o.HTTPStatus})
@@ -80,25 +80,26 @@ func (s *Service) Operators() admin.Service {
 			if err := capgatepb.RegisterApprovalsHandlerServer(ctx, mux, o); err != nil {
 				return err
 			}
-			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // what comes later goes before /v1/approvals/{id}
+			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // later routes precede /v1/approvals/{id}
 		},
 		Patterns: []string{"GET /v1/approvals", "GET /v1/approvals/{id}", "POST /v1/approvals/{id}/approve",
 			"POST /v1/approvals/{id}/deny"},
 	}
 }
 
-// Register adds what the public port has.
+// Register adds the service of the public port.
 func (s *Service) Register(g *grpc.Server) { capgatepb.RegisterApprovalsServer(g, s.callers) }
 
-// Leave sends away who watches. The gateway is about to stop.
+// Leave ends all watches, because the gateway is about to stop.
 func (s *Service) Leave() { s.operators.leave() }
 
 // server is the service at one port.
 type server struct {
 	capgatepb.UnimplementedApprovalsServer
 	Config
-	see      func(ctx context.Context, tenant string) (viewer, error) // who asks, and names this tenant
-	watchers *fairshare.Pool                                          // by tenant
+	// returns the viewer of a request that names this tenant
+	see      func(ctx context.Context, tenant string) (viewer, error)
+	watchers *fairshare.Pool // slots by tenant
 	leaving  context.Context
 	leave    context.CancelFunc
 }
@@ -135,7 +136,7 @@ func (s *server) ListApprovals(ctx context.Context,
 	return resp, nil
 }
 
-// query is what a list is to be of, and from where on.
+// query parses the filter and the position of a list.
 func query(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, size int, after string, err error) {
 	f = approvals.Filter{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
 	if name := req.GetState(); name != "" {
@@ -165,7 +166,7 @@ func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequ
 	return &capgatepb.GetApprovalResponse{Approval: approvalOf(&a)}, nil
 }
 
-// get answers with what its caller may see.
+// get returns an approval that the viewer may see.
 func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Approval, error) {
 	if err := s.resolve(ctx, v, id); err != nil {
 		return approvals.Approval{}, err
@@ -177,7 +178,7 @@ func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Appro
 	return a, err
 }
 
-// viewer is who makes a request.
+// viewer returns the viewer of a request.
 func (s *server) viewer(ctx context.Context, req interface{ GetTenant() string }) (viewer, error) {
 	if name := req.GetTenant(); len(name) > maxName || !utf8.ValidString(name) {
 		return viewer{}, invalid("tenant", "it must have at most 256 bytes of UTF-8")
@@ -187,12 +188,12 @@ func (s *server) viewer(ctx context.Context, req interface{ GetTenant() string }
 
 func invalid(field, text string) error { return call.InvalidField("APPROVAL_INVALID", field, text) }
 
-// refused is an error as gRPC has it.
+// refused converts an error to a gRPC status.
 func (s *server) refused(err error) error {
 	var refusal *call.Refusal
 	var rule *approvals.RuleError
 	switch {
-	case errors.As(err, &rule): // before what is inside it
+	case errors.As(err, &rule): // precedes the error that it wraps
 		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "RULE_NOT_SET", Message: rule.Error()}
 	case errors.As(err, &refusal):
 	case errors.Is(err, approvals.ErrBusy):

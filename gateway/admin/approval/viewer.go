@@ -8,22 +8,22 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// viewer is who asks, and so what there is for it.
+// viewer is the caller of a request, with its permissions.
 type viewer struct {
 	tenant  string
-	all     bool             // it may see all tenants', and tenant is ""
-	granted *tenant.Settings // says which capabilities there are for it; nil: all
+	all     bool             // it may see all tenants, and tenant is ""
+	granted *tenant.Settings // settings with the visible capabilities; nil: all
 	user    string           // "": all users
 	answers bool
-	rules   bool   // an answer may hold always
-	by      string // who answers, as is known and not only said; "": nobody knows
+	rules   bool   // it may set a rule with an answer
+	by      string // the authenticated name of the approver; "": unknown
 }
 
 func (v *viewer) sees(a *approvals.Approval) bool {
 	return (v.all || a.Tenant == v.tenant) && v.granted.Sees(a.Capability) && (v.user == "" || a.User == v.user)
 }
 
-// ofOperators is everybody who reaches the operators' port.
+// ofOperators returns the viewer of the admin API.
 func ofOperators(tenants *tenant.Roster) func(context.Context, string) (viewer, error) {
 	return func(ctx context.Context, name string) (viewer, error) {
 		of, err := tenants.Read(ctx, name)
@@ -31,7 +31,7 @@ func ofOperators(tenants *tenant.Roster) func(context.Context, string) (viewer, 
 	}
 }
 
-// ofCallers is who calls at the public port, as the gateway says.
+// ofCallers returns the viewer of the public port: the authenticated caller.
 func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 	who, err := tenant.FromContext(ctx)
 	if err != nil {
@@ -48,15 +48,15 @@ func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 	return v, nil
 }
 
-// mayAnswer says whether a caller may answer what others, or it itself, want approved. Without
-// credentials nobody may: whoever asks could say that it is its own approver.
+// mayAnswer reports whether a caller may answer approvals, its own included. Without credentials no caller may,
+// because each could claim to be its own approver.
 func mayAnswer(who tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "there is no such approval"}
 	refusedAnswer  = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
-		Message: "approvals are answered at the operators' port, or with an API key that has the scope approve"}
+		Message: "answer approvals at the admin API, or with an API key that has the scope approve"}
 	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
 		Metadata: map[string]string{"scope": tenant.Policy.String()},
-		Message:  "an answer that holds always sets a rule: the API key has not the scope policy"}
+		Message:  "a permanent answer sets a rule: the API key lacks the scope policy"}
 )

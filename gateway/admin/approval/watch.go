@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxWatchers is how many watch at a port at once, of all tenants: each asks Redis now and then.
+	// maxWatchers bounds the concurrent watches at a port, of all tenants. Each polls Redis now and then.
 	maxWatchers = 256
-	// slow is how long one of them may take to read what it is told.
+	// slow is the maximum time that a client may take to read an event.
 	slow = 10 * time.Second
 )
 
@@ -21,9 +21,9 @@ var (
 	refusedWatchers = &call.Refusal{Kind: call.ResourceExhausted, Reason: "WATCHERS_FULL", RetryAfter: 5 * time.Second,
 		Message: "too many watch approvals already"}
 	refusedSlow = &call.Refusal{Kind: call.ResourceExhausted, Reason: "WATCHER_SLOW",
-		Message: "what happened was not read; go on after the last event"}
+		Message: "the client did not read events; resume after the last event"}
 	refusedLeaving = &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
-		Message: "the gateway is stopping; go on after the last event"}
+		Message: "the gateway is stopping; resume after the last event"}
 )
 
 // WatchApprovals implements capgatepb.ApprovalsServer.
@@ -34,7 +34,7 @@ func (s *server) WatchApprovals(req *capgatepb.WatchApprovalsRequest,
 	return s.feed(stream.Context(), req, sender.send)
 }
 
-// feed tells what happens to what its caller may see, until ctx ends or tell fails.
+// feed sends the events that the viewer may see, until ctx ends or send fails.
 func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	tell func(*capgatepb.WatchApprovalsResponse) error) error {
 	v, err := s.viewer(ctx, req)
@@ -69,17 +69,17 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	return s.refused(err)
 }
 
-// sender sends to one who must not take long to read.
+// sender sends to a client that has to read within a bounded time.
 type sender struct {
 	next  chan *capgatepb.WatchApprovalsResponse
 	ended chan struct{}
-	err   error // of the end; read it after ended
+	err   error // the final error; valid after ended
 	late  bool
 }
 
 func newSender(send func(*capgatepb.WatchApprovalsResponse) error) *sender {
 	s := &sender{next: make(chan *capgatepb.WatchApprovalsResponse), ended: make(chan struct{})}
-	go func() { // ends after close, when what it sends is sent or the stream is over
+	go func() { // ends after close, when the last event is sent or the stream is over
 		defer close(s.ended)
 		s.err = recovery.Do("approvals watcher", func() error {
 			for e := range s.next {
@@ -93,7 +93,7 @@ func newSender(send func(*capgatepb.WatchApprovalsResponse) error) *sender {
 	return s
 }
 
-// send fails when what was sent before is not read.
+// send fails if the previous event was not read in time.
 func (s *sender) send(e *capgatepb.WatchApprovalsResponse) error {
 	t := time.NewTimer(slow)
 	defer t.Stop()
@@ -108,8 +108,7 @@ func (s *sender) send(e *capgatepb.WatchApprovalsResponse) error {
 	}
 }
 
-// close waits until all is sent, but not for who is late: only the end of the stream, which
-// comes after this, ends that Send.
+// close waits until all events are sent, except for a late client: only the end of the stream ends that Send.
 func (s *sender) close() {
 	close(s.next)
 	if s.late {

@@ -14,13 +14,13 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Registry keeps registrations. Its errors are *call.Refusal.
+// Registry stores registrations. Its errors are *call.Refusal.
 type Registry interface {
 	Register(ctx context.Context, g registry.Registration) (registry.Registration, error)
 	Withdraw(ctx context.Context, key registry.Key, lease string) error
 }
 
-// New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
+// New returns the service. The function toStatus is the gateway's table of gRPC codes for refusals.
 func New(r Registry, toStatus func(*call.Refusal) *status.Status) admin.Service {
 	s := &server{registry: r, status: toStatus}
 	return admin.Service{

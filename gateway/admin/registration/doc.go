@@ -1,9 +1,8 @@
-// Package registration lets backends register themselves over the operators' port, as
-// proto/capgate/v1/registry.proto has it:
+// Package registration lets backends register themselves at the admin API (proto/capgate/v1/registry.proto):
 //
 //	gRPC  capgate.v1.Registry, by prior knowledge of HTTP/2; and reflection
-//	JSON  POST /v1/registrations and POST /v1/registrations:withdraw, by HTTP/1.1 or 2
+//	JSON  POST /v1/registrations and POST /v1/registrations:withdraw, over HTTP/1.1 or 2
 //
-// Both come to one server (server.go), which asks internal/registry. It authenticates
-// nobody: it is for the operators' port alone.
+// One server handles both (server.go) and calls internal/registry. It authenticates no caller, and must be served at
+// the admin API alone.
 package registration

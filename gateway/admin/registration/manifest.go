@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// manifestName is what errors call a manifest that a backend brings.
+	// manifestName is the name of a backend's manifest in errors.
 	manifestName = "manifest.yaml"
-	// maxProblems and maxProblem bound what a refusal tells: it has to fit into headers. The
-	// latter is in bytes.
+	// maxProblems and maxProblem bound the text of a refusal, which has to fit into headers. The latter is in
+	// bytes.
 	maxProblems, maxProblem = 5, 300
 )
 
-// ReadManifest says whose manifest a text is, or what is wrong with it.
+// ReadManifest returns the capability of a manifest, or its problems.
 func ReadManifest(text string) (capability string, refusal *call.Refusal) {
 	m, err := manifest.Parse(manifestName, []byte(text))
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// What is meant where a request does not say.
+// Defaults of a request.
 const (
 	defaultTTL    = 30 * time.Second
 	defaultWeight = 100
@@ -67,7 +67,7 @@ func (s *server) WithdrawBackend(ctx context.Context,
 	return new(capgatepb.WithdrawBackendResponse), nil
 }
 
-// refused is the registry's error as gRPC has it.
+// refused converts an error of the registry to a gRPC status.
 func (s *server) refused(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) {

@@ -8,10 +8,10 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// comparedRules is how many rules the refusal of an unknown one compares it with.
+// comparedRules is how many rules are compared with an unknown one for a suggestion.
 const comparedRules = 1000
 
-// noRule refuses to delete a rule that is not there, and names those that may have been meant.
+// noRule returns the error for a rule that does not exist, with a suggestion.
 func (s *server) noRule(ctx context.Context, set Rules, r *policy.Rule, candidate bool) error {
 	rules, _, err := set.List(ctx, r.Tenant, "", comparedRules)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *server) noRule(ctx context.Context, set Rules, r *policy.Rule, candidat
 	if candidate {
 		kind = "candidate rules"
 	}
-	text := "there is no such rule, about " + aboutOf(&r.Name)
+	text := "there is no rule about " + aboutOf(&r.Name)
 	if len(rules) == 0 {
 		text += "; there are no " + kind + " of " + owner
 	} else {
@@ -43,7 +43,7 @@ func (s *server) noRule(ctx context.Context, set Rules, r *policy.Rule, candidat
 	return &call.Refusal{Kind: call.NotFound, Reason: "POLICY_UNKNOWN", Message: text}
 }
 
-// nearRules asks whether one of the rules was meant: one about the same tool, else one of similar words.
+// nearRules suggests one of the rules: one about the same tool, or one with a similar name.
 func nearRules(n *policy.Name, rules []policy.Rule) string {
 	all := make([]string, len(rules))
 	for i := range rules {
@@ -56,7 +56,7 @@ func nearRules(n *policy.Name, rules []policy.Rule) string {
 	return nearest.Hint(aboutOf(n), all)
 }
 
-// aboutOf says in words what a rule is about.
+// aboutOf describes the calls of a rule.
 func aboutOf(n *policy.Name) string {
 	text := n.Tool + " of " + n.Capability
 	if n.User != "" {

@@ -19,7 +19,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 		Tool: req.GetTool()}
 	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
 		if v == "" || v == policy.Any {
-			return nil, s.refused(invalid(field, "it is needed: one call is explained"))
+			return nil, s.refused(invalid(field, "it is required, because one call is explained"))
 		}
 	}
 	if !req.GetForce() {
@@ -58,7 +58,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	return resp, nil
 }
 
-// anyCandidates says whether there are some that might say something to a tenant's calls.
+// anyCandidates reports whether any candidates may apply to a tenant's calls.
 func (s *server) anyCandidates(ctx context.Context, tenant string) (bool, error) {
 	for _, of := range []string{tenant, ""} {
 		rules, _, err := s.Candidates.List(ctx, of, "", 1)

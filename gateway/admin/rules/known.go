@@ -10,17 +10,17 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// Catalog knows which capabilities and tools there are.
+// Catalog has the known capabilities and tools.
 type Catalog interface {
 	Capabilities() []string
 	Inspect(id string) (catalog.Listing, bool)
 }
 
-// shownNames is how many names a refusal lists.
+// shownNames is how many names an error lists.
 const shownNames = 20
 
-// known refuses a rule about a tenant, a capability or a tool that there is not. It would hold for nothing, and
-// is mistyped more often than meant. The error is a *call.Refusal, which ends with what force would do.
+// known rejects a rule about an unknown tenant, capability or tool, which is more often mistyped than intended.
+// The error is a *call.Refusal, and ends with the effect of force.
 func (s *server) known(ctx context.Context, r *policy.Rule, force string) error {
 	if r.Tenant != "" {
 		if err := s.Tenants.Check(ctx, r.Tenant); err != nil {
@@ -47,7 +47,7 @@ func (s *server) known(ctx context.Context, r *policy.Rule, force string) error 
 	return unknownTool(r.Tool, "the capability "+r.Capability+" has", namesOf(&found), force)
 }
 
-// knownToSome refuses a tool that no capability has, if the tools of all of them are known.
+// knownToSome rejects a tool that no capability has, if the tools of all of them are known.
 func (s *server) knownToSome(tool, force string) error {
 	if tool == policy.Any {
 		return nil
@@ -71,7 +71,7 @@ func namesOf(l *catalog.Listing) []string {
 	return names
 }
 
-// unknownTool is nil for one of the names.
+// unknownTool returns nil for one of the names.
 func unknownTool(tool, owner string, names []string, force string) error {
 	for _, name := range names {
 		if name == tool {

@@ -46,11 +46,11 @@ func (s *server) ListPolicies(ctx context.Context,
 type listed struct {
 	rules   []policy.Rule
 	next    string
-	unknown bool // they are of tenants that there are not
+	unknown bool // the rules of unknown tenants
 }
 
-// unknownTenants begins what comes after the rules of all tenants: those of tenants that there are not. No name of a
-// tenant begins with it.
+// unknownTenants is the prefix of positions after the rules of all tenants, among those of unknown tenants. No
+// tenant's name begins with it.
 const unknownTenants = "?"
 
 func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPoliciesRequest, after string,
@@ -90,7 +90,7 @@ func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPolicie
 	return page, nil
 }
 
-// listUnknown is a page of the rules of tenants that there are not.
+// listUnknown returns a page of the rules of unknown tenants.
 func (s *server) listUnknown(ctx context.Context, set Rules, after string, size int) (page listed, err error) {
 	all := paging.Across[policy.Rule]{List: set.List,
 		Owners: func(ctx context.Context, after string, _ int) ([]string, string, error) {
@@ -108,8 +108,8 @@ func (s *server) listUnknown(ctx context.Context, set Rules, after string, size 
 	return page, err
 }
 
-// unknown are the tenants that have, or had, rules, and that there are not, sorted. There are few: such a rule
-// is forced, or its tenant was taken out of the configuration.
+// unknown returns the tenants that have, or had, rules, but do not exist, sorted. There are few: such a rule is
+// forced, or its tenant was removed from the configuration.
 func (s *server) unknown(ctx context.Context) ([]string, error) {
 	if s.Ruled == nil {
 		return nil, nil
@@ -138,7 +138,7 @@ func (s *server) unknown(ctx context.Context) ([]string, error) {
 	return others, nil
 }
 
-// listOf lists the rules of one tenant. Rules of a tenant that there is not can be seen, to be deleted.
+// listOf lists the rules of one tenant. Rules of an unknown tenant are visible, so that they can be deleted.
 func (s *server) listOf(ctx context.Context, set Rules, name, after string, size int) (page listed, err error) {
 	of, err := s.Tenants.Named(ctx, name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // maxName bounds each name of a rule, in bytes.
 const maxName = 256
 
-// named is what names a rule, in each request.
+// named is the part of each request that names a rule.
 type named interface {
 	GetTenant() string
 	GetGlobal() bool
@@ -24,7 +24,7 @@ type named interface {
 	GetTool() string
 }
 
-// ruleOf is the rule that a request names, without what it says.
+// ruleOf returns the rule that a request names, without its verdict.
 func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
 	of, err := s.tenantOf(ctx, req)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
 		Capability: req.GetCapability(), Tool: req.GetTool()}}
 	switch {
 	case req.GetGlobal() && (r.User != "" || r.Agent != ""):
-		return r, invalid("global", "a global rule is about everybody, so it has neither user nor agent")
+		return r, invalid("global", "a global rule applies to all callers, so it has neither user nor agent")
 	case r.Capability != policy.Any && !call.IsLabel(r.Capability):
 		return r, invalid("capability", `it must be a capability's id, or "*" for all`)
 	case r.Tool == "":
@@ -48,7 +48,7 @@ func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
 	return r, nil
 }
 
-// nameOf is a rule's resource name, which ends with the query by which it would be deleted.
+// nameOf returns a rule's resource name, which ends with the query that deletes it.
 func nameOf(r *policy.Rule, candidate bool) string {
 	set := "policies"
 	if candidate {
@@ -72,7 +72,7 @@ type ofTenant interface {
 	GetGlobal() bool
 }
 
-// tenantOf is whose rules a request is about, "" for the global ones.
+// tenantOf returns the tenant of a request, "" for the global rules.
 func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
 	if err := checkTenant(req); err != nil || req.GetGlobal() {
 		return "", err
@@ -83,7 +83,7 @@ func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
 func checkTenant(req ofTenant) error {
 	switch name := req.GetTenant(); {
 	case req.GetGlobal() && name != "":
-		return invalid("global", "a global rule is of no tenant")
+		return invalid("global", "a global rule has no tenant")
 	case len(name) > maxName || !utf8.ValidString(name):
 		return invalid("tenant", "it must have at most 256 bytes of UTF-8")
 	}

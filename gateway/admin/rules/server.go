@@ -17,8 +17,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Decider is what decides on the calls of this replica. It hears of a change before whoever
-// made it does that all is well, and so before the feed tells it.
+// Decider decides about the calls of this replica. It learns of a change before the request succeeds, and so
+// before the change feed delivers it.
 type Decider interface {
 	Explain(ctx context.Context, rules policy.Store, c *call.Call) (policy.Decision, []policy.Evaluation, error)
 	Invalidate(policy.Change)
@@ -30,26 +30,26 @@ type Rules interface {
 	policy.Store
 }
 
-// Config is what a service is made of. Rules and Candidates are nil where the configuration has none.
+// Config has the dependencies of the service. Rules and Candidates are nil if the configuration has none.
 type Config struct {
-	Rules, Candidates Rules // those in force, and the candidates
+	Rules, Candidates Rules // the rules in force, and the candidates
 	Decider           Decider
-	Tenants           *tenant.Roster // nil: there is one, tenant.Default
-	Having            Having         // nil: every tenant is asked for its rules
-	// nil: rules of tenants that there are not are listed by the tenant's name alone
+	Tenants           *tenant.Roster // nil: there is only tenant.Default
+	Having            Having         // nil: every tenant is searched for rules
+	// Ruled may be nil: rules of unknown tenants are then listed only by the tenant's name.
 	Ruled   Ruled
-	Catalog Catalog                            // nil: no name of a capability or tool is checked
+	Catalog Catalog                            // nil: names of capabilities and tools are not checked
 	Status  func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	Audit   *audit.Log                         // of changes; nil: none
 }
 
-// Having says which of some tenants have rules.
+// Having returns the tenants, among some, that have rules.
 type Having func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
 
-// Ruled lists the tenants that have, or had, rules, also those that there are not. "" is none.
+// Ruled lists the tenants that have, or had, rules, also unknown ones. "" is none.
 type Ruled func(ctx context.Context) ([]string, error)
 
-// New makes the service.
+// New returns the service.
 func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
 	return admin.Service{
@@ -67,7 +67,7 @@ type server struct {
 	Config
 }
 
-// set is the set of rules that a request is about.
+// set returns the set of rules of a request.
 func (s *server) set(req interface{ GetCandidate() bool }) (Rules, error) {
 	switch {
 	case s.Rules == nil:
@@ -79,7 +79,7 @@ func (s *server) set(req interface{ GetCandidate() bool }) (Rules, error) {
 }
 
 var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "POLICIES_OFF",
-	Message: "this gateway has no rules: its configuration has no policies block"}
+	Message: "rules are off: the configuration has no policies block"}
 
 // SetPolicy implements capgatepb.PoliciesServer.
 func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest) (*capgatepb.SetPolicyResponse,
@@ -97,13 +97,14 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 		}
 	}
 	if err == nil && !req.GetForce() {
-		err = s.known(ctx, &r, "; force (--force) sets a rule ahead of what it is about")
+		err = s.known(ctx, &r, "; force (--force) sets the rule all the same")
 	}
 	if err != nil {
 		return nil, s.refused(err)
 	}
 	err = set.Set(ctx, r)
-	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name}) // also where it is not known whether it was set
+	// also after an error, because the rule may have been set
+	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -134,7 +135,7 @@ func (s *server) DeletePolicy(ctx context.Context,
 	return new(capgatepb.DeletePolicyResponse), nil
 }
 
-// record leaves a change of a rule in the audit log.
+// record writes a change of a rule to the audit log.
 func (s *server) record(what string, r *policy.Rule, candidate bool) {
 	kind, verdict, by := "rule.", "", r.By
 	if candidate {
@@ -152,7 +153,7 @@ func (s *server) record(what string, r *policy.Rule, candidate bool) {
 	}})
 }
 
-// refused is an error as gRPC has it.
+// refused converts an error to a gRPC status.
 func (s *server) refused(err error) error {
 	var refusal *call.Refusal
 	switch {

@@ -1,8 +1,9 @@
-// Package cors lets pages of other sites call the gateway from browsers, as far as the configuration names their
-// origins (WHATWG Fetch §3.2), and refuses what a browser sends for those of any other: where callers are known
-// by their client certificates, or by nothing, such a page would make calls by being looked at.
+// Package cors permits calls from browsers by pages of configured origins (WHATWG Fetch §3.2), and rejects
+// those of any other. If callers are authenticated by client certificates, or not at all, a foreign page could
+// otherwise make calls in the name of its visitor.
 //
-// It is a door before the front doors, decides by the header Origin alone, and is no identity.
+// The middleware precedes the front doors, and decides by the header Origin alone. An origin is not an
+// identity.
 package cors
 
 import (
@@ -16,26 +17,26 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
-// Config says which pages may call. The zero value: none.
+// Config lists the permitted origins. The zero value permits none.
 type Config struct {
 	Origins     []string      // https://app.example.com, https://*.example.com for all below it, or *
-	Headers     []string      // that they may send, besides those of Headers
-	Expose      []string      // that they may read, besides those of Exposed
-	MaxAge      time.Duration // how long browsers remember that they may; 0: as they like
+	Headers     []string      // request headers, besides those of headers
+	Expose      []string      // response headers, besides those of exposed
+	MaxAge      time.Duration // how long browsers cache a preflight; 0: their default
 	Credentials bool          // with client certificates; not with *
 }
 
-// methods are those that pages may use. Which of them a path has it says itself.
+// methods are the methods that pages may use. Each path knows its own.
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 
-// headers are those of requests that mean something here.
+// headers are the request headers that the gateway uses.
 const headers = "Accept, Authorization, Content-Disposition, Content-Encoding, Content-Type, Digest, " +
 	"Grpc-Timeout, Idempotency-Key, If-None-Match, " +
 	"Last-Event-ID, Prefer, Repr-Digest, Request-Timeout, Traceparent, Tracestate, X-Agent-Id, X-Api-Key, " +
 	"X-Approval-Id, X-Approval-Wait, " +
 	"X-Capability-Id, X-Request-Id, X-Session-Id, X-Thread-Id, X-User-Id"
 
-// exposed are those of answers.
+// exposed are the response headers that the gateway sets.
 const exposed = "Allow, Content-Disposition, Digest, ETag, Idempotency-Replayed, Location, Preference-Applied, " +
 	"RateLimit, RateLimit-Limit, " +
 	"RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Repr-Digest, Retry-After, WWW-Authenticate, " +
@@ -48,7 +49,7 @@ type policy struct {
 	next          http.Handler
 }
 
-// Handler returns what stands before next.
+// Handler returns the middleware.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	return &policy{Config: cfg, allow: join(headers, cfg.Headers), expose: join(exposed, cfg.Expose),
 		own: http.NewCrossOriginProtection(), next: next}
@@ -75,7 +76,7 @@ func (p *policy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case on && origin != "" && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "":
-		p.preflight(w, allowed) // which has no credentials, and asks for nothing
+		p.preflight(w, allowed) // a preflight has no credentials, and makes no call
 	case allowed:
 		head.Set("Access-Control-Expose-Headers", p.expose)
 		p.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), allowedKey{}, true)))
@@ -99,7 +100,7 @@ func (p *policy) preflight(w http.ResponseWriter, allowed bool) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// answer is the origin as the answer names it.
+// answer returns the value of Access-Control-Allow-Origin for an origin.
 func (p *policy) answer(origin string) string {
 	if !p.Credentials && slices.Contains(p.Origins, "*") {
 		return "*"
@@ -107,11 +108,11 @@ func (p *policy) answer(origin string) string {
 	return origin
 }
 
-// allows is whether a page of that origin may call.
+// allows reports whether pages of the origin may call.
 func (p *policy) allows(origin string) bool {
 	scheme, host, ok := strings.Cut(origin, "://")
 	if !ok || host == "" {
-		return false // null, too: pages in sandboxes are of nobody
+		return false // also null, the origin of sandboxed pages
 	}
 	return slices.ContainsFunc(p.Origins, func(pattern string) bool {
 		if pattern == "*" {
@@ -129,5 +130,5 @@ func (p *policy) allows(origin string) bool {
 
 type allowedKey struct{}
 
-// Allowed is whether a request comes from a page that may call.
+// Allowed reports whether a request comes from a page of a permitted origin.
 func Allowed(r *http.Request) bool { return r.Context().Value(allowedKey{}) != nil }

@@ -1,11 +1,11 @@
-// Package problem is how errors are told over HTTP, at both ports: as problem+json (RFC 9457), with a type
-// that leads to a page which explains it, and with the id of the request.
+// Package problem writes errors over HTTP, at both ports: as problem+json (RFC 9457), with a type that refers to a
+// page of explanations, and with the id of the request.
 //
-//	problem.go   what a problem holds, and how it is written
-//	requestid.go the id of each request: the caller's, or one made here
+//	problem.go   the fields of a problem, and its encoding
+//	requestid.go the id of each request: the caller's, or a new one
 //	trace.go     the trace of each request: the caller's, or one that begins here
-//	page.go      the page of all reasons, made of docs/errors.md
-//	mux.go       problems for what no pattern of an http.ServeMux takes
+//	page.go      the page of all reasons, rendered from docs/errors.md
+//	mux.go       problems for requests without a pattern in an http.ServeMux
 //
-// It decides nothing, but which ids of requests are too long.
+// It decides nothing, except that an id of a request is too long.
 package problem

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Mux serves mux, and answers what none of its patterns takes with a problem in place of a line of text.
+// Mux serves mux, and responds with a problem to requests without a pattern, instead of a line of text.
 func Mux(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -21,29 +21,29 @@ func Mux(mux *http.ServeMux) http.Handler {
 			Write(w, r, MethodNotAllowed())
 		case http.StatusNotFound:
 			Write(w, r, NoSuchPath())
-		default: // a path that is to be written otherwise
+		default: // a redirect to another form of the path
 			mux.ServeHTTP(w, r)
 		}
 	})
 }
 
-// NoSuchPath is the answer where nothing is.
+// NoSuchPath returns the problem of an unknown path.
 func NoSuchPath() Problem {
 	return Own(http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH", "there is nothing at this path")
 }
 
-// MethodNotAllowed is the answer to a method that a path has not; its header needs Allow.
+// MethodNotAllowed returns the problem of an unsupported method. The caller sets the header Allow.
 func MethodNotAllowed() Problem {
 	return Own(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
-		"this path has no such method; the Allow header says which it has")
+		"the path does not support this method; see the Allow header")
 }
 
-// CrossSite answers what a browser sends for a page of another site.
+// CrossSite responds to a cross-site request of a browser.
 func CrossSite(w http.ResponseWriter, r *http.Request) {
-	Write(w, r, Own(http.StatusForbidden, codes.PermissionDenied, "CROSS_SITE", "a page of another site may not do that"))
+	Write(w, r, Own(http.StatusForbidden, codes.PermissionDenied, "CROSS_SITE", "cross-site requests are not permitted"))
 }
 
-// verdict is what a mux says of a request that it has no pattern for.
+// verdict records the response of a mux to a request without a pattern.
 type verdict struct {
 	header http.Header
 	status int

@@ -12,11 +12,11 @@ import (
 	"github.com/capgate/capgate/docs"
 )
 
-// Path is where the page of all reasons is, at both ports. A reason is a fragment of it.
+// Path is the path of the page with all reasons, at both ports. A reason is a fragment of it.
 const Path = "/docs/errors"
 
-// Page serves what docs/errors.md says to browsers. It needs no credential: nothing in it is a secret.
-// It is made when somebody first asks for it.
+// Page serves docs/errors.md to browsers. It needs no credential, because it has no secrets. The page is made
+// at the first request.
 func Page() http.Handler {
 	page := sync.OnceValues(func() (text []byte, tag string) {
 		text = []byte(pageOf(docs.Errors))
@@ -31,7 +31,7 @@ func Page() http.Handler {
 		head.Set("X-Content-Type-Options", "nosniff")
 		head.Set("Cache-Control", "public, max-age=300")
 		head.Set("ETag", tag)
-		_, _ = w.Write(text) // the reader may be gone; there is nobody left to tell
+		_, _ = w.Write(text) // an error means that the client has left
 	})
 }
 
@@ -41,7 +41,7 @@ const pageHead = `<!doctype html>
 td,th{border:1px solid #8886;padding:.3rem .6rem;text-align:left;vertical-align:top}:target{background:#fd6}</style></head><body>
 `
 
-// pageOf writes as HTML what errors.md has of Markdown: headings, tables and paragraphs.
+// pageOf renders the Markdown of errors.md as HTML: headings, tables and paragraphs.
 func pageOf(text string) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -54,7 +54,7 @@ func pageOf(text string) string {
 		case strings.HasPrefix(block, "|"):
 			b.WriteString("<table>\n")
 			for i, row := range strings.Split(block, "\n") {
-				if i != 1 { // which is dashes
+				if i != 1 { // the second line has dashes
 					writeRow(&b, row, i == 0, strings.HasPrefix(block, "| reason"))
 				}
 			}
@@ -72,7 +72,7 @@ var (
 	markedUp   = regexp.MustCompile("`([^`]+)`|\\*\\*?([^*]+)\\*\\*?|\\[([^]]+)\\]\\(([^)]+)\\)")
 )
 
-// writeRow writes a row of a table. In a table of reasons those in the first cell are what types of problems lead to.
+// writeRow writes a row of a table. In a table of reasons, the first cell has the fragments of problem types.
 func writeRow(b *strings.Builder, row string, heading, reasons bool) {
 	cell := "td"
 	if heading {
@@ -89,7 +89,7 @@ func writeRow(b *strings.Builder, row string, heading, reasons bool) {
 	b.WriteString("</tr>\n")
 }
 
-// spans writes code, emphasis and links. Links into the repository are left out, as it is not here.
+// spans renders code, emphasis and links. It drops links into the repository, which the gateway does not serve.
 func spans(text string) string {
 	var b strings.Builder
 	at := 0

@@ -13,16 +13,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// OwnDomain is google.rpc.ErrorInfo.domain of the gateway's refusals; a capability has others.
+// OwnDomain is google.rpc.ErrorInfo.domain of the gateway's refusals. Capabilities have others.
 const OwnDomain = "capgate.dev"
 
-// ContentType is that of problem documents.
+// ContentType is the media type of problem documents.
 const ContentType = "application/problem+json"
 
-// blank is the type of a problem of which no more is known than its status (RFC 9457 §4.2.1).
+// blank is the type of a problem with no other information than its status (RFC 9457 §4.2.1).
 const blank = "about:blank"
 
-// Problem is an error as RFC 9457 has it. Write fills in what follows from the rest and from the request.
+// Problem is an error of RFC 9457. Write fills in the fields that follow from others and from the request.
 type Problem struct {
 	Type       string            `json:"type"`  // a path of this gateway, or about:blank
 	Title      string            `json:"title"` // of the status
@@ -33,18 +33,18 @@ type Problem struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
 	RequestID  string            `json:"request_id,omitempty"`
-	// 32 hexadecimal digits, of the trace that the request belongs to
+	// 32 hexadecimal digits of the request's trace
 	TraceID    string          `json:"trace_id,omitempty"`
-	Result     json.RawMessage `json:"result,omitempty"`      // of a tool that failed, as in InvokeResponse
-	ResultJSON []byte          `json:"result_json,omitempty"` // the same, where it is no JSON
+	Result     json.RawMessage `json:"result,omitempty"`      // of a failed tool, as in InvokeResponse
+	ResultJSON []byte          `json:"result_json,omitempty"` // the same, if it is not JSON
 }
 
-// Own is an error that the gateway found: reason is one of docs/errors.md.
+// Own returns an error of the gateway. The reason is one of docs/errors.md.
 func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
 	return Problem{Type: typeOf(reason), Status: httpStatus, Detail: detail, Code: code.Code(c).String(), Reason: reason}
 }
 
-// statusOf is the HTTP status of one of the gateway's reasons, where it is not what its gRPC code has.
+// statusOf returns the HTTP status of a reason, if it differs from that of its gRPC code.
 func statusOf(reason string, httpStatus int) int {
 	switch reason {
 	case "IDEMPOTENCY_KEY_REUSED": // draft-ietf-httpapi-idempotency-key-header §2.7
@@ -55,8 +55,8 @@ func statusOf(reason string, httpStatus int) int {
 	return httpStatus
 }
 
-// Of is the error of a gRPC call, the gateway's or a capability's. httpStatus is the gateway's table of HTTP
-// statuses for gRPC codes.
+// Of returns the problem for the error of a gRPC call, the gateway's or a capability's. The function httpStatus
+// is the gateway's table of HTTP statuses for gRPC codes.
 func Of(err error, httpStatus func(codes.Code) int) Problem {
 	st := status.Convert(err)
 	p := Problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
@@ -75,7 +75,7 @@ func Of(err error, httpStatus func(codes.Code) int) Problem {
 	return p
 }
 
-// typeOf is the URI reference of what explains a reason.
+// typeOf returns the URI reference of a reason's explanation.
 func typeOf(reason string) string {
 	if reason == "" {
 		return blank
@@ -83,7 +83,7 @@ func typeOf(reason string) string {
 	return Path + "#" + reason
 }
 
-// In is p with what follows from its status and from the request that it answers.
+// In returns p with the fields that follow from its status and from the request.
 func (p Problem) In(r *http.Request) Problem {
 	if p.Status < 400 || p.Status > 599 {
 		p.Status = http.StatusInternalServerError
@@ -92,14 +92,14 @@ func (p Problem) In(r *http.Request) Problem {
 		p.Type = blank
 	}
 	if p.Title = http.StatusText(p.Status); p.Title == "" {
-		p.Title = "Client Closed Request" // 499, which has no entry in the standard's table
+		p.Title = "Client Closed Request" // 499, which net/http does not know
 	}
 	p.RequestID = r.Header.Get(RequestID)
 	p.TraceID = traceOf(r)
 	return p
 }
 
-// Write answers a request with p. What else the header is to hold is there already.
+// Write responds with a problem. The caller has set further headers.
 func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	p = p.In(r)
 	out, err := textOf(p)
@@ -121,28 +121,28 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(out) // an error means that the client has left
 }
 
-// HeaderTooLarge is the document for a request whose header was not read to its end: it has no id.
+// HeaderTooLarge returns the document for a request whose header was not read to its end. It has no request id.
 func HeaderTooLarge() []byte {
 	p := Own(http.StatusRequestHeaderFieldsTooLarge, codes.ResourceExhausted, "HEADER_TOO_LARGE",
-		"the header is longer than a request's may be")
+		"the header of the request is too large")
 	p.Title = http.StatusText(p.Status)
 	out, _ := textOf(p) // it is always the same
 	return append(out, '\n')
 }
 
-// TLSRequired is the document for a request in cleartext that was not read, as the port speaks TLS: it has no id.
+// TLSRequired returns the document for a cleartext request to a TLS port. It has no request id.
 func TLSRequired() []byte {
 	p := Own(http.StatusBadRequest, codes.FailedPrecondition, "TLS_REQUIRED",
-		"this port speaks TLS: ask it over https, or gRPC with TLS (capgate: --tls)")
+		"this port speaks TLS: use https, or gRPC with TLS (capgate: --tls)")
 	p.Title = http.StatusText(p.Status)
 	out, _ := textOf(p) // it is always the same
 	return append(out, '\n')
 }
 
-// TooMuch is the document for a request for which there was no room before anything was known of it: it has no id.
+// TooMuch returns the document for a request that was rejected before it was read. It has no request id.
 func TooMuch(reason, detail string) []byte {
 	p := Own(http.StatusTooManyRequests, codes.ResourceExhausted, reason, detail)
 	p.Title = http.StatusText(p.Status)
@@ -150,7 +150,7 @@ func TooMuch(reason, detail string) []byte {
 	return append(out, '\n')
 }
 
-// textOf encodes p without escaping what only matters inside HTML.
+// textOf encodes p without the escapes that only HTML needs.
 func textOf(p Problem) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -159,7 +159,7 @@ func textOf(p Problem) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
-// Challenge is the WWW-Authenticate of who is refused for such a reason (RFC 9110 §15.5.2).
+// Challenge returns the WWW-Authenticate header for a reason (RFC 9110 §15.5.2).
 func Challenge(reason string) string {
 	if reason == "CREDENTIAL_INVALID" || reason == "CREDENTIAL_EXPIRED" {
 		return `Bearer error="invalid_token"` // RFC 6750 §3.1

@@ -9,15 +9,15 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// RequestID is the header, of requests and of answers, by which a request is known.
+// RequestID is the header with the id of a request, in requests and responses.
 const RequestID = "X-Request-Id"
 
-// maxRequestID is the longest id of a request, in bytes.
+// maxRequestID is the maximum length of a request's id, in bytes.
 const maxRequestID = 128
 
-// WithRequestID gives each request that has none an id, and says it in the header of the answer. An id that cannot
-// be kept is refused, and not replaced: whoever sent it would look for it. gRPC passes untouched, and is refused by
-// HTTP/1.1, which cannot carry it.
+// WithRequestID gives each request without an id a new one, and sets it in the response header. An invalid id
+// is rejected and not replaced, because its sender would search for it. gRPC passes unchanged, and is rejected
+// over HTTP/1.1, which cannot carry it.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		grpc := isGRPC(r.Header.Get("Content-Type"))
@@ -36,25 +36,26 @@ func WithRequestID(next http.Handler) http.Handler {
 		defer drain(r, r.Body)
 		if grpc {
 			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",
-				"gRPC needs HTTP/2, and this request came over HTTP/1.1: a proxy on the way may have changed it; "+
+				"gRPC needs HTTP/2, but this request arrived over HTTP/1.1: a proxy may have changed it; "+
 					"over HTTP/1.1 use JSON, Connect or gRPC-Web"))
 			return
 		}
 		if !good {
 			Write(w, r, Own(http.StatusBadRequest, codes.InvalidArgument, "INVALID_HEADER",
-				"the header X-Request-Id may be there once, with at most 128 bytes of printable ASCII"))
+				"the header X-Request-Id may occur once, with at most 128 bytes of printable ASCII"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// drain reads what a short body has yet that nobody has read. By HTTP/2 an answer may end before its request does, and
-// then the stream is reset: curl loses the answer where that comes in between (RFC 9113 §8.1 says that it should not).
+// drain reads the unread rest of a short body. Over HTTP/2, a response may end before its request does, and
+// then the stream is reset. curl loses the response if the reset arrives in between (RFC 9113 §8.1 says that it
+// should not).
 func drain(r *http.Request, body io.Reader) {
 	const short = 64 << 10
 	if r.ProtoMajor == 2 && r.ContentLength > 0 && r.ContentLength <= short && r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, body, r.ContentLength+1) // to its end; the client may be gone
+		_, _ = io.CopyN(io.Discard, body, r.ContentLength+1) // up to its end; an error means that the client has left
 	}
 }
 
@@ -67,7 +68,7 @@ func isRequestID(id string) bool {
 	return len(id) <= maxRequestID
 }
 
-// isGRPC is whether a request is one of gRPC's own protocol, whose answers are no problem documents.
+// isGRPC reports whether a request is of gRPC's own protocol, whose responses are not problem documents.
 func isGRPC(contentType string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(contentType), "application/grpc")
 	return ok && !strings.HasPrefix(rest, "-web")

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
-// traced is the trace that the gateway begins with the call that a request becomes.
+// traced is the trace that the gateway begins with the call of a request.
 type traced struct {
 	id     string // 32 hexadecimal digits
 	called atomic.Bool
@@ -16,19 +16,19 @@ type traced struct {
 
 type tracedKey struct{}
 
-// WithTrace is a request whose calls begin a trace.
+// WithTrace returns a request whose calls begin a trace.
 func WithTrace(r *http.Request, id string) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), tracedKey{}, &traced{id: id}))
 }
 
-// Called says that the request which ctx is of has become a call. One that was refused before is in no trace.
+// Called records that the request of ctx has become a call. A request that was rejected before has no trace.
 func Called(ctx context.Context) {
 	if t, ok := ctx.Value(tracedKey{}).(*traced); ok {
 		t.called.Store(true)
 	}
 }
 
-// traceOf is the trace that a request belongs to: its sender's, or the one that the gateway began. "" is none.
+// traceOf returns the trace of a request: its sender's, or the one that the gateway began. "" is none.
 func traceOf(r *http.Request) string {
 	if parent, ok := tracing.ParseParent(r.Header.Get(tracing.Traceparent)); ok {
 		return parent.TraceID().Text()

@@ -2,8 +2,8 @@ package problem
 
 import "regexp"
 
-// value is where protojson repeats what a body says.
+// value matches the part of a protojson error that quotes the body.
 var value = regexp.MustCompile(`(?s)(unexpected token|invalid value(?: for \S+ (?:field \S+|key):)?|invalid \S+ value|invalid google\.protobuf\.Value:|unable to resolve|value out of range:) .*`)
 
-// WithoutValue is what protojson says of a body, and where, but for what stands there: it may be a secret.
+// WithoutValue returns a protojson error without the quoted part of the body, which may be a secret.
 func WithoutValue(text string) string { return value.ReplaceAllString(text, "$1 …") }
