@@ -77,7 +77,7 @@ func TestCompose(t *testing.T) {
 	operators := fmt.Sprint(field(file, "networks", "default", "ipam", "config"))
 	if admin := list(field(services["gateway"], "command")); !strings.Contains(operators,
 		strings.TrimSuffix(admin[len(admin)-1], ":8081")) {
-		t.Errorf("the operators' port listens at %s, and their network is %s", admin[len(admin)-1], operators)
+		t.Errorf("the admin API listens at %s, and their network is %s", admin[len(admin)-1], operators)
 	}
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
 }

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestChartKeepsCapabilitiesApart: the pods of capabilities reach neither the operators' port nor Redis.
+// TestChartKeepsCapabilitiesApart: the pods of capabilities reach neither the admin API nor Redis.
 func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t, "--values", "helm/examples/autoscaled.yaml")

@@ -43,7 +43,7 @@ func startTenants(t *testing.T) *twoTenants {
 	return w
 }
 
-// run has capgate do something at the operators' port, and answers with all that it prints.
+// run has capgate do something at the admin API, and answers with all that it prints.
 func (w *twoTenants) run(t *testing.T, want int, words ...string) string {
 	t.Helper()
 	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + w.admin}, words...)

@@ -41,7 +41,7 @@ func startAsking(t *testing.T, more string) (c *cluster, callers []docpb.Capabil
 // desk is where people answer, at one gateway.
 func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	t.Helper()
-	conn, err := dialOperators(admin, "test")
+	conn, err := dialAdmin(admin, "test")
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return capgatepb.NewApprovalsClient(conn)

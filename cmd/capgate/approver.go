@@ -21,7 +21,7 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
 		MaxOpen: cfg.MaxPending}
 	if p.rules != nil {
-		o.Rules = toldRules{p.rules, p.decider}
+		o.Rules = notifyingRules{p.rules, p.decider}
 	}
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
@@ -43,13 +43,13 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	return p.newWebhook(s, metrics)
 }
 
-// toldRules are rules of which this replica's decisions know at once.
-type toldRules struct {
+// notifyingRules are rules of which this replica's decisions know at once.
+type notifyingRules struct {
 	approvals.Rules
 	decider *policy.Decider
 }
 
-func (r toldRules) Set(ctx context.Context, rule policy.Rule) error {
+func (r notifyingRules) Set(ctx context.Context, rule policy.Rule) error {
 	err := r.Rules.Set(ctx, rule)
 	// also where it is not known whether it was set
 	r.decider.Invalidate(policy.Change{Tenant: rule.Tenant, Name: rule.Name})
@@ -57,7 +57,7 @@ func (r toldRules) Set(ctx context.Context, rule policy.Rule) error {
 }
 
 // readKeys reads a file of keys that encrypt or sign, one a line. The error quotes none.
-func readKeys(file string, files prints) (keys [][]byte, err error) {
+func readKeys(file string, files fingerprints) (keys [][]byte, err error) {
 	data, err := files.read(file)
 	if err != nil {
 		return nil, err

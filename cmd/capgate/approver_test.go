@@ -31,7 +31,7 @@ func TestReadKeys(t *testing.T) {
 		"not there":   {"", 0, ": cannot be read"},
 		"several bad": {"hunter2\nhunter3", 0, ":1: is no key"},
 	} {
-		file, files := filepath.Join(t.TempDir(), "keys"), prints{}
+		file, files := filepath.Join(t.TempDir(), "keys"), fingerprints{}
 		if name != "not there" {
 			must(t, os.WriteFile(file, []byte(test.text), 0o600))
 		}

@@ -106,7 +106,7 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 // explain says what a call ended with. Where one side speaks TLS and the other does not, it says so as probe does.
 func (c *caller) explain(ctx context.Context, err error) string {
 	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
-		return c.addr + " is the operators' port of a gateway; calls go to its public port, which is listen in " +
+		return c.addr + " is the admin API of a gateway; calls go to its public port, which is listen in " +
 			"its configuration (--addr)"
 	}
 	if status.Code(err) != codes.Unavailable || infoOf(err) != nil {
@@ -116,7 +116,7 @@ func (c *caller) explain(ctx context.Context, err error) string {
 	if c.secure != nil {
 		target.TLS = c.secure.Clone()
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var problem *container.Problem
 	if errors.As(target.Reach(ctx), &problem) {
@@ -130,7 +130,7 @@ func (c *caller) explain(ctx context.Context, err error) string {
 
 // asksOperators says whether the port that was called is the operators' one.
 func (c *caller) asksOperators(ctx context.Context) bool {
-	base, client := "http://"+c.addr, &http.Client{Timeout: askTime}
+	base, client := "http://"+c.addr, &http.Client{Timeout: requestTimeout}
 	if c.secure != nil {
 		base, client.Transport = "https://"+c.addr, &http.Transport{TLSClientConfig: c.secure.Clone()}
 	}

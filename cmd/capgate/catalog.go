@@ -101,7 +101,7 @@ func whyNot(e *capgatepb.CatalogEntry) string {
 
 func (c *catalogCommand) show(ctx context.Context) error {
 	answer, err := c.client.ShowCatalog(ctx, &capgatepb.ShowCatalogRequest{Capability: c.words[0]},
-		grpc.MaxCallRecvMsgSize(maxAnswer))
+		grpc.MaxCallRecvMsgSize(maxResponse))
 	if err == nil {
 		err = c.print(answer.GetCapability())
 	}
@@ -128,7 +128,7 @@ func (c *catalogCommand) print(e *capgatepb.CatalogEntry) error {
 func (c *catalogCommand) accept(ctx context.Context) error {
 	_, err := c.client.AcceptTool(ctx,
 		&capgatepb.AcceptToolRequest{Capability: c.words[0], Tool: c.words[1], Hash: c.words[2]},
-		grpc.MaxCallRecvMsgSize(maxAnswer))
+		grpc.MaxCallRecvMsgSize(maxResponse))
 	if err == nil {
 		fmt.Fprintf(c.out, "accepted: %s of %s\n", c.words[1], c.words[0])
 	}
@@ -137,7 +137,7 @@ func (c *catalogCommand) accept(ctx context.Context) error {
 
 func (c *catalogCommand) discover(ctx context.Context) error {
 	answer, err := c.client.DiscoverTools(ctx, &capgatepb.DiscoverToolsRequest{Capability: c.words[0]},
-		grpc.MaxCallRecvMsgSize(maxAnswer))
+		grpc.MaxCallRecvMsgSize(maxResponse))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 
 // checkConfig says how much is in a configuration that can be served, and warns of what it will forget.
 func checkConfig(file string, warnings io.Writer) (string, error) {
-	files := prints{}
+	files := fingerprints{}
 	c, err := parseFile(file, overrides{}, files)
 	if err != nil {
 		return "", err
@@ -186,7 +186,7 @@ func checkAudit(to string) error {
 
 // checkManifests says how much is in manifests that keep to their rules.
 func checkManifests(paths []string) (string, error) {
-	all, err := readManifests(paths, prints{})
+	all, err := readManifests(paths, fingerprints{})
 	if err != nil {
 		return "", err
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/capgate/capgate/internal/config"
 )
 
-// edgeOf is who is believed about where calls come from.
-func edgeOf(c *config.Proxies) clientaddr.Config {
+// clientAddrConfig is who is believed about where calls come from.
+func clientAddrConfig(c *config.Proxies) clientaddr.Config {
 	protocols := map[string]clientaddr.Protocol{"v1": clientaddr.V1, "v2": clientaddr.V2}
 	return clientaddr.Config{Trusted: c.From, Hops: c.Hops, Header: c.Header, Protocol: protocols[c.ProxyProtocol]}
 }

@@ -29,8 +29,8 @@ Flags:
 // exitBroken is that of a container that breaks a rule.
 const exitBroken = 1
 
-// conforming is capgate conform, as the command line describes it.
-type conforming struct {
+// conformCommand is capgate conform, as the command line describes it.
+type conformCommand struct {
 	*subject
 	kit                               conform.Kit
 	args, badArgs, slowArgs, dialects string
@@ -38,7 +38,7 @@ type conforming struct {
 
 func runConform(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
-	c := conforming{subject: addSubject(fs)}
+	c := conformCommand{subject: addSubject(fs)}
 	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a tool to call, which must do no harm")
 	fs.StringVar(&c.args, "args", "", "its arguments, a `JSON` object; default {}")
 	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default what is no JSON at all")
@@ -72,7 +72,7 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 }
 
 // take reads the words and flags that are not taken as they are.
-func (c *conforming) take(words []string) error {
+func (c *conformCommand) take(words []string) error {
 	if err := c.subject.take(words); err != nil {
 		return err
 	}

@@ -29,9 +29,9 @@ Flags:
 // drainPoll is the time from one look at what is left to the next.
 const drainPoll = 250 * time.Millisecond
 
-// draining is capgate drain, as the command line describes it.
-type draining struct {
-	port    *operatorsPort
+// drainCommand is capgate drain, as the command line describes it.
+type drainCommand struct {
+	port    *adminClient
 	backend string
 	request admin.DrainRequest
 	undo    bool
@@ -43,7 +43,7 @@ type draining struct {
 var errCallsLeft = errors.New("not over")
 
 func runDrain(ctx context.Context, args []string, std stdio) int {
-	d := draining{out: std.out}
+	d := drainCommand{out: std.out}
 	fs := flag.NewFlagSet("drain", flag.ContinueOnError)
 	admin := addAdmin(fs)
 	fs.StringVar(&d.backend, "backend", "", "`host:port` of the backend, as capgate status shows it")
@@ -65,7 +65,7 @@ func runDrain(ctx context.Context, args []string, std stdio) int {
 	case d.timeout < 0:
 		err = errors.New("--timeout must not be negative")
 	default:
-		d.port, err = newOperatorsPort(*admin)
+		d.port, err = newAdminClient(*admin)
 	}
 	if err != nil {
 		return wrongLine(fs, err, std)
@@ -85,12 +85,12 @@ func runDrain(ctx context.Context, args []string, std stdio) int {
 // exitCallsLeft is the exit status of a drain that stays, with calls in flight.
 const exitCallsLeft = 1
 
-func (d *draining) run(ctx context.Context) error {
+func (d *drainCommand) run(ctx context.Context) error {
 	path := "/v1/backends/" + url.PathEscape(d.backend)
 	var state admin.BackendDrains
 	if d.undo {
 		d.request.Force = false
-		if err := d.port.ask(ctx, http.MethodPost, path+":undrain", d.request, &state); err != nil {
+		if err := d.port.do(ctx, http.MethodPost, path+":undrain", d.request, &state); err != nil {
 			return err
 		}
 		fmt.Fprintf(d.out, "%s is back in %s\n", d.backend, fleetsOf(state))
@@ -99,7 +99,7 @@ func (d *draining) run(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := d.port.ask(ctx, http.MethodPost, path+":drain", d.request, &state); err != nil {
+	if err := d.port.do(ctx, http.MethodPost, path+":drain", d.request, &state); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out, "%s gets no new calls in %s\n", d.backend, fleetsOf(state))
@@ -110,7 +110,7 @@ func (d *draining) run(ctx context.Context) error {
 }
 
 // await waits until no calls are left, at any replica.
-func (d *draining) await(ctx context.Context, path string) error {
+func (d *drainCommand) await(ctx context.Context, path string) error {
 	if d.request.Capability != "" {
 		path += "?capability=" + url.QueryEscape(d.request.Capability)
 	}
@@ -120,7 +120,7 @@ func (d *draining) await(ctx context.Context, path string) error {
 	defer ticker.Stop()
 	for told := "what is left could not be asked"; ; {
 		var state admin.BackendDrains
-		err := d.port.ask(ctx, http.MethodGet, path, nil, &state)
+		err := d.port.do(ctx, http.MethodGet, path, nil, &state)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("the drain stays, but what is left is not known: %w", err)
 		}

@@ -20,7 +20,7 @@ type ejection struct {
 
 func newEjections() ejections { return make(ejections, 64) }
 
-func (e ejections) tell(b *router.Backend, why router.Class, lasts time.Duration) {
+func (e ejections) report(b *router.Backend, why router.Class, lasts time.Duration) {
 	select {
 	case e <- ejection{b, why, lasts}:
 	default:

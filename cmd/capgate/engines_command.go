@@ -146,7 +146,7 @@ func (c *enginesCommand) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	heard := new(hearing)
+	heard := new(engineStream)
 	for {
 		e, err := stream.Recv()
 		switch {
@@ -156,18 +156,18 @@ func (c *enginesCommand) send(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		heard.take(e)
+		heard.handle(e)
 		c.print(e, heard)
 	}
 }
 
-// hearing is what an engine has told of its answer.
-type hearing struct {
+// engineStream is what an engine has told of its answer.
+type engineStream struct {
 	any, complete bool
 	fault         *openparallaxv1.PipelineEvent // the last event, if it is that the engine failed
 }
 
-func (t *hearing) take(e *openparallaxv1.PipelineEvent) {
+func (t *engineStream) handle(e *openparallaxv1.PipelineEvent) {
 	t.fault = nil
 	if e.GetEventType() == openparallaxv1.PipelineEventType_ERROR {
 		t.fault = e
@@ -175,7 +175,7 @@ func (t *hearing) take(e *openparallaxv1.PipelineEvent) {
 	t.complete = t.complete || e.GetEventType() == openparallaxv1.PipelineEventType_RESPONSE_COMPLETE
 }
 
-func (t *hearing) end() error {
+func (t *engineStream) end() error {
 	switch {
 	case t.fault != nil:
 		return fmt.Errorf("the engine failed: %s (%s)", word(t.fault.GetPipelineError().GetMessage()), word(t.fault.GetPipelineError().GetCode()))
@@ -186,7 +186,7 @@ func (t *hearing) end() error {
 }
 
 // print prints the answer, and to standard error what else a person wants to know.
-func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *hearing) {
+func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *engineStream) {
 	switch e.GetEventType() {
 	case openparallaxv1.PipelineEventType_LLM_TOKEN:
 		heard.any = true

@@ -80,8 +80,8 @@ func (i *identities) set(s *settings) {
 
 func (i *identities) pepper() []byte { return *i.peppered.Load() }
 
-// identifier says who calls; nil: nobody is asked.
-func (i *identities) identifier() gateway.Authenticator {
+// authenticator says who calls; nil: nobody is asked.
+func (i *identities) authenticator() gateway.Authenticator {
 	if i.all == nil {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (i *identities) metric() telemetry.Identities {
 	return m
 }
 
-// tellTenancy logs who may call.
-func (p *process) tellTenancy(started *config.Config) {
+// logTenancy logs who may call.
+func (p *process) logTenancy(started *config.Config) {
 	if !started.Multi {
 		p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
 		return

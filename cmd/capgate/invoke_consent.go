@@ -28,8 +28,8 @@ const (
 	approvalPending  = "APPROVAL_PENDING"
 )
 
-// tell adds a flag whose value becomes metadata of the call.
-func (inv *invocation) tell(fs *flag.FlagSet, name, key, usage string) {
+// explain adds a flag whose value becomes metadata of the call.
+func (inv *invocation) explain(fs *flag.FlagSet, name, key, usage string) {
 	fs.Func(name, usage, func(value string) error {
 		inv.said = append(inv.said, key, value)
 		return nil
@@ -38,9 +38,9 @@ func (inv *invocation) tell(fs *flag.FlagSet, name, key, usage string) {
 
 // addConsent adds the flags that say for whom a call is made, and what became of its approval.
 func (inv *invocation) addConsent(fs *flag.FlagSet) {
-	inv.tell(fs, "user", "x-user-id", "`name` of the user for whom the call is made, where the key may say it")
-	inv.tell(fs, "agent", "x-agent-id", "`name` of the agent that makes it, the same")
-	inv.tell(fs, "approval", "x-approval-id", "`id` of the approval by which the call may run")
+	inv.explain(fs, "user", "x-user-id", "`name` of the user for whom the call is made, where the key may say it")
+	inv.explain(fs, "agent", "x-agent-id", "`name` of the agent that makes it, the same")
+	inv.explain(fs, "approval", "x-approval-id", "`id` of the approval by which the call may run")
 	fs.BoolVar(&inv.wait, "wait", false, "if a person has to approve the call, wait for the answer, then run it once")
 	fs.DurationVar(&inv.waitTimeout, "wait-timeout", 10*time.Minute, "give up waiting after this `duration`")
 }
@@ -85,7 +85,7 @@ func (inv *invocation) howToRun(err error) string {
 		text += ", until " + word(until)
 	}
 	return text + fmt.Sprintf(`
-  see it:       capgate approvals show %s (at the operators' port), or GET /v1/approvals/%[1]s
+  see it:       capgate approvals show %s (at the admin API), or GET /v1/approvals/%[1]s
   answer it:    capgate approvals approve %[1]s, or deny
   then run it:  the same command with --approval %[1]s, once; or --wait instead`, id)
 }

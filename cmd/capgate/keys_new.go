@@ -37,7 +37,7 @@ func (c *keysCommand) newKey(context.Context) error {
 	var pepper []byte
 	if c.pepper != "" {
 		var err error
-		if pepper, err = readPepper(c.pepper, prints{}); err != nil {
+		if pepper, err = readPepper(c.pepper, fingerprints{}); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestListenInANetwork: the operators' port listens at the address that the machine has in a network, and
+// TestListenInANetwork: the admin API listens at the address that the machine has in a network, and
 // nowhere else.
 func TestListenInANetwork(t *testing.T) {
 	t.Parallel()

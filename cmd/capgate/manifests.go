@@ -61,7 +61,7 @@ func exists(path string) bool {
 
 // readManifests reads every manifest of some paths. The error has every problem; two
 // manifests of one id are one.
-func readManifests(paths []string, files prints) ([]*manifest.Manifest, error) {
+func readManifests(paths []string, files fingerprints) ([]*manifest.Manifest, error) {
 	var all []*manifest.Manifest
 	var problems []error
 	from := map[string]string{} // id → file
@@ -86,7 +86,7 @@ func readManifests(paths []string, files prints) ([]*manifest.Manifest, error) {
 	return all, errors.Join(problems...)
 }
 
-func readManifest(name string, files prints) (*manifest.Manifest, error) {
+func readManifest(name string, files fingerprints) (*manifest.Manifest, error) {
 	data, err := files.read(name)
 	if err != nil {
 		return nil, err

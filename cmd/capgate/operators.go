@@ -36,8 +36,8 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 	return b.InFlight(), true
 }
 
-// operators is what the operators' port serves below /v1/, and by gRPC.
-func (p *process) operators() (mount func(*http.ServeMux), err error) {
+// adminServices is what the admin API serves below /v1/, and by gRPC.
+func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 	redis := redisState(p.store)
 	answers := func() admin.Gateway { return admin.Gateway{Replica: p.replica, Redis: redis()} }
 	fleets := admin.New(admin.Config{

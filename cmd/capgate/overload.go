@@ -16,39 +16,39 @@ import (
 // Of what the process may have.
 const (
 	// bytes for each call in flight: an idle one takes two, one that waits for its reader up to 128
-	callMemory  = 16 << 10
-	collectable = 0.9  // of the memory is the collector's to keep the process below
-	liveable    = 0.75 // of it may live: what has died since the last collection takes the rest
+	callMemory   = 16 << 10
+	memoryTarget = 0.9  // of the memory is the collector's to keep the process below
+	liveFraction = 0.75 // of it may live: what has died since the last collection takes the rest
 )
 
 // How long bytes may wait for their turn. Without tenants nobody is harmed but by themselves.
 const (
 	sharedDelay = 10 * time.Millisecond
-	lonelyDelay = 100 * time.Millisecond
+	singleDelay = 100 * time.Millisecond
 )
 
 // What of the memory that may live is given out to calls, requests and connections: three quarters, as the rest is the
 // process' own and what is about to die. Of that an eighth is for bytes that wait in the front doors for the rest of a
 // body, which is there up to four times. The longest message has to find room.
 const (
-	doors     = 8
-	leastHeld = 24 << 20
-	mostHeld  = 1 << 30
+	bodyFraction = 8
+	leastHeld    = 24 << 20
+	mostHeld     = 1 << 30
 )
 
-// held is how many bytes may be given out: in all, in each shard of the relay, and in the front doors.
-type held struct{ all, shard, bodies int64 }
+// memoryPools is how many bytes may be given out: in all, in each shard of the relay, and in the front doors.
+type memoryPools struct{ all, shard, bodies int64 }
 
-// heldOf divides the memory of a process in which so many bytes may live; 0 if nobody says.
-func heldOf(memory int64) held {
+// newMemoryPools divides the memory of a process in which so many bytes may live; 0 if nobody says.
+func newMemoryPools(memory int64) memoryPools {
 	if memory == 0 {
 		memory = math.MaxInt64
 	}
 	shards := int64(runtime.GOMAXPROCS(0))
-	return held{
+	return memoryPools{
 		all:    max(min(memory/4*3, 2*mostHeld), 2*leastHeld),
 		shard:  max(min(memory, mostHeld/shards), leastHeld),
-		bodies: max(min(memory/doors, mostHeld), leastHeld),
+		bodies: max(min(memory/bodyFraction, mostHeld), leastHeld),
 	}
 }
 
@@ -57,20 +57,20 @@ func (p *process) newShedder(whole *config.Config) (live int64) {
 	cfg := whole.Overload
 	have := memoryLimit(os.DirFS("/"), debug.SetMemoryLimit(-1))
 	if live = cfg.MaxMemory; live == 0 {
-		live = int64(float64(have) * liveable)
+		live = int64(float64(have) * liveFraction)
 	}
 	if cfg.Off {
 		return live
 	}
 	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay}
 	if limits.MaxDelay == 0 {
-		if limits.MaxDelay = lonelyDelay; whole.Multi {
+		if limits.MaxDelay = singleDelay; whole.Multi {
 			limits.MaxDelay = sharedDelay
 		}
 	}
 	if have > 0 {
 		if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT does not say
-			debug.SetMemoryLimit(int64(float64(have) * collectable))
+			debug.SetMemoryLimit(int64(float64(have) * memoryTarget))
 		}
 		if limits.MaxInFlight == 0 {
 			limits.MaxInFlight = have / callMemory

@@ -33,7 +33,7 @@ type plan struct {
 type planner struct {
 	ejected ejections
 	limits  *router.Limits
-	brought brought
+	brought registeredManifests
 	fleets  map[string]*plannedFleet // by capability
 }
 
@@ -51,7 +51,7 @@ type plannedFleet struct {
 // plan takes members in the order of Registry.Members.
 func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	next := &plan{
-		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.tell, Limits: p.limits},
+		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.report, Limits: p.limits},
 		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
 		secure: map[string]*tls.Config{},
 		tools:  make(map[string]catalog.Declaration, len(s.cfg.Fleets)),

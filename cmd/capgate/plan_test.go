@@ -62,7 +62,7 @@ func TestPlanTakesManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: capability, Manifest: m.Sum}
 	}
-	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] },
+	p := &planner{brought: registeredManifests{text: func(sum registry.Sum) string { return texts[sum] },
 		log: slog.New(slog.DiscardHandler)}}
 	s := settingsOf(3, 0)
 	s.cfg.Fleets[1].Manifest = "own"
@@ -117,7 +117,7 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: "caps", Addr: addr, Manifest: m.Sum}
 	}
-	p := &planner{brought: brought{text: func(sum registry.Sum) string { return texts[sum] },
+	p := &planner{brought: registeredManifests{text: func(sum registry.Sum) string { return texts[sum] },
 		log: slog.New(slog.DiscardHandler)}}
 	before, also, after := bring("a:1", "x", "y", "w"), bring("b:1", "x", "y", "w"), bring("c:1", "x", "z")
 	for _, test := range []struct {

@@ -65,7 +65,7 @@ func (a *subject) take(words []string) error {
 		a.target.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if *a.ca != "" {
-		pool, err := certPool(*a.ca, prints{})
+		pool, err := certPool(*a.ca, fingerprints{})
 		if err != nil {
 			return fmt.Errorf("--tls-ca: %w", err)
 		}
@@ -74,7 +74,7 @@ func (a *subject) take(words []string) error {
 	if *a.manifests == "" {
 		return nil
 	}
-	all, err := readManifests([]string{*a.manifests}, prints{})
+	all, err := readManifests([]string{*a.manifests}, fingerprints{})
 	if err == nil && len(all) != 1 {
 		err = fmt.Errorf("%s has %d manifests; one is the capability's", *a.manifests, len(all))
 	}
@@ -85,8 +85,8 @@ func (a *subject) take(words []string) error {
 	return nil
 }
 
-// probed is what capgate probe --json prints.
-type probed struct {
+// probeReport is what capgate probe --json prints.
+type probeReport struct {
 	Address    string          `json:"address"`
 	TLS        bool            `json:"tls"`
 	Problem    *probeProblem   `json:"problem,omitempty"` // why nothing else is known
@@ -146,8 +146,8 @@ func runProbe(ctx context.Context, args []string, std stdio) int {
 }
 
 // probe asks the container, and answers with the exit status too.
-func (a *subject) probe(ctx context.Context) (probed, int) {
-	p := probed{Address: a.target.Addr, TLS: a.target.TLS != nil, Dialects: []probedDialect{}, Tools: []probedTool{}}
+func (a *subject) probe(ctx context.Context) (probeReport, int) {
+	p := probeReport{Address: a.target.Addr, TLS: a.target.TLS != nil, Dialects: []probedDialect{}, Tools: []probedTool{}}
 	if err := a.target.Reach(ctx); err != nil {
 		return p.failed(err), exitTransport
 	}
@@ -176,7 +176,7 @@ func (a *subject) probe(ctx context.Context) (probed, int) {
 	return p, 0
 }
 
-func (p *probed) failed(err error) probed {
+func (p *probeReport) failed(err error) probeReport {
 	p.Problem = &probeProblem{container.Unreachable, err.Error()}
 	var why *container.Problem
 	if errors.As(err, &why) {
@@ -186,7 +186,7 @@ func (p *probed) failed(err error) probed {
 }
 
 // ask finds out which tools there are.
-func (p *probed) ask(ctx context.Context, c container.Client, m *manifest.Manifest) {
+func (p *probeReport) ask(ctx context.Context, c container.Client, m *manifest.Manifest) {
 	tools, err := c.Offers(ctx, m)
 	if err != nil {
 		p.ToolsError = err.Error()
@@ -200,7 +200,7 @@ func (p *probed) ask(ctx context.Context, c container.Client, m *manifest.Manife
 }
 
 // print shows it to people.
-func (p *probed) print(out io.Writer) {
+func (p *probeReport) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(p.Dialects) > 0 {
 		fmt.Fprintln(w, "DIALECT\tSERVICE\tHEALTH\tSAYS")

@@ -70,7 +70,7 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			exit, stdout, stderr := capgateRun(t, append([]string{"probe", "--json"}, test.args...)...)
-			var got probed
+			var got probeReport
 			if err := json.Unmarshal([]byte(stdout), &got); err != nil || stderr != "" {
 				t.Fatalf("%v: %q, %q", err, stdout, stderr)
 			}

@@ -18,7 +18,7 @@ func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error)
 }
 
 // storeConfig loads the files that a configuration names.
-func storeConfig(c config.Redis, files prints) (redisstore.Config, error) {
+func storeConfig(c config.Redis, files fingerprints) (redisstore.Config, error) {
 	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout, WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
 	var err error
 	if c.PasswordFile != "" {
@@ -49,7 +49,7 @@ func storeConfig(c config.Redis, files prints) (redisstore.Config, error) {
 }
 
 // readSecret reads a file that holds one line.
-func readSecret(file string, files prints) (string, error) {
+func readSecret(file string, files fingerprints) (string, error) {
 	data, err := files.read(file)
 	if err != nil {
 		return "", err

@@ -24,7 +24,7 @@ import (
 
 const registerUsage = `Usage: capgate register --capability NAME --addr HOST:PORT [flags]
 
-Tells a gateway, at its operators' port, of a backend, and again at every third of --ttl,
+Tells a gateway, at its admin API, of a backend, and again at every third of --ttl,
 until SIGTERM or Ctrl-C: then it withdraws it. While the gateway is away it goes on trying.
 A backend that nobody renews is forgotten after --ttl. The gateway resolves HOST, each time.
 
@@ -56,7 +56,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	}
 	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(*ttl), proto.Int32(int32(*weight)),
 		int32(*limit) //nolint:gosec // checked below
-	conn, err := dialOperators(*admin, "capgate-register")
+	conn, err := dialAdmin(*admin, "capgate-register")
 	switch {
 	case req.GetCapability() == "" || req.GetAddr() == "":
 		err = errors.New("--capability and --addr are needed")
@@ -82,7 +82,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	r := &registrar{client: capgatepb.NewRegistryClient(conn), req: req, ttl: *ttl,
 		log: newLogger("text", slog.LevelInfo, std.err)}
 	if err := r.run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate register: %s\n", explainOperators(ctx, *admin, err))
+		fmt.Fprintf(std.err, "capgate register: %s\n", explainAdmin(ctx, *admin, err))
 		return exitRefused
 	}
 	if err := r.withdraw(); err != nil {
@@ -95,7 +95,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 
 // manifestFor is the text of a file that is a capability's manifest.
 func manifestFor(capability, file string) (string, error) {
-	files := prints{}
+	files := fingerprints{}
 	data, err := files.read(file)
 	if err != nil {
 		return "", err
@@ -110,10 +110,10 @@ func manifestFor(capability, file string) (string, error) {
 // exitRefused is the exit status when a gateway refuses for good.
 const exitRefused = 1
 
-// dialOperators is a client of a gateway's operators' port, which may be away for long
+// dialAdmin is a client of a gateway's admin API, which may be away for long
 // and has to be found again soon then.
-func dialOperators(admin, agent string) (*grpc.ClientConn, error) {
-	u, err := operatorsURL(admin)
+func dialAdmin(admin, agent string) (*grpc.ClientConn, error) {
+	u, err := adminURL(admin)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 const (
 	lookInterval = time.Second
 	settle       = 400 * time.Millisecond // until files that differed at restless looks are looked at again
-	restless     = 3
+	maxUnsettled = 3
 	lastLook     = 13 // that differs in a row, after some eight seconds
 )
 
@@ -44,14 +44,14 @@ type reloader struct {
 	signs   [][]byte          // keys of redis.store_key_file
 	headers map[string]string // of traces, too
 	current *settings         // in force
-	tried   prints            // of the newest files that were loaded, or were not as they are bad
-	seen    prints            // of what differed at the last look; nil: nothing
+	tried   fingerprints      // of the newest files that were loaded, or were not as they are bad
+	seen    fingerprints      // of what differed at the last look; nil: nothing
 	differ  int               // looks in a row at which files differed from those of the look before
 	again   <-chan time.Time  // when to look before the next interval is over; nil: not
 }
 
 func newReloader(p *process, s *settings) *reloader {
-	known := brought{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
+	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
 		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.answerKeys,
@@ -99,7 +99,7 @@ func (r *reloader) look() {
 	if r.file == "" {
 		return
 	}
-	now := r.tried.again()
+	now := r.tried.recheck()
 	r.again = nil
 	switch {
 	case now.equal(r.tried):
@@ -112,7 +112,7 @@ func (r *reloader) look() {
 		r.load("the file changes all the time")
 	default:
 		r.seen = now
-		if r.differ++; r.differ >= restless {
+		if r.differ++; r.differ >= maxUnsettled {
 			r.again = time.After(settle)
 		}
 	}
@@ -124,7 +124,7 @@ func (r *reloader) load(because string) {
 	if r.file == "" {
 		return
 	}
-	files := prints{}
+	files := fingerprints{}
 	cfg, bad := parseFile(r.file, r.over, files)
 	if bad != nil {
 		cfg = r.current.cfg
@@ -194,7 +194,7 @@ func (r *reloader) apply(s *settings) error {
 	}
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
-	p.edge.Replace(edgeOf(&s.cfg.Proxies))
+	p.clientAddr.Replace(clientAddrConfig(&s.cfg.Proxies))
 	if p.webhook != nil && s.webhook != nil && s.webhook != r.current.webhook {
 		_ = p.webhook.Set(*s.webhook) // the file's reader has checked it
 	}

@@ -173,10 +173,10 @@ func (g *secretive) secretOf(door string) string {
 	return g.planted[door]
 }
 
-// askOperators calls every method that reflection lists at the operators' port.
+// askOperators calls every method that reflection lists at the admin API.
 func (g *secretive) askOperators(t *testing.T) {
 	t.Helper()
-	conn, err := dialOperators(g.admin, "test")
+	conn, err := dialAdmin(g.admin, "test")
 	must(t, err)
 	defer conn.Close()
 	listed, err := askReflection(t.Context(), conn,

@@ -21,7 +21,7 @@ type settings struct {
 	store    redisstore.Config
 	server   *tls.Config                       // of the public port; nil: cleartext
 	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
-	files    prints                            // of all these files
+	files    fingerprints                      // of all these files
 
 	approvalKeys [][]byte        // of approvals.key_file
 	answerKeys   [][]byte        // of idempotency.key_file
@@ -40,7 +40,7 @@ type settings struct {
 
 // loadSettings reads a configuration file and all that it names.
 func loadSettings(file string, over overrides) (*settings, error) {
-	files := prints{}
+	files := fingerprints{}
 	cfg, err := parseFile(file, over, files)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func loadSettings(file string, over overrides) (*settings, error) {
 
 // parseFile reads a configuration file. The error has every problem, one a line, each
 // beginning with the file's name.
-func parseFile(file string, over overrides, files prints) (*config.Config, error) {
+func parseFile(file string, over overrides, files fingerprints) (*config.Config, error) {
 	data, err := files.read(file)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func parseFile(file string, over overrides, files prints) (*config.Config, error
 // withFiles reads the files that a configuration names, and keeps their prints with
 // files. What did not change since before, which may be nil, is the same there and here.
 // The error has every problem.
-func withFiles(cfg *config.Config, files prints, before *settings) (*settings, error) {
+func withFiles(cfg *config.Config, files fingerprints, before *settings) (*settings, error) {
 	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files}
 	var problems []error
 	server, err := serverTLS(cfg.TLS, files)

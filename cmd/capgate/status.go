@@ -27,9 +27,9 @@ Exit status: 0, or 2 for a wrong command line, 3 if the gateway could not be rea
 Flags:
 `
 
-// showing is capgate status, as the command line describes it.
-type showing struct {
-	port       *operatorsPort
+// statusCommand is capgate status, as the command line describes it.
+type statusCommand struct {
+	port       *adminClient
 	capability string // "": all
 	json       bool
 	tenants    bool // instead of fleets
@@ -37,7 +37,7 @@ type showing struct {
 }
 
 func runStatus(ctx context.Context, args []string, std stdio) int {
-	s := showing{std: std}
+	s := statusCommand{std: std}
 	fs := flag.NewFlagSet("status", flag.ContinueOnError)
 	admin := addAdmin(fs)
 	fs.BoolVar(&s.json, "json", false, "print JSON")
@@ -58,7 +58,7 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 	case s.tenants && len(words) > 0:
 		err = errors.New("--tenants shows tenants, so it takes no CAPABILITY")
 	default:
-		s.port, err = newOperatorsPort(*admin)
+		s.port, err = newAdminClient(*admin)
 	}
 	if err != nil {
 		return wrongLine(fs, err, std)
@@ -78,7 +78,7 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 }
 
 // watch shows the fleets until ctx ends, and goes on when the gateway does not answer.
-func (s *showing) watch(ctx context.Context, every time.Duration) {
+func (s *statusCommand) watch(ctx context.Context, every time.Duration) {
 	before := "\n"
 	if s.json {
 		before = ""
@@ -100,7 +100,7 @@ func (s *showing) watch(ctx context.Context, every time.Duration) {
 }
 
 // show asks once, and prints the answer behind the text before.
-func (s *showing) show(ctx context.Context, before string) error {
+func (s *statusCommand) show(ctx context.Context, before string) error {
 	if s.tenants {
 		return s.showTenants(ctx, before)
 	}
@@ -120,12 +120,12 @@ func (s *showing) show(ctx context.Context, before string) error {
 }
 
 // fleets are all that the gateway has, or the one that was asked for.
-func (s *showing) fleets(ctx context.Context) (all admin.Fleets, err error) {
+func (s *statusCommand) fleets(ctx context.Context) (all admin.Fleets, err error) {
 	all.Fleets = []admin.Fleet{}
 	for token := ""; ; {
 		var page admin.Fleets
 		query := url.Values{"page_size": {fmt.Sprint(admin.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
-		if err := s.port.ask(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, &page); err != nil {
+		if err := s.port.do(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, &page); err != nil {
 			return all, err
 		}
 		all.Gateway, all.TotalSize = page.Gateway, page.TotalSize

@@ -13,11 +13,11 @@ import (
 )
 
 // showTenants shows how much of their limits tenants use.
-func (s *showing) showTenants(ctx context.Context, before string) error {
+func (s *statusCommand) showTenants(ctx context.Context, before string) error {
 	all := admin.TenantsPage{Tenants: []admin.TenantUsage{}}
 	for token := ""; ; {
 		var page admin.TenantsPage
-		if err := s.port.ask(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil,
+		if err := s.port.do(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil,
 			&page); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 }
 
 // readPepper reads what hashes of keys are made with: a file without the end of its line.
-func readPepper(file string, files prints) ([]byte, error) {
+func readPepper(file string, files fingerprints) ([]byte, error) {
 	data, err := files.read(file)
 	pepper := bytes.TrimRight(data, "\r\n")
 	if err == nil && len(pepper) < tenant.MinPepper {

@@ -11,7 +11,7 @@ import (
 
 // serverTLS loads what the public port shows to clients and asks of them. It is
 // nil without error when the port is cleartext.
-func serverTLS(c config.ServerTLS, files prints) (*tls.Config, error) {
+func serverTLS(c config.ServerTLS, files fingerprints) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func serverTLS(c config.ServerTLS, files prints) (*tls.Config, error) {
 
 // backendTLS loads what connections to a fleet's backends or to a shield, which is whose,
 // show and ask. An empty ServerName stands for the host that is dialled.
-func backendTLS(whose string, c config.BackendTLS, files prints) (*tls.Config, error) {
+func backendTLS(whose string, c config.BackendTLS, files fingerprints) (*tls.Config, error) {
 	t := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         c.ServerName,
@@ -57,7 +57,7 @@ func backendTLS(whose string, c config.BackendTLS, files prints) (*tls.Config, e
 }
 
 // keyPair reads both files even if the first is bad: a look at either will tell of a change.
-func keyPair(certFile, keyFile string, files prints) (tls.Certificate, error) {
+func keyPair(certFile, keyFile string, files fingerprints) (tls.Certificate, error) {
 	cert, certErr := files.read(certFile)
 	key, keyErr := files.read(keyFile)
 	if err := cmp.Or(certErr, keyErr); err != nil {
@@ -70,7 +70,7 @@ func keyPair(certFile, keyFile string, files prints) (tls.Certificate, error) {
 	return pair, nil
 }
 
-func certPool(file string, files prints) (*x509.CertPool, error) {
+func certPool(file string, files fingerprints) (*x509.CertPool, error) {
 	pem, err := files.read(file)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func (p *process) closeTracer() {
 
 // readHeaders reads a file of headers, "name: value" a line. Its errors repeat nothing: values
 // are secrets.
-func readHeaders(file string, files prints) (map[string]string, error) {
+func readHeaders(file string, files fingerprints) (map[string]string, error) {
 	text, err := files.read(file)
 	if err != nil {
 		return nil, err

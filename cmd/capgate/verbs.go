@@ -24,7 +24,7 @@ type verb struct {
 	local bool     // it asks no gateway, and takes no flag that says where one is
 }
 
-// verbs is a command whose verbs ask a gateway: its operators' port, unless it says otherwise.
+// verbs is a command whose verbs ask a gateway: its admin API, unless it says otherwise.
 type verbs struct {
 	flags   *flag.FlagSet // its name is the command's
 	usage   string
@@ -32,7 +32,7 @@ type verbs struct {
 	reach   []string                                // the flags that say where the gateway is
 	take    func(verb string, words []string) error // the words of the line
 	dial    func(grpc.ClientConnInterface)          // the gateway
-	explain func(context.Context, error) string     // says what went wrong at the operators' port
+	explain func(context.Context, error) string     // says what went wrong at the admin API
 	from    *caller                                 // the gateway is asked at its public port, by this one
 }
 
@@ -82,8 +82,8 @@ func (v *verbs) connect() func(agent string) (*grpc.ClientConn, error) {
 	if v.from == nil {
 		v.reach = []string{"admin"}
 		admin := addAdmin(v.flags)
-		v.explain = func(ctx context.Context, err error) string { return explainOperators(ctx, *admin, err) }
-		return func(agent string) (*grpc.ClientConn, error) { return dialOperators(*admin, agent) }
+		v.explain = func(ctx context.Context, err error) string { return explainAdmin(ctx, *admin, err) }
+		return func(agent string) (*grpc.ClientConn, error) { return dialAdmin(*admin, agent) }
 	}
 	v.reach = callerFlags
 	return func(agent string) (*grpc.ClientConn, error) {
@@ -142,7 +142,9 @@ func (v *verbs) checkFlags(one verb) error {
 }
 
 // soon bounds what a verb asks.
-func soon(run func(context.Context) error) func(context.Context) error { return within(askTime, run) }
+func soon(run func(context.Context) error) func(context.Context) error {
+	return within(requestTimeout, run)
+}
 
 func within(most time.Duration, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {

@@ -34,7 +34,7 @@ func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error
 }
 
 // readWebhook reads what signs requests; nil: nobody is told of approvals.
-func readWebhook(c *config.Webhook, files prints) (*webhook.Config, error) {
+func readWebhook(c *config.Webhook, files fingerprints) (*webhook.Config, error) {
 	if c.URL == "" {
 		return nil, nil
 	}

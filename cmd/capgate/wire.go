@@ -49,27 +49,27 @@ import (
 
 // process is everything that a serving capgate consists of, built bottom to top.
 type process struct {
-	log       *slog.Logger
-	level     *slog.LevelVar // of log and accessLog
-	accessLog *telemetry.AccessLog
-	tracer    *tracing.Tracer // nil: no call is traced
-	routing   *router.Router
-	store     *redisstore.Store
-	replica   string // this one's name, that no other has
-	registry  *registry.Registry
-	prober    *health.Prober
-	drains    *drains.Manager
-	affinity  *affinity.Resolver
-	reloader  *reloader
-	firstLook *firstLook
-	ejections ejections
-	tools     *catalog.Catalog
-	discovery *catalog.Discoverer
-	decider   *policy.Decider
-	rules     *redisstore.Policies // nil: there are none
-	approvals *approvals.Service
-	answers   *idempotency.Service
-	turns     *turns.Keeper // of OpenParallax engines
+	log         *slog.Logger
+	level       *slog.LevelVar // of log and accessLog
+	accessLog   *telemetry.AccessLog
+	tracer      *tracing.Tracer // nil: no call is traced
+	routing     *router.Router
+	store       *redisstore.Store
+	replica     string // this one's name, that no other has
+	registry    *registry.Registry
+	prober      *health.Prober
+	drains      *drains.Manager
+	affinity    *affinity.Resolver
+	reloader    *reloader
+	firstProbes *firstProbes
+	ejections   ejections
+	tools       *catalog.Catalog
+	discovery   *catalog.Discoverer
+	decider     *policy.Decider
+	rules       *redisstore.Policies // nil: there are none
+	approvals   *approvals.Service
+	answers     *idempotency.Service
+	turns       *turns.Keeper // of OpenParallax engines
 
 	engineMetrics *enginemetrics.Metrics
 	webhook       *webhook.Deliverer // nil: nobody is told of approvals
@@ -83,7 +83,7 @@ type process struct {
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
 	tenancy    *tenants.Service
-	edge       *clientaddr.Resolver
+	clientAddr *clientaddr.Resolver
 	quotas     *ratelimit.Limiter // of tenants
 	audit      *audit.Log         // nil: there is none
 	gateway    *gateway.Gateway
@@ -134,7 +134,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		return p, err
 	}
 	p.newCatalog(first.tools, metrics)
-	p.routing, p.firstLook = router.New(table), newFirstLook()
+	p.routing, p.firstProbes = router.New(table), newFirstProbes()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
 	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics),
@@ -151,19 +151,19 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 
 // newGateway puts the gateway together, when all that it needs is there.
 func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metrics) error {
-	operators, err := p.operators()
+	operators, err := p.adminServices()
 	if err != nil {
 		return err
 	}
-	p.edge = clientaddr.New(edgeOf(&s.cfg.Proxies))
-	metrics.WatchProxyProtocol(p.edge.Rejected)
-	share := heldOf(p.newShedder(s.cfg))
+	p.clientAddr = clientaddr.New(clientAddrConfig(&s.cfg.Proxies))
+	metrics.WatchProxyProtocol(p.clientAddr.Rejected)
+	share := newMemoryPools(p.newShedder(s.cfg))
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
 		Audit:         p.audit,
-		ClientAddr:    p.edge,
+		ClientAddr:    p.clientAddr,
 		Relay:         p.relayConfig(s, share),
-		Authenticator: p.who.identifier(),
+		Authenticator: p.who.authenticator(),
 		Signed:        p.signatures,
 		Decider:       p.decider,
 		Shield:        p.shields,
@@ -205,7 +205,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 }
 
 // relayConfig is how clients' connections are bounded.
-func (p *process) relayConfig(s *settings, share held) relay.Config {
+func (p *process) relayConfig(s *settings, share memoryPools) relay.Config {
 	of := &s.cfg.ClientLimits
 	c := relay.Config{
 		TLS: s.server, Log: p.log, MaxBuffered: share.shard,
@@ -259,7 +259,7 @@ func (p *process) listen(cfg *config.Config) (err error) {
 func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.Prober {
 	return health.New(fleets, health.Options{Logger: p.log, Shared: p.shared(cfg), Changed: func(s *health.Snapshot) {
 		p.routing.SetHealth(s)
-		p.firstLook.see(s)
+		p.firstProbes.probed(s)
 		p.discovery.Healthy(s.Capability, s.Up() > 0)
 	}})
 }
@@ -287,7 +287,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.settle(ctx); err != nil {
 		p.log.Error("backends that DNS and registrations name are left out", "error", err)
 	}
-	p.firstLook.begin(p.reloader.planner.probes())
+	p.firstProbes.begin(p.reloader.planner.probes())
 	watchers.Go(func() { p.prober.Run(probing) })
 	watchers.Go(func() { p.affinity.Run(probing) })
 	watchers.Go(recovery.Loop(probing, "ejections", func() { p.ejections.run(probing, p.log) }))
@@ -315,10 +315,10 @@ func (p *process) run(ctx context.Context) error {
 	}
 	watchers.Go(recovery.Loop(probing, "recent tools", func() { p.keepRecent(probing) }))
 	p.warm(ctx)
-	p.firstLook.wait(ctx)
+	p.firstProbes.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets",
 		len(p.reloader.started.Fleets))
-	p.tellTenancy(p.reloader.started)
+	p.logTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.answers.Close()
 	p.turns.Close()

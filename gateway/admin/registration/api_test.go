@@ -22,7 +22,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// port is an operators' port that takes registrations of weather.
+// port is an admin API that takes registrations of weather.
 type port struct {
 	*gatewaytest.Services
 	client   capgatepb.RegistryClient

@@ -80,7 +80,7 @@ func (b *book) Find(_ context.Context, tenant string, names []policy.Name) ([]po
 	return found, b.err
 }
 
-// port is an operators' port with the rules of a book; nil: there are none.
+// port is an admin API with the rules of a book; nil: there are none.
 type port struct {
 	*gatewaytest.Services
 	client     capgatepb.PoliciesClient

@@ -3,6 +3,6 @@
 //	gRPC  capgate.v1.Tenants
 //	JSON  /v1/tenants, /v1/tenants/{id}/keys
 //
-// At the operators' port, which authenticates nobody, for all tenants; at the public one, whose
+// At the admin API, which authenticates nobody, for all tenants; at the public one, whose
 // JSON gateway/frontdoor/rest has, for the caller's own, and no further than its own grants (asker.go).
 package tenants

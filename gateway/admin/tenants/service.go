@@ -62,7 +62,7 @@ func New(cfg Config) *Service {
 		callers: &server{Config: cfg, see: ofCallers}}
 }
 
-// Operators is what the operators' port has.
+// Operators is what the admin API has.
 func (s *Service) Operators() admin.Service {
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.operators) },

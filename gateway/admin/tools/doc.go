@@ -5,6 +5,6 @@
 //	JSON  GET /v1/capabilities, GET /v1/capabilities/ID,
 //	      POST /v1/capabilities/ID/tools/TOOL:accept, POST /v1/capabilities/ID:discover
 //
-// It asks package policy/catalog. It authenticates nobody: it is for the operators' port
+// It asks package policy/catalog. It authenticates nobody: it is for the admin API
 // alone.
 package tools

@@ -9,7 +9,7 @@
 //	legacy.go      the same in the legacy dialect, and its client
 //	client.go      a capability's client in any dialect
 //	log.go         the log, line by line
-//	operators.go   the operators' port: pages and metrics
+//	operators.go   the admin API: pages and metrics
 //	leaks.go       which goroutines belong to which gateway
 //
 // Nothing here sleeps: a test waits for an event, at most [Patience]. Gateways of

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Admin asks the operators' port for a page.
+// Admin asks the admin API for a page.
 func (g *Gateway) Admin(t testing.TB, path string) (status int, body string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}

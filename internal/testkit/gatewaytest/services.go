@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 )
 
-// Services are an operators' port that has nothing but some services.
+// Services are an admin API that has nothing but some services.
 type Services struct {
 	Conn *grpc.ClientConn
 	URL  string

@@ -10,10 +10,10 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// brought are the manifests that backends bring, of which each capability has at most one in
+// registeredManifests are the manifests that backends bring, of which each capability has at most one in
 // force. A tool that only another one has is not gone: while backends are replaced the one
 // that most bring changes, perhaps more than once.
-type brought struct {
+type registeredManifests struct {
 	text func(registry.Sum) string // "" for one that is not known
 	log  *slog.Logger
 
@@ -22,9 +22,9 @@ type brought struct {
 }
 
 // begin begins a plan, and end ends it.
-func (b *brought) begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
+func (b *registeredManifests) begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
 
-func (b *brought) end() {
+func (b *registeredManifests) end() {
 	b.now, b.next = b.next, nil
 	maps.DeleteFunc(b.force, func(_ string, sum registry.Sum) bool { return b.now[sum] == nil })
 }
@@ -32,7 +32,7 @@ func (b *brought) end() {
 // of is the manifest that counts for the members of one capability, or nil, and the tools that
 // only others have which members bring, one a line. A manifest that was there is the same as
 // before.
-func (b *brought) of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
+func (b *registeredManifests) of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
 	votes := votesOf(members)
 	sum := favourite(votes)
 	if sum == (registry.Sum{}) {
@@ -67,7 +67,7 @@ func (b *brought) of(members []registry.Member) (m *manifest.Manifest, elsewhere
 }
 
 // parsed is nil for a manifest that was just withdrawn: the registry takes none that is bad.
-func (b *brought) parsed(sum registry.Sum, capability string) *manifest.Manifest {
+func (b *registeredManifests) parsed(sum registry.Sum, capability string) *manifest.Manifest {
 	m := b.now[sum]
 	if m == nil {
 		m = b.next[sum]

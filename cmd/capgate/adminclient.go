@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	askTime   = 10 * time.Second // bounds one question to a gateway
-	maxAnswer = 64 << 20         // bytes
+	requestTimeout = 10 * time.Second // bounds one question to a gateway
+	maxResponse    = 64 << 20         // bytes
 )
 
-// operatorsPort asks a gateway what only operators may.
-type operatorsPort struct {
+// adminClient asks a gateway what only operators may.
+type adminClient struct {
 	base   string // a URL without a path
 	client *http.Client
 }
@@ -34,19 +34,19 @@ type operatorsPort struct {
 // addAdmin adds the flag by which commands are told which gateway to ask.
 func addAdmin(fs *flag.FlagSet) *string {
 	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"),
-		"`address` of the gateway's operators' port, or its URL (CAPGATE_ADMIN)")
+		"`address` of the gateway's admin API, or its URL (CAPGATE_ADMIN)")
 }
 
-func newOperatorsPort(admin string) (*operatorsPort, error) {
-	u, err := operatorsURL(admin)
+func newAdminClient(admin string) (*adminClient, error) {
+	u, err := adminURL(admin)
 	if err != nil {
 		return nil, err
 	}
-	return &operatorsPort{base: strings.TrimSuffix(u.String(), "/"), client: &http.Client{Timeout: askTime}}, nil
+	return &adminClient{base: strings.TrimSuffix(u.String(), "/"), client: &http.Client{Timeout: requestTimeout}}, nil
 }
 
-// operatorsURL takes what a gateway is told to listen at, too.
-func operatorsURL(admin string) (*url.URL, error) {
+// adminURL takes what a gateway is told to listen at, too.
+func adminURL(admin string) (*url.URL, error) {
 	if strings.Contains(admin, "://") {
 		u, err := url.Parse(admin)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -64,8 +64,8 @@ func operatorsURL(admin string) (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, nil
 }
 
-// ask makes a request and decodes its answer. A gateway's refusal is an error in its words.
-func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answer any) error {
+// do makes a request and decodes its answer. A gateway's refusal is an error in its words.
+func (p *adminClient) do(ctx context.Context, method, path string, body, answer any) error {
 	var text io.Reader = http.NoBody
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -84,11 +84,11 @@ func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answ
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL, which may hold a password
 		}
-		return fmt.Errorf("the gateway's operators' port does not answer: %w (--admin or CAPGATE_ADMIN says "+
+		return fmt.Errorf("the gateway's admin API does not answer: %w (--admin or CAPGATE_ADMIN says "+
 			"where it is)", err)
 	}
 	defer resp.Body.Close()
-	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))
+	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))
 	if resp.StatusCode == http.StatusOK {
 		if err := decoder.Decode(answer); err != nil {
 			return fmt.Errorf("the gateway's answer cannot be read: %w", err)
@@ -97,7 +97,7 @@ func (p *operatorsPort) ask(ctx context.Context, method, path string, body, answ
 	}
 	var problem problem.Problem
 	if err := decoder.Decode(&problem); err != nil || problem.Detail == "" {
-		return fmt.Errorf("%s, which is no answer of a capgate's operators' port", resp.Status)
+		return fmt.Errorf("%s, which is no answer of a capgate's admin API", resp.Status)
 	}
 	if problem.Reason == "NO_SUCH_PATH" && portAt(ctx, p.client, p.base) == publicPort {
 		return errors.New(wrongPort(p.base))
@@ -127,7 +127,7 @@ func portAt(ctx context.Context, client *http.Client, base string) string {
 		Ready  *bool  `json:"ready"`
 		Reason string `json:"reason"`
 	}
-	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer) != nil {
+	if json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(&answer) != nil {
 		return ""
 	}
 	switch {
@@ -142,15 +142,15 @@ func portAt(ctx context.Context, client *http.Client, base string) string {
 // wrongPort says that an operators' command asks the public port.
 func wrongPort(base string) string {
 	_, host, _ := strings.Cut(base, "://")
-	return host + " is the public port of a gateway; this asks its operators' port, which is admin in its " +
+	return host + " is the public port of a gateway; this asks its admin API, which is admin in its " +
 		"configuration (--admin or CAPGATE_ADMIN)"
 }
 
-// explainOperators says what a call of the operators' port ended with, and whether that was another port.
-func explainOperators(ctx context.Context, admin string, err error) string {
+// explainAdmin says what a call of the admin API ended with, and whether that was another port.
+func explainAdmin(ctx context.Context, admin string, err error) string {
 	switch status.Code(err) {
 	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
-		p, wrong := newOperatorsPort(admin)
+		p, wrong := newAdminClient(admin)
 		if wrong == nil && portAt(ctx, p.client, p.base) == publicPort {
 			return wrongPort(p.base)
 		}

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// prints are what some files and directories held, by their names: a hash of the bytes, or the zero
+// fingerprints are what some files and directories held, by their names: a hash of the bytes, or the zero
 // print of a file that cannot be read. Names and times would not tell as well: in a
 // ConfigMap all names are links that lead elsewhere after a change.
-type prints map[string][sha256.Size]byte
+type fingerprints map[string][sha256.Size]byte
 
 // read reads a file and keeps its print.
-func (p prints) read(name string) ([]byte, error) {
+func (p fingerprints) read(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		p[name] = [sha256.Size]byte{}
@@ -45,16 +45,16 @@ func wrongFile(name, format string, args ...any) error {
 const directory = "/"
 
 // list finds the manifests in a directory, and keeps a print of their names.
-func (p prints) list(path string) ([]string, error) {
+func (p fingerprints) list(path string) ([]string, error) {
 	path = strings.TrimSuffix(path, directory)
 	names, err := manifestsIn(path)
 	p[path+directory] = sha256.Sum256([]byte(strings.Join(names, "\x00")))
 	return names, err
 }
 
-// again are the prints of the same files now.
-func (p prints) again() prints {
-	now := prints{}
+// recheck are the prints of the same files now.
+func (p fingerprints) recheck() fingerprints {
+	now := fingerprints{}
 	for name := range p {
 		if strings.HasSuffix(name, directory) {
 			_, _ = now.list(name)
@@ -65,10 +65,10 @@ func (p prints) again() prints {
 	return now
 }
 
-func (p prints) equal(other prints) bool { return maps.Equal(p, other) }
+func (p fingerprints) equal(other fingerprints) bool { return maps.Equal(p, other) }
 
 // agree says whether some files held the same in both; "" is no file.
-func (p prints) agree(other prints, names ...string) bool {
+func (p fingerprints) agree(other fingerprints, names ...string) bool {
 	for _, name := range names {
 		if name != "" && p[name] != other[name] {
 			return false

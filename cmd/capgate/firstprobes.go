@@ -8,24 +8,24 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// firstLookTime bounds how long a start waits for backends that do not answer.
-const firstLookTime = 2 * time.Second
+// firstProbesTimeout bounds how long a start waits for backends that do not answer.
+const firstProbesTimeout = 2 * time.Second
 
-// firstLook is done when health has asked every backend once. Before that nobody
+// firstProbes is done when health has asked every backend once. Before that nobody
 // knows which dialect a backend speaks, so a call in another one would fail.
-type firstLook struct {
+type firstProbes struct {
 	mu   sync.Mutex
 	left map[string]bool // capabilities with backends that were not asked yet
 	done chan struct{}   // closed when left is empty
 }
 
-func newFirstLook() *firstLook {
-	return &firstLook{left: map[string]bool{}, done: make(chan struct{})}
+func newFirstProbes() *firstProbes {
+	return &firstProbes{left: map[string]bool{}, done: make(chan struct{})}
 }
 
 // begin says which fleets there are, before any is probed. Of those without backends there
 // is nothing to see.
-func (l *firstLook) begin(fleets []health.Fleet) {
+func (l *firstProbes) begin(fleets []health.Fleet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range fleets {
@@ -38,8 +38,8 @@ func (l *firstLook) begin(fleets []health.Fleet) {
 	}
 }
 
-// see takes a fleet's new snapshot.
-func (l *firstLook) see(s *health.Snapshot) {
+// probed takes a fleet's new snapshot.
+func (l *firstProbes) probed(s *health.Snapshot) {
 	for _, b := range s.Backends {
 		if b.State == health.Unknown {
 			return
@@ -57,8 +57,8 @@ func (l *firstLook) see(s *health.Snapshot) {
 }
 
 // wait returns when the look is done, its time is over, or ctx has ended.
-func (l *firstLook) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, firstLookTime)
+func (l *firstProbes) wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstProbesTimeout)
 	defer cancel()
 	select {
 	case <-l.done:
